@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 const SOURCES: &[&str] = &["Cargo.toml", "Cargo.lock", "build.rs", "costs", "passes", "rules", "src", "team"];
 
 /// Folders of texts that are embedded: each with the constant that lists them, and the file that declares it.
-const EMBEDDED: &[(&str, &str, &str)] =
-    &[("costs", "COSTS", "costs.rs"), ("passes", "PIPELINES", "passes.rs"), ("rules", "RULES", "rules.rs")];
+const EMBEDDED: &[(&str, &str, &str)] = &[
+    ("costs", "COSTS", "costs.rs"),
+    ("passes", "PIPELINES", "passes.rs"),
+    ("rules", "RULES", "rules.rs"),
+    ("rules/examples", "EXAMPLES", "examples.rs"),
+];
 
 fn main() {
     let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());

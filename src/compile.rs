@@ -40,6 +40,7 @@ impl Options {
     /// What the passes are told beside this graph.
     pub fn context(&self, graph: &Graph) -> Context<'_> {
         Context {
+            ops: self.registry.ops(),
             catalog: self.registry.catalog(),
             rules: &self.rules,
             pipeline: &self.pipeline,

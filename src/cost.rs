@@ -32,7 +32,7 @@ pub use process::{Answer, Process};
 pub use rank::{median, median_error, spearman};
 pub use stored::{Decision, Stored, Validators};
 
-use crate::op::{Call, Contract};
+use crate::op::{Call, Contract, Ops};
 use std::sync::Arc;
 
 /// What a cost model may look at.
@@ -97,6 +97,8 @@ pub struct Given<'a> {
     pub constants: usize,
     /// The price list of the registry.
     pub prices: &'a Arc<PriceList>,
+    /// The ops that there are, to which further price lists are held; `None` where that is not asked.
+    pub ops: Option<&'a Ops>,
     /// What times of this machine depend on.
     pub validators: &'a dyn Fn() -> Validators,
 }
@@ -110,6 +112,7 @@ impl<'a> Given<'a> {
             threads: 1,
             constants: 0,
             prices: PriceList::shipped(),
+            ops: None,
             validators: &Validators::default,
         }
     }

@@ -25,6 +25,7 @@ use crate::egraph::Saturation;
 use crate::error::Error;
 use crate::extract::{self as extraction, Extraction, Extractors};
 use crate::memory::{self, Limit, Orders, Planners};
+use crate::op::Ops;
 use crate::plan::Arena;
 use crate::ron;
 use crate::rule::RuleSet;
@@ -115,6 +116,8 @@ impl Catalog {
 pub struct Context<'a> {
     /// What the pipeline chooses among.
     pub catalog: &'a Catalog,
+    /// The ops that there are.
+    pub ops: &'a Ops,
     /// The rules in play: shipped ones and the user's.
     pub rules: &'a RuleSet,
     /// The pipeline.

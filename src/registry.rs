@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 include!(concat!(env!("OUT_DIR"), "/passes.rs"));
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));
+include!(concat!(env!("OUT_DIR"), "/examples.rs"));
 
 /// What a compilation may name.
 #[derive(Clone)]
@@ -33,6 +34,7 @@ pub struct Registry {
     catalog: Catalog,
     operators: Operators,
     rules: Texts,
+    examples: Texts,
     pipelines: Texts,
     builds: Vec<(&'static str, &'static str)>,
 }
@@ -85,6 +87,7 @@ impl Registry {
             catalog: Catalog::new(),
             operators: onnx::operators(),
             rules: shipped("rule file", RULES),
+            examples: shipped("file of examples", EXAMPLES),
             pipelines: shipped("pipeline", PIPELINES),
             builds: vec![("ovolo", crate::BUILD)],
         }
@@ -184,6 +187,18 @@ impl Registry {
         Ok(self.rules.add(name, text.into())?)
     }
 
+    /// Adds the examples of a file of rules: `name` is their path beside it, such as `rules/examples/mine.ron`.
+    ///
+    /// # Errors
+    /// If another file has the name.
+    pub fn add_examples(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        text: impl Into<Cow<'static, str>>,
+    ) -> Result<(), RegistryError> {
+        Ok(self.examples.add(name, text.into())?)
+    }
+
     /// Adds a pipeline, which ships with whoever adds it: `name` is its path, such as `passes/mine.ron`.
     ///
     /// # Errors
@@ -275,12 +290,18 @@ impl Registry {
         self.pipelines.names().filter_map(|path| path.rsplit('/').next()?.strip_suffix(".ron"))
     }
 
-    /// The rules that ship.
+    /// The texts of the examples of the rules that ship, by the names of their files.
+    pub fn examples(&self) -> &Texts {
+        &self.examples
+    }
+
+    /// The rules that ship, with their examples.
     ///
     /// # Errors
     /// Every mistake in them.
     pub fn rule_set(&self) -> Result<RuleSet, Diagnostics> {
-        let files: Vec<(&str, &str)> = self.rules.iter().map(|(name, text)| (name, &**text)).collect();
+        let files: Vec<(&str, &str)> =
+            self.rules.iter().chain(self.examples.iter()).map(|(name, text)| (name, &**text)).collect();
         RuleSet::read(self.vocabulary(), &files)
     }
 }

@@ -21,12 +21,14 @@
 //! `custom("must be at least 2\nwrite 2 or more")`.
 
 mod deserializer;
+mod format;
 mod lexer;
 mod mistake;
 mod syntax;
 mod text;
 mod value;
 
+pub use format::{Style, flat, format, lines, statements};
 pub use text::Text;
 pub use value::{Entries, OneOrMany, Spanned, at_least};
 

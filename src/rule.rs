@@ -17,7 +17,7 @@ mod pattern;
 mod precision;
 pub mod print;
 mod reader;
-pub mod ron;
+mod set;
 mod signature;
 mod words;
 
@@ -25,13 +25,13 @@ pub use example::Example;
 pub use expr::{Arguments, Bindings, Eval, Fact, Function, Value, ask, eval};
 pub use interval::Interval;
 pub use precision::Precision;
+pub use set::{RuleSet, is_version};
 pub use signature::{KINDS, Kind};
 pub use words::{Texts, Vocabulary, Words};
 
 use crate::attr::Attr;
-use crate::error::{Diagnostic, Diagnostics, Span, nearest};
+use crate::error::Span;
 use crate::op::Op;
-use std::sync::Arc;
 
 /// What may stand among the operands of an op on a left side, and what it means: for the reference.
 pub const OPERANDS: &[(&str, &str)] = &[
@@ -193,6 +193,10 @@ impl Places {
 pub struct Rule {
     /// Its name, in kebab case.
     pub name: String,
+    /// Its name as it is written, with `$key` where `for_each` puts values: rules that one text makes have it in common.
+    pub written: String,
+    /// The values of its row of `for_each`.
+    pub row: Vec<String>,
     /// The comment above it: its law.
     pub doc: String,
     /// The file it stands in.
@@ -222,142 +226,8 @@ pub struct Rule {
     pub attr_vars: Vec<String>,
     /// Names of rest-of-attributes variables.
     pub rest_attr_vars: Vec<String>,
-    /// Graphs that must fire, and graphs that must not.
+    /// Graphs that must fire, and graphs that must not: from the file of examples beside the rule's own.
     pub examples: Vec<Example>,
-}
-
-/// The rules of some files, in order.
-#[derive(Clone, Debug, Default)]
-pub struct RuleSet {
-    rules: Vec<Arc<Rule>>,
-    /// Rules that were removed or left out: their names and those of their files are still known, and select nothing.
-    gone: Vec<Gone>,
-}
-
-/// A rule that was removed from a set, or left out of it.
-#[derive(Clone, Debug)]
-struct Gone {
-    name: String,
-    file: String,
-}
-
-impl From<&Arc<Rule>> for Gone {
-    fn from(rule: &Arc<Rule>) -> Self {
-        Self { name: rule.name.clone(), file: rule.file.clone() }
-    }
-}
-
-impl RuleSet {
-    /// Reads rule files, given as names and texts.
-    ///
-    /// # Errors
-    /// Every mistake of every file.
-    pub fn read(vocabulary: Vocabulary<'_>, files: &[(&str, &str)]) -> Result<Self, Diagnostics> {
-        let (rules, found) = Self::read_right(vocabulary, files);
-        found.into_result(rules)
-    }
-
-    /// Reads rule files as far as they are right: those of their rules that are, and every mistake of the
-    /// others.
-    pub fn read_right(vocabulary: Vocabulary<'_>, files: &[(&str, &str)]) -> (Self, Diagnostics) {
-        let mut found = Diagnostics::new();
-        let (rules, gone) = reader::read(vocabulary, files, &mut found);
-        found.sort();
-        (Self { rules: rules.into_iter().map(Arc::new).collect(), gone }, found)
-    }
-
-    /// These rules beside those of another set, of which a rule is left out where one here is called so. A
-    /// file of that set is left out whole where one here is another version of it: one of its name with a rule
-    /// of it, or one of whose rules most are called as some of it. What names what is left out selects nothing.
-    #[must_use]
-    pub fn beside(&self, other: &Self) -> Self {
-        let named = |rule: &Rule| self.rules.iter().find(|own| own.name == rule.name);
-        let replaced = |rule: &&Arc<Rule>| {
-            named(rule)
-                .is_some_and(|own| own.stem() == rule.stem() || is_version(&self.rules, &own.file, other))
-        };
-        let versions: Vec<&str> =
-            other.rules.iter().filter(replaced).map(|rule| rule.file.as_str()).collect();
-        let (gone, others): (Vec<_>, Vec<_>) = other
-            .rules
-            .iter()
-            .cloned()
-            .partition(|rule| named(rule).is_some() || versions.contains(&rule.file.as_str()));
-        Self {
-            rules: self.rules.iter().cloned().chain(others).collect(),
-            gone: self.gone.iter().chain(&other.gone).cloned().chain(gone.iter().map(Gone::from)).collect(),
-        }
-    }
-
-    /// The rules, in order.
-    pub fn rules(&self) -> &[Arc<Rule>] {
-        &self.rules
-    }
-
-    /// All rules but one. What names it, or its file where it was alone there, still does, and selects
-    /// nothing.
-    #[must_use]
-    pub fn without(&self, name: &str) -> Self {
-        let (gone, rules): (Vec<_>, Vec<_>) = self.rules.iter().cloned().partition(|rule| rule.name == name);
-        Self { rules, gone: self.gone.iter().cloned().chain(gone.iter().map(Gone::from)).collect() }
-    }
-
-    /// Only the rules of these files or with these names, as `select` finds them.
-    ///
-    /// # Errors
-    /// A name that is neither.
-    pub fn keep(&self, names: &[String]) -> Result<Self, Diagnostics> {
-        Ok(Self { rules: self.select(names)?, gone: Vec::new() })
-    }
-
-    /// The first of the rules of this file or with this name that rounds more than a pipeline of a
-    /// precision allows.
-    pub(crate) fn coarser(&self, name: &str, allowed: Precision) -> Option<&Arc<Rule>> {
-        let named = |rule: &&Arc<Rule>| rule.name == name || rule.stem() == name;
-        self.rules.iter().filter(named).find(|rule| !allowed.allows(rule.precision))
-    }
-
-    /// The rules of these files (named without folder and ending) or with these names, each once, in the order of
-    /// the names; those of one name in the order of the set. A user's file adds to the shipped one of the same name.
-    ///
-    /// # Errors
-    /// A name that is neither.
-    pub fn select(&self, names: &[String]) -> Result<Vec<Arc<Rule>>, Diagnostics> {
-        let mut found = Diagnostics::new();
-        names.iter().filter_map(|name| self.unknown(name)).for_each(|diagnostic| found.push(diagnostic));
-        let place = |rule: &Rule| names.iter().position(|name| rule.name == *name || rule.stem() == name);
-        let mut selected: Vec<(usize, &Arc<Rule>)> =
-            self.rules.iter().filter_map(|rule| Some((place(rule)?, rule))).collect();
-        selected.sort_by_key(|(place, _)| *place);
-        found.into_result(selected.into_iter().map(|(_, rule)| Arc::clone(rule)).collect())
-    }
-}
-
-/// Whether most rules of a file are called as rules of a set, and more than one is: it is another version.
-pub fn is_version(rules: &[Arc<Rule>], file: &str, of: &RuleSet) -> bool {
-    let known = |rule: &&Arc<Rule>| of.rules.iter().any(|other| other.name == rule.name);
-    let (named, others): (Vec<_>, Vec<_>) = rules.iter().filter(|rule| rule.file == file).partition(known);
-    named.len() > 1 && named.len() > others.len()
-}
-
-impl RuleSet {
-    /// That nothing is called so, with the nearest name; `None` where a rule or a file is.
-    pub(crate) fn unknown(&self, name: &str) -> Option<Diagnostic> {
-        let gone = |gone: &Gone| gone.name == name || stem(&gone.file) == name;
-        if self.rules.iter().any(|rule| rule.name == name || rule.stem() == name)
-            || self.gone.iter().any(gone)
-        {
-            return None;
-        }
-        let mut files: Vec<&str> = self.rules.iter().map(|rule| rule.stem()).collect();
-        files.dedup();
-        let known = files.iter().copied().chain(self.rules.iter().map(|rule| rule.name.as_str()));
-        let help = match nearest(name, known) {
-            Some(close) => format!("did you mean `{close}`?"),
-            None => format!("the rule files are {}", files.join(", ")),
-        };
-        Some(Diagnostic::new(format!("no rule and no rule file is called `{name}`")).help(help))
-    }
 }
 
 impl Template {
@@ -384,6 +254,20 @@ impl Rule {
     pub fn stem(&self) -> &str {
         stem(&self.file)
     }
+
+    /// Whether a name is one that pipelines and commands may call the rule by: its own, that of its file without folder
+    /// and ending, or `FILE:VALUE` with a value of its row of `for_each`.
+    pub fn is_called(&self, name: &str) -> bool {
+        is_called(name, &self.name, self.stem(), &self.row)
+    }
+}
+
+fn is_called(name: &str, rule: &str, stem: &str, row: &[String]) -> bool {
+    name == rule
+        || name == stem
+        || name
+            .split_once(':')
+            .is_some_and(|(file, value)| file == stem && row.iter().any(|known| known == value))
 }
 
 fn stem(file: &str) -> &str {

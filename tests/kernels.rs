@@ -193,7 +193,7 @@ fn examples(rule: &Rule) -> Result<(), Failed> {
 
 /// Whether a rule leads to kernels of oneDNN.
 fn from_library(rule: &Rule) -> bool {
-    [LIBRARY, "bf16"].contains(&rule.stem())
+    rule.stem() == LIBRARY || rule.is_called("half:bf16")
 }
 
 /// Whether each lowered op of a graph has a kernel.

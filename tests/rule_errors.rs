@@ -7,17 +7,15 @@
 mod common;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use ovolo::error::Diagnostic;
+use ovolo::error::{Diagnostic, Diagnostics};
 use ovolo::pass::{Scope, pipeline::Pipeline};
-use ovolo::rule::RuleSet;
+use ovolo::rule::{RuleSet, example};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn main() {
     let arguments = Arguments::from_args();
-    let mut trials = trials("rules", |name, text| {
-        RuleSet::read(common::registry().vocabulary(), &[(name, text)]).err().map(|found| found.to_string())
-    });
+    let mut trials = trials("rules", |name, text| read(name, text).err().map(|found| found.to_string()));
     trials.extend(self::trials("pipelines", |name, text| {
         let rules = common::rules();
         Pipeline::read(&Scope { rules: Some(&rules), ..common::registry().scope() }, name, text)
@@ -33,17 +31,44 @@ fn main() {
     libtest_mimic::run(&arguments, trials).exit();
 }
 
+/// Reads a bad rule file, with its examples where it has some.
+fn read(name: &str, text: &str) -> Result<RuleSet, Diagnostics> {
+    let beside = example::beside(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad/rules");
+    let examples = std::fs::read_to_string(folder.join(&beside)).ok();
+    let files = [Some((name, text)), examples.as_deref().map(|examples| (&*beside, examples))];
+    let files: Vec<(&str, &str)> = files.into_iter().flatten().collect();
+    RuleSet::read(common::registry().vocabulary(), &files)
+}
+
+/// The files of a folder, sorted.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let listed = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = listed.filter(|path| path.is_file()).collect();
+    files.sort();
+    files
+}
+
 /// Files whose mistake lies outside of all rules, or in a rule before it has a name.
-const NO_RULE: &[&str] = &["empty_file", "name_is_a_number", "not_a_list", "rule_is_a_number"];
+const NO_RULE: &[&str] = &[
+    "empty_file",
+    "examples_are_a_map",
+    "examples_of_an_absent_rule",
+    "examples_of_two_rules",
+    "examples_without_their_rules",
+    "name_is_a_number",
+    "not_a_list",
+    "rule_is_a_number",
+];
 
 /// Every mistake in the bad rule files, with the name of its file.
 fn mistakes() -> Vec<(String, Diagnostic)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad/rules");
     let mut found = Vec::new();
-    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+    for path in files(&folder) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&path).unwrap();
-        let errors = RuleSet::read(common::registry().vocabulary(), &[(&name, &text)]).unwrap_err();
+        let errors = read(&format!("{name}.ron"), &text).unwrap_err();
         found.extend(errors.into_iter().map(|diagnostic| (name.clone(), diagnostic)));
     }
     found
@@ -72,7 +97,7 @@ fn complete_pipelines() -> Result<(), Failed> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad/pipelines");
     let rules = common::rules();
     let mut lacking = Vec::new();
-    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+    for path in files(&folder) {
         let text = std::fs::read_to_string(&path).unwrap();
         for diagnostic in
             Pipeline::read(&Scope { rules: Some(&rules), ..common::registry().scope() }, "p.ron", &text)
@@ -133,9 +158,7 @@ fn kinds() -> Result<(), Failed> {
 
 fn trials(kind: &'static str, read: fn(&str, &str) -> Option<String>) -> Vec<Trial> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad").join(kind);
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
+    let files = files(&folder);
     let trial = |path: PathBuf| {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         Trial::test(format!("{kind}::{name}"), move || refused(kind, &name, &path, read))

@@ -33,6 +33,7 @@ impl Doctor {
         let planners: Vec<&str> = registry.catalog().planners.names().collect();
         let rules: Vec<&str> = registry.rules().names().collect();
         let pipelines: Vec<&str> = registry.pipelines().names().collect();
+        let prices: Vec<&str> = registry.catalog().prices.fitted_on().map(|(name, _)| name).collect();
         let cuda = ovolo_cuda::libraries();
         if self.json {
             let library = |(name, found): &ovolo_cuda::Found| match found {
@@ -50,7 +51,7 @@ impl Doctor {
             let value = serde_json::json!({
                 "version": env!("CARGO_PKG_VERSION"), "threads": processors, "features": features,
                 "machine": machine, "machine_threads": threads, "steady": steady, "backends": backends, "cuda": cuda, "extractors": extractors,
-                "cost_models": models, "planners": planners, "rules": rules, "pipelines": pipelines,
+                "cost_models": models, "planners": planners, "rules": rules, "pipelines": pipelines, "price_lists": prices,
             });
             print(&format!("{value}\n"));
             return Ok(());
@@ -84,6 +85,7 @@ impl Doctor {
             ("memory planners", planners),
             ("rule files", rules),
             ("pipelines", pipelines),
+            ("price lists", prices),
         ] {
             let _ = writeln!(text, "{what}: {}", names.join(", "));
         }

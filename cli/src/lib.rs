@@ -13,6 +13,7 @@ mod extract;
 mod fault;
 mod features;
 mod fit;
+mod fmt;
 mod kernels;
 mod load;
 mod merge;
@@ -95,6 +96,8 @@ enum Command {
     /// Show the shipped price lists, and what a price can depend on.
     #[command(subcommand)]
     Costs(costs::Costs),
+    /// Write rules, examples, pipelines, experiments and price lists in one form.
+    Fmt(fmt::Fmt),
     /// List, query and clean the cache of plans.
     #[command(subcommand)]
     Cache(cache::Cache),
@@ -201,6 +204,7 @@ fn run(arguments: Arguments, registry: &Arc<Registry>) -> ExitCode {
         Command::Cache(command) => command.run(registry),
         Command::SaveCache(command) => command.run(registry),
         Command::LoadCache(command) => command.run(registry),
+        Command::Fmt(command) => command.run(),
         Command::Doctor(command) => command.run(registry),
     };
     let outcome = outcome.and_then(|()| LOST.get().map_or(Ok(()), |why| Err(why.clone())));

@@ -246,7 +246,8 @@ impl Settings {
     pub(super) fn check(&self, registry: &Registry, request: &Request) -> Result<(), String> {
         let rules = read_rules(registry, &request.rules)?;
         request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
-        pass::check(&request.pipeline, registry.catalog()).map_err(|error| error.to_string())?;
+        pass::check(&request.pipeline, registry.catalog(), registry.ops())
+            .map_err(|error| error.to_string())?;
         self.graph(registry).map(|_| ())
     }
 

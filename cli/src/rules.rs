@@ -12,8 +12,8 @@ use super::load::{read, rule_files};
 use clap::{Args, Subcommand};
 use ovolo::error::{Diagnostics, Span};
 use ovolo::registry::Registry;
-use ovolo::rule::{Rule, RuleSet, Texts};
-use std::path::PathBuf;
+use ovolo::rule::{Example, Rule, RuleSet, Texts, example};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Subcommand)]
@@ -68,7 +68,7 @@ struct Source {
 
 /// Rule files after parsing.
 struct Loaded {
-    /// Names and texts.
+    /// Names and texts, of files of examples as well.
     files: Vec<(String, String)>,
     /// The rules that were asked for.
     set: RuleSet,
@@ -77,9 +77,14 @@ struct Loaded {
 }
 
 impl Loaded {
+    /// The text of a file.
+    fn text(&self, file: &str) -> &str {
+        self.files.iter().find(|(name, _)| name == file).map_or("", |(_, text)| text)
+    }
+
     /// The line and the column of a byte in a file, both starting at 1.
     fn line_column(&self, file: &str, at: usize) -> (usize, usize) {
-        let text = self.files.iter().find(|(name, _)| name == file).map_or("", |(_, text)| text);
+        let text = self.text(file);
         let before = text.get(..at).unwrap_or(text);
         let start = before.rfind('\n').map_or(0, |end| end + 1);
         (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
@@ -87,9 +92,9 @@ impl Loaded {
 
     /// Adds files in which places may be reported.
     fn with(mut self, files: &Texts) -> Self {
-        for (name, text) in files.iter() {
-            if !self.files.iter().any(|(known, _)| known == name) {
-                self.files.push((name.to_owned(), text.to_string()));
+        for (name, text) in texts(files) {
+            if !self.files.iter().any(|(known, _)| *known == name) {
+                self.files.push((name, text));
             }
         }
         self
@@ -100,6 +105,22 @@ impl Loaded {
         let (line, column) = self.line_column(&rule.file, span.start);
         format!("{}:{line}:{column}", rule.file)
     }
+
+    /// The line and the column of the graph of an example.
+    fn line_column_of(&self, example: &Example) -> (usize, usize) {
+        self.line_column(&example.place().file, example.place().graph.start)
+    }
+
+    /// The same as `file:line:column`.
+    fn place_of(&self, example: &Example) -> String {
+        let (line, column) = self.line_column_of(example);
+        format!("{}:{line}:{column}", example.place().file)
+    }
+}
+
+/// The names and texts of files that ship.
+fn texts(files: &Texts) -> impl Iterator<Item = (String, String)> {
+    files.iter().map(|(name, text)| (name.to_owned(), text.to_string()))
 }
 
 /// The number of threads of a command whose result does not depend on it.
@@ -119,14 +140,24 @@ impl Source {
 
     /// Returns the rules that could be parsed, and the mistakes of the others.
     fn load_right(&self, registry: &Registry) -> Result<(Loaded, Diagnostics), String> {
-        let mut files: Vec<(String, String)> = if self.files.is_empty() {
-            registry.rules().iter().map(|(name, text)| (name.to_owned(), text.to_string())).collect()
-        } else {
-            let read = |path: &PathBuf| Ok((path.display().to_string(), read(path)?));
-            self.files.iter().map(read).collect::<Result<_, String>>()?
-        };
+        let mut files: Vec<(String, String)> = Vec::new();
+        if self.files.is_empty() {
+            files.extend(texts(registry.rules()).chain(texts(registry.examples())));
+        }
+        for path in &self.files {
+            files.push((path.display().to_string(), read(path)?));
+        }
         for directory in &self.rules {
             files.extend(rule_files(directory)?);
+        }
+        for (name, _) in files.clone() {
+            let examples = example::beside(&name);
+            let path = Path::new(&examples);
+            let shipped = self.files.is_empty() && registry.rules().get(&name).is_some();
+            if !shipped && path.is_file() && !files.iter().any(|(known, _)| *known == examples) {
+                let text = read(path)?;
+                files.push((examples, text));
+            }
         }
         let texts: Vec<(&str, &str)> =
             files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();

@@ -305,7 +305,8 @@ fn impossible(rule: &Arc<Rule>) -> Option<Finding> {
 fn examples(rule: &Arc<Rule>, ops: &Ops) -> Vec<Finding> {
     let mut findings = Vec::new();
     for example in &rule.examples {
-        let span = example.place().graph;
+        let place = example.place();
+        let place = Place { file: place.file.to_string(), span: place.graph, text: "this graph".to_owned() };
         let (message, help) = match text::parse_small(ops, &example.graph(), LARGEST) {
             Err(found) => {
                 (mistakes(&found), "write it in the text form of graphs, as `ovolo dump` prints it")
@@ -316,7 +317,7 @@ fn examples(rule: &Arc<Rule>, ops: &Ops) -> Vec<Finding> {
             },
         };
         let message = format!("its graph is not valid: {message}");
-        findings.push(Finding::new(Kind::Example, rule, message, help).at(span, "this graph"));
+        findings.push(Finding { places: vec![place], ..Finding::new(Kind::Example, rule, message, help) });
     }
     findings
 }
@@ -335,12 +336,7 @@ fn idle(rule: &Arc<Rule>) -> Option<Finding> {
 
 /// Finds rules that no phase of any pipeline has, and rules in phases that do not allow their precision.
 pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
-    let named: BTreeSet<&str> = pipelines
-        .iter()
-        .flat_map(Pipeline::rewrites)
-        .flat_map(|phase| phase.rules.iter().map(|name| name.as_str()))
-        .collect();
-    let used = |rule: &Rule| named.contains(rule.name.as_str()) || named.contains(rule.stem());
+    let used = |rule: &Rule| pipelines.iter().flat_map(Pipeline::rewrites).any(|phase| phase.names(rule));
     let lonely: Vec<&Arc<Rule>> = rules.iter().filter(|rule| !used(rule)).collect();
     let help = "add it to the `rules` of a phase, or delete it; `--pipeline FILE` adds your own pipeline";
     let mut findings: Vec<Finding> = Vec::new();

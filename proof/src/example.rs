@@ -75,9 +75,14 @@ fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Wrong> {
             match after {
                 Some(after) if *after == actual => None,
                 Some(after) => {
-                    wrong(format!("it becomes\n    {actual}\ninstead of\n    {after}"), Some(actual))
+                    let message =
+                        format!("it becomes\n{}\ninstead of\n{}", indented(&actual), indented(after));
+                    wrong(message, Some(actual))
                 }
-                None => wrong(format!("`after` is missing: it becomes\n    {actual}"), Some(actual)),
+                None => {
+                    let message = format!("`after` is missing: it becomes\n{}", indented(&actual));
+                    wrong(message, Some(actual))
+                }
             }
         }
         (Example::Fires { .. }, Probe::Refuses { guard, reason }) => {
@@ -90,7 +95,7 @@ fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Wrong> {
             wrong("it fires but changes nothing: the right side exists already".into(), None)
         }
         (Example::Refuses { .. }, Probe::Fires(graph)) => {
-            wrong(format!("it fires: the graph becomes\n    {}", compact(&graph)), None)
+            wrong(format!("it fires: the graph becomes\n{}", indented(&compact(&graph))), None)
         }
         (Example::Refuses { .. }, Probe::NoEffect) => {
             wrong("it fires but changes nothing: the right side exists already".into(), None)
@@ -122,12 +127,16 @@ pub(super) fn mistakes(found: &Diagnostics) -> String {
     found.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
+fn indented(lines: &str) -> String {
+    lines.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
 /// A guard's name in messages. The check that the right side has a type counts as a guard.
 fn named(guard: &str) -> &str {
     if guard.is_empty() { "types" } else { guard }
 }
 
-/// Prints a graph on one line: its ops, and outputs that are inputs or constants. Types are left out.
+/// Prints a graph, a statement a line: its ops, and outputs that are inputs or constants. Types are left out.
 pub fn compact(graph: &Graph) -> String {
     let mut lines: Vec<String> = graph
         .nodes()
@@ -139,5 +148,5 @@ pub fn compact(graph: &Graph) -> String {
             lines.push(format!("{} = {}", text::quote(name), text::quote(&graph[id].name)));
         }
     }
-    lines.join("; ")
+    lines.join("\n")
 }

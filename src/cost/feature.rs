@@ -8,6 +8,7 @@
 use super::Query;
 use crate::attr::Attr;
 use crate::tensor::TensorType;
+use std::borrow::Cow;
 
 /// The value of a feature.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,11 +38,14 @@ pub struct Feature {
     of: Of,
 }
 
+/// How a text follows from a query.
+type TextOf = for<'q> fn(&Query<'q>) -> Cow<'q, str>;
+
 /// How a value follows.
 #[derive(Clone, Copy)]
 enum Of {
     Number(fn(&Query<'_>) -> f64),
-    Text(fn(&Query<'_>) -> String),
+    Text(TextOf),
 }
 
 impl Feature {
@@ -49,7 +53,7 @@ impl Feature {
     pub fn value(&self, query: &Query<'_>) -> Value {
         match self.of {
             Of::Number(of) => Value::Number(unsigned(of(query))),
-            Of::Text(of) => Value::Text(of(query)),
+            Of::Text(of) => Value::Text(of(query).into_owned()),
         }
     }
 
@@ -58,6 +62,14 @@ impl Feature {
         match self.of {
             Of::Number(of) => Some(unsigned(of(query))),
             Of::Text(_) => None,
+        }
+    }
+
+    /// Its value, of a text.
+    pub fn text<'q>(&self, query: &Query<'q>) -> Option<Cow<'q, str>> {
+        match self.of {
+            Of::Number(_) => None,
+            Of::Text(of) => Some(of(query)),
         }
     }
 
@@ -74,23 +86,26 @@ fn unsigned(number: f64) -> f64 {
 
 /// Every feature that follows from the query alone, without a price list.
 pub(super) const BASIC: &[Feature] = &[
-    text("op", "the lowered op", |query| query.call.op.name.to_owned()),
+    text("op", "the lowered op", |query| Cow::Borrowed(query.call.op.name)),
     text("backend", "the backend that has the kernel", |query| {
-        query.call.op.backend().unwrap_or_default().to_owned()
+        Cow::Borrowed(query.call.op.backend().unwrap_or_default())
     }),
-    text("logical", "the logical op that it computes", |query| query.call.op.meaning().to_owned()),
+    text("logical", "the logical op that it computes", |query| Cow::Borrowed(query.call.op.meaning())),
     text("implementation", "the implementation that the backend takes", |query| {
-        query.contract.implementation.clone()
+        Cow::Borrowed(&query.contract.implementation)
     }),
     text("types", "the types of the operands (`const` for constants) and of the result", types),
     text("layout_in", "the layout of the first operand", |query| {
-        query.call.inputs.first().map(|ty| ty.layout.to_string()).unwrap_or_default()
+        query.call.inputs.first().map(|ty| ty.layout.to_string()).unwrap_or_default().into()
     }),
     text("layout_second", "the layout of the second operand, of a convolution its weights", |query| {
-        query.call.inputs.get(1).map(|ty| ty.layout.to_string()).unwrap_or_default()
+        query.call.inputs.get(1).map(|ty| ty.layout.to_string()).unwrap_or_default().into()
     }),
-    text("layout_out", "the layout of the result", |query| query.call.output.layout.to_string()),
-    text("dtype", "the element type of the result", |query| query.call.output.dtype.to_string()),
+    text("layout_out", "the layout of the result", |query| query.call.output.layout.to_string().into()),
+    text("dtype", "the element type of the result", |query| query.call.output.dtype.to_string().into()),
+    text("dtype_in", "the element type of the first operand", |query| {
+        query.call.inputs.first().map(|ty| ty.dtype.to_string()).unwrap_or_default().into()
+    }),
     number("threads", "threads of the plan", |query| query.call.threads as f64),
     number("operands", "operands", |query| query.call.inputs.len() as f64),
     number("flops", "floating-point operations, a multiply-add being two", |query| {
@@ -151,7 +166,7 @@ pub(super) const BASIC: &[Feature] = &[
     }),
 ];
 
-const fn text(name: &'static str, doc: &'static str, of: fn(&Query<'_>) -> String) -> Feature {
+const fn text(name: &'static str, doc: &'static str, of: TextOf) -> Feature {
     Feature { name, doc, of: Of::Text(of) }
 }
 
@@ -159,12 +174,12 @@ pub(super) const fn number(name: &'static str, doc: &'static str, of: fn(&Query<
     Feature { name, doc, of: Of::Number(of) }
 }
 
-fn types(query: &Query<'_>) -> String {
+fn types<'q>(query: &Query<'q>) -> Cow<'q, str> {
     let operand = |(ty, constant): (&&TensorType, &bool)| {
         if *constant { format!("const {ty}") } else { ty.to_string() }
     };
     let operands: Vec<String> = query.call.inputs.iter().zip(query.constant).map(operand).collect();
-    format!("({}) -> {}", operands.join(", "), query.call.output)
+    format!("({}) -> {}", operands.join(", "), query.call.output).into()
 }
 
 fn bytes(query: &Query<'_>, constant: bool) -> f64 {

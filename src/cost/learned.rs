@@ -9,7 +9,7 @@ mod encode;
 mod linear;
 
 use super::rank::{median_error, spearman};
-use super::{CostModel, FEATURES, Machine, Priced, Query, Value};
+use super::{CostModel, FEATURES, Machine, PriceList, Priced, Query, Value};
 use boost::Boosted;
 use encode::{DERIVED, Encoder, Row};
 use linear::Linear;
@@ -94,6 +94,8 @@ pub struct Fit {
     features: Vec<String>,
     /// The machine whose roofline it corrects.
     machine: Machine,
+    /// The price lists that it corrects: names and checksums.
+    pub prices: Vec<String>,
     encoder: Encoder,
     learner: Learner,
     /// The least and the largest logarithm of a multiple that was seen.
@@ -114,6 +116,7 @@ impl Fit {
         head: Vec<String>,
         mut libraries: BTreeMap<String, String>,
         machine: Machine,
+        prices: &PriceList,
         examples: &[Example],
     ) -> Result<Self, String> {
         if !LEARNERS.contains(&learner) {
@@ -134,7 +137,9 @@ impl Fit {
             all.iter().filter_map(|one| one.call.split_once('.')).map(|(name, _)| name).collect();
         libraries.retain(|backend, _| seen.contains(backend.as_str()));
         let kernels = all.len();
-        Ok(Self { head, libraries, features, machine, encoder, learner: fitted, range, kernels, held_out })
+        let prices = price_lists(prices);
+        let learner = fitted;
+        Ok(Self { head, libraries, features, machine, prices, encoder, learner, range, kernels, held_out })
     }
 
     /// The name of the learner.
@@ -161,11 +166,16 @@ impl Fit {
     }
 
     /// Reads a fit for a machine that is told by `head`, with these libraries by their backends. Not all that
-    /// it was fitted on need be there.
+    /// it was fitted on need be there. It corrects what these price lists say.
     ///
     /// # Errors
-    /// A text that is no fit, or one of another machine, of another version, or of other features.
-    pub fn read(text: &str, head: &[String], libraries: &BTreeMap<String, String>) -> Result<Self, String> {
+    /// A text that is no fit, or one of another machine, of another version, of other price lists or features.
+    pub fn read(
+        text: &str,
+        head: &[String],
+        libraries: &BTreeMap<String, String>,
+        prices: &PriceList,
+    ) -> Result<Self, String> {
         let fit = Self::parse(text)?;
         let other = fit.libraries.iter().find_map(|(backend, found)| {
             let expected = libraries.get(backend).filter(|expected| *expected != found)?;
@@ -181,6 +191,14 @@ impl Fit {
         if let Some((found, expected)) = differs(&fit.features, &features) {
             return Err(format!(
                 "the model was fitted on other features: it has `{found}` where `{expected}` is; run `ovolo fit` again"
+            ));
+        }
+        if let Some((found, expected)) = differs(&fit.prices, &price_lists(prices)) {
+            let named = |line: &str| if line.is_empty() { "nothing".to_owned() } else { format!("`{line}`") };
+            return Err(format!(
+                "the model corrects other price lists: it has {} where {} is; run `ovolo fit` again",
+                named(found),
+                named(expected)
             ));
         }
         let numbers = DERIVED + FEATURES.iter().filter(|feature| feature.is_number()).count();
@@ -202,6 +220,11 @@ impl Fit {
         let row = self.encoder.row(features, estimate, constants as f64);
         estimate * self.learner.predict(&row).clamp(self.range.0, self.range.1).exp()
     }
+}
+
+/// The name and the checksum of each file of a price list.
+fn price_lists(prices: &PriceList) -> Vec<String> {
+    prices.checksums().map(|(name, checksum)| format!("{name} {checksum}")).collect()
 }
 
 /// The first line in which two lists differ; empty where one has none.
@@ -292,9 +315,9 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Prices the kernels of a model with so many bytes of constants.
-    pub fn new(fit: Arc<Fit>, constants: usize) -> Self {
-        let roofline = Priced::shipped("roofline", fit.machine);
+    /// Prices the kernels of a model with so many bytes of constants, by what the fit makes of a price list.
+    pub fn new(fit: Arc<Fit>, prices: Arc<PriceList>, constants: usize) -> Self {
+        let roofline = Priced::new("roofline", fit.machine, prices);
         Self { fit, roofline, constants }
     }
 }
@@ -363,11 +386,12 @@ mod tests {
         let head = vec!["this machine".to_owned()];
         for learner in LEARNERS {
             let fit =
-                Fit::new(learner, head.clone(), here(), Machine::NOMINAL, &examples()).expect("it is fitted");
+                Fit::new(learner, head.clone(), here(), Machine::NOMINAL, PriceList::shipped(), &examples())
+                    .expect("it is fitted");
             let all = fit.held_out.last().expect("there are models");
             assert_eq!((fit.held_out.len(), all.model.as_str(), all.kernels), (4, "all", 600));
             assert!(all.spearman > Some(0.99) && all.error < Some(0.05), "{learner}: {all:?}");
-            let again = Fit::read(&fit.write(), &head, &here()).expect("it is read");
+            let again = Fit::read(&fit.write(), &head, &here(), PriceList::shipped()).expect("it is read");
             let one = &examples()[7];
             let [a, b] = [&fit, &again].map(|fit| fit.seconds(&one.features, one.estimate, one.constants));
             assert!((a / b - 1.0).abs() < 1e-9 && (a / one.seconds - 1.0).abs() < 0.1, "{a} {b} {one:?}");
@@ -383,16 +407,20 @@ mod tests {
 
     #[test]
     fn a_fit_holds_for_the_libraries_of_the_backends_that_it_has_seen() {
-        let fit =
-            Fit::new("linear", Vec::new(), here(), Machine::NOMINAL, &examples()).expect("it is fitted");
+        let fit = Fit::new("linear", Vec::new(), here(), Machine::NOMINAL, PriceList::shipped(), &examples())
+            .expect("it is fitted");
         assert_eq!(Fit::backends(&fit.write()), Ok(BTreeSet::from(["a".to_owned()])));
         let with = |backend: &str, library: &str| {
             let mut libraries = here();
             libraries.insert(backend.to_owned(), library.to_owned());
-            Fit::read(&fit.write(), &[], &libraries).map(|_| ())
+            Fit::read(&fit.write(), &[], &libraries, PriceList::shipped()).map(|_| ())
         };
         assert_eq!(with("b", "B 2"), Ok(()));
-        assert_eq!(Fit::read(&fit.write(), &[], &BTreeMap::new()).map(|_| ()), Ok(()), "none is there");
+        assert_eq!(
+            Fit::read(&fit.write(), &[], &BTreeMap::new(), PriceList::shipped()).map(|_| ()),
+            Ok(()),
+            "none is there"
+        );
         let why = with("a", "A 2").expect_err("another version");
         assert!(why.contains("it has `A 1` where `A 2` is"), "{why}");
     }
@@ -401,26 +429,34 @@ mod tests {
     fn models_of_elsewhere_and_damaged_ones_are_refused() {
         let head = vec!["this machine".to_owned()];
         let fit =
-            Fit::new("linear", head.clone(), here(), Machine::NOMINAL, &examples()).expect("it is fitted");
+            Fit::new("linear", head.clone(), here(), Machine::NOMINAL, PriceList::shipped(), &examples())
+                .expect("it is fitted");
         let text = fit.write();
-        let other =
-            Fit::read(&text, &["that machine".to_owned()], &here()).expect_err("it is another machine's");
+        let other = Fit::read(&text, &["that machine".to_owned()], &here(), PriceList::shipped())
+            .expect_err("it is another machine's");
         assert!(other.contains("it has `this machine` where `that machine` is"), "{other}");
-        let renamed = Fit::read(&text.replace("\"bytes_out\"", "\"bytes_off\""), &head, &here());
+        let renamed =
+            Fit::read(&text.replace("\"bytes_out\"", "\"bytes_off\""), &head, &here(), PriceList::shipped());
         let renamed = renamed.expect_err("it has other features");
         assert!(renamed.contains("it has `bytes_off` where `bytes_out` is"), "{renamed}");
         for wrong in ["", "{}", "[1, 2]"] {
             assert!(
-                Fit::read(wrong, &head, &here()).expect_err("no fit").contains("no model that `ovolo fit`")
+                Fit::read(wrong, &head, &here(), PriceList::shipped())
+                    .expect_err("no fit")
+                    .contains("no model that `ovolo fit`")
             );
         }
         let short = text.replacen("\"scales\":[[", "\"scales\":[[0.0,1.0],[", 1);
-        assert!(Fit::read(&short, &head, &here()).expect_err("damaged").contains("damaged"));
+        assert!(
+            Fit::read(&short, &head, &here(), PriceList::shipped()).expect_err("damaged").contains("damaged")
+        );
         let mut turned: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
         turned["range"] = serde_json::json!([5.0, -5.0]);
-        let turned = Fit::read(&turned.to_string(), &head, &here()).expect_err("there is nothing between");
+        let turned = Fit::read(&turned.to_string(), &head, &here(), PriceList::shipped())
+            .expect_err("there is nothing between");
         assert!(turned.contains("damaged"), "{turned}");
-        let few = Fit::new("linear", head, here(), Machine::NOMINAL, &examples()[..5]).expect_err("too few");
+        let few = Fit::new("linear", head, here(), Machine::NOMINAL, PriceList::shipped(), &examples()[..5])
+            .expect_err("too few");
         assert!(few.contains("5 kernels with times are too few"), "{few}");
     }
 
@@ -429,7 +465,8 @@ mod tests {
         // Every kernel stands in both models: there is nothing to learn from without them.
         let mut both = examples()[..100].to_vec();
         both.extend(both.clone().into_iter().map(|one| Example { model: "other".to_owned(), ..one }));
-        let fit = Fit::new("linear", Vec::new(), here(), Machine::NOMINAL, &both).expect("it is fitted");
+        let fit = Fit::new("linear", Vec::new(), here(), Machine::NOMINAL, PriceList::shipped(), &both)
+            .expect("it is fitted");
         assert_eq!(fit.held_out, []);
     }
 }

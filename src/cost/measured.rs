@@ -101,7 +101,7 @@ pub enum Leaning {
 }
 
 /// The model `measured`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Measured {
     /// The times.
     pub table: Arc<Table>,
@@ -109,10 +109,25 @@ pub struct Measured {
     pub constants: usize,
     /// The speeds of the machine, for copies that no call stands for.
     pub machine: Machine,
+    /// What prices such copies, and the roofline that extraction may lean on.
+    pub prices: Arc<PriceList>,
     /// How extraction leans.
     pub leaning: Leaning,
     /// The kernels whose lines were asked for, of this model and its copies.
     pub asked: Asked,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self {
+            table: Arc::default(),
+            constants: 0,
+            machine: Machine::default(),
+            prices: Arc::clone(PriceList::shipped()),
+            leaning: Leaning::default(),
+            asked: Asked::default(),
+        }
+    }
 }
 
 /// The keys of the lines that were asked for; copies share them.
@@ -171,14 +186,14 @@ impl CostModel for Measured {
     }
 
     fn copy(&self, bytes: usize) -> f64 {
-        PriceList::shipped().copy(&self.machine, bytes)
+        self.prices.copy(&self.machine, bytes)
     }
 
     fn weight(&self, query: &Query<'_>) -> Option<f64> {
         let seconds = self.seconds(query)?;
         match self.leaning {
             Leaning::Roofline(machine) if seconds.is_finite() => {
-                Priced::shipped("roofline", machine).seconds(query)
+                Priced::new("roofline", machine, Arc::clone(&self.prices)).seconds(query)
             }
             Leaning::Conversions(factor)
                 if matches!(query.call.op.meaning(), "pack" | "unpack" | "reorder") =>

@@ -39,11 +39,16 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
+use super::feature::BASIC;
 use super::{CostModel, Machine, Query, fits};
-use crate::error::{Diagnostics, Source};
+use crate::error::{Diagnostic, Diagnostics, Source, nearest};
+use crate::op::Ops;
+use crate::ron::Spanned;
 use expression::{Expr, Scope, Words};
 pub use reference::reference;
+use rustc_hash::FxHasher;
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::sync::{Arc, LazyLock};
 
 /// A price list.
@@ -62,7 +67,7 @@ struct File {
     /// Its name and text.
     source: Source,
     /// Patterns of the ops that it speaks for; none where it speaks for all.
-    ops: Vec<String>,
+    ops: Vec<Spanned<String>>,
     /// What its prices were fitted on.
     fitted_on: Option<String>,
 }
@@ -84,8 +89,8 @@ struct Definition {
 /// A value, and when it holds.
 #[derive(Clone, Debug, PartialEq)]
 struct Case {
-    /// Texts of the kernel, by their index in [`quantity::TEXTS`], with patterns of which one must fit.
-    texts: Vec<(usize, Vec<String>)>,
+    /// Features that are texts, by their index in [`BASIC`], with patterns of which one must fit.
+    texts: Vec<(usize, Vec<Spanned<String>>)>,
     when: Option<Expr>,
     value: Expr,
 }
@@ -99,11 +104,9 @@ struct Table {
 
 impl Case {
     fn holds(&self, scope: &mut Scope<'_, '_>) -> bool {
-        let text_fits = |(at, patterns): &(usize, Vec<String>)| {
-            scope.query.is_some_and(|query| {
-                let text = (quantity::TEXTS[*at].of)(query);
-                patterns.iter().any(|pattern| fits(pattern, &text))
-            })
+        let text_fits = |(at, patterns): &(usize, Vec<Spanned<String>>)| {
+            let text = scope.query.and_then(|query| BASIC[*at].text(query));
+            text.is_some_and(|text| patterns.iter().any(|pattern| fits(pattern, &text)))
         };
         self.texts.iter().all(text_fits) && self.when.as_ref().is_none_or(|when| when.evaluate(scope) != 0.0)
     }
@@ -185,13 +188,54 @@ impl PriceList {
         self.files.iter().map(|file| &file.source)
     }
 
-    /// Every pattern of names of ops, lowered or logical, in all files.
-    pub fn op_patterns(&self) -> impl Iterator<Item = &str> {
+    /// The name of each file, and a checksum of its text.
+    pub fn checksums(&self) -> impl Iterator<Item = (&str, String)> {
+        self.sources().map(|source| {
+            let mut hasher = FxHasher::default();
+            hasher.write(source.text.as_bytes());
+            (&*source.name, format!("{:016x}", hasher.finish()))
+        })
+    }
+
+    /// A mistake for each pattern that fits no op, neither a lowered nor a logical one, in all files after the first
+    /// ones: those are not looked at.
+    ///
+    /// # Errors
+    /// The mistakes.
+    pub fn check_ops(&self, ops: &Ops, first: usize) -> Result<(), Diagnostics> {
+        let mut found = Diagnostics::new();
+        let sources: Vec<usize> = self.sources().map(|source| found.add_source(source.clone())).collect();
+        let names = ops.names();
+        for (file, pattern) in self.op_patterns().filter(|(file, _)| *file >= first) {
+            if names.iter().any(|name| fits(pattern, name)) {
+                continue;
+            }
+            let help = match nearest(pattern, names.iter().copied()) {
+                Some(close) => format!("did you mean `{close}`?"),
+                None => "`ovolo rules reference` lists the ops; `*` stands for any end of a name".to_owned(),
+            };
+            found.push(
+                Diagnostic::new(format!("no op is called `{pattern}`"))
+                    .label(sources[file], pattern.span, "")
+                    .help(help),
+            );
+        }
+        found.sort();
+        found.into_result(())
+    }
+
+    /// Every pattern of names of ops, lowered or logical, with the number of its file.
+    fn op_patterns(&self) -> impl Iterator<Item = (usize, &Spanned<String>)> {
         let definitions = self.words.iter().flat_map(|word| &word.definitions);
-        let texts = definitions.flat_map(|definition| &definition.cases).flat_map(|case| &case.texts);
-        let of_ops = |at: usize| matches!(quantity::TEXTS[at].name, "op" | "logical");
-        let patterns = texts.filter(move |(at, _)| of_ops(*at)).flat_map(|(_, patterns)| patterns);
-        self.files.iter().flat_map(|file| &file.ops).chain(patterns).map(String::as_str)
+        let cases = definitions
+            .flat_map(|definition| definition.cases.iter().map(|case| (definition.file, &case.texts)));
+        let patterns = cases.flat_map(|(file, texts)| {
+            let of_ops = texts.iter().filter(|(at, _)| matches!(BASIC[*at].name, "op" | "logical"));
+            of_ops.flat_map(move |(_, patterns)| patterns.iter().map(move |pattern| (file, pattern)))
+        });
+        let of_files = self.files.iter().enumerate();
+        let of_files = of_files.flat_map(|(at, file)| file.ops.iter().map(move |pattern| (at, pattern)));
+        of_files.chain(patterns)
     }
 
     fn scope<'s, 'q>(&'s self, machine: &'s Machine, query: Option<&'s Query<'q>>) -> Scope<'s, 'q> {

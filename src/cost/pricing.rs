@@ -116,7 +116,8 @@ impl Pricing for ByTimes {
             advice: "run `ovolo tune MODEL`",
         };
         let measured = given.measured.ok_or_else(lacking)?;
-        Ok(Box::new(Measured { machine: *given.machine, ..measured.clone() }))
+        let prices = Arc::clone(given.prices);
+        Ok(Box::new(Measured { machine: *given.machine, prices, ..measured.clone() }))
     }
 }
 
@@ -171,6 +172,9 @@ impl Pricing for ByPrices {
             });
         }
         let list = given.prices.with(&self.files).map_err(PricingError::Prices)?;
+        if let Some(ops) = given.ops {
+            list.check_ops(ops, given.prices.sources().count()).map_err(PricingError::Prices)?;
+        }
         Ok(Box::new(Priced::new("prices", *given.machine, Arc::new(list))))
     }
 }

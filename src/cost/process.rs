@@ -29,6 +29,8 @@ pub trait Answer: Send + Sync {
 
 /// The model `process`.
 pub struct Process {
+    /// What copies cost.
+    prices: Arc<PriceList>,
     machine: Machine,
     program: Arc<dyn Answer>,
     known: Mutex<Known>,
@@ -49,9 +51,9 @@ struct Said {
 }
 
 impl Process {
-    /// Asks this program; copies between buffers are priced by the machine's speeds.
-    pub fn new(machine: &Machine, program: Arc<dyn Answer>) -> Self {
-        Self { machine: *machine, program, known: Mutex::default() }
+    /// Asks this program; copies between buffers are priced by a price list at the machine's speeds.
+    pub fn new(machine: &Machine, prices: Arc<PriceList>, program: Arc<dyn Answer>) -> Self {
+        Self { machine: *machine, prices, program, known: Mutex::default() }
     }
 
     fn ask(&self, line: &str) -> Result<Option<f64>, String> {
@@ -102,7 +104,7 @@ impl CostModel for Process {
     }
 
     fn copy(&self, bytes: usize) -> f64 {
-        PriceList::shipped().copy(&self.machine, bytes)
+        self.prices.copy(&self.machine, bytes)
     }
 
     fn trouble(&self) -> Option<String> {
@@ -133,7 +135,10 @@ mod tests {
 
     #[test]
     fn answers_are_seconds_or_nothing() {
-        let ask = |answer| Process::new(&Machine::NOMINAL, Arc::new(Parrot(answer))).ask("{}");
+        let ask = |answer| {
+            Process::new(&Machine::NOMINAL, Arc::clone(PriceList::shipped()), Arc::new(Parrot(answer)))
+                .ask("{}")
+        };
         assert_eq!(ask("{\"seconds\": 2e-5}\n"), Ok(Some(2e-5)));
         assert_eq!(ask("{\"seconds\": null}"), Ok(None));
         for wrong in ["2e-5", "{\"seconds\": -1}", "{\"seconds\": \"1\"}", "", "{}"] {

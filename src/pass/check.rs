@@ -9,6 +9,7 @@ use crate::backend::Backends;
 use crate::cost::pricing::ByPrices;
 use crate::cost::{Fit, Given, Machine};
 use crate::error::Error;
+use crate::op::Ops;
 use std::any::Any;
 
 /// Whether the price lists of a pipeline can be read, and its limits are of devices that exist.
@@ -16,7 +17,7 @@ use std::any::Any;
 ///
 /// # Errors
 /// The mistakes of the price lists, or that there are none; the first limit of a device that does not exist.
-pub fn check(pipeline: &Pipeline, catalog: &Catalog) -> Result<(), Error> {
+pub fn check(pipeline: &Pipeline, catalog: &Catalog, ops: &Ops) -> Result<(), Error> {
     if let Some(plan) = pipeline.plan() {
         catalog.check_limit(&plan.limits)?;
     }
@@ -25,7 +26,7 @@ pub fn check(pipeline: &Pipeline, catalog: &Catalog) -> Result<(), Error> {
     if cost.is::<ByPrices>() {
         extract
             .cost
-            .model(&Given { prices: &catalog.prices, ..Given::machine(&Machine::NOMINAL) })
+            .model(&Given { prices: &catalog.prices, ops: Some(ops), ..Given::machine(&Machine::NOMINAL) })
             .map_err(setting_error)?;
     }
     Ok(())

@@ -154,6 +154,7 @@ impl Extract {
             threads: context.threads,
             constants: context.constants,
             prices: &context.catalog.prices,
+            ops: Some(context.ops),
             validators: &|| host::validators(context.threads, &context.catalog.backends),
         };
         let model = self.cost.model(&given).map_err(setting_error)?;

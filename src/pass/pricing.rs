@@ -102,7 +102,7 @@ impl Pricing for ByProgram {
         };
         let program = self.program.as_ref().ok_or_else(lacking)?;
         let program = Program::start(program).map_err(PricingError::Program)?;
-        Ok(Box::new(Process::new(given.machine, Arc::new(program))))
+        Ok(Box::new(Process::new(given.machine, Arc::clone(given.prices), Arc::new(program))))
     }
 
     /// What the program would answer another time is not known.
@@ -141,8 +141,8 @@ impl Pricing for ByFit {
         };
         let source = self.fit.as_ref().ok_or_else(lacking)?;
         let Validators { machine, libraries } = (given.validators)();
-        let fit = Fit::read(&source.text, &machine, &libraries)
+        let fit = Fit::read(&source.text, &machine, &libraries, given.prices)
             .map_err(|why| PricingError::Fit { file: source.name.to_string(), why })?;
-        Ok(Box::new(Learned::new(Arc::new(fit), given.constants)))
+        Ok(Box::new(Learned::new(Arc::new(fit), Arc::clone(given.prices), given.constants)))
     }
 }

@@ -55,7 +55,7 @@ fn nodes_per_op() -> usize {
 impl Rewrite {
     /// Whether the phase names a rule or its file.
     pub fn names(&self, rule: &Rule) -> bool {
-        self.rules.iter().any(|name| **name == rule.name || **name == rule.stem())
+        self.rules.iter().any(|name| rule.is_called(name))
     }
 
     /// The most rounds, and the most e-nodes for a graph of so many nodes.

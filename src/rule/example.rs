@@ -1,11 +1,22 @@
-//! Examples: graphs beside a rule that say what it does, and what it leaves alone.
+//! Examples: graphs that say what a rule does, and what it leaves alone.
+//!
+//! Those of `rules/FILE.ron` stand in `rules/examples/FILE.ron`, for the rules of each name:
 //!
 //! ```text
-//! examples: [
-//!     Example(fires: "x: f32[4] = input; y = relu(x); return y", after: "y = map(x) {post: <relu>}"),
-//!     Example(refuses: "x: i32[4] = input; y = relu(x); return y", because: "is-f32(?x)"),
-//!     Example(for: {"op": "exp"}, fires: "…", after: "…"),
-//! ]
+//! Examples(
+//!     rule: "map-$op",
+//!     examples: [
+//!         Example(
+//!             fires: "
+//!                 x: f32[4] = input
+//!                 y = $op(x)
+//!                 return y
+//!             ",
+//!             after: "y = map(x) {post: <$op>}",
+//!         ),
+//!         Example(for: {"op": "exp"}, refuses: "…", because: "is-f32(?x)"),
+//!     ],
+//! )
 //! ```
 //!
 //! A graph is in text form, without `graph { … }` around it. `after` lists what the graph holds
@@ -14,6 +25,7 @@
 //! `$key` is replaced as in the rule.
 
 use crate::error::Span;
+use std::sync::Arc;
 
 /// A graph beside a rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +34,7 @@ pub enum Example {
     Fires {
         /// The graph, in text form.
         graph: String,
-        /// What it becomes; `None` while nobody has blessed it.
+        /// What it becomes, a statement a line; `None` while nobody has blessed it.
         after: Option<String>,
         /// Where the example stands.
         place: Place,
@@ -38,9 +50,11 @@ pub enum Example {
     },
 }
 
-/// The places of an example in its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The places of an example.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// The file.
+    pub file: Arc<str>,
     /// The graph, quotes included.
     pub graph: Span,
     /// What is expected, quotes included; where there is none, nothing after the graph.
@@ -57,8 +71,14 @@ impl Example {
     }
 
     /// Where it stands.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> &Place {
         let (Self::Fires { place, .. } | Self::Refuses { place, .. }) = self;
-        *place
+        place
     }
+}
+
+/// The file of the examples of a rule file: `rules/examples/fuse.ron` for `rules/fuse.ron`.
+pub fn beside(rules: &str) -> String {
+    let (folder, file) = rules.split_at(rules.rfind(['/', '\\']).map_or(0, |at| at + 1));
+    format!("{folder}examples/{file}")
 }

@@ -2,6 +2,7 @@
 
 mod example;
 mod expression;
+mod file;
 mod form;
 mod left;
 mod operator;
@@ -10,65 +11,19 @@ mod row;
 mod scope;
 mod symmetry;
 
+pub(super) use file::read;
+
 use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
-use super::{AttrVar, Expr, Gone, Guard, Places, Precision, Rule, Template, Vocabulary};
-use crate::error::{Diagnostic, Diagnostics, Source, Span, nearest, suggestion};
+use super::set::Gone;
+use super::{AttrVar, Expr, Guard, Places, Precision, Rule, Template, Vocabulary};
+use crate::error::{Diagnostic, Diagnostics, Span, nearest, suggestion};
 use crate::op::Ops;
 use crate::ron::{self, Raw, Text};
+use example::{Beside, Written};
 use form::Form;
 use row::Row;
 use scope::Scope;
 use std::collections::HashMap;
-
-/// Reads rule files: the rules, and those that are left out. Mistakes go to `found`.
-pub(super) fn read(
-    vocabulary: Vocabulary<'_>,
-    files: &[(&str, &str)],
-    found: &mut Diagnostics,
-) -> (Vec<Rule>, Vec<Gone>) {
-    let (mut rules, mut gone) = (Vec::new(), Vec::new());
-    let mut names: HashMap<String, (usize, Span)> = HashMap::new();
-    for (name, text) in files {
-        let source = found.add_source(Source::new(*name, *text));
-        if is_blank(text) {
-            found.push(
-                Diagnostic::new("the rule file is empty")
-                    .label(source, Span::new(0, text.len()), "")
-                    .help("write `[Rule(name: …, from: …, to: …), …]`, or remove the file"),
-            );
-            continue;
-        }
-        let ships = vocabulary.ships(name, text);
-        let before = found.len();
-        let mut file = ron::Reader::new(found, source);
-        let text = file.mend(text);
-        let items = file.items(&text, "Rule").or_else(|| {
-            let value = file.document(&text)?;
-            let help = "write `[Rule(name: …, from: …, to: …), …]`";
-            file.mistake("a rule file is a list of rules", value.span(), help);
-            None
-        });
-        found.since(before).for_each(|diagnostic| {
-            let at = diagnostic.labels.first().map_or(0, |label| label.span.start);
-            diagnostic.notes.extend(rule_at(&text, at).map(in_rule));
-        });
-        let mut law = String::new();
-        for item in items.unwrap_or_default() {
-            // A comment is of all rules down to the next blank line.
-            if item.follows_a_gap() || !item.comment().is_empty() {
-                law = item.comment();
-            }
-            let rule = String::new();
-            let mut reader =
-                Reader { vocabulary, found, source, file: name, ships, rule, left_out: Vec::new() };
-            let made = reader.rules(item, &law);
-            reader.named_once(&made, &mut names);
-            gone.append(&mut reader.left_out);
-            rules.extend(made.into_iter().map(|(rule, _)| rule));
-        }
-    }
-    (rules, gone)
-}
 
 /// Whether a pattern names an op that a table does not have.
 fn lacks_op(pattern: &str, ops: &Ops) -> bool {
@@ -80,19 +35,6 @@ fn lacks_op(pattern: &str, ops: &Ops) -> bool {
     });
     let word = |head: &str| head.starts_with(|c: char| c.is_ascii_lowercase()) && head != "each";
     heads.any(|head| word(head) && ops.get(head).is_none())
-}
-
-/// Whether a text holds nothing but blanks and comments.
-fn is_blank(text: &str) -> bool {
-    text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with("//"))
-}
-
-/// The name of the rule that a place is in, in a text that does not read: the last that begins before.
-fn rule_at(text: &str, at: usize) -> Option<&str> {
-    let before = text.get(..at)?;
-    let rule = &text[before.rfind("Rule(")?..];
-    let name = rule[rule.find("name")?..].split('"').nth(1)?;
-    Some(name).filter(|name| !name.is_empty() && !name.contains('\n'))
 }
 
 fn in_rule(name: &str) -> String {
@@ -186,7 +128,13 @@ impl Reader<'_> {
     }
 
     /// The rules that one entry of a file makes: one for each row. Each with the place of its name.
-    fn rules(&mut self, raw: Raw<'_>, law: &str) -> Vec<(Rule, Span)> {
+    fn rules(
+        &mut self,
+        raw: Raw<'_>,
+        law: &str,
+        beside: &Beside,
+        written: &mut Vec<Written>,
+    ) -> Vec<(Rule, Span)> {
         let name = raw.field("name").and_then(Text::of);
         self.rule = name.as_ref().map(|name| name.text.clone()).unwrap_or_default();
         let before = self.found.len();
@@ -206,7 +154,7 @@ impl Reader<'_> {
             let before = self.found.len();
             let rule = self.rule(&form, row, &mut used);
             if self.found.len() == before {
-                let examples = example::fill(self, &form.examples, row, rows.len() == 1, &mut used);
+                let examples = beside.fill(self, &form.name.text, row, rows.len() == 1);
                 rules.extend(rule.map(|rule| {
                     let rule = Rule { doc: law.to_owned(), line: raw.line(), examples, ..rule };
                     (rule, form.name.value_span())
@@ -215,9 +163,6 @@ impl Reader<'_> {
             if self.found.len() > before {
                 break; // The other rows would have the same mistakes.
             }
-        }
-        if self.found.len() == before {
-            example::fitting(self, &form.examples, &rows);
         }
         if let (Some(row), Some(written), true) = (rows.first(), &form.for_each, self.found.len() == before) {
             for (key, _) in row.iter().filter(|(key, _)| !used.contains(key)) {
@@ -228,6 +173,8 @@ impl Reader<'_> {
                 );
             }
         }
+        let makes = rules.iter().map(|(rule, _): &(Rule, Span)| rule.name.clone()).collect();
+        written.push(Written { name: form.name.text, rows, makes });
         rules
     }
 
@@ -281,7 +228,8 @@ impl Reader<'_> {
         self.rule.clone_from(&name.text);
         let mut sides = from.iter().chain(&to);
         if self.ships && sides.any(|text| lacks_op(&text.text, self.vocabulary.ops)) {
-            self.left_out.push(Gone { name: name.text, file: self.file.to_owned() });
+            let row = row.iter().map(|(_, value)| value.clone()).collect();
+            self.left_out.push(Gone { name: name.text, file: self.file.to_owned(), row });
             return None;
         }
         let before = self.found.len();
@@ -312,7 +260,7 @@ impl Reader<'_> {
                         "ask something of it, as in `equal(rank-of(?x), 4)`",
                     );
                 }
-                Some(Guard { text: text.text.clone(), expr })
+                Some(Guard { text: ron::flat(&text.text), expr })
             })
             .collect();
         let mut computed = Vec::new();
@@ -353,6 +301,8 @@ impl Reader<'_> {
         let symmetric = symmetry::symmetric(&patterns, &templates, &guards, &computed);
         Some(Rule {
             name: name.text,
+            written: form.name.text.clone(),
+            row: row.iter().map(|(_, value)| value.clone()).collect(),
             doc: String::new(),
             file: self.file.to_owned(),
             line: 0,

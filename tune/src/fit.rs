@@ -5,6 +5,7 @@ use ovolo::cost::{CostModel, Example, FEATURES, InPlans, Measured, Priced, State
 use ovolo::error::Error;
 use ovolo::graph::Graph;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Returns the kernels of a model that the table has times for, each once. Skipped and wrong kernels have
 /// none.
@@ -20,7 +21,7 @@ pub fn examples(
     let saturated = options.saturate(graph)?;
     let target = options.context(graph).target();
     let measured = measured.of(graph);
-    let roofline = Priced::shipped("roofline", options.machine);
+    let roofline = Priced::new("roofline", options.machine, Arc::clone(&options.registry.catalog().prices));
     let contracts = |call: &ovolo::op::Call<'_>| target.contract(call);
     let pick = saturated.egraph().problem(&roofline, target.threads, &contracts);
     let mut found = BTreeMap::new();

@@ -77,7 +77,7 @@ impl Check {
             }
         });
         let findings = check::arranged(findings, beside.rules());
-        let loaded = loaded.with(registry.rules());
+        let loaded = loaded.with(registry.rules()).with(registry.examples());
         if self.json {
             mistakes.iter().for_each(|one| print(&format!("{}\n", mistake(one, &mistakes, &loaded))));
             findings.iter().for_each(|one| print(&format!("{}\n", json(one, self.is_note(one), &loaded))));

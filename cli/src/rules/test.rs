@@ -6,8 +6,9 @@ use clap::Args;
 use ovolo::error::Span;
 use ovolo::op::Ops;
 use ovolo::registry::Registry;
-use ovolo::rule::{Example, Rule};
-use ovolo_proof::example::{self, Verdict};
+use ovolo::ron;
+use ovolo::rule::{Example, Rule, example};
+use ovolo_proof::example::{self as judged, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -33,17 +34,16 @@ impl Test {
         }
         let mut text = String::new();
         let (mut wrong, mut examples) = (0, 0);
-        let run = |rule: &Arc<Rule>| example::run(rule, registry.ops());
+        let run = |rule: &Arc<Rule>| judged::run(rule, registry.ops());
         let all: Vec<Vec<Verdict>> = loaded.set.rules().iter().map(run).collect();
         // The shipped rules are compiled into the program.
         let files = !(self.source.files.is_empty() && self.source.rules.is_empty());
-        let blessings = loaded.files.iter().filter(|_| files).map(|(file, _)| {
-            let of_file = loaded.set.rules().iter().zip(&all).filter(|(rule, _)| rule.file == *file);
-            Blessing::collect(&loaded, of_file).mended
-        });
-        let blessable: usize = blessings.sum();
+        let blessable = match files {
+            true => Blessing::collect(&loaded, loaded.set.rules().iter().zip(&all)).mended,
+            false => 0,
+        };
         for (rule, verdicts) in loaded.set.rules().iter().zip(&all) {
-            let lacks = example::lacks(rule);
+            let lacks = judged::lacks(rule);
             examples += verdicts.len();
             wrong += verdicts.iter().filter(|verdict| verdict.wrong.is_some()).count();
             wrong += usize::from(lacks.is_some());
@@ -52,10 +52,11 @@ impl Test {
                     .iter()
                     .filter_map(|v| {
                         let why = &v.wrong.as_ref()?.message;
-                        let span = rule.examples[v.index].place().graph;
-                        let (line, column) = loaded.line_column(&rule.file, span.start);
+                        let example = &rule.examples[v.index];
+                        let (line, column) = loaded.line_column_of(example);
                         Some(serde_json::json!({
-                            "example": v.index, "why": why, "line": line, "column": column,
+                            "example": v.index, "why": why, "file": *example.place().file,
+                            "line": line, "column": column,
                         }))
                     })
                     .collect();
@@ -72,7 +73,7 @@ impl Test {
             }
             for verdict in verdicts {
                 let Some(why) = &verdict.wrong else { continue };
-                let place = loaded.place(rule, rule.examples[verdict.index].place().graph);
+                let place = loaded.place_of(&rule.examples[verdict.index]);
                 let _ = writeln!(text, "{} ({place}): {}", rule.name, why.message);
             }
         }
@@ -101,13 +102,15 @@ impl Test {
         }
         let mut report = String::new();
         let (mut blessed, mut wrong, mut examples) = (0, 0, 0);
-        for (file, text) in &loaded.files {
+        let rule_files =
+            loaded.files.iter().filter(|(file, _)| loaded.set.rules().iter().any(|rule| rule.file == *file));
+        for (file, _) in rule_files {
             let before = wrong;
             let of_file = loaded.set.rules().iter().filter(|rule| rule.file == *file);
             let of_file: Vec<(&Arc<Rule>, Vec<Verdict>)> =
-                of_file.map(|rule| (rule, example::run(rule, ops))).collect();
+                of_file.map(|rule| (rule, judged::run(rule, ops))).collect();
             for (rule, verdicts) in &of_file {
-                if let Some(lacks) = example::lacks(rule) {
+                if let Some(lacks) = judged::lacks(rule) {
                     wrong += 1;
                     let place = loaded.place(rule, rule.places.name);
                     let _ = writeln!(report, "{} ({place}): {lacks}", rule.name);
@@ -116,7 +119,7 @@ impl Test {
                 for verdict in verdicts {
                     if let Some(why) = verdict.wrong.as_ref().filter(|wrong| wrong.actual.is_none()) {
                         wrong += 1;
-                        let place = loaded.place(rule, rule.examples[verdict.index].place().graph);
+                        let place = loaded.place_of(&rule.examples[verdict.index]);
                         let _ = writeln!(report, "{} ({place}): {}", rule.name, why.message);
                     }
                 }
@@ -133,13 +136,14 @@ impl Test {
                 }
                 continue;
             }
-            let mut text = text.clone();
+            let examples = example::beside(file);
+            let mut text = loaded.text(&examples).to_owned();
             for (span, new) in edits.values().rev() {
                 text.replace_range(span.start..span.end, new);
             }
-            write(Path::new(file), &text)?;
+            write(Path::new(&examples), &text)?;
             blessed += edits.len();
-            let _ = writeln!(report, "{file}: {} examples blessed", edits.len());
+            let _ = writeln!(report, "{examples}: {} examples blessed", edits.len());
         }
         if blessed + wrong == 0 {
             let _ = writeln!(report, "nothing to bless: {examples} examples are as expected");
@@ -157,8 +161,8 @@ impl Test {
 /// The edits that make the examples of a file right.
 #[derive(Default)]
 struct Blessing {
-    /// The new texts with the spans they replace, by position.
-    edits: BTreeMap<usize, (Span, String)>,
+    /// The new texts with the spans they replace, by file and position.
+    edits: BTreeMap<(Arc<str>, usize), (Span, String)>,
     /// The number of examples that the edits make right.
     mended: usize,
     /// Examples that cannot be blessed: the rows of a `for_each` share one text, but become different graphs.
@@ -168,7 +172,7 @@ struct Blessing {
 /// An expectation that examples of several rows share.
 struct Shared<'a> {
     rule: &'a Rule,
-    place: Span,
+    example: &'a Example,
     span: Span,
     /// The different texts that wrong rows would need, and the number of wrong rows.
     wanted: BTreeSet<String>,
@@ -178,18 +182,18 @@ struct Shared<'a> {
 }
 
 impl Blessing {
-    /// Collects the edits for the rules of one file from the results of their examples.
+    /// Collects the edits for some rules from the results of their examples.
     fn collect<'a>(loaded: &Loaded, rules: impl Iterator<Item = (&'a Arc<Rule>, &'a Vec<Verdict>)>) -> Self {
-        let mut texts: BTreeMap<usize, Shared<'_>> = BTreeMap::new();
+        let mut texts: BTreeMap<(Arc<str>, usize), Shared<'_>> = BTreeMap::new();
         for (rule, verdicts) in rules {
             for verdict in verdicts {
                 let example = &rule.examples[verdict.index];
                 let place = example.place();
                 let span = place.expected.unwrap_or(Span::at(place.graph.end));
                 let actual = verdict.wrong.as_ref().map(|wrong| wrong.actual.as_ref());
-                let text = texts.entry(span.start).or_insert(Shared {
+                let text = texts.entry((Arc::clone(&place.file), span.start)).or_insert(Shared {
                     rule,
-                    place: place.graph,
+                    example,
                     span,
                     wanted: BTreeSet::new(),
                     wrong: 0,
@@ -199,12 +203,7 @@ impl Blessing {
                     None => text.kept = true,
                     Some(None) => {}
                     Some(Some(actual)) => {
-                        let key = match example {
-                            _ if place.expected.is_some() => "",
-                            Example::Fires { .. } => ", after: ",
-                            Example::Refuses { .. } => ", because: ",
-                        };
-                        text.wanted.insert(format!("{key}{actual:?}"));
+                        text.wanted.insert(written(loaded.text(&place.file), example, actual));
                         text.wrong += 1;
                     }
                 }
@@ -212,7 +211,7 @@ impl Blessing {
         }
         let mut blessing = Self::default();
         for (at, text) in texts {
-            let Shared { rule, place, span, wanted, wrong, kept } = text;
+            let Shared { rule, example, span, wanted, wrong, kept } = text;
             let mut wanted = wanted.into_iter();
             match (wanted.next(), wanted.next()) {
                 (None, _) => {}
@@ -227,12 +226,31 @@ impl Blessing {
                         "{} ({}): its rows of `for_each` become different graphs: write the expectation with \
                          `$key`, or an example for each row with `for`:\n    {one}\n    {other}",
                         rule.name,
-                        loaded.place(rule, place)
+                        loaded.place_of(example)
                     ));
                 }
             }
         }
         blessing
+    }
+}
+
+/// What is expected of an example, as it is written in its file: over what stands there, or after the graph.
+fn written(file: &str, example: &Example, expected: &str) -> String {
+    let place = example.place();
+    let line = file[..place.graph.start].rfind('\n').map_or(0, |end| end + 1);
+    let before = &file[line..place.graph.start];
+    let indent = before.len() - before.trim_start().len();
+    let text = ron::statements(expected, indent);
+    let key = match example {
+        _ if place.expected.is_some() => return text,
+        Example::Fires { .. } => "after",
+        Example::Refuses { .. } => "because",
+    };
+    // Where the graph has a line of its own, so has what is expected.
+    match before.trim_start().starts_with(['f', 'r']) {
+        true => format!(",\n{}{key}: {text}", &before[..indent]),
+        false => format!(", {key}: {text}"),
     }
 }
 

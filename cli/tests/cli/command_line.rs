@@ -52,8 +52,15 @@ fn a_dimension_may_be_given_only_once() {
 /// Returns a folder for one test with a rule file.
 fn rule_file(name: &str, text: &str) -> PathBuf {
     let at = folder(name);
-    std::fs::create_dir_all(at.join("rules")).unwrap();
+    std::fs::create_dir_all(at.join("rules/examples")).unwrap();
     std::fs::write(at.join("rules/mine.ron"), text).unwrap();
+    at
+}
+
+/// The same with a file of examples beside it.
+fn rule_file_with(name: &str, text: &str, examples: &str) -> PathBuf {
+    let at = rule_file(name, text);
+    std::fs::write(at.join("rules/examples/mine.ron"), examples).unwrap();
     at
 }
 
@@ -62,17 +69,40 @@ fn said(at: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-const RULE: &str = r#"[Rule(name: "no-neg", from: "(neg (neg ?x))", to: "?x", examples: [
-    Example(fires: "x: f32[2] = input; y = neg(x); z = neg(y); return z"),
-    Example(refuses: "x: f32[2] = input; z = neg(x); return z"),
-])]"#;
+const RULE: &str = r#"[Rule(name: "no-neg", from: "(neg (neg ?x))", to: "?x")]"#;
+
+const EXAMPLES: &str = r#"[
+    Examples(
+        rule: "no-neg",
+        examples: [
+            Example(
+                fires: "
+                    x: f32[2] = input
+                    y = neg(x)
+                    z = neg(y)
+                    return z
+                ",
+            ),
+            Example(refuses: "x: f32[2] = input; z = neg(x); return z"),
+        ],
+    ),
+]
+"#;
 
 #[test]
 fn blessing_reports_what_it_did_and_what_it_cannot_do() {
-    let at = rule_file("bless", RULE);
+    let at = rule_file_with("bless", RULE, EXAMPLES);
     let bless = ["rules", "test", "rules/mine.ron", "--bless"];
     let (code, first, _) = said(&at, &bless);
-    assert_eq!((code, first.as_str()), (Some(0), "rules/mine.ron: 2 examples blessed\n"));
+    assert_eq!((code, first.as_str()), (Some(0), "rules/examples/mine.ron: 2 examples blessed\n"));
+    let blessed = std::fs::read_to_string(at.join("rules/examples/mine.ron")).unwrap();
+    let expected = EXAMPLES
+        .replace(
+            "return z\n                \",\n",
+            "return z\n                \",\n                after: \"z = x\",\n",
+        )
+        .replace("return z\"),", "return z\", because: \"no match\"),");
+    assert_eq!(blessed, expected);
     let (code, second, _) = said(&at, &bless);
     assert_eq!((code, second.as_str()), (Some(0), "nothing to bless: 2 examples are as expected\n"));
     std::fs::write(at.join("rules/mine.ron"), RULE.replace("z = neg(y)", "z = exp(y)")).unwrap();
@@ -253,14 +283,15 @@ fn advice_can_be_followed() {
     assert!(!why.contains("--bless") && why.contains("write the example"), "{report}{why}");
     // A missing `after` can be blessed.
     let fires = "Example(fires: \"x: f32[2] = input; r = relu(x); y = relu(r); return y\")";
-    write(&format!(
-        "[Rule(name: \"bare\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\", examples: [{fires}])]"
-    ));
+    std::fs::create_dir_all(at.join("own/examples")).unwrap();
+    let examples = at.join("own/examples/mine.ron");
+    std::fs::write(&examples, format!("[Examples(rule: \"bare\", examples: [{fires}])]")).unwrap();
     let (_, report, why) = said(&at, &["rules", "test", "own/mine.ron"]);
     assert!(
         why.contains("`--bless` writes the actual results into the files for 1 of them"),
         "{report}{why}"
     );
+    std::fs::remove_file(examples).unwrap();
     // A rule with the name of a shipped rule.
     write(
         "[Rule(name: \"drop-second-relu\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\", when: [\"is-f32(?x)\"])]",
@@ -315,21 +346,23 @@ fn options_that_members_do_not_support_are_refused() {
 
 #[test]
 fn blessing_is_advised_only_if_it_can_help() {
-    let rows = r#"[Rule(name: "$a-of-neg", for_each: {"a": ["abs", "relu"]}, from: "($a (neg (neg ?x)))", to: "($a ?x)", examples: [
+    let rows = r#"[Rule(name: "$a-of-neg", for_each: {"a": ["abs", "relu"]}, from: "($a (neg (neg ?x)))", to: "($a ?x)")]"#;
+    let examples = r#"[Examples(rule: "$a-of-neg", examples: [
         Example(fires: "x: f32[2] = input; m = neg(x); n = neg(m); y = $a(n); return y"AFTER),
         Example(refuses: "x: f32[2] = input; z = neg(x); return z", because: "no match"),
     ])]"#;
     // Each row becomes a different graph, and one row is right already.
     for after in ["", r#", after: "y = abs(x)""#] {
-        let at = rule_file("bless-rows", &rows.replace("AFTER", after));
+        let at = rule_file_with("bless-rows", rows, &examples.replace("AFTER", after));
         let (_, _, why) = said(&at, &["rules", "test", "rules/mine.ron"]);
         assert!(!why.contains("--bless") && why.contains("are wrong or missing"), "{why}");
         let (_, report, _) = said(&at, &["rules", "test", "rules/mine.ron", "--bless"]);
         assert!(report.contains("become different graphs"), "{report}");
-        let text = std::fs::read_to_string(at.join("rules/mine.ron")).unwrap();
-        assert_eq!(text, rows.replace("AFTER", after));
+        let text = std::fs::read_to_string(at.join("rules/examples/mine.ron")).unwrap();
+        assert_eq!(text, examples.replace("AFTER", after));
     }
-    let at = rule_file("bless-rows", &rows.replace("AFTER", r#", after: "y = $a(x)""#));
+    let after = examples.replace("AFTER", r#", after: "y = $a(x)""#);
+    let at = rule_file_with("bless-rows", rows, &after);
     assert_eq!(said(&at, &["rules", "test", "rules/mine.ron"]).0, Some(0));
 }
 

@@ -166,11 +166,32 @@ fn a_price_list_prices_every_kernel() {
 #[test]
 fn shipped_price_lists_only_name_existing_ops() {
     let registry = crate::common::registry();
-    let names: Vec<&str> = registry.ops().all().iter().map(|op| op.name).collect();
     let prices = &registry.catalog().prices;
     assert!(prices.fitted_on().all(|(_, fitted_on)| fitted_on.is_some()));
-    let missing = prices.op_patterns().filter(|ops| !names.iter().any(|name| ovolo::cost::fits(ops, name)));
-    assert_eq!(missing.collect::<Vec<_>>(), [""; 0]);
+    prices.check_ops(registry.ops(), 0).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+}
+
+#[test]
+fn a_price_list_of_a_user_must_speak_of_ops_that_exist() {
+    let at = folder("typo");
+    let cases = "Case(op: \"native.mtmul\", value: 0.5), Case(logical: [\"conv\", \"sofmax\"], value: 0.4)";
+    std::fs::write(
+        at.join("mine.ron"),
+        format!("Prices(\n    ops: \"nativ.*\",\n    define: {{\"share\": [{cases}]}},\n)\n"),
+    )
+    .unwrap();
+    for command in ["compile", "explain"] {
+        let output = ovolo(&at, command, &["--costs", "mine.ron"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8(output.stderr).unwrap();
+        for (what, place, help) in [
+            ("no op is called `nativ.*`", "mine.ron:2:10", ""),
+            ("no op is called `native.mtmul`", "mine.ron:3:33", "did you mean `native.matmul`?"),
+            ("no op is called `sofmax`", "mine.ron:3:85", "did you mean `softmax`?"),
+        ] {
+            assert!(said.contains(what) && said.contains(place) && said.contains(help), "{said}");
+        }
+    }
 }
 
 /// `INSTA_UPDATE=always` rewrites it.

@@ -5,5 +5,6 @@ mod common;
 mod cache;
 mod command_line;
 mod devices;
+mod fmt;
 mod lab;
 mod memory;

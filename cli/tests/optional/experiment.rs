@@ -314,7 +314,7 @@ pub fn all_mistakes_of_a_spec_are_reported_together_with_their_places() {
         at.join("spec.ron"),
         r#"Experiment(
     name: "a b",
-    models: [Model(file: "none.onnx"), Model(dims: {N: 0}), "digits"],
+    models: [Model(file: "none.onnx"), Model(dims: {"N": 0}), "digits"],
     pipelines: ["nativ"],
     costs: ["flop", Prices(name: "mine", file: "wrong.ron"), "process", 3],
     extractors: ["exakt", "sample"],
@@ -332,18 +332,18 @@ pub fn all_mistakes_of_a_spec_are_reported_together_with_their_places() {
     for (why, place) in [
         ("a name has only letters", "2:11"),
         ("there is no file", "3:26"),
-        ("`Model` lacks `file`", "3:40"),
-        ("`Model(…)` should stand here", "3:61"),
+        ("`Model` lacks the field `file`", "3:40"),
+        ("`models` must be `Model(…)`", "3:63"),
         ("pipeline `nativ` is not known", "4:17"),
         ("cost model `flop` is not known", "5:13"),
         ("`process` needs more than its name", "5:62"),
         ("a cost model should stand here", "5:73"),
         ("extractor `exakt` is not known", "6:18"),
-        ("a seed is a whole number", "7:19"),
+        ("`seeds` must be 0 or more", "7:19"),
         ("two entries of `seeds` are called `1`", "7:12"),
-        ("setting of `Experiment` `thread` is not known", "8:5"),
-        ("`flops` is a number above zero", "9:29"),
-        ("`rounds` is a whole number", "10:13"),
+        ("`Experiment` has no field `thread`", "8:5"),
+        ("`flops` must be a number above zero", "9:29"),
+        ("`rounds` must be a whole number", "10:13"),
         ("part `memry` is not known", "11:13"),
         ("needs a number of plans", "1:1"),
     ] {
@@ -365,9 +365,9 @@ pub fn all_mistakes_of_a_spec_are_reported_together_with_their_places() {
         refused(&ovolo(&at, &["experiment", "spec.ron"]), why);
     }
     small(&at, "\"flops\"", "extractors: [\"sample\"], sample: 5, rounds: 1, spread: 11");
-    refused(&ovolo(&at, &["experiment", "spec.ron"]), "`spread` is a whole number");
+    refused(&ovolo(&at, &["experiment", "spec.ron"]), "`spread` must be 1 to 10");
     small(&at, "\"flops\"", "extractors: [\"sample\"], sample: 5, rounds: 1, among: 0");
-    refused(&ovolo(&at, &["experiment", "spec.ron"]), "`among` is a whole number");
+    refused(&ovolo(&at, &["experiment", "spec.ron"]), "`among` must be 1 to 100");
 }
 
 /// Writes a small network, whose kernels are timed quickly, and a spec of it.

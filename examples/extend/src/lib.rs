@@ -38,6 +38,7 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add_pricing(pricing::kind::<ByBytes>())?;
     registry.add_extractor(extract::kind::<Greedier>())?;
     registry.add_rules("rules/extend.ron", include_str!("../rules/extend.ron"))?;
+    registry.add_examples("rules/examples/extend.ron", include_str!("../rules/examples/extend.ron"))?;
     registry.add_pipeline("passes/extend.ron", include_str!("../passes/extend.ron"))
 }
 

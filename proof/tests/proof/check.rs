@@ -59,13 +59,15 @@ fn every_kind_of_finding_is_found_with_both_places() {
         Rule(name: "changes-nothing", from: "(exp (softmax ?x {axis: 1}))", to: "(exp (softmax ?x {axis: 1}))"),
         Rule(name: "changes-nothing-of-each", from: "(concat ?xs.. {axis: ?n})", to: "(concat (each ?xs ?x ?x) {axis: ?k})", let: {"k": "?n"}),
         Rule(name: "swaps", from: "(add ?x (sub ?y ?z))", to: "(add (sub ?y ?z) ?x)"),
-        Rule(name: "shows", from: "(exp (relu ?x))", to: "(relu (exp ?x))", examples: [
+        Rule(name: "shows", from: "(exp (relu ?x))", to: "(relu (exp ?x))"),
+    ]"#;
+    let examples = r#"[Examples(rule: "shows", examples: [
             Example(fires: "x: f32[4] = input; y = rleu(x); return y"),
             Example(refuses: "x: f32[4] = input; y: f32[5] = relu(x); return y"),
             Example(fires: "x: f32[4] = input; y = relu(x); z = exp(y); return z"),
-        ]),
-    ]"#;
-    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", text)])
+        ])]"#;
+    let files = [("mine.ron", text), ("examples/mine.ron", examples)];
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &files)
         .unwrap_or_else(|errors| panic!("{errors}"));
     let mut findings = check::rules(set.rules(), crate::common::ops(), &crate::common::rules());
     findings.extend(check::pipelines(&set.rules()[..1], &pipelines()));

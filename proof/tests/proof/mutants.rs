@@ -26,7 +26,7 @@ fn subjects() -> Vec<Arc<Rule>> {
     let place = |rule: &Rule| (rule.file.clone(), rule.line);
     let last = |at: usize| at + 1 == rules.len() || place(&rules[at + 1]) != place(&rules[at]);
     let first = |at: usize| at == 0 || place(&rules[at - 1]) != place(&rules[at]);
-    let written_out = ["fuse", "native", "taso", "taso-multi"];
+    let written_out = ["fuse", "half", "native", "taso", "taso-multi"];
     let wanted = |at: &usize| last(*at) || first(*at) && written_out.contains(&rules[*at].stem());
     (0..rules.len()).filter(wanted).map(|at| Arc::clone(&rules[at])).collect()
 }

@@ -39,7 +39,7 @@ fn matches(graph: &str, from: &str) -> usize {
 /// The graph after the rule was applied.
 fn after(graph: &str, body: &str) -> String {
     match egraph(graph).probe(&rule(body)) {
-        Probe::Fires(graph) => compact(&graph),
+        Probe::Fires(graph) => compact(&graph).replace('\n', "; "),
         other => panic!("{other:?}"),
     }
 }

@@ -1,11 +1,10 @@
 //! What price lists can ask of a kernel and of the machine.
 
 use crate::attr::{Attr, Step};
-use crate::cost::feature::BASIC;
+use crate::cost::feature::{BASIC, Feature};
 use crate::cost::{Machine, Query};
 use crate::op::pointwise;
 use crate::tensor::TensorType;
-use std::borrow::Cow;
 
 /// A speed of the machine.
 pub(super) struct Speed {
@@ -36,45 +35,14 @@ pub(super) static SPEEDS: &[Speed] = &[
     speed("lanes", "float32 elements of a vector", |machine| machine.lanes as f64),
 ];
 
+/// The features by which cases are told apart: those that are texts.
+pub(super) fn texts() -> impl Iterator<Item = &'static Feature> {
+    BASIC.iter().filter(|feature| !feature.is_number())
+}
+
 /// The feature at an index of [`BASIC`].
 pub(super) fn feature(at: usize, query: &Query<'_>) -> f64 {
     BASIC[at].number(query).unwrap_or(f64::NAN)
-}
-
-/// A text by which cases are told apart.
-pub(super) struct Text {
-    /// Its name.
-    pub name: &'static str,
-    /// What it is.
-    pub doc: &'static str,
-    /// Its value.
-    pub of: for<'q> fn(&Query<'q>) -> Cow<'q, str>,
-}
-
-const fn text(name: &'static str, doc: &'static str, of: for<'q> fn(&Query<'q>) -> Cow<'q, str>) -> Text {
-    Text { name, doc, of }
-}
-
-/// All texts.
-pub(super) static TEXTS: &[Text] = &[
-    text("op", "the lowered op", |query| Cow::Borrowed(query.call.op.name)),
-    text("logical", "the logical op that it computes", |query| Cow::Borrowed(query.call.op.meaning())),
-    text("implementation", "the implementation that the backend chose", implementation),
-    text("dtype", "the element type of the result", |query| query.call.output.dtype.to_string().into()),
-    text("dtype_in", "the element type of the first operand", |query| {
-        query.call.inputs.first().map(|ty| ty.dtype.to_string()).unwrap_or_default().into()
-    }),
-    text("layout", "the layout of the result", |query| query.call.output.layout.to_string().into()),
-    text("layout_in", "the layout of the first operand", |query| {
-        query.call.inputs.first().map(|ty| ty.layout.to_string()).unwrap_or_default().into()
-    }),
-    text("layout_second", "the layout of the second operand, for a convolution its weights", |query| {
-        query.call.inputs.get(1).map(|ty| ty.layout.to_string()).unwrap_or_default().into()
-    }),
-];
-
-fn implementation<'q>(query: &Query<'q>) -> Cow<'q, str> {
-    Cow::Borrowed(&query.contract.implementation)
 }
 
 /// An operand or the result.

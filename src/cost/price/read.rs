@@ -2,21 +2,25 @@
 
 use super::expression::Expr;
 use super::parse::{self, Names};
+use super::quantity::texts;
 use super::{Case, Definition, File, PriceList, Table, Word};
+use crate::cost::feature::{BASIC, Feature};
 use crate::error::{Diagnostics, Source, Span};
 use crate::ron::{Entries, OneOrMany, Raw, Reader, Spanned, Text};
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::LazyLock;
 
 /// The most files of a list: each has a bit of a `u64`.
 const FILES: usize = 64;
 
 /// A file as it is written.
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(rename = "Prices")]
 struct Prices<'a> {
     #[serde(default)]
-    ops: OneOrMany<String>,
+    ops: OneOrMany<Spanned<String>>,
     #[serde(default)]
     fitted_on: Option<String>,
     #[serde(default)]
@@ -25,39 +29,46 @@ struct Prices<'a> {
     define: Entries<Text, Raw<'a>>,
 }
 
-/// A case as it is written; the fields before `when` are [`TEXTS`](super::quantity::TEXTS), in their order.
-#[derive(Deserialize)]
-#[serde(rename = "Case", default)]
+/// A case as it is written: a field for each feature that is a text, `when` and `value`.
 struct Written<'a> {
-    op: OneOrMany<String>,
-    logical: OneOrMany<String>,
-    implementation: OneOrMany<String>,
-    dtype: OneOrMany<String>,
-    dtype_in: OneOrMany<String>,
-    layout: OneOrMany<String>,
-    layout_in: OneOrMany<String>,
-    layout_second: OneOrMany<String>,
-    #[serde(borrow)]
+    /// Features by their index in [`BASIC`].
+    texts: Vec<(usize, Vec<Spanned<String>>)>,
     when: Option<Raw<'a>>,
-    #[serde(borrow)]
-    value: Option<Raw<'a>>,
+    value: Raw<'a>,
 }
 
-impl Default for Written<'_> {
-    fn default() -> Self {
-        let none = || OneOrMany(Vec::new());
-        Self {
-            op: none(),
-            logical: none(),
-            implementation: none(),
-            dtype: none(),
-            dtype_in: none(),
-            layout: none(),
-            layout_in: none(),
-            layout_second: none(),
-            when: None,
-            value: None,
+/// The names of the fields of a case.
+static FIELDS: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| texts().map(|feature| feature.name).chain(["when", "value"]).collect());
+
+impl<'de: 'a, 'a> Deserialize<'de> for Written<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Written<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`Case(…)`")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let (mut found, mut when, mut value) = (Vec::new(), None, None);
+                while let Some(key) = map.next_key::<String>()? {
+                    let is_text = |feature: &Feature| feature.name == key && !feature.is_number();
+                    match BASIC.iter().position(is_text) {
+                        Some(at) => found.push((at, map.next_value::<OneOrMany<Spanned<String>>>()?.0)),
+                        None if key == "when" => when = Some(map.next_value()?),
+                        None => value = Some(map.next_value()?),
+                    }
+                }
+                found.retain(|(_, patterns)| !patterns.is_empty());
+                let value = value.ok_or_else(|| A::Error::missing_field("value"))?;
+                Ok(Written { texts: found, when, value })
+            }
         }
+
+        deserializer.deserialize_struct("Case", &FIELDS, Fields)
     }
 }
 
@@ -206,26 +217,11 @@ fn cases(reader: &mut Reader<'_>, value: Raw<'_>, names: &Names<'_>) -> Vec<Case
 
 fn case(reader: &mut Reader<'_>, raw: Raw<'_>, names: &Names<'_>) -> Option<Case> {
     let written = reader.read::<Written<'_>>(raw)?;
-    let Some(value) = written.value else {
-        reader.mistake("`Case` lacks `value`", raw.head(), "add `value: \"…\"`");
-        return None;
-    };
-    let texts = [
-        written.op,
-        written.logical,
-        written.implementation,
-        written.dtype,
-        written.dtype_in,
-        written.layout,
-        written.layout_in,
-        written.layout_second,
-    ];
-    let texts = texts.into_iter().map(|text| text.0).enumerate().filter(|(_, patterns)| !patterns.is_empty());
     let when = match written.when {
         Some(when) => Some(expression(reader, when, names)?),
         None => None,
     };
-    Some(Case { texts: texts.collect(), when, value: expression(reader, value, names)? })
+    Some(Case { texts: written.texts, when, value: expression(reader, written.value, names)? })
 }
 
 /// An expression in quotes, or a number.

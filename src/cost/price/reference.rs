@@ -2,7 +2,7 @@
 
 use super::expression::FUNCTIONS;
 use super::parse::FORMS;
-use super::quantity::{MEASURES, SPEEDS, TEXTS};
+use super::quantity::{MEASURES, SPEEDS, texts};
 use crate::cost::feature::BASIC;
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ pub fn reference() -> String {
             let _ = writeln!(text, "| `{written}` | {} |", is.replace('|', "\\|"));
         }
     };
-    table("Fields of a case", &mut TEXTS.iter().map(|text| (format!("{}: \"…\"", text.name), text.doc)));
+    table("Fields of a case", &mut texts().map(|text| (format!("{}: \"…\"", text.name), text.doc)));
     table("Speeds of the machine", &mut SPEEDS.iter().map(|speed| (speed.name.to_owned(), speed.doc)));
     let features = BASIC.iter().filter(|feature| feature.is_number());
     table("Features of a kernel", &mut features.map(|feature| (feature.name.to_owned(), feature.doc)));

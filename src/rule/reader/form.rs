@@ -1,11 +1,11 @@
 //! The form of a rule in a file: its fields, and the rows of `for_each`.
 
 use super::Reader;
-use super::example::Draft;
 use super::row::{Row, Rows, Scalar};
 use crate::error::{Diagnostic, Span};
 use crate::ron::{Entries, OneOrMany, Spanned, Text};
-use crate::rule::Places;
+use crate::rule::{Places, example};
+use serde::de::IgnoredAny;
 
 /// A rule as it is written, before `for_each` is written out.
 #[derive(serde::Deserialize)]
@@ -23,8 +23,9 @@ pub(super) struct Form {
     pub for_each: Option<Spanned<Rows>>,
     #[serde(default)]
     pub precision: Option<Text>,
+    /// Where old files have them.
     #[serde(default)]
-    pub examples: Vec<Draft>,
+    pub examples: Option<Spanned<IgnoredAny>>,
 }
 
 impl Form {
@@ -44,6 +45,14 @@ impl Form {
 impl Reader<'_> {
     /// What the fields must be beside their types.
     pub(super) fn check(&mut self, form: &Form) {
+        if let Some(examples) = &form.examples {
+            let help = format!(
+                "write `Examples(rule: \"{}\", examples: […])` into the list in {}",
+                form.name.text,
+                example::beside(self.file)
+            );
+            self.mistake("examples stand in a file beside the rules", examples.span, help);
+        }
         let name = &form.name.text;
         let kebab = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '$';
         // What stands for `$key` may be anything that a name may hold; capitals are those of layouts.

@@ -1,0 +1,81 @@
+//! `ovolo fmt`: files that users write, in one form.
+
+use super::load::read;
+use super::{Outcome, print};
+use clap::Args;
+use ovolo::ron::{self, Style};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(super) struct Fmt {
+    /// Files, and folders whose `.ron` files are meant, those in folders within them as well.
+    #[arg(required = true, value_name = "FILE|DIR")]
+    paths: Vec<PathBuf>,
+    /// Write nothing: list the files that would change, with exit code 1 if there are any.
+    #[arg(long)]
+    check: bool,
+}
+
+impl Fmt {
+    pub(super) fn run(&self) -> Outcome {
+        let mut files = Vec::new();
+        for path in &self.paths {
+            if path.is_dir() { find(path, &mut files)? } else { files.push(path.clone()) }
+        }
+        let (mut listed, mut changed, mut mistakes) = (String::new(), 0, Vec::new());
+        for path in &files {
+            let name = path.display().to_string();
+            let text = read(path)?;
+            let formatted = match ron::format(&name, &text, style) {
+                Ok(formatted) => formatted,
+                Err(found) => {
+                    mistakes.push(found.to_string());
+                    continue;
+                }
+            };
+            if formatted == text {
+                continue;
+            }
+            changed += 1;
+            let _ = writeln!(listed, "{name}");
+            if !self.check {
+                ovolo::file::write(path, &[formatted.as_bytes()])
+                    .map_err(|error| format!("{name}: {error}"))?;
+            }
+        }
+        print(&listed);
+        match (&mistakes[..], changed) {
+            ([], 1..) if self.check => {
+                Err(format!("{changed} of {} files would change: `ovolo fmt` writes them", files.len()))
+            }
+            ([], _) => Ok(()),
+            (mistakes, _) => Err(mistakes.join("\n")),
+        }
+    }
+}
+
+/// The `.ron` files of a folder and of the folders in it, sorted. Folders whose names begin with a dot are left out.
+fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome {
+    let listed = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    for path in paths {
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if path.is_dir() && !hidden {
+            find(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "ron") && path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// How texts in the fields of our files are broken into lines.
+fn style(field: &str) -> Style {
+    match field {
+        "from" | "to" | "when" | "let" | "because" | "define" | "value" => Style::Code,
+        "fires" | "after" | "refuses" => Style::Lines,
+        _ => Style::Plain,
+    }
+}

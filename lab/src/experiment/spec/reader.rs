@@ -1,0 +1,302 @@
+//! From a spec as it is written to an experiment: what it names is looked up, and every mistake is gathered.
+
+use super::form::{self, List, Number};
+use super::{Cost, Model, PARTS, SAMPLE, Spec};
+use ovolo::cost::Machine;
+use ovolo::error::{Source, Span, suggestion};
+use ovolo::extract;
+use ovolo::pass::pipeline::Pipeline;
+use ovolo::plan::MOST_THREADS;
+use ovolo::registry::Registry;
+use ovolo::ron::{self, Raw, Spanned};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+/// The most runs of a plan, plans of a draw, and seeds: beyond them a number is a slip.
+const MOST: usize = 10_000;
+/// The widest spread: by it prices are drawn more than they are known.
+const MOST_SPREAD: usize = 10;
+/// The most draws for a plan that stays: each is an extraction.
+const MOST_AMONG: usize = 100;
+
+pub(super) struct Reader<'a> {
+    pub ron: ron::Reader<'a>,
+    pub folder: &'a Path,
+    pub registry: &'a Registry,
+}
+
+impl Reader<'_> {
+    /// A mistake for a name that is not known.
+    pub fn unknown(&mut self, what: &str, name: &str, span: Span, known: &[&str]) {
+        let help = suggestion(name, known.iter().copied()).map_or_else(
+            || format!("there are {}", known.join(", ")),
+            |close| format!("did you mean `{close}`?"),
+        );
+        self.ron.mistake(format!("{what} `{name}` is not known"), span, help);
+    }
+
+    pub fn spec(&mut self, document: Raw<'_>, source: &Source) -> Option<Spec> {
+        let form: form::Experiment<'_> = self.ron.read(document)?;
+        let head = document.head();
+        self.needed("models", &form.models, document);
+        self.needed("costs", &form.costs, document);
+        self.needed("extractors", &form.extractors, document);
+        self.needed_for_sample(&form, head);
+        let places = ["models", "pipelines", "costs", "extractors", "seeds"];
+        let [models_at, pipelines_at, costs_at, extractors_at, seeds_at] =
+            places.map(|key| document.field(key).map_or(head, |value| value.span()));
+        let name = self.name(form.name.as_ref(), document);
+        let models: Vec<Model> =
+            items(form.models).into_iter().filter_map(|model| self.model(model)).collect();
+        let pipelines = match form.pipelines {
+            Some(names) => names.value.into_iter().filter_map(|name| self.pipeline(name)).collect(),
+            None => self.native().into_iter().collect::<Vec<_>>(),
+        };
+        let costs: Vec<Cost> = items(form.costs).into_iter().filter_map(|raw| self.cost(raw)).collect();
+        let extractors: Vec<String> =
+            items(form.extractors).into_iter().filter_map(|name| self.extractor(name)).collect();
+        let seeds: Vec<u64> = items(form.seeds).into_iter().map(|seed| seed.value).collect();
+        let parts: BTreeSet<String> =
+            items(form.parts).into_iter().filter_map(|name| self.part(name)).collect();
+        self.twice("model", models.iter().map(|model| model.name.clone()), "models", models_at);
+        self.twice("pipeline", pipelines.iter().map(|(name, _)| name.clone()), "pipelines", pipelines_at);
+        self.twice("cost model", costs.iter().map(|cost| cost.name.clone()), "costs", costs_at);
+        self.twice("extractor", extractors.iter().cloned(), "extractors", extractors_at);
+        self.twice("seed", seeds.iter().map(u64::to_string), "seeds", seeds_at);
+        Some(Spec {
+            name: name?,
+            source: source.clone(),
+            models,
+            pipelines,
+            costs,
+            extractors,
+            seeds: if seeds.is_empty() { vec![1] } else { seeds },
+            threads: self.within("threads", form.threads, 1..=MOST_THREADS).unwrap_or(1),
+            machine: form.machine.and_then(|machine| self.machine(&machine.value)),
+            sample: self.within("sample", form.sample, 1..=MOST).unwrap_or(0),
+            spread: self.within("spread", form.spread, 1..=MOST_SPREAD).unwrap_or(1),
+            among: self.within("among", form.among, 1..=MOST_AMONG).unwrap_or(1),
+            rounds: self.within("rounds", form.rounds, 0..=MOST).unwrap_or(0),
+            parts,
+        })
+    }
+
+    /// A mistake where a list is missing or empty.
+    fn needed<T>(&mut self, key: &str, list: &List<T>, document: Raw<'_>) {
+        match list {
+            Some(list) if list.is_empty() && document.field(key).is_some_and(|value| value.is_empty()) => {
+                self.ron.mistake(format!("`{key}` is empty"), list.span, "name at least one");
+            }
+            // One that does not read is reported already.
+            None if document.field(key).is_none() => {
+                self.lacks(key, document.head(), &format!("add `{key}: […]`"));
+            }
+            _ => {}
+        }
+    }
+
+    fn lacks(&mut self, key: &str, head: Span, help: &str) {
+        self.ron.mistake(format!("`Experiment` lacks the field `{key}`"), head, help);
+    }
+
+    /// Mistakes in what goes with the extractor `sample`, or needs it.
+    fn needed_for_sample(&mut self, form: &form::Experiment<'_>, head: Span) {
+        let extractors = form.extractors.as_ref().map(|list| list.value.as_slice()).unwrap_or_default();
+        let samples = extractors.iter().any(|name| name.value == SAMPLE);
+        for (key, number, meaning) in [
+            ("spread", form.spread, "how far the extractor `sample` goes"),
+            ("among", form.among, "of how many plans the extractor `sample` keeps one"),
+            ("sample", form.sample, "the number of plans that the extractor `sample` draws"),
+        ] {
+            if let (false, Some(number)) = (samples || extractors.is_empty(), number) {
+                self.ron.mistake(
+                    format!("`{key}` is {meaning}, but `extractors` does not contain it"),
+                    number.span,
+                    "add `\"sample\"` to `extractors`",
+                );
+            }
+        }
+        if samples && form.sample.is_none() {
+            let message = "the extractor `sample` needs a number of plans";
+            self.ron.mistake(message, head, "add `sample: 20`");
+        } else if samples && form.rounds.is_none_or(|rounds| rounds.value == 0) {
+            self.ron.mistake(
+                "the extractor `sample` chooses by measured times, but nothing is timed",
+                head,
+                "add `rounds: 9`: how often each plan is run",
+            );
+        }
+    }
+
+    fn name(&mut self, name: Option<&Spanned<String>>, document: Raw<'_>) -> Option<String> {
+        let Some(name) = name else {
+            if document.field("name").is_none() {
+                self.lacks("name", document.head(), "add `name: \"…\"`");
+            }
+            return None;
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        // It names a folder.
+        if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+            self.ron.mistake(
+                "a name has only letters, digits, `-`, `_` and `.`",
+                name.span,
+                "the results are written to a folder with this name",
+            );
+            return None;
+        }
+        Some(name.value.clone())
+    }
+
+    /// Tells a name that stands twice in a list.
+    fn twice(&mut self, what: &str, names: impl Iterator<Item = String>, key: &str, span: Span) {
+        let mut known = BTreeSet::new();
+        for name in names {
+            if known.contains(&name) {
+                self.ron.mistake(
+                    format!("two entries of `{key}` are called `{name}`"),
+                    span,
+                    format!("remove one, or give one {what} another `name`"),
+                );
+            }
+            known.insert(name);
+        }
+    }
+
+    /// A number of this range; `None` where there is none.
+    pub fn within(&mut self, key: &str, number: Number, range: RangeInclusive<usize>) -> Option<usize> {
+        let number = number?;
+        if !range.contains(&number.value) {
+            self.ron.mistake(
+                format!("`{key}` must be {} to {}", range.start(), range.end()),
+                number.span,
+                "write a number of this range, or leave it out",
+            );
+            return None;
+        }
+        Some(number.value)
+    }
+
+    /// A file beside the spec that must be there.
+    fn file(&mut self, name: &Spanned<String>) -> Option<PathBuf> {
+        let path = self.folder.join(&name.value);
+        if path.is_file() {
+            return Some(path);
+        }
+        let message = format!("there is no file `{}`", path.display());
+        self.ron.mistake(message, name.span, "paths are relative to the folder of the spec");
+        None
+    }
+
+    /// The text of such a file.
+    pub fn content(&mut self, name: &Spanned<String>) -> Option<Source> {
+        let path = self.file(name)?;
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Some(Source::new(path.display().to_string(), text)),
+            Err(error) => {
+                let message = format!("{}: {error}", path.display());
+                self.ron.mistake(message, name.span, "it must be readable text");
+                None
+            }
+        }
+    }
+
+    fn model(&mut self, model: Spanned<form::Model>) -> Option<Model> {
+        let span = model.span;
+        let form::Model { file, name, dims, weights } = model.value;
+        let mut sizes = std::collections::BTreeMap::new();
+        for (key, size) in dims.0 {
+            let size = self.within(&key.text, Some(size), 1..=MOST * MOST);
+            sizes.extend(size.map(|size| (key.text, size)));
+        }
+        let seeded = match weights.as_ref().map(|weights| (weights.as_str(), weights.span)) {
+            None | Some(("given", _)) => false,
+            Some(("seeded", _)) => true,
+            Some((other, span)) => {
+                self.unknown("weights", other, span, &["given", "seeded"]);
+                return None;
+            }
+        };
+        let Some(file) = file else {
+            let head = Span::new(span.start, span.start + "Model".len());
+            self.ron.mistake("`Model` lacks the field `file`", head, "add `file: \"model.onnx\"`");
+            return None;
+        };
+        let file = self.file(&file)?;
+        let name =
+            name.unwrap_or_else(|| file.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+        Some(Model { name, file, dims: sizes, seeded })
+    }
+
+    /// The pipeline of a spec that names none.
+    fn native(&self) -> Option<(String, Pipeline)> {
+        let (name, text) = self.registry.pipeline("native")?;
+        let pipeline = Pipeline::read(&self.registry.scope(), name, text).ok()?;
+        Some(("native".to_owned(), pipeline))
+    }
+
+    fn pipeline(&mut self, name: Spanned<String>) -> Option<(String, Pipeline)> {
+        let (at, text) = match self.registry.pipeline(&name) {
+            Some((at, text)) => (at.to_owned(), text.to_owned()),
+            None if self.folder.join(&name.value).is_file() => {
+                let source = self.content(&name)?;
+                (source.name.to_string(), source.text.to_string())
+            }
+            None => {
+                let known: Vec<&str> = self.registry.pipeline_names().collect();
+                self.unknown("pipeline", &name, name.span, &known);
+                return None;
+            }
+        };
+        match Pipeline::read(&self.registry.scope(), &at, &text) {
+            Ok(pipeline) => Some((name.value, pipeline)),
+            Err(mistakes) => {
+                self.ron.found().append(mistakes);
+                None
+            }
+        }
+    }
+
+    fn extractor(&mut self, name: Spanned<String>) -> Option<String> {
+        let known: Vec<&str> = self.registry.catalog().extractors.names().chain([SAMPLE]).collect();
+        if known.contains(&name.as_str()) {
+            return Some(name.value);
+        }
+        match extract::needs(&name, &self.registry.catalog().extractors) {
+            Some(feature) => {
+                let message = format!("this build has no extractor `{name}`");
+                self.ron.mistake(message, name.span, format!("build with `--features {feature}`"));
+            }
+            None => self.unknown("extractor", &name, name.span, &known),
+        }
+        None
+    }
+
+    fn part(&mut self, name: Spanned<String>) -> Option<String> {
+        if PARTS.contains(&name.as_str()) {
+            return Some(name.value);
+        }
+        self.unknown("part", &name, name.span, PARTS);
+        None
+    }
+
+    fn machine(&mut self, machine: &form::Machine) -> Option<Machine> {
+        let form::Machine { flops, memory, cache, start } = machine;
+        let mut speed = |key: &str, number: &Spanned<f64>| {
+            let right = number.value > 0.0 && number.value.is_finite();
+            if !right {
+                let message = format!("`{key}` must be a number above zero");
+                self.ron.mistake(message, number.span, "write a speed, such as `2e11`");
+            }
+            right.then_some(number.value)
+        };
+        let flops = speed("flops", flops);
+        let (memory, cache, start) = (speed("memory", memory), speed("cache", cache), speed("start", start));
+        Some(Machine { flops: flops?, memory: memory?, cache: cache?, start: start?, ..Machine::NOMINAL })
+    }
+}
+
+fn items<T>(list: List<T>) -> Vec<T> {
+    list.map(|list| list.value).unwrap_or_default()
+}

@@ -1,0 +1,334 @@
+//! One form for files that users write: the same breaks, indentation and quotes everywhere, with every comment kept.
+//!
+//! The printer of the crate `ron` writes values, and so loses comments and the order of fields that were left out.
+//! This writes the tokens of the text instead, and changes nothing but blanks, trailing commas, and the breaks inside
+//! of texts that [`Style`] names. A value stands on one line where it fits; where it does not, each of its parts has a
+//! line, and short parts of a list share lines. One blank line between parts is kept.
+
+mod tree;
+mod wrap;
+
+pub use wrap::{flat, lines};
+
+use super::Reader;
+use crate::error::{Diagnostics, Source};
+use tree::{Comment, Group, Item, Node};
+
+/// The most columns of a line, where it can be broken at all.
+pub const WIDTH: usize = 100;
+const STEP: usize = 4;
+/// Parts of a list that are longer have a line each.
+const SHORT: usize = 30;
+
+/// How the text of a field is broken into lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// As it is written: blanks in it may mean something.
+    Plain,
+    /// Code in which all blanks are alike: a pattern, a guard, a formula. It is broken between its parts where it is
+    /// too long.
+    Code,
+    /// Lines with one statement each, `;` being the end of a line as well: the graph of an example.
+    Lines,
+}
+
+/// Writes a file in one form. `style` tells for the name of a field how texts in it are broken; entries of maps and
+/// lists are of the field that holds them.
+///
+/// # Errors
+/// What is not RON in it, with places.
+pub fn format(name: &str, text: &str, style: fn(&str) -> Style) -> Result<String, Diagnostics> {
+    let mut found = Diagnostics::new();
+    let source = found.add_source(Source::new(name, text));
+    if text.trim().is_empty() {
+        return Ok(String::new());
+    }
+    Reader::new(&mut found, source).document(text);
+    found.into_result(())?;
+    let file = tree::root(text);
+    let mut printer = Printer { text: String::new(), style };
+    printer.root(&file);
+    Ok(printer.text)
+}
+
+/// A text as it is written in quotes: raw where escapes would be needed.
+fn quoted(text: &str) -> String {
+    if !text.contains(['"', '\\']) {
+        return format!("\"{text}\"");
+    }
+    let hashes = (1..).map(|count| "#".repeat(count)).find(|hashes| !text.contains(&format!("\"{hashes}")));
+    let hashes = hashes.unwrap_or_default();
+    format!("r{hashes}\"{text}\"{hashes}")
+}
+
+/// Statements as they are written in quotes, in the value of a field that begins at a column: one alone stays on its
+/// line, several have a line each.
+pub fn statements(text: &str, indent: usize) -> String {
+    let lines = lines(text);
+    match &lines[..] {
+        [] => "\"\"".to_owned(),
+        [line] => quoted(line),
+        lines => {
+            let inner = " ".repeat(indent + STEP);
+            let body: String = lines.iter().map(|line| format!("{inner}{line}\n")).collect();
+            quoted(&format!("\n{body}{}", " ".repeat(indent)))
+        }
+    }
+}
+
+/// Whether a key is the name of a field, and not a text that is a key of a map.
+fn names_a_field(key: &str) -> bool {
+    !key.ends_with(['"', '#'])
+}
+
+struct Printer {
+    text: String,
+    style: fn(&str) -> Style,
+}
+
+/// Where a value is printed.
+#[derive(Clone, Copy)]
+struct Place<'t> {
+    /// The field that it is of.
+    field: &'t str,
+    /// How far its line is indented.
+    indent: usize,
+    /// Columns that what follows on its last line takes.
+    reserve: usize,
+}
+
+impl Printer {
+    fn root(&mut self, root: &Group) {
+        let [item] = &root.items[..] else { return };
+        self.comments(&item.above, 0);
+        if !item.above.is_empty() && item.gap {
+            self.text.push('\n');
+        }
+        let place = Place { field: "", indent: 0, reserve: 0 };
+        match &item.node {
+            Node::Group(group) if !group.is_empty() => self.broken(group, place),
+            node => self.value(node, place),
+        }
+        self.after(item);
+        self.text.push('\n');
+        self.comments(&root.end, 0);
+    }
+
+    fn column(&self) -> usize {
+        self.text.rsplit('\n').next().map_or(0, |line| line.chars().count())
+    }
+
+    fn fits(&self, flat: &str, place: Place<'_>) -> bool {
+        self.column() + flat.chars().count() + place.reserve <= WIDTH
+    }
+
+    fn comments(&mut self, comments: &[Comment], indent: usize) {
+        for comment in comments {
+            if comment.gap {
+                self.text.push('\n');
+            }
+            self.line(indent);
+            self.text.push_str(&comment.text);
+            self.text.push('\n');
+        }
+    }
+
+    /// A comment at the end of the line.
+    fn after(&mut self, item: &Item) {
+        if let Some(comment) = &item.after {
+            self.text.push(' ');
+            self.text.push_str(comment);
+        }
+    }
+
+    fn line(&mut self, indent: usize) {
+        self.text.push_str(&" ".repeat(indent));
+    }
+
+    fn value(&mut self, node: &Node, place: Place<'_>) {
+        if let Some(flat) = self.flat(node, place.field).filter(|flat| self.fits(flat, place)) {
+            self.text.push_str(&flat);
+            return;
+        }
+        match node {
+            Node::Leaf(text) => self.text.push_str(text),
+            Node::Text { written, text } => {
+                let text = match (self.style)(place.field) {
+                    Style::Plain => written.clone(),
+                    Style::Lines => statements(text, place.indent),
+                    Style::Code => {
+                        let column = self.column() + quoted(text).find('"').unwrap_or(0) + 1;
+                        quoted(&wrap::code(text, column, place.indent + STEP, place.reserve + 2))
+                    }
+                };
+                self.text.push_str(&text);
+            }
+            Node::Group(group) => self.broken(group, place),
+        }
+    }
+
+    /// A group whose parts have lines of their own.
+    fn broken(&mut self, group: &Group, place: Place<'_>) {
+        self.text.push_str(&group.head);
+        self.text.push(group.open);
+        self.text.push('\n');
+        let inner = place.indent + STEP;
+        match self.short(group) {
+            Some(parts) => self.filled(&parts, inner),
+            None => {
+                for (at, item) in group.items.iter().enumerate() {
+                    self.item(item, at > 0, Place { indent: inner, reserve: 1, ..place });
+                }
+                self.comments(&group.end, inner);
+            }
+        }
+        self.line(place.indent);
+        self.text.push(group.close());
+    }
+
+    fn item(&mut self, item: &Item, later: bool, place: Place<'_>) {
+        if later && item.gap_above() {
+            self.text.push('\n');
+        }
+        let mut above = item.above.clone();
+        if let Some(first) = above.first_mut() {
+            first.gap = false;
+        }
+        self.comments(&above, place.indent);
+        if !above.is_empty() && item.gap {
+            self.text.push('\n');
+        }
+        self.line(place.indent);
+        let mut field = place.field;
+        if let Some(key) = &item.key {
+            self.text.push_str(key);
+            self.text.push_str(": ");
+            if names_a_field(key) {
+                field = key;
+            }
+        }
+        self.value(&item.node, Place { field, ..place });
+        self.text.push(',');
+        self.after(item);
+        self.text.push('\n');
+    }
+
+    /// The parts of a list of words, numbers and short texts, which may share lines.
+    fn short(&self, group: &Group) -> Option<Vec<String>> {
+        if group.open != '[' || !group.end.is_empty() {
+            return None;
+        }
+        let one = |item: &Item| match &item.node {
+            Node::Group(_) => None,
+            node if item.is_bare() => self.flat(node, "").filter(|text| text.chars().count() <= SHORT),
+            _ => None,
+        };
+        group.items.iter().map(one).collect()
+    }
+
+    fn filled(&mut self, parts: &[String], indent: usize) {
+        self.line(indent);
+        for (at, part) in parts.iter().enumerate() {
+            if at > 0 {
+                let wide = self.column() + part.chars().count() + 2 > WIDTH;
+                self.text.push_str(if wide { "\n" } else { " " });
+                if wide {
+                    self.line(indent);
+                }
+            }
+            self.text.push_str(part);
+            self.text.push(',');
+        }
+        self.text.push('\n');
+    }
+
+    /// A value on one line; `None` where a comment or a text of several lines is in it.
+    fn flat(&self, node: &Node, field: &str) -> Option<String> {
+        match node {
+            Node::Leaf(text) => Some(text.clone()),
+            Node::Text { written, text } => match (self.style)(field) {
+                Style::Plain => Some(written.clone()),
+                Style::Code => Some(quoted(&flat(text))),
+                Style::Lines => match &lines(text)[..] {
+                    [line] => Some(quoted(line)),
+                    _ => None,
+                },
+            },
+            Node::Group(group) => {
+                if !group.end.is_empty() {
+                    return None;
+                }
+                let part = |item: &Item| {
+                    if !item.above.is_empty() || item.after.is_some() {
+                        return None;
+                    }
+                    let Some(key) = &item.key else { return self.flat(&item.node, field) };
+                    let field = if names_a_field(key) { key } else { field };
+                    Some(format!("{key}: {}", self.flat(&item.node, field)?))
+                };
+                let parts = group.items.iter().map(part).collect::<Option<Vec<_>>>()?;
+                Some(format!("{}{}{}{}", group.head, group.open, parts.join(", "), group.close()))
+            }
+        }
+        .filter(|text| !text.contains('\n'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn style(field: &str) -> Style {
+        match field {
+            "from" | "let" => Style::Code,
+            "graph" => Style::Lines,
+            _ => Style::Plain,
+        }
+    }
+
+    #[track_caller]
+    fn becomes(text: &str, formatted: &str) {
+        let first = format("test.ron", text, style).unwrap_or_else(|found| panic!("{found}"));
+        assert_eq!(first, formatted);
+        assert_eq!(format("test.ron", &first, style).unwrap_or_default(), formatted, "a second time");
+    }
+
+    #[test]
+    fn comments_stay_where_they_are() {
+        becomes(
+            "// Of the file.\n\n// Of the list.\n[ // First.\n  A(x:1),// At the end.\n\n\n  // Above.\n  B( y : [ 1,2 ] ) // Last.\n  // Below.\n]\n// After.\n",
+            "// Of the file.\n\n// Of the list.\n[\n    // First.\n    A(x: 1), // At the end.\n\n    // Above.\n    B(y: [1, 2]), // Last.\n    // Below.\n]\n// After.\n",
+        );
+        becomes("A(x: /* why */ 1, y: 2)", "A(\n    /* why */\n    x: 1,\n    y: 2,\n)\n");
+    }
+
+    #[test]
+    fn what_is_too_long_has_a_line_for_each_part() {
+        let word = "\"abcdefghijklmnopqrstuvwxyz\"";
+        becomes(
+            &format!("[A(list: [{word}, {word}, {word}, {word}], map: {{\"k\": 1}})]"),
+            &format!(
+                "[\n    A(\n        list: [\n            {word}, {word},\n            {word}, {word},\n        ],\n        map: {{\"k\": 1}},\n    ),\n]\n"
+            ),
+        );
+    }
+
+    #[test]
+    fn code_is_broken_between_its_parts_and_graphs_by_statements() {
+        becomes(
+            "[A(from: \"(relu   ( neg ?x ))\", graph: \"x: f32[4] = input; y = map(x) {post: <\\\"a;b\\\">}\")]",
+            "[\n    A(\n        from: \"(relu (neg ?x))\",\n        graph: r#\"\n            x: f32[4] = input\n            y = map(x) {post: <\"a;b\">}\n        \"#,\n    ),\n]\n",
+        );
+        let long = "(conv ?aaaaaaaaaaaaaaaaaaaa (conv ?bbbbbbbbbbbbbbbbbbbb ?cccccccccccccccccccc {group: 1}) {axis: ?dddddddd})";
+        becomes(
+            &format!("[A(from: \"{long}\")]"),
+            "[\n    A(\n        from: \"(conv ?aaaaaaaaaaaaaaaaaaaa\n            (conv ?bbbbbbbbbbbbbbbbbbbb ?cccccccccccccccccccc {group: 1}) {axis: ?dddddddd})\",\n    ),\n]\n",
+        );
+    }
+
+    #[test]
+    fn what_is_not_ron_is_told_with_its_place() {
+        let found = format("test.ron", "[A(x: 1]", style).err().map(|found| found.to_string());
+        assert!(found.is_some_and(|found| found.contains("test.ron:1:8")));
+    }
+}
