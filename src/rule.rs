@@ -28,7 +28,7 @@ pub use precision::Precision;
 pub use signature::{KINDS, Kind};
 pub use words::{Texts, Vocabulary, Words};
 
-use crate::attr::Attr;
+use crate::attr::{Attr, StepOp};
 use crate::error::{Diagnostic, Diagnostics, Span, nearest};
 use crate::op::Op;
 use std::sync::Arc;
@@ -143,6 +143,8 @@ pub enum Template {
 pub enum Expr {
     /// A value.
     Literal(Attr),
+    /// A step of a chain, by its name.
+    Step(StepOp),
     /// An attribute variable.
     Attr(AttrVar),
     /// An operand variable.

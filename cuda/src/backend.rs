@@ -5,6 +5,7 @@ use super::runtime::Runtime;
 use super::{job, library, nvrtc};
 use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 use ovolo::op::Lowering;
+use ovolo::scalar::Function;
 use ovolo::tensor::Family;
 
 /// The family of devices that the backend runs on.
@@ -37,6 +38,10 @@ unsafe impl Backend for Cuda {
 
     fn ops(&self) -> Vec<Lowering> {
         OPS.to_vec()
+    }
+
+    fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {
+        Some(Lowering { device: Some(FAMILY), ..Lowering::new(name, function.name(), contract, kernel) })
     }
 
     fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
@@ -72,35 +77,8 @@ macro_rules! ops {
     };
 }
 
-/// The ops that kernels are generated for.
+/// The ops that kernels are generated for, beside functions of one number.
 const OPS: &[Lowering] = ops!(
-    "relu",
-    "sigmoid",
-    "tanh",
-    "erf",
-    "exp",
-    "log",
-    "sqrt",
-    "neg",
-    "abs",
-    "reciprocal",
-    "floor",
-    "ceil",
-    "round",
-    "sign",
-    "softplus",
-    "softsign",
-    "sin",
-    "cos",
-    "silu",
-    "gelu",
-    "gelu-tanh",
-    "hard-swish",
-    "mish",
-    "leaky-relu",
-    "elu",
-    "hard-sigmoid",
-    "clip",
     "add",
     "sub",
     "mul",

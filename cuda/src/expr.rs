@@ -1,6 +1,8 @@
 //! Scalar expressions: what a kernel computes of one element of each operand.
 
+use super::scalar;
 use super::space::{Access, Bound};
+use ovolo::scalar::{Function, Program};
 use ovolo::tensor::DType;
 
 /// Stands for the scratch of a job among the operands of its kernels.
@@ -64,8 +66,10 @@ pub(super) enum Node {
     Given,
     /// A number.
     Number(f64),
-    /// An elementwise op with its parameters.
+    /// An elementwise op with its parameters, of which text is written by hand.
     Unary(&'static str, Vec<f64>, Box<Expr>),
+    /// A formula with its parameters in it, of a floating-point number.
+    Formula(Program, Box<Expr>),
     /// An elementwise op of two.
     Binary(&'static str, Box<Expr>, Box<Expr>),
     /// The second where the first holds, else the third.
@@ -102,6 +106,22 @@ impl Expr {
     pub(super) fn unary(op: &'static str, parameters: Vec<f64>, x: Self) -> Self {
         let dtype = if matches!(op, "isnan" | "not") { DType::Bool } else { x.dtype };
         Self { dtype, node: Node::Unary(op, parameters, Box::new(x)) }
+    }
+
+    /// A function of one number: by the text that is written for it, or else by its formula.
+    pub(super) fn function(function: Function, parameters: Vec<f64>, x: Self) -> Self {
+        if scalar::OVERRIDES.contains(&function.name()) {
+            return Self::unary(function.name(), parameters, x);
+        }
+        // Integers are computed as the reference computes them.
+        let dtype = x.dtype;
+        let float = if dtype.is_float() { dtype } else { DType::F64 };
+        Self::formula(Program::of(function, &parameters), x.cast(float)).cast(dtype)
+    }
+
+    /// A formula of a floating-point number.
+    pub(super) fn formula(program: Program, x: Self) -> Self {
+        Self { dtype: x.dtype, node: Node::Formula(program, Box::new(x)) }
     }
 
     /// An elementwise op of two.

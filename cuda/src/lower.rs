@@ -14,6 +14,7 @@ use super::window;
 use ovolo::attr::{Attrs, Step};
 use ovolo::op::Call;
 use ovolo::op::{Op, post, tree};
+use ovolo::scalar::Program;
 use ovolo::tensor::{DType, TensorType};
 
 /// What computes a call.
@@ -67,7 +68,10 @@ fn elementwise(call: &Call<'_>) -> Result<Job, String> {
     let name = call.op.own_name();
     let parameters = parameters(call.op, call.attrs);
     pointwise(call, |x| match x {
-        [x] => Ok(Expr::unary(name, parameters.clone(), x.clone())),
+        [x] => Ok(match call.op.flags.function {
+            Some(function) => Expr::function(function, parameters.clone(), x.clone()),
+            None => Expr::unary(name, parameters.clone(), x.clone()),
+        }),
         [a, b] => {
             let fmod = name == "mod" && call.attrs.expect_int("fmod") == 1;
             Ok(Expr::binary(if fmod { "mod-c" } else { name }, a.clone(), b.clone()))
@@ -111,18 +115,22 @@ pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
         value = if step.op == tree::PUSH {
             aside.push(value);
             extras.next().ok_or("a step lacks its operand")?.clone()
-        } else if let Some(binary) = tree::popped(step.op) {
+        } else if let Some(binary) = tree::popped(&step.op) {
             Expr::binary(binary, aside.pop().ok_or("nothing is put aside")?, value)
         } else if post::is_binary(step) {
             let extra = extras.next().ok_or("a step lacks its operand")?.clone();
-            match step.op {
+            match step.op.name() {
                 "rsub" => Expr::binary("sub", extra, value),
                 "rdiv" => Expr::binary("div", extra, value),
                 "rpow" => Expr::binary("pow", extra, value),
                 op => Expr::binary(op, value, extra),
             }
         } else {
-            Expr::unary(step.op, parameters, value)
+            let function = step
+                .op
+                .function()
+                .ok_or_else(|| format!("`{}` cannot be a step of a post chain", step.op))?;
+            Expr::function(function, parameters, value)
         };
     }
     Ok(value)
@@ -371,9 +379,11 @@ fn gradient(call: &Call<'_>) -> Result<Job, String> {
     let expr = match &x[..] {
         [x, dy] => {
             let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
-            derivative::unary(step.op, &parameters, x, dy)?
+            let function = step.op.function().ok_or_else(|| format!("`{}` has no gradient", step.op))?;
+            let slope = Program::new(function.derivative(), &parameters);
+            Expr::binary("mul", Expr::formula(slope, x.clone()), dy.clone())
         }
-        [a, b, dy] => derivative::binary(step.op, operand, a, b, dy)?,
+        [a, b, dy] => derivative::binary(&step.op, operand, a, b, dy)?,
         _ => return Err(format!("`{}` has {} operands", step.op, x.len() - 1)),
     };
     // What the derivative does not need is not read.
@@ -398,7 +408,7 @@ fn only_read(leaves: Vec<Leaf>, mut expr: Expr) -> (Vec<Leaf>, Expr) {
                 *leaf = read.iter().position(|one| one == leaf).unwrap_or(0);
             }
             Node::Given | Node::Number(_) => {}
-            Node::Unary(_, _, x) | Node::Cast(x) => renumber(x, read),
+            Node::Unary(_, _, x) | Node::Formula(_, x) | Node::Cast(x) => renumber(x, read),
             Node::Binary(_, a, b) => {
                 renumber(a, read);
                 renumber(b, read);

@@ -125,7 +125,7 @@ fn twins(dtype: DType, casts: &[DType], rng: &mut Rng) -> Option<[f64; 2]> {
 /// Whether a power is taken of what a rule's right sides round: whether an exponent is a whole number, and
 /// so whether a negative base has that power, hangs on its last bit.
 pub(super) fn powers(draft: &Draft) -> bool {
-    let power = |step: &Step| matches!(step.op, "pow" | "rpow");
+    let power = |step: &Step| matches!(step.op.name(), "pow" | "rpow");
     draft.values.iter().any(|value| value.attrs.post().iter().any(power))
 }
 
@@ -225,7 +225,7 @@ fn of_expr(expr: &Expr, found: &mut Vec<f64>) {
     match expr {
         Expr::Literal(value) => of_attr(value, found),
         Expr::Call(_, arguments) => arguments.iter().for_each(|argument| of_expr(argument, found)),
-        Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) | Expr::Optional(_) => {}
+        Expr::Step(_) | Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) | Expr::Optional(_) => {}
     }
 }
 

@@ -95,7 +95,7 @@ fn follow(graph: &mut Graph, step: &Step, x: usize, extra: Option<usize>) -> Res
         }
         x
     };
-    let function = match step.op {
+    let function = match step.op.name() {
         "add" => F::Add,
         "sub" => F::Sub,
         "mul" => F::Mul,
