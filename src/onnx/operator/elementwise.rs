@@ -9,9 +9,6 @@ use crate::tensor::DType;
 pub(super) const TABLE: &[Operator] = &[
     entry("IsNaN", 1, 1, |call| unary(call, "isnan")),
     entry("Not", 1, 1, |call| unary(call, "not")),
-    entry("Selu", 1, 1, selu),
-    entry("Celu", 1, 1, celu),
-    entry("ThresholdedRelu", 1, 1, thresholded_relu),
     entry("PRelu", 2, 2, prelu),
     entry("IsInf", 1, 1, is_inf),
     entry("Clip", 1, 3, clip),
@@ -46,37 +43,6 @@ fn unary(call: &mut Call<'_>, op: &str) -> Results {
 fn binary(call: &mut Call<'_>, op: &str) -> Results {
     let (a, b) = (call.input(0)?, call.input(1)?);
     Ok(vec![call.result(op, Attrs::new(), &[&a, &b])?])
-}
-
-/// `gamma * elu(x, alpha)`.
-fn selu(call: &mut Call<'_>) -> Results {
-    let x = call.input(0)?;
-    let attrs = Attrs::new().float("alpha", call.float("alpha", 1.673_263_2)?);
-    let gamma = call.float("gamma", 1.050_701)?;
-    let gamma = call.scalar("gamma", x.ty.dtype, gamma);
-    let elu = call.helper("elu", "elu", attrs, &[&x])?;
-    Ok(vec![call.result("mul", Attrs::new(), &[&elu, &gamma])?])
-}
-
-/// `alpha * elu(x / alpha, 1)`.
-fn celu(call: &mut Call<'_>) -> Results {
-    let (x, alpha) = (call.input(0)?, call.float("alpha", 1.0)?);
-    let elu = Attrs::new().float("alpha", 1.0);
-    if alpha == 1.0 {
-        return Ok(vec![call.result("elu", elu, &[&x])?]);
-    }
-    let alpha = call.scalar("alpha", x.ty.dtype, alpha);
-    let scaled = call.helper("scaled", "div", Attrs::new(), &[&x, &alpha])?;
-    let unit = call.helper("elu", "elu", elu, &[&scaled])?;
-    Ok(vec![call.result("mul", Attrs::new(), &[&unit, &alpha])?])
-}
-
-fn thresholded_relu(call: &mut Call<'_>) -> Results {
-    let (x, alpha) = (call.input(0)?, call.float("alpha", 1.0)?);
-    let alpha = call.scalar("alpha", x.ty.dtype, alpha);
-    let zero = call.scalar("zero", x.ty.dtype, 0.0);
-    let above = call.helper("above", "greater", Attrs::new(), &[&x, &alpha])?;
-    Ok(vec![call.result("where", Attrs::new(), &[&above, &x, &zero])?])
 }
 
 /// Equal to either infinity; with one of them switched off, to the other alone.
