@@ -429,8 +429,9 @@ mod tests {
         same || close || huge
     }
 
+    /// Parameters that `f32` holds: thresholds are where they are in double precision.
     fn parameters(function: scalar::Function) -> Vec<f64> {
-        [0.3, 0.8].into_iter().take(function.parameters().len()).collect()
+        [0.25, 0.75].into_iter().take(function.parameters().len()).collect()
     }
 
     /// Every function on one instruction set, by its formula and by its own loop, and every binary step.
@@ -438,9 +439,10 @@ mod tests {
         let x = values();
         for function in scalar::built_in() {
             let parameters = parameters(*function);
-            let own = Action::function(*function, &parameters).unwrap();
             let formula = Action::formula(*function, &parameters).unwrap();
-            for (way, action) in [("its own loop", own), ("its formula", formula)] {
+            let own = Action::function(*function, &parameters).filter(|own| own.formula.is_none());
+            let ways = own.map(|own| ("its own loop", own)).into_iter().chain([("its formula", formula)]);
+            for (way, action) in ways {
                 for (x, got) in x.iter().zip(run::<V>(&action, &x, &0.0)) {
                     let want = function.evaluate(&parameters, f64::from(*x));
                     // Formulas are rounded after each primitive, and past the range of `f32` they overflow.

@@ -141,13 +141,13 @@ impl Random {
     }
 }
 
-/// Attributes of a function, none of them special.
+/// Attributes of a function, none of them special, which every floating-point type holds.
 fn attributes(function: Function) -> Attrs {
     let value = |name: &str| match name {
         "min" => -1.0,
         "max" => 1.5,
-        "beta" => 0.4,
-        _ => 0.3,
+        "beta" => 0.375,
+        _ => 0.25,
     };
     function.parameters().iter().fold(Attrs::new(), |attrs, one| attrs.float(one.name, value(one.name)))
 }
