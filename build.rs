@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 /// What kernels, rules and plans are made of. The other crates have fingerprints of their own.
-const SOURCES: &[&str] = &["Cargo.toml", "Cargo.lock", "build.rs", "costs", "passes", "rules", "src", "team"];
+const SOURCES: &[&str] =
+    &["Cargo.toml", "Cargo.lock", "build.rs", "costs", "ops", "passes", "rules", "src", "team"];
 
 /// Folders of texts that are embedded: each with the constant that lists them, and the file that declares it.
 const EMBEDDED: &[(&str, &str, &str)] = &[

@@ -1,7 +1,11 @@
 //! Attributes of operators: named, typed, ordered, hashable.
 
+use crate::scalar::{self, Function};
 use crate::tensor::{DType, Layout};
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// A float that compares and hashes by its bits, so that attributes can be keys.
@@ -23,17 +27,17 @@ impl PartialEq for Float {
 }
 impl Eq for Float {}
 impl PartialOrd for Float {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 impl Ord for Float {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+    fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(&other.key())
     }
 }
-impl std::hash::Hash for Float {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+impl Hash for Float {
+    fn hash<H: Hasher>(&self, state: &mut H) {
         self.key().hash(state);
     }
 }
@@ -52,15 +56,113 @@ impl fmt::Display for Float {
 /// broadcasts to the result's shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Step {
-    /// The elementwise op, as named in the op registry, or `rsub` / `rdiv` / `rpow`.
-    pub op: &'static str,
+    /// The elementwise op, or `rsub` / `rdiv` / `rpow`.
+    pub op: StepOp,
     /// The op's float attributes, in the order of its definition.
     pub parameters: Vec<Float>,
 }
 
+/// What a step does: a function of one number, or an op of the value and an operand. It is read as its name.
+///
+/// Two are equal where the names are, so graphs of registries that have different functions of one name are not to be
+/// mixed.
+#[derive(Clone, Copy)]
+pub struct StepOp {
+    name: &'static str,
+    function: Option<Function>,
+}
+
+impl StepOp {
+    /// A step that is no function of one number.
+    pub(crate) const fn other(name: &'static str) -> Self {
+        Self { name, function: None }
+    }
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// The function of one number that it is; `None` for a step that takes an operand.
+    pub const fn function(self) -> Option<Function> {
+        self.function
+    }
+}
+
+impl From<Function> for StepOp {
+    fn from(function: Function) -> Self {
+        Self { name: function.name(), function: Some(function) }
+    }
+}
+
+/// The step of this name, a function of ovolo's own table if it is one.
+impl From<&'static str> for StepOp {
+    fn from(name: &'static str) -> Self {
+        let function = scalar::built_in().iter().find(|function| function.name() == name);
+        Self { name, function: function.copied() }
+    }
+}
+
+impl Deref for StepOp {
+    type Target = str;
+    fn deref(&self) -> &str {
+        self.name
+    }
+}
+
+impl PartialEq for StepOp {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for StepOp {}
+
+impl PartialEq<str> for StepOp {
+    fn eq(&self, name: &str) -> bool {
+        self.name == name
+    }
+}
+
+impl PartialEq<&str> for StepOp {
+    fn eq(&self, name: &&str) -> bool {
+        self.name == *name
+    }
+}
+
+impl PartialOrd for StepOp {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for StepOp {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name.cmp(other.name)
+    }
+}
+
+impl Hash for StepOp {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl fmt::Display for StepOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl fmt::Debug for StepOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.name)
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.op)?;
+        write!(f, "{}", self.op)?;
         if !self.parameters.is_empty() {
             let list: Vec<String> = self.parameters.iter().map(ToString::to_string).collect();
             write!(f, "({})", list.join(","))?;

@@ -11,6 +11,7 @@ use crate::op::Lowering;
 pub use crate::op::{ALIGN, Args, Call, Contract, Kernel};
 use crate::plan::Plan;
 use crate::plan::schedule::Schedule;
+use crate::scalar::Function;
 use crate::table::Table;
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
@@ -139,6 +140,13 @@ pub unsafe trait Backend: Send + Sync {
 
     /// Its lowered ops, whose names begin with its own and a dot.
     fn ops(&self) -> Vec<Lowering>;
+
+    /// The lowered op of a function of one number, under the name that is given: the backend's, a dot, and the
+    /// function's. `None` where the backend has none. It is asked for every function of a registry.
+    fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {
+        let _ = (name, function);
+        None
+    }
 
     /// Loads the steps of a plan that are on this backend's device; nothing where it has none of its own.
     ///

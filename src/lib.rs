@@ -13,7 +13,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 0 | [`error`], [`mod@ron`], [`setting`], [`table`], [`team`], [`tensor`] |
+//! | 0 | [`error`], [`mod@ron`], [`scalar`], [`setting`], [`table`], [`team`], [`tensor`] |
 //! | 1 | [`attr`], [`graph`] |
 //! | 2 | [`op`], [`verify`] |
 //! | 3 | [`rule`] |
@@ -52,6 +52,7 @@ pub mod plan;
 pub mod registry;
 pub mod ron;
 pub mod rule;
+pub mod scalar;
 pub mod session;
 pub mod setting;
 pub mod stage;

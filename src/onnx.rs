@@ -36,6 +36,7 @@ pub use call::{Call, Value, axes, axis, signed};
 pub use error::{OnnxError, Unsupported};
 pub use external::{External, external, symbols};
 pub use input::{check_inputs, check_types};
+pub(crate) use operator::function::operators as functions;
 pub use operator::{Operator, Operators, Results, operators};
 
 use crate::graph::Graph;

@@ -6,9 +6,11 @@
 //! means, in the layouts it names.
 
 mod attention;
+mod binary;
 mod declaration;
 mod device;
 mod elementwise;
+mod function;
 mod grad;
 mod handle;
 pub mod image;
@@ -32,7 +34,7 @@ mod window;
 pub mod winograd;
 
 pub use declaration::{attr_errors, operand_count};
-pub use elementwise::{Parameter, scalar};
+pub use elementwise::scalar;
 pub use handle::{CONST, INPUT, Op};
 pub use kernel::{ALIGN, Args, Call, Contract, Kernel};
 pub use lowered::{
@@ -42,6 +44,7 @@ pub use lowered::{
 pub use ops::Ops;
 
 use crate::attr::{Attr, AttrKind, Attrs};
+use crate::scalar::Function;
 use crate::tensor::{Family, Tensor, TensorType};
 
 /// How many operands an op takes.
@@ -108,6 +111,8 @@ pub struct Flags {
     pub transfer: Option<Family>,
     /// Rounds what another way to compute the same would not: by factors that are no powers of two.
     pub inexact: bool,
+    /// The function of one number that it is, by whose formula it is evaluated.
+    pub function: Option<Function>,
 }
 
 /// Everything ovolo knows of an op.
@@ -164,6 +169,14 @@ impl OpDef {
         Work { flops: (self.flops)(attrs, inputs, output), bytes }
     }
 
+    /// The reference evaluation of operands on the host, by the formula of a function or by the op's own code.
+    fn reference(&self, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+        match self.flags.function {
+            Some(function) => function::eval(function, attrs, operands[0], ty),
+            None => (self.eval)(attrs, operands, ty),
+        }
+    }
+
     /// The declaration of an attribute.
     pub fn attr(&self, name: &str) -> Option<&AttrDef> {
         self.attrs.iter().find(|def| def.name == name)
@@ -172,6 +185,11 @@ impl OpDef {
     /// The name without the backend's.
     pub fn own_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
+    }
+
+    /// The function of one number that it is; `None` for a lowered op.
+    pub fn function(&self) -> Option<Function> {
+        self.flags.function.filter(|_| self.lowered.is_none())
     }
 
     /// Whether a backend runs it.
@@ -210,6 +228,8 @@ impl std::fmt::Debug for OpDef {
 
 /// The families of logical ops, each a list of definitions. A new op is one entry in one of them.
 const LOGICAL: &[fn() -> Vec<OpDef>] = &[
+    function::ops,
+    binary::ops,
     elementwise::ops,
     tree::ops,
     matmul::ops,

@@ -15,7 +15,8 @@ use crate::memory::{Order, Planner};
 use crate::onnx::{self, Operator, Operators};
 use crate::op::{LowerError, Op, OpDef, Ops};
 use crate::pass::{self, Catalog, Scope};
-use crate::rule::{Function, RuleSet, Texts, Vocabulary, Words};
+use crate::rule::{self, RuleSet, Texts, Vocabulary, Words};
+use crate::scalar::{self, Function};
 use crate::setting::{self, Folder};
 use crate::table::{Duplicate, Table};
 use std::borrow::Cow;
@@ -49,6 +50,9 @@ pub enum RegistryError {
     /// A price list has mistakes.
     #[error("{0}")]
     Prices(Diagnostics),
+    /// A table of functions has mistakes.
+    #[error("{0}")]
+    Functions(Diagnostics),
     /// An op of a backend cannot be defined.
     #[error(transparent)]
     Lower(#[from] LowerError),
@@ -107,7 +111,7 @@ impl Registry {
     ///
     /// # Errors
     /// If another one has its name.
-    pub fn add_function(&mut self, function: Function) -> Result<(), RegistryError> {
+    pub fn add_function(&mut self, function: rule::Function) -> Result<(), RegistryError> {
         Ok(self.words.add(function)?)
     }
 
@@ -123,6 +127,49 @@ impl Registry {
                 return Err(RegistryError::Prefix { backend: name.to_owned(), op: lowering.name });
             }
             self.ops.lower(&lowering)?;
+        }
+        let functions: Vec<Function> = self.ops.functions().collect();
+        functions.into_iter().try_for_each(|function| self.lower_function(&*backend, function))
+    }
+
+    /// Adds what lowers a function in a backend.
+    fn lower_function(&mut self, backend: &dyn Backend, function: Function) -> Result<(), RegistryError> {
+        let name: &'static str = Box::leak(format!("{}.{function}", backend.name()).into_boxed_str());
+        if let Some(lowering) = backend.function(name, function) {
+            self.ops.lower(&lowering)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the functions of one number of a table, with all that follows from its rows: their ops, what lowers them in
+    /// each backend, and the ONNX operators that they are. Formulas may name the functions that the registry has;
+    /// `name` is the path of the table, such as `ops/mine.ron`. See [`mod@scalar`] for what a table holds.
+    ///
+    /// Rules that are for all functions, such as those that make chains of them, are for these too.
+    ///
+    /// # Errors
+    /// The mistakes in the table, or a name that the registry has.
+    pub fn add_functions(&mut self, name: &str, text: &str) -> Result<(), RegistryError> {
+        let known: Vec<Function> = self.ops.functions().collect();
+        let mut found = Diagnostics::new();
+        let functions = scalar::read(&Source::new(name, text), &known, &mut found);
+        if !found.is_empty() {
+            return Err(RegistryError::Functions(found));
+        }
+        for function in &functions {
+            self.ops.add(Op::function_of_one(*function))?;
+        }
+        let backends: Vec<Arc<dyn Backend>> =
+            self.backends().iter().map(|(_, backend)| Arc::clone(backend)).collect();
+        for (function, backend) in functions.iter().flat_map(|one| backends.iter().map(move |all| (one, all)))
+        {
+            self.lower_function(&**backend, *function)?;
+        }
+        for operator in onnx::functions(&functions) {
+            // Another function of the registry may be the operator too, with other attributes.
+            if self.operators.get(operator.name).is_none() {
+                self.operators.add(operator.name, operator)?;
+            }
         }
         Ok(())
     }

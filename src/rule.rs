@@ -29,7 +29,7 @@ pub use set::{RuleSet, is_version};
 pub use signature::{KINDS, Kind};
 pub use words::{Texts, Vocabulary, Words};
 
-use crate::attr::Attr;
+use crate::attr::{Attr, StepOp};
 use crate::error::Span;
 use crate::op::Op;
 
@@ -143,6 +143,8 @@ pub enum Template {
 pub enum Expr {
     /// A value.
     Literal(Attr),
+    /// A step of a chain, by its name.
+    Step(StepOp),
     /// An attribute variable.
     Attr(AttrVar),
     /// An operand variable.

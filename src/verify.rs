@@ -247,8 +247,8 @@ mod tests {
 
     #[test]
     fn steps_of_a_post_chain_are_checked() {
-        let post = |op, parameters: &[Float]| {
-            let step = Step { op, parameters: parameters.to_vec() };
+        let post = |op: &'static str, parameters: &[Float]| {
+            let step = Step { op: op.into(), parameters: parameters.to_vec() };
             changed("y", |y| with(y, "post", Attr::Post(vec![step.clone()])))
         };
         assert!(post("softmax", &[]).contains("`softmax` is not a step of a post chain"));

@@ -13,6 +13,7 @@ use super::transfer::copies;
 use super::{driver, job, nvrtc};
 use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 use ovolo::op::Lowering;
+use ovolo::scalar::Function;
 
 /// The backend `cuda`.
 pub struct Cuda;
@@ -42,6 +43,10 @@ unsafe impl Backend for Cuda {
 
     fn ops(&self) -> Vec<Lowering> {
         OPS.to_vec()
+    }
+
+    fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {
+        Some(Lowering { device: Some(FAMILY), ..Lowering::new(name, function.name(), contract, kernel) })
     }
 
     fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
@@ -77,35 +82,8 @@ macro_rules! ops {
     };
 }
 
-/// The ops for which kernels are generated.
+/// The ops for which kernels are generated, beside the functions of one number.
 const OPS: &[Lowering] = ops!(
-    "relu",
-    "sigmoid",
-    "tanh",
-    "erf",
-    "exp",
-    "log",
-    "sqrt",
-    "neg",
-    "abs",
-    "reciprocal",
-    "floor",
-    "ceil",
-    "round",
-    "sign",
-    "softplus",
-    "softsign",
-    "sin",
-    "cos",
-    "silu",
-    "gelu",
-    "gelu-tanh",
-    "hard-swish",
-    "mish",
-    "leaky-relu",
-    "elu",
-    "hard-sigmoid",
-    "clip",
     "add",
     "sub",
     "mul",

@@ -14,18 +14,22 @@ pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
         value = if step.op == tree::PUSH {
             aside.push(value);
             extras.next().ok_or("a step lacks its operand")?.clone()
-        } else if let Some(binary) = tree::popped(step.op) {
+        } else if let Some(binary) = tree::popped(&step.op) {
             Expr::binary(binary, aside.pop().ok_or("nothing is put aside")?, value)
         } else if post::is_binary(step) {
             let extra = extras.next().ok_or("a step lacks its operand")?.clone();
-            match step.op {
+            match step.op.name() {
                 "rsub" => Expr::binary("sub", extra, value),
                 "rdiv" => Expr::binary("div", extra, value),
                 "rpow" => Expr::binary("pow", extra, value),
                 op => Expr::binary(op, value, extra),
             }
         } else {
-            Expr::unary(step.op, parameters, value)
+            let function = step
+                .op
+                .function()
+                .ok_or_else(|| format!("`{}` cannot be a step of a post chain", step.op))?;
+            Expr::function(function, parameters, value)
         };
     }
     Ok(value)

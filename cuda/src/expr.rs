@@ -1,6 +1,8 @@
 //! Scalar expressions, which a kernel computes from one element of each operand.
 
+use super::scalar;
 use super::space::{Access, Bound};
+use ovolo::scalar::{Function, Program};
 use ovolo::tensor::DType;
 
 /// Stands for the scratch memory of a job in the list of a kernel's operands.
@@ -64,8 +66,10 @@ pub(super) enum Node {
     Given,
     /// A constant.
     Number(f64),
-    /// A unary elementwise op with its parameters.
+    /// A unary elementwise op with its parameters, whose text is written by hand.
     Unary(&'static str, Vec<f64>, Box<Expr>),
+    /// A formula with its parameters filled in, applied to a floating-point number.
+    Formula(Program, Box<Expr>),
     /// A binary elementwise op.
     Binary(&'static str, Box<Expr>, Box<Expr>),
     /// The second expression if the first is true, and otherwise the third.
@@ -102,6 +106,22 @@ impl Expr {
     pub(super) fn unary(op: &'static str, parameters: Vec<f64>, x: Self) -> Self {
         let dtype = if matches!(op, "isnan" | "not") { DType::Bool } else { x.dtype };
         Self { dtype, node: Node::Unary(op, parameters, Box::new(x)) }
+    }
+
+    /// Returns a function of one number: its handwritten text if there is one, and otherwise its formula.
+    pub(super) fn function(function: Function, parameters: Vec<f64>, x: Self) -> Self {
+        if scalar::OVERRIDES.contains(&function.name()) {
+            return Self::unary(function.name(), parameters, x);
+        }
+        // Integers are computed as the reference computes them.
+        let dtype = x.dtype;
+        let float = if dtype.is_float() { dtype } else { DType::F64 };
+        Self::formula(Program::of(function, &parameters), x.cast(float)).cast(dtype)
+    }
+
+    /// Returns a formula of a floating-point number.
+    pub(super) fn formula(program: Program, x: Self) -> Self {
+        Self { dtype: x.dtype, node: Node::Formula(program, Box::new(x)) }
     }
 
     /// Returns a binary elementwise op.

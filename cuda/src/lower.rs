@@ -15,6 +15,7 @@ use super::window;
 use ovolo::attr::Attrs;
 use ovolo::op::Call;
 use ovolo::op::Op;
+use ovolo::scalar::Program;
 use ovolo::tensor::{DType, TensorType};
 
 /// Returns the job that computes a call.
@@ -68,7 +69,10 @@ fn elementwise(call: &Call<'_>) -> Result<Job, String> {
     let name = call.op.own_name();
     let parameters = parameters(call.op, call.attrs);
     pointwise(call, |x| match x {
-        [x] => Ok(Expr::unary(name, parameters.clone(), x.clone())),
+        [x] => Ok(match call.op.flags.function {
+            Some(function) => Expr::function(function, parameters.clone(), x.clone()),
+            None => Expr::unary(name, parameters.clone(), x.clone()),
+        }),
         [a, b] => {
             let fmod = name == "mod" && call.attrs.expect_int("fmod") == 1;
             Ok(Expr::binary(if fmod { "mod-c" } else { name }, a.clone(), b.clone()))
@@ -346,9 +350,11 @@ fn gradient(call: &Call<'_>) -> Result<Job, String> {
     let expr = match &x[..] {
         [x, dy] => {
             let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
-            derivative::unary(step.op, &parameters, x, dy)?
+            let function = step.op.function().ok_or_else(|| format!("`{}` has no gradient", step.op))?;
+            let slope = Program::new(function.derivative(), &parameters);
+            Expr::binary("mul", Expr::formula(slope, x.clone()), dy.clone())
         }
-        [a, b, dy] => derivative::binary(step.op, operand, a, b, dy)?,
+        [a, b, dy] => derivative::binary(&step.op, operand, a, b, dy)?,
         _ => return Err(format!("`{}` has {} operands", step.op, x.len() - 1)),
     };
     // Operands that the derivative does not need are not read.
@@ -373,7 +379,7 @@ fn only_read(leaves: Vec<Leaf>, mut expr: Expr) -> (Vec<Leaf>, Expr) {
                 *leaf = read.iter().position(|one| one == leaf).unwrap_or(0);
             }
             Node::Given | Node::Number(_) => {}
-            Node::Unary(_, _, x) | Node::Cast(x) => renumber(x, read),
+            Node::Unary(_, _, x) | Node::Formula(_, x) | Node::Cast(x) => renumber(x, read),
             Node::Binary(_, a, b) => {
                 renumber(a, read);
                 renumber(b, read);

@@ -3,6 +3,7 @@
 use super::expr::{Expr, Leaf, Node, parameter};
 use super::scalar::{self, Scalar};
 use super::space::{AccessKind, Bound, Index, Space};
+use ovolo::scalar::{Operand, Program};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -106,6 +107,10 @@ impl Writer {
                 let name = self.named(x, load, inside, given)?;
                 scalar::unary(op, parameters, x.dtype, &name)?
             }
+            Node::Formula(program, x) => {
+                let name = self.named(x, load, inside, given)?;
+                return Ok(self.program(program, ty, &name));
+            }
             Node::Binary(op, a, b) => {
                 let left = self.expression(a, load, inside, given)?;
                 let right = self.expression(b, load, inside, given)?;
@@ -124,6 +129,23 @@ impl Writer {
         };
         self.need(need);
         Ok(self.value(ty.name(), &text))
+    }
+
+    /// Writes a program applied to a value that has a name, and returns the name of its result.
+    fn program(&mut self, program: &Program, ty: Scalar, x: &str) -> String {
+        let mut results: Vec<String> = Vec::with_capacity(program.instructions.len());
+        let text = |operand: &Operand, results: &[String]| match operand {
+            Operand::X => x.to_owned(),
+            Operand::Number(number) => ty.number(*number),
+            Operand::Result(at) => results[*at].clone(),
+        };
+        for instruction in &program.instructions {
+            let operands: Vec<String> =
+                instruction.operands().iter().map(|operand| text(operand, &results)).collect();
+            let right = scalar::instruction(instruction, ty, &operands);
+            results.push(self.value(ty.name(), &right));
+        }
+        text(&program.result, &results)
     }
 
     /// Like `expression`, but also gives constants a name, because functions use their operand more than once.

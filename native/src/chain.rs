@@ -1,13 +1,18 @@
 //! Post chains on areas of memory: each step is one vector loop over an area that is in cache.
 
+use super::formula::{Formula, evaluate};
 use super::lanes::{Lanes, widened};
 use super::math;
 use ovolo::attr::Step;
+use ovolo::scalar::{self, Program};
+use std::sync::Arc;
 
 /// The function of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Function {
     Copy,
+    /// What a formula says.
+    Formula,
     Relu,
     Sigmoid,
     Tanh,
@@ -47,7 +52,9 @@ enum Function {
     ReversedPow,
 }
 
-const FUNCTIONS: &[(&str, Function)] = &[
+/// Functions that have a loop of their own, which a test holds to their formulas, with their names. All others are
+/// evaluated by their formulas.
+const OVERRIDES: &[(&str, Function)] = &[
     ("relu", Function::Relu),
     ("sigmoid", Function::Sigmoid),
     ("tanh", Function::Tanh),
@@ -75,6 +82,10 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("elu", Function::Elu),
     ("hard-sigmoid", Function::HardSigmoid),
     ("clip", Function::Clip),
+];
+
+/// Steps that read an extra operand.
+const BINARY: &[(&str, Function)] = &[
     ("add", Function::Add),
     ("sub", Function::Sub),
     ("mul", Function::Mul),
@@ -88,51 +99,53 @@ const FUNCTIONS: &[(&str, Function)] = &[
 ];
 
 /// One step, ready to run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Action {
     function: Function,
     parameters: [f32; 2],
+    /// Where the function has no loop of its own.
+    formula: Option<Arc<Formula>>,
     /// Whether it reads an extra operand.
     pub(super) binary: bool,
 }
 
 impl Action {
     /// A copy, to begin a chain with.
-    pub(super) const COPY: Self = Self { function: Function::Copy, parameters: [0.0; 2], binary: false };
+    pub(super) const COPY: Self =
+        Self { function: Function::Copy, parameters: [0.0; 2], formula: None, binary: false };
 
-    /// The step with this name and parameters; `None` where no step is called so.
-    pub(super) fn new(name: &str, parameters: &[f64]) -> Option<Self> {
-        let function = FUNCTIONS.iter().find(|(n, _)| *n == name)?.1;
-        let binary = matches!(
-            function,
-            Function::Add
-                | Function::Sub
-                | Function::Mul
-                | Function::Div
-                | Function::Min
-                | Function::Max
-                | Function::Pow
-                | Function::ReversedSub
-                | Function::ReversedDiv
-                | Function::ReversedPow
-        );
-        let mut values = match function {
-            Function::LeakyRelu => [0.01, 0.0],
-            Function::Elu => [1.0, 0.0],
-            Function::HardSigmoid => [0.2, 0.5],
-            Function::Clip => [f32::NEG_INFINITY, f32::INFINITY],
-            _ => [0.0; 2],
-        };
-        values.iter_mut().zip(parameters).for_each(|(to, &from)| *to = from as f32);
-        Some(Self { function, parameters: values, binary })
+    /// The step of this name that reads an extra operand; `None` where no such step is called so.
+    pub(super) fn binary(name: &str) -> Option<Self> {
+        let function = BINARY.iter().find(|(known, _)| *known == name)?.1;
+        Some(Self { function, binary: true, ..Self::COPY })
+    }
+
+    /// A function with its parameters; `None` where its formula is too long for the cache.
+    #[allow(clippy::cast_possible_truncation)]
+    pub(super) fn function(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
+        if let Some((_, own)) = OVERRIDES.iter().find(|(known, _)| *known == function.name()) {
+            let mut values = [0.0; 2];
+            values.iter_mut().zip(parameters).for_each(|(to, &from)| *to = from as f32);
+            return Some(Self { function: *own, parameters: values, ..Self::COPY });
+        }
+        Self::formula(function, parameters)
+    }
+
+    /// A function by its formula.
+    fn formula(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
+        let formula = Formula::new(&Program::of(function, parameters))?;
+        Some(Self { function: Function::Formula, formula: Some(Arc::new(formula)), ..Self::COPY })
     }
 
     /// The steps of a chain, or the name of the one that is unknown.
     pub(super) fn chain(steps: &[Step]) -> Result<Vec<Self>, String> {
         let action = |step: &Step| {
             let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
-            Self::new(step.op, &parameters)
-                .ok_or_else(|| format!("`{}` cannot be a step of a post chain", step.op))
+            let action = match step.op.function() {
+                Some(function) => Self::function(function, &parameters),
+                None => Self::binary(&step.op),
+            };
+            action.ok_or_else(|| format!("`{}` cannot be a step of a post chain", step.op))
         };
         steps.iter().map(action).collect()
     }
@@ -266,6 +279,13 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
         let (zero, one) = (V::splat(0.0), V::splat(1.0));
         match action.function {
             Function::Copy => each!(x => x),
+            Function::Formula => {
+                let Some(formula) = &action.formula else { unreachable!("the step has a formula") };
+                for row in 0..area.rows {
+                    let source = area.source.add(row * area.source_row);
+                    evaluate(formula, source, area.target.add(row * area.target_row), area.columns);
+                }
+            }
             Function::Relu => each!(x => zero.max(x)),
             Function::Sigmoid => each!(x => math::sigmoid(x)),
             Function::Tanh => each!(x => math::tanh(x)),
@@ -279,10 +299,7 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
             Function::Floor => each!(x => x.floor()),
             Function::Ceil => each!(x => x.ceil()),
             Function::Round => each!(x => x.round_even()),
-            Function::Sign => each!(x => {
-                let negative = V::select(x.less(zero), V::splat(-1.0), x);
-                V::select(zero.less(x), one, negative)
-            }),
+            Function::Sign => each!(x => math::sign(x)),
             Function::Softplus => each!(x => math::softplus(x)),
             Function::Softsign => each!(x => x.div(x.abs().add(one))),
             Function::Sin => each!(x => x.each(f32::sin)),
@@ -360,48 +377,92 @@ unsafe fn power<V: Lanes>(base: V, exponent: V) -> V {
 #[cfg(test)]
 mod tests {
     use super::super::check::{Random, is_avx512};
+    use super::super::formula::evaluate_on;
     use super::*;
     use ovolo::op::post;
 
-    /// Every function on one instruction set, against the reference, also past the ends of its range.
-    fn check<V: Lanes>(what: &str) {
-        let mut x: Vec<f32> = Random::new(13).f32([200]).elements::<f32>().iter().map(|v| v * 6.0).collect();
+    /// What a value may be off by: units in the last place of `f32`, of the value or of one where that is larger.
+    const ULPS: f64 = 25.0;
+
+    /// Values of every size, those past the ends of functions among them.
+    fn values() -> Vec<f32> {
+        let mut x: Vec<f32> = Random::new(13).f32([500]).elements::<f32>().iter().map(|v| v * 6.0).collect();
         x.extend([0.0, -0.0, 1e-6, -1e-6, 50.0, -50.0, 88.0, -87.0, 100.0, -120.0, 1e-30, 1e-40, 1e9, -1e9]);
-        x.extend([f32::INFINITY, f32::NEG_INFINITY, 0.5, 1.5, 2.5, -0.5, 0.625, 1.0]);
-        for (name, _) in FUNCTIONS {
-            let parameters = [0.3, 0.8];
-            let action = Action::new(name, &parameters).unwrap();
-            let extra = 1.25_f32;
-            let mut result = vec![0.0; x.len()];
-            let area = Area {
-                source: x.as_ptr(),
-                source_row: x.len(),
-                target: result.as_mut_ptr(),
-                target_row: x.len(),
-                rows: 1,
-                columns: x.len(),
-                extra: &raw const extra,
-                extra_row: 0,
-                extra_column: 0,
-            };
-            // SAFETY: the area is that of the vectors; the caller has the instruction set.
-            unsafe { apply_on::<V>(&action, &area) };
-            for (x, got) in x.iter().zip(&result) {
-                let wide = f64::from(*x);
-                let want =
-                    post::unary(name, &parameters, wide).or_else(|| post::binary(name, wide, 1.25)).unwrap();
-                let (want32, got) = (want as f32, *got);
-                let close = (f64::from(got) - want).abs() <= 3e-6 * want.abs().max(1.0);
-                let same = got == want32 || (got.is_nan() && want.is_nan());
-                // Near the top of the range the last bits decide what is infinite.
-                let huge = want.abs() > 1e38 && got.abs() > 1e38;
-                assert!(same || close || huge, "{what} {name}({x}) is {got}, not {want32}");
+        x.extend([f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN, 0.5, 1.5, 2.5, -0.5]);
+        x.extend([0.625, 1.0, -1.0, 0.999_999, -0.999_999, 3.0, -3.0, 1e18, -1e18, 3e38, -3e38]);
+        x
+    }
+
+    /// The result of a step on one instruction set.
+    fn run<V: Lanes>(action: &Action, x: &[f32], extra: &f32) -> Vec<f32> {
+        let mut result = vec![0.0; x.len()];
+        if let Some(formula) = &action.formula {
+            // SAFETY: both have the length; the caller has the instruction set.
+            unsafe { evaluate_on::<V>(formula, x.as_ptr(), result.as_mut_ptr(), x.len()) };
+            return result;
+        }
+        let area = Area {
+            source: x.as_ptr(),
+            source_row: x.len(),
+            target: result.as_mut_ptr(),
+            target_row: x.len(),
+            rows: 1,
+            columns: x.len(),
+            extra,
+            extra_row: 0,
+            extra_column: 0,
+        };
+        // SAFETY: the area is that of the vectors; the caller has the instruction set.
+        unsafe { apply_on::<V>(action, &area) };
+        result
+    }
+
+    /// Whether a value is the one in double precision, but for [`ULPS`]. Functions may let pass what is not a number
+    /// where `min` and `max` of a formula leave it out.
+    fn agrees(x: f32, got: f32, want: f64) -> bool {
+        #[allow(clippy::cast_possible_truncation)]
+        let want32 = want as f32;
+        let same = got == want32 || got.is_nan() && (want.is_nan() || x.is_nan());
+        let close = (f64::from(got) - want).abs() <= ULPS * f64::from(f32::EPSILON) * want.abs().max(1.0);
+        // Near the top of the range the last bits decide what is infinite.
+        let huge = want.abs() > 1e38 && got.abs() > 1e38 && want.is_sign_positive() == got.is_sign_positive();
+        same || close || huge
+    }
+
+    /// Parameters that `f32` holds: thresholds are where they are in double precision.
+    fn parameters(function: scalar::Function) -> Vec<f64> {
+        [0.25, 0.75].into_iter().take(function.parameters().len()).collect()
+    }
+
+    /// Every function on one instruction set, by its formula and by its own loop, and every binary step.
+    fn check<V: Lanes>(what: &str) {
+        let x = values();
+        for function in scalar::built_in() {
+            let parameters = parameters(*function);
+            let formula = Action::formula(*function, &parameters).unwrap();
+            let own = Action::function(*function, &parameters).filter(|own| own.formula.is_none());
+            let ways = own.map(|own| ("its own loop", own)).into_iter().chain([("its formula", formula)]);
+            for (way, action) in ways {
+                for (x, got) in x.iter().zip(run::<V>(&action, &x, &0.0)) {
+                    let want = function.evaluate(&parameters, f64::from(*x));
+                    // Formulas are rounded after each primitive, and past the range of `f32` they overflow.
+                    let beyond = way == "its formula" && f64::from(*x).abs() > 1e18;
+                    let right = agrees(*x, got, want) || beyond && !got.is_finite();
+                    assert!(right, "{what} {function}({x}) by {way} is {got}, not {want}");
+                }
+            }
+        }
+        for (name, _) in BINARY {
+            let action = Action::binary(name).unwrap();
+            for (x, got) in x.iter().zip(run::<V>(&action, &x, &1.25)) {
+                let want = post::binary(name, f64::from(*x), 1.25).unwrap();
+                assert!(agrees(*x, got, want), "{what} {name}({x}) is {got}, not {want}");
             }
         }
     }
 
     #[test]
-    fn functions_of_every_instruction_set_agree_with_the_reference() {
+    fn functions_of_every_instruction_set_agree_with_their_formulas() {
         check::<[f32; 8]>("portable");
         #[cfg(target_arch = "x86_64")]
         {
@@ -412,6 +473,13 @@ mod tests {
             if is_avx512(Isa::running()) {
                 check::<std::arch::x86_64::__m512>("avx512");
             }
+        }
+    }
+
+    #[test]
+    fn every_loop_of_its_own_is_of_a_function() {
+        for (name, _) in OVERRIDES {
+            assert!(scalar::built_in().iter().any(|function| function.name() == *name), "{name}");
         }
     }
 }

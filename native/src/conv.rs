@@ -209,7 +209,7 @@ impl Finish {
             rest = &rest[1..];
         }
         #[allow(clippy::cast_possible_truncation)]
-        match rest.first().map(|(step, _)| (step.op, &step.parameters[..])) {
+        match rest.first().map(|(step, _)| (step.op.name(), &step.parameters[..])) {
             Some(("relu", _)) => {
                 finish.low = 0.0;
                 rest = &rest[1..];

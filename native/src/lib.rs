@@ -19,6 +19,7 @@ mod conv;
 mod convert;
 #[cfg(test)]
 mod fixture;
+mod formula;
 mod gather;
 mod gemm;
 mod lanes;
@@ -52,6 +53,7 @@ use ovolo::backend::features::{self, Isa};
 use ovolo::backend::{Backend, Contract};
 use ovolo::op::{Fallback, Form, Layouts, Lowering};
 use ovolo::registry::{Registry, RegistryError};
+use ovolo::scalar::Function;
 use std::sync::Arc;
 
 /// The build fingerprint of the crate: a digest of its sources and of the compiler's settings.
@@ -135,6 +137,10 @@ unsafe impl Backend for Native {
     fn ops(&self) -> Vec<Lowering> {
         let all = FAMILIES.iter().copied().flatten();
         all.map(|one| Lowering { fallback: Some(&FALLBACK), ..*one }).collect()
+    }
+
+    fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {
+        Some(Lowering { fallback: Some(&FALLBACK), ..unary::function(name, function) })
     }
 }
 

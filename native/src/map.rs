@@ -49,11 +49,12 @@ fn plan(call: &Call<'_>) -> Option<Chain> {
         if swap {
             operands.reverse();
         }
-        vec![Action::new(if swap { reversed } else { name }, &[])?]
+        vec![Action::binary(if swap { reversed } else { name })?]
     } else {
+        let function = call.op.flags.function?;
         let parameters: Vec<f64> =
-            call.op.attrs.iter().map(|def| call.attrs.expect_float(def.name)).collect();
-        vec![Action::new(name, &parameters)?]
+            function.parameters().iter().map(|one| call.attrs.expect_float(one.name)).collect();
+        vec![Action::function(function, &parameters)?]
     };
     let extras = actions.iter().filter(|action| action.binary).count();
     if extras + 1 != call.inputs.len() || call.inputs.len() > OPERANDS {
@@ -65,7 +66,8 @@ fn plan(call: &Call<'_>) -> Option<Chain> {
     let mut next = 0;
     let steps = actions.into_iter().map(|action| {
         next += usize::from(action.binary);
-        (action, if action.binary { next } else { 0 })
+        let operand = if action.binary { next } else { 0 };
+        (action, operand)
     });
     Some(Chain { steps: steps.collect(), loops, operands })
 }

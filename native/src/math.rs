@@ -197,6 +197,56 @@ pub(super) unsafe fn erf<V: Lanes>(x: V) -> V {
     }
 }
 
+/// -1, 0 or 1; what is not a number stays.
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn sign<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let zero = V::splat(0.0);
+        let negative = V::select(x.less(zero), V::splat(-1.0), x);
+        V::select(zero.less(x), V::splat(1.0), negative)
+    }
+}
+
+/// `ln(1 + x)`: ln u with u = 1 + x as it is rounded, times x / (u - 1), which puts the low bits of x back (Kahan).
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn log1p<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let one = V::splat(1.0);
+        let u = one.add(x);
+        let rounded = u.sub(one);
+        let none = rounded.equal(V::splat(0.0));
+        let corrected = log(u).mul(x.div(V::select(none, one, rounded)));
+        let y = V::select(none, x, corrected);
+        V::select(x.equal(V::splat(f32::INFINITY)), x, y)
+    }
+}
+
+/// `e^x - 1`: near zero (u - 1) x / ln u with u = e^x as it is rounded, in which the errors of u cancel (Kahan).
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn expm1<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let one = V::splat(1.0);
+        let u = exp(x);
+        let less = u.sub(one);
+        let none = less.equal(V::splat(0.0));
+        let near = less.mul(x.div(V::select(none, one, log(u))));
+        let y = V::select(x.abs().less(one), near, less);
+        V::select(none, x, y)
+    }
+}
+
 /// `ln(1 + e^x)`, as max(x, 0) + ln(1 + e^-|x|).
 ///
 /// # Safety

@@ -6,45 +6,21 @@ use super::scalar::{Flag, Number};
 use super::{ISAS, map, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::Lowering;
+use ovolo::scalar::Function;
 use ovolo::tensor::DType;
 use std::marker::PhantomData;
 
-macro_rules! ops {
-    ($($op:literal),*) => { &[$(Lowering { instruction_sets: ISAS, ..Lowering::new(concat!("native.", $op), $op, contract, kernel) }),*] };
+const fn lowering(name: &'static str, of: &'static str) -> Lowering {
+    Lowering { instruction_sets: ISAS, ..Lowering::new(name, of, contract, kernel) }
 }
 
-/// The ops of this family.
-pub(super) const OPS: &[Lowering] = ops!(
-    "relu",
-    "sigmoid",
-    "tanh",
-    "erf",
-    "exp",
-    "log",
-    "sqrt",
-    "neg",
-    "abs",
-    "reciprocal",
-    "floor",
-    "ceil",
-    "round",
-    "sign",
-    "not",
-    "softplus",
-    "softsign",
-    "sin",
-    "cos",
-    "silu",
-    "gelu",
-    "gelu-tanh",
-    "hard-swish",
-    "mish",
-    "leaky-relu",
-    "elu",
-    "hard-sigmoid",
-    "clip",
-    "isnan"
-);
+/// The ops of this family that are no functions of one number.
+pub(super) const OPS: &[Lowering] = &[lowering("native.not", "not"), lowering("native.isnan", "isnan")];
+
+/// The op of a function, under this name.
+pub(super) fn function(name: &'static str, function: Function) -> Lowering {
+    lowering(name, function.name())
+}
 
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
     if map::takes(call) {

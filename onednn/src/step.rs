@@ -12,7 +12,7 @@ use std::ops::Range;
 #[allow(clippy::cast_possible_truncation)]
 pub(super) fn function(step: &Step) -> Result<(Algorithm, f32, f32), String> {
     let parameter = |at: usize| step.parameters.get(at).map_or(0.0, |value| value.0 as f32);
-    Ok(match step.op {
+    Ok(match step.op.name() {
         "relu" => (Algorithm::RELU, 0.0, 0.0),
         "leaky-relu" => (Algorithm::RELU, parameter(0), 0.0),
         "sigmoid" => (Algorithm::LOGISTIC, 0.0, 0.0),
@@ -38,7 +38,7 @@ pub(super) fn function(step: &Step) -> Result<(Algorithm, f32, f32), String> {
 
 /// Returns the library's function for a binary step, and whether the value of the chain must be negated before it.
 pub(super) fn binary(step: &Step) -> Result<(Algorithm, bool), String> {
-    Ok(match step.op {
+    Ok(match step.op.name() {
         "add" => (Algorithm::BINARY_ADD, false),
         "sub" => (Algorithm::BINARY_SUB, false),
         "rsub" => (Algorithm::BINARY_ADD, true),

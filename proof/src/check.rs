@@ -462,7 +462,7 @@ impl Uses {
 
     fn expr(&mut self, expr: &Expr) {
         match expr {
-            Expr::Literal(_) => {}
+            Expr::Literal(_) | Expr::Step(_) => {}
             Expr::Rest(var) | Expr::Optional(var) => self.rests[var.0] += 1,
             Expr::Attr(var) => self.attrs[var.0] += 1,
             Expr::Operand(var) => self.operands[var.0] += 1,

@@ -136,9 +136,9 @@ impl Words for PriceList {
         value
     }
 
-    fn price(&self, table: usize, function: &str, scope: &Scope<'_, '_>) -> f64 {
+    fn price(&self, table: usize, function: &str, scope: &Scope<'_, '_>) -> Option<f64> {
         let rows = self.tables[table].rows.iter().rev().filter(|(file, _)| scope.files >> file & 1 == 1);
-        rows.filter_map(|(_, rows)| rows.get(function)).next().copied().unwrap_or(0.0)
+        rows.filter_map(|(_, rows)| rows.get(function)).next().copied()
     }
 }
 

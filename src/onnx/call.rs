@@ -2,6 +2,7 @@
 //! that it becomes. This is what an importer of an [`Operator`](super::Operator) works with.
 
 use super::proto::{AttributeProto, AttributeType, NodeProto, TensorProto};
+use super::structure::full_name;
 use super::weight::{Weights, checked_type};
 use crate::attr::Attrs;
 use crate::graph::{Graph, Node, NodeId};
@@ -149,6 +150,16 @@ impl<'a> Call<'a> {
         builder: &'a mut Builder,
     ) -> Self {
         Self { node, opset, inputs, builder, asked: RefCell::default() }
+    }
+
+    /// The operator's name, with its domain in front where that is not ONNX's own.
+    pub fn operator(&self) -> String {
+        full_name(self.node)
+    }
+
+    /// The ops that results may have.
+    pub fn ops(&self) -> &Ops {
+        &self.builder.ops
     }
 
     /// The operand at a position; absent ones are refused.

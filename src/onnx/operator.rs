@@ -1,12 +1,13 @@
 //! ONNX's operators: how each becomes ops.
 //!
-//! An operator is one line in the table of its family. Its importer reads operands and
+//! An operator is one line in the table of its family, or a row of a table of functions. Its importer reads operands and
 //! attributes of every opset, and gives the operator's results, of which trailing ones may be
 //! left out: reading one of those is then refused.
 
 mod arrange;
 mod constant;
 mod elementwise;
+pub(crate) mod function;
 mod index;
 mod linear;
 mod normalize;
@@ -15,6 +16,7 @@ mod reduce;
 mod resample;
 
 use super::call::{Call, Value};
+use crate::scalar;
 use crate::table::Table;
 
 /// The results of an operator, or why it is refused.
@@ -62,5 +64,7 @@ const FAMILIES: [&[Operator]; 9] = [
 
 /// ONNX's own operators.
 pub fn operators() -> Operators {
-    Table::of("operator", FAMILIES.iter().copied().flatten().map(|operator| (operator.name, *operator)))
+    let functions = function::operators(scalar::built_in());
+    let all = FAMILIES.iter().copied().flatten().copied().chain(functions);
+    Table::of("operator", all.map(|operator| (operator.name, operator)))
 }

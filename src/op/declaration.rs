@@ -35,16 +35,12 @@ pub fn attr_errors(def: Op, attrs: &Attrs) -> Vec<String> {
 }
 
 fn step_error(written: &Step) -> Option<String> {
-    match post::step(written.op) {
-        None => Some(format!("`{}` is not a step of a post chain", written.op)),
-        Some((_, declared)) if declared.len() != written.parameters.len() => Some(format!(
-            "step `{}` has {} parameters, {} are declared",
-            written.op,
-            written.parameters.len(),
-            declared.len()
-        )),
-        Some(_) => None,
+    if !post::is_known(written) {
+        return Some(format!("`{}` is not a step of a post chain", written.op));
     }
+    let (given, declared) = (written.parameters.len(), post::parameters(written.op).len());
+    (given != declared)
+        .then(|| format!("step `{}` has {given} parameters, {declared} are declared", written.op))
 }
 
 /// Whether an op with these attributes takes so many operands.

@@ -59,7 +59,7 @@ fn host(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType,
 pub(super) fn eval(def: &OpDef, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let lowered = match &def.lowered {
         Some(lowered) if memory(def) != Memory::Copies => lowered,
-        _ => return (def.eval)(attrs, operands, ty),
+        _ => return def.reference(attrs, operands, ty),
     };
     let plain = |operand: &&Tensor| operand.on(Device::Host).to_layout(&Layout::PLAIN);
     let operands: Vec<Tensor> = operands.iter().map(plain).collect();

@@ -1,8 +1,8 @@
-//! Elementwise ops: unary, binary with NumPy's broadcasting, `where`, `cast`, and chains (`map`).
+//! Elementwise ops beside functions and arithmetic: `not`, `isnan`, `where`, `cast`, and chains (`map`).
 
 use super::post;
 use super::{Arity, AttrDef, Flags, Op, OpDef, count};
-use crate::attr::{Attr, AttrKind, Attrs, Float};
+use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
 use std::sync::LazyLock;
 
@@ -42,147 +42,19 @@ impl Broadcast {
     }
 }
 
-const FLAGS: Flags = Flags {
+pub(super) const FLAGS: Flags = Flags {
     elementwise: true,
     layout_agnostic: true,
     commutative: false,
     injective: false,
     transfer: None,
     inexact: false,
+    function: None,
 };
-
-/// A function of one number, which is an op and a step of post chains.
-pub(super) struct Unary {
-    /// Its name.
-    pub name: &'static str,
-    doc: &'static str,
-    /// Its parameters, in order.
-    pub parameters: &'static [Parameter],
-    eval: Eval,
-}
-
-/// A parameter of a function: an attribute of its op.
-pub struct Parameter {
-    /// Its name.
-    pub name: &'static str,
-    /// Its value where none is written.
-    pub default: f64,
-    doc: &'static str,
-}
-
-const fn parameter(name: &'static str, default: f64, doc: &'static str) -> Parameter {
-    Parameter { name, default, doc }
-}
-
-type Eval = fn(&Attrs, &[&Tensor], &TensorType) -> Tensor;
-
-macro_rules! unary {
-    ($($name:literal, $doc:literal, [$($parameter:expr),*];)*) => {
-        /// Every function of one number. [`OpDef::eval`] is a plain function, so each has one that knows its name.
-        pub(super) const UNARY: &[Unary] = &[$(Unary {
-            name: $name,
-            doc: $doc,
-            parameters: &[$($parameter),*],
-            eval: |attrs, operands, ty| eval_unary($name, attrs, operands[0], ty),
-        }),*];
-    };
-}
-unary!(
-    "relu", "max(x, 0)", [];
-    "sigmoid", "1 / (1 + exp(-x))", [];
-    "tanh", "hyperbolic tangent", [];
-    "erf", "error function", [];
-    "exp", "e to the power x", [];
-    "log", "natural logarithm", [];
-    "sqrt", "square root", [];
-    "neg", "-x", [];
-    "abs", "absolute value", [];
-    "reciprocal", "1 / x", [];
-    "floor", "largest integer not above x", [];
-    "ceil", "smallest integer not below x", [];
-    "round", "nearest integer, halves to even", [];
-    "sign", "-1, 0 or 1", [];
-    "softplus", "log(1 + exp(x))", [];
-    "softsign", "x / (1 + |x|)", [];
-    "sin", "sine", [];
-    "cos", "cosine", [];
-    "silu", "x * sigmoid(x)", [];
-    "gelu", "x * P(X <= x), X standard normal", [];
-    "gelu-tanh", "gelu by its tanh approximation", [];
-    "hard-swish", "x * max(0, min(1, x / 6 + 1 / 2))", [];
-    "mish", "x * tanh(softplus(x))", [];
-    "leaky-relu", "x, or alpha * x where x is negative", [parameter("alpha", 0.01, "slope below zero")];
-    "elu", "x, or alpha * (exp(x) - 1) where x is negative", [parameter("alpha", 1.0, "depth below zero")];
-    "hard-sigmoid", "max(0, min(1, alpha * x + beta))", [parameter("alpha", 0.2, "slope"), parameter("beta", 0.5, "value at zero")];
-    "clip", "min(max(x, min), max)", [parameter("min", f64::NEG_INFINITY, "lower bound"), parameter("max", f64::INFINITY, "upper bound")];
-);
-
-/// The parameters of a function of one number; `None` where no function has the name.
-pub(crate) fn parameters(name: &str) -> Option<&'static [Parameter]> {
-    UNARY.iter().find(|unary| unary.name == name).map(|unary| unary.parameters)
-}
-
-impl Unary {
-    fn op(&self) -> OpDef {
-        let attrs = self.parameters.iter().map(|one| {
-            AttrDef::new(one.name, AttrKind::Float, Some(Attr::Float(Float(one.default))), one.doc)
-        });
-        OpDef {
-            name: self.name,
-            doc: self.doc,
-            arity: Arity::Exactly(1),
-            attrs: attrs.collect(),
-            flags: FLAGS,
-            infer: |_, types| match types[0].dtype {
-                DType::Bool => Err(format!("operand 0 is {}, not a number", types[0])),
-                _ => Ok(types[0].clone()),
-            },
-            eval: self.eval,
-            flops: |_, _, output| count(output),
-            lowered: None,
-        }
-    }
-}
 
 /// Keeps the padding of a blocked operand out: evaluates in the default layout and packs again.
 pub(super) fn relayout(result: Tensor, ty: &TensorType) -> Tensor {
     result.to_layout(&ty.layout)
-}
-
-fn eval_unary(name: &str, attrs: &Attrs, operand: &Tensor, ty: &TensorType) -> Tensor {
-    let declared = parameters(name).unwrap_or_default();
-    let parameters: Vec<f64> = declared.iter().map(|one| attrs.expect_float(one.name)).collect();
-    let plain = operand.to_layout(&Layout::PLAIN);
-    let result = match plain.to_i64() {
-        // Integers beyond 2^53 would not survive `f64`.
-        Some(values) if matches!(name, "neg" | "abs" | "relu" | "sign") => {
-            let result: Vec<i64> = values
-                .iter()
-                .map(|&v| match name {
-                    "neg" => v.wrapping_neg(),
-                    "abs" => v.wrapping_abs(),
-                    "sign" => v.signum(),
-                    _ => v.max(0),
-                })
-                .collect();
-            from_i64(ty.dtype, &ty.shape, &result)
-        }
-        #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
-        Some(values) if matches!(name, "clip" | "floor" | "ceil" | "round") => {
-            // Only what the op changes goes through `f64`.
-            let apply = |v: i64| {
-                let changed = post::unary(name, &parameters, v as f64).unwrap_or(f64::NAN);
-                if changed == v as f64 { v } else { changed as i64 }
-            };
-            from_i64(ty.dtype, &ty.shape, &values.into_iter().map(apply).collect::<Vec<_>>())
-        }
-        _ => {
-            let apply = |v: f64| post::unary(name, &parameters, v).unwrap_or(f64::NAN);
-            let values: Vec<f64> = plain.to_f64().into_iter().map(apply).collect();
-            Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
-        }
-    };
-    relayout(result, ty)
 }
 
 /// An integer or boolean tensor from `i64` values; wraps as the hardware does.
@@ -235,14 +107,14 @@ fn broadcast(types: &[&TensorType]) -> Result<TensorType, String> {
     result.ok_or_else(|| "there is no operand".to_owned())
 }
 
-fn same_dtype(types: &[&TensorType]) -> Result<(), String> {
+pub(super) fn same_dtype(types: &[&TensorType]) -> Result<(), String> {
     match types.iter().position(|ty| ty.dtype != types[0].dtype) {
         None => Ok(()),
         Some(operand) => Err(format!("operand {operand} is {}, operand 0 is {}", types[operand], types[0])),
     }
 }
 
-fn infer_number(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer_number(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     same_dtype(types)?;
     if types[0].dtype == DType::Bool {
         return Err("the operands are bool, not numbers".into());
@@ -250,69 +122,16 @@ fn infer_number(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> 
     broadcast(types)
 }
 
-fn infer_comparison(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer_comparison(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     same_dtype(types)?;
     Ok(TensorType { dtype: DType::Bool, ..broadcast(types)? })
 }
 
-fn infer_logical(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer_logical(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     match types.iter().position(|ty| ty.dtype != DType::Bool) {
         None => broadcast(types),
         Some(operand) => Err(format!("operand {operand} is {}, not bool", types[operand])),
     }
-}
-
-#[derive(Clone, Copy)]
-struct Binary {
-    float: fn(f64, f64) -> f64,
-    int: fn(i64, i64) -> i64,
-}
-
-fn eval_binary(kind: Binary, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let operands: Vec<Tensor> = operands.iter().map(|operand| operand.to_layout(&Layout::PLAIN)).collect();
-    let [a, b] = &operands[..] else { unreachable!("a binary op has two operands") };
-    let (left, right) = (Broadcast::new(&a.ty().shape, &ty.shape), Broadcast::new(&b.ty().shape, &ty.shape));
-    let positions = 0..ty.shape.count();
-    let result = if let (Some(a), Some(b)) = (a.to_i64(), b.to_i64()) {
-        let values: Vec<i64> = positions.map(|at| (kind.int)(a[left.at(at)], b[right.at(at)])).collect();
-        from_i64(ty.dtype, &ty.shape, &values)
-    } else {
-        let (a, b) = (a.to_f64(), b.to_f64());
-        let values: Vec<f64> = positions.map(|at| (kind.float)(a[left.at(at)], b[right.at(at)])).collect();
-        Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
-    };
-    relayout(result, ty)
-}
-
-const MUL: Binary = Binary { float: |a, b| a * b, int: i64::wrapping_mul };
-
-/// The evaluation of `mul`.
-pub(super) fn eval_mul(left: &Tensor, right: &Tensor, ty: &TensorType) -> Tensor {
-    eval_binary(MUL, &[left, right], ty)
-}
-
-fn integer_power(base: i64, exponent: i64) -> i64 {
-    u32::try_from(exponent).map_or(i64::from(base == 1), |exponent| base.wrapping_pow(exponent))
-}
-
-macro_rules! binary {
-    ($name:literal, $doc:literal, $infer:expr, $commutative:literal, $float:expr, $int:expr) => {
-        OpDef {
-            name: $name,
-            doc: $doc,
-            arity: Arity::Exactly(2),
-            attrs: Vec::new(),
-            flags: Flags { commutative: $commutative, ..FLAGS },
-            infer: $infer,
-            eval: |_, operands, ty| eval_binary(Binary { float: $float, int: $int }, operands, ty),
-            flops: |_, _, output| count(output),
-            lowered: None,
-        }
-    };
-}
-
-fn truth(value: bool) -> f64 {
-    f64::from(u8::from(value))
 }
 
 /// The op of a constant of one `f32` element without dimensions, by which right sides of rules write numbers.
@@ -336,64 +155,11 @@ pub fn scalar() -> Op {
 }
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let mut ops: Vec<OpDef> = UNARY.iter().map(Unary::op).collect();
-    ops.extend([
-        binary!("add", "a + b", infer_number, true, |a, b| a + b, i64::wrapping_add),
-        binary!("sub", "a - b", infer_number, false, |a, b| a - b, i64::wrapping_sub),
-        binary!("mul", "a * b", infer_number, true, MUL.float, MUL.int),
-        binary!(
-            "div",
-            "a / b; integers truncate, and by zero give 0",
-            infer_number,
-            false,
-            |a, b| a / b,
-            |a, b| a.checked_div(b).unwrap_or(0)
-        ),
-        binary!("pow", "a to the power b", infer_number, false, f64::powf, integer_power),
-        binary!("min", "the smaller", infer_number, true, f64::min, |a, b| a.min(b)),
-        binary!("max", "the larger", infer_number, true, f64::max, |a, b| a.max(b)),
-        binary!("equal", "a = b", infer_comparison, true, |a, b| truth(a == b), |a, b| i64::from(a == b)),
-        binary!("greater", "a > b", infer_comparison, false, |a, b| truth(a > b), |a, b| i64::from(a > b)),
-        binary!("less", "a < b", infer_comparison, false, |a, b| truth(a < b), |a, b| i64::from(a < b)),
-        binary!("greater-equal", "a >= b", infer_comparison, false, |a, b| truth(a >= b), |a, b| i64::from(
-            a >= b
-        )),
-        binary!("less-equal", "a <= b", infer_comparison, false, |a, b| truth(a <= b), |a, b| i64::from(
-            a <= b
-        )),
-        binary!("and", "both", infer_logical, true, |a, b| a * b, |a, b| a & b),
-        binary!("or", "either", infer_logical, true, f64::max, |a, b| a | b),
-        binary!("xor", "one and not the other", infer_logical, true, |a, b| truth(a != b), |a, b| a ^ b),
-    ]);
-    ops.push(OpDef {
-        name: "mod",
-        doc: "remainder of a / b, with the sign of b, or of a where fmod is 1",
-        arity: Arity::Exactly(2),
-        attrs: vec![AttrDef::new(
-            "fmod",
-            AttrKind::Int,
-            Some(Attr::Int(0)),
-            "1: the sign of the dividend, as in C",
-        )],
-        flags: FLAGS,
-        infer: infer_number,
-        eval: |attrs, operands, ty| {
-            let kind = if attrs.expect_int("fmod") == 1 {
-                Binary { float: |a, b| a % b, int: |a, b| a.checked_rem(b).unwrap_or(0) }
-            } else {
-                Binary {
-                    float: |a, b| a - b * (a / b).floor(),
-                    int: |a, b| {
-                        a.checked_rem(b).map_or(0, |r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r })
-                    },
-                }
-            };
-            eval_binary(kind, operands, ty)
-        },
-        flops: |_, _, output| count(output),
-        lowered: None,
-    });
-    ops.push(OpDef {
+    vec![not(), is_nan(), choice(), cast(), map()]
+}
+
+fn not() -> OpDef {
+    OpDef {
         name: "not",
         doc: "the other truth value",
         arity: Arity::Exactly(1),
@@ -406,8 +172,11 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         flops: |_, _, output| count(output),
         lowered: None,
-    });
-    ops.push(OpDef {
+    }
+}
+
+fn is_nan() -> OpDef {
+    OpDef {
         name: "isnan",
         doc: "whether x is not a number",
         arity: Arity::Exactly(1),
@@ -420,8 +189,11 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         flops: |_, _, output| count(output),
         lowered: None,
-    });
-    ops.push(OpDef {
+    }
+}
+
+fn choice() -> OpDef {
+    OpDef {
         name: "where",
         doc: "a where the condition holds, else b",
         arity: Arity::Exactly(3),
@@ -450,8 +222,11 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         flops: |_, _, output| count(output),
         lowered: None,
-    });
-    ops.push(OpDef {
+    }
+}
+
+fn cast() -> OpDef {
+    OpDef {
         name: "cast",
         doc: "the same values in another element type",
         arity: Arity::Exactly(1),
@@ -467,8 +242,11 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         flops: |_, _, output| count(output),
         lowered: None,
-    });
-    ops.push(OpDef {
+    }
+}
+
+fn map() -> OpDef {
+    OpDef {
         name: "map",
         doc: "a chain of elementwise steps",
         arity: Arity::Post(1),
@@ -487,6 +265,5 @@ pub(super) fn ops() -> Vec<OpDef> {
         #[allow(clippy::cast_precision_loss)]
         flops: |attrs, _, output| count(output) * attrs.post().len() as f64,
         lowered: None,
-    });
-    ops
+    }
 }

@@ -1,6 +1,7 @@
 //! The handle of an op.
 
 use super::{Arity, Flags, OpDef};
+use crate::scalar::Function;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -36,6 +37,7 @@ const fn leaf(name: &'static str, doc: &'static str) -> OpDef {
             injective: false,
             transfer: None,
             inexact: false,
+            function: None,
         },
         infer: |_, _| Err("the type of a leaf is declared, not inferred".to_owned()),
         eval: |_, _, _| unreachable!("a leaf is given its value"),
@@ -48,6 +50,11 @@ impl Op {
     /// Keeps a definition for as long as the process lives, and gives its handle. The memory is not freed.
     pub fn define(definition: OpDef) -> Self {
         Self(Box::leak(Box::new(definition)))
+    }
+
+    /// The op of a function of one number.
+    pub(crate) fn function_of_one(function: Function) -> Self {
+        Self::define(super::function::op(function))
     }
 
     /// The definition.

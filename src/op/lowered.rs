@@ -341,10 +341,10 @@ impl Lowered {
     /// The reference evaluation, on the host in the default layout.
     pub(super) fn evaluate(&self, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         match self.declaration.reference {
-            Reference::OfLogical => (self.logical.eval)(attrs, operands, ty),
+            Reference::OfLogical => self.logical.reference(attrs, operands, ty),
             Reference::Prepared(prepare) => {
                 let prepared = prepare(attrs, operands);
-                (self.logical.eval)(attrs, &prepared.iter().collect::<Vec<_>>(), ty)
+                self.logical.reference(attrs, &prepared.iter().collect::<Vec<_>>(), ty)
             }
             Reference::Own(eval) => eval(attrs, operands, ty),
         }

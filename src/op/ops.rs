@@ -1,6 +1,8 @@
 //! The table of ops.
 
-use super::{LowerError, Lowering, Op};
+use super::{LowerError, Lowering, Op, post};
+use crate::attr::StepOp;
+use crate::scalar::Function;
 use crate::table::{Duplicate, Table, Unknown};
 use crate::tensor::Family;
 use std::collections::BTreeSet;
@@ -63,6 +65,22 @@ impl Ops {
     /// That there is none, with the nearest name.
     pub fn find(&self, name: &str) -> Result<Op, Unknown> {
         self.0.find(name).copied()
+    }
+
+    /// The step of this name, for a chain or a tree.
+    pub fn step(&self, name: &str) -> Option<StepOp> {
+        post::other(name).or_else(|| self.get(name)?.function().map(StepOp::from))
+    }
+
+    /// The names of the steps of chains: those that take an operand, then functions, sorted.
+    pub fn step_names(&self) -> Vec<&'static str> {
+        let functions = self.all().into_iter().filter_map(|op| op.function()).map(Function::name);
+        post::binary_names().chain(functions).collect()
+    }
+
+    /// The functions of one number, in the order in which they were added.
+    pub fn functions(&self) -> impl Iterator<Item = Function> {
+        self.0.iter().filter_map(|(_, op)| op.function())
     }
 
     /// The families of devices that ops run on, sorted by name.

@@ -47,7 +47,7 @@ fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<
             depth += 1;
             let ty = taken.first().ok_or("step `push` lacks its operand")?;
             post::check_operand(PUSH, ty, result)?;
-        } else if popped(step.op).is_some() {
+        } else if popped(&step.op).is_some() {
             depth = depth.checked_sub(1).ok_or_else(|| format!("nothing is put aside for `{}`", step.op))?;
         } else {
             post::check(std::slice::from_ref(step), taken, result)?;
@@ -72,22 +72,19 @@ fn apply(steps: &[Step], operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let mut value = spread();
     let mut aside: Vec<Vec<f64>> = Vec::new();
     for step in steps {
-        let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
         if step.op == PUSH {
             aside.push(std::mem::replace(&mut value, spread()));
-        } else if let Some(binary) = popped(step.op) {
+        } else if let Some(binary) = popped(&step.op) {
             let left = aside.pop().expect("a checked tree has put something aside");
             for (value, left) in value.iter_mut().zip(left) {
                 *value = post::binary(binary, left, *value).unwrap_or(f64::NAN);
             }
         } else if post::is_binary(step) {
             for (value, right) in value.iter_mut().zip(spread()) {
-                *value = post::binary(step.op, *value, right).unwrap_or(f64::NAN);
+                *value = post::binary(&step.op, *value, right).unwrap_or(f64::NAN);
             }
         } else {
-            for value in &mut value {
-                *value = post::unary(step.op, &parameters, *value).unwrap_or(f64::NAN);
-            }
+            post::each(step, &mut value);
         }
     }
     Tensor::from_f64(ty.dtype, ty.shape.clone(), &value)

@@ -3,7 +3,7 @@
 use super::{Arena, Place, Placed, Source};
 use crate::attr::{self, Attr, Attrs, Float};
 use crate::graph::NodeId;
-use crate::op::{Op, Ops, post};
+use crate::op::{Op, Ops};
 use crate::table::Unknown;
 use crate::tensor::{DType, Layout, TensorType};
 use serde::{Deserialize, Serialize};
@@ -152,7 +152,7 @@ impl Step {
         let mut attrs = Attrs::new();
         for (attribute, value) in self.attrs {
             match op.attr(&attribute) {
-                Some(known) => attrs.set(known.name, value.try_into()?),
+                Some(known) => attrs.set(known.name, value.resolve(ops)?),
                 None => return Err(StoredError::Attribute { op, attribute }),
             }
         }
@@ -189,7 +189,7 @@ impl From<&Attr> for Value {
             Attr::Layout(layout) => Self::Layout(layout.clone()),
             Attr::Post(steps) => {
                 let stored = |step: &attr::Step| {
-                    (step.op.to_owned(), step.parameters.iter().map(|parameter| parameter.0).collect())
+                    (step.op.to_string(), step.parameters.iter().map(|parameter| parameter.0).collect())
                 };
                 Self::Post(steps.iter().map(stored).collect())
             }
@@ -197,23 +197,21 @@ impl From<&Attr> for Value {
     }
 }
 
-impl TryFrom<Value> for Attr {
-    type Error = StoredError;
-
-    fn try_from(value: Value) -> Result<Self, StoredError> {
-        Ok(match value {
-            Value::Int(value) => Self::Int(value),
-            Value::Float(value) => Self::Float(Float(value)),
-            Value::Ints(values) => Self::Ints(values),
-            Value::Str(text) => Self::Str(text),
-            Value::DType(dtype) => Self::DType(dtype),
-            Value::Layout(layout) => Self::Layout(layout),
-            Value::Post(steps) => {
+impl Value {
+    fn resolve(self, ops: &Ops) -> Result<Attr, StoredError> {
+        Ok(match self {
+            Self::Int(value) => Attr::Int(value),
+            Self::Float(value) => Attr::Float(Float(value)),
+            Self::Ints(values) => Attr::Ints(values),
+            Self::Str(text) => Attr::Str(text),
+            Self::DType(dtype) => Attr::DType(dtype),
+            Self::Layout(layout) => Attr::Layout(layout),
+            Self::Post(steps) => {
                 let read = |(op, parameters): (String, Vec<f64>)| {
-                    let Some(known) = post::step_name(&op) else { return Err(StoredError::PostStep(op)) };
+                    let Some(known) = ops.step(&op) else { return Err(StoredError::PostStep(op)) };
                     Ok(attr::Step { op: known, parameters: parameters.into_iter().map(Float).collect() })
                 };
-                Self::Post(steps.into_iter().map(read).collect::<Result<_, StoredError>>()?)
+                Attr::Post(steps.into_iter().map(read).collect::<Result<_, StoredError>>()?)
             }
         })
     }

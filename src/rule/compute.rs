@@ -2,7 +2,7 @@
 
 use super::Kind::{self, Chain, Float as Real, Integer, List, Number, Operand, Rest, Same, Size, Step};
 use super::expr::Eval;
-use super::expr::argument::{attr, float, int, ints, operand, post, rest, text};
+use super::expr::argument::{attr, float, int, ints, operand, post, rest};
 use super::part::{Part, before_reshape};
 use super::signature::LARGEST;
 use super::{Function, Value, literal};
@@ -129,7 +129,7 @@ pub(super) const COMPUTED: &[Function] = &[
         function("then", "the chain with one more step, of these parameters", &[Chain, Step], Chain, |v| {
             let mut steps = post(v, 0)?.to_vec();
             let parameters = (2..v.len()).map(|at| float(v, at).map(Float)).collect::<Result<_, _>>()?;
-            steps.push(literal::step(text(v, 1)?, parameters)?);
+            steps.push(literal::step(post(v, 1)?[0].op, parameters)?);
             Ok(Value::Attr(Attr::Post(steps)))
         }),
         Number,

@@ -1,7 +1,7 @@
 //! Expressions over what a match binds: guards and computed attributes.
 
 use super::{AttrVar, Expr, Guard, Kind, OperandVar, RestVar};
-use crate::attr::Attr;
+use crate::attr::{Attr, Step};
 use crate::tensor::{Tensor, TensorType};
 use std::fmt;
 use std::ops::Deref;
@@ -86,7 +86,7 @@ fn shown(expr: &Expr, value: &Value<'_>, bindings: &dyn Bindings) -> String {
         Value::Rest(facts) => facts.iter().map(|fact| fact.ty.to_string()).collect::<Vec<_>>().join(", "),
     };
     match bindings.written(expr) {
-        Some(text) if !matches!(expr, Expr::Literal(_)) => format!("{text} ({value})"),
+        Some(text) if !matches!(expr, Expr::Literal(_) | Expr::Step(_)) => format!("{text} ({value})"),
         _ => value,
     }
 }
@@ -183,6 +183,7 @@ pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, St
     let unbound = || "a variable is not bound".to_owned();
     match expr {
         Expr::Literal(attr) => Ok(Value::Attr(attr.clone())),
+        Expr::Step(op) => Ok(Value::Attr(Attr::Post(vec![Step { op: *op, parameters: Vec::new() }]))),
         Expr::Attr(var) => bindings.attr(*var).map(Value::Attr).ok_or_else(unbound),
         Expr::Operand(var) => bindings.operand(*var).map(Value::Operand).ok_or_else(unbound),
         Expr::Rest(var) => bindings.rest(*var).map(Value::Rest).ok_or_else(unbound),
@@ -219,7 +220,7 @@ fn holds(guard: &Expr, bindings: &dyn Bindings) -> String {
     let Expr::Call(function, arguments) = guard else { return "what must not hold holds".into() };
     let values: Vec<String> = arguments
         .iter()
-        .filter(|one| !matches!(one, Expr::Literal(_)))
+        .filter(|one| !matches!(one, Expr::Literal(_) | Expr::Step(_)))
         .filter_map(|one| Some(shown(one, &eval(one, bindings).ok()?, bindings)))
         .collect();
     let text = bindings.written(guard).unwrap_or_else(|| function.name.to_owned());
@@ -288,13 +289,6 @@ pub(super) mod argument {
         match attr(values, at)? {
             Attr::Post(steps) => Ok(steps),
             other => Err(format!("argument {} is {other}, not a post chain", at + 1)),
-        }
-    }
-
-    pub fn text<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v str, String> {
-        match attr(values, at)? {
-            Attr::Str(text) => Ok(text),
-            other => Err(format!("argument {} is {other}, not text in quotes", at + 1)),
         }
     }
 }

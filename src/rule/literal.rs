@@ -1,7 +1,7 @@
 //! Literals of attributes in patterns.
 
-use crate::attr::{Attr, Float, Step};
-use crate::op::post;
+use crate::attr::{Attr, Float, Step, StepOp};
+use crate::op::{Ops, post};
 use crate::tensor::{DType, Layout};
 
 /// An integer, or a float where it has a point or an exponent.
@@ -39,7 +39,7 @@ pub(super) fn word(text: &str) -> Option<Attr> {
 ///
 /// # Errors
 /// What is wrong, and what to do.
-pub(super) fn bracketed(text: &str) -> Result<Attr, (String, &'static str)> {
+pub(super) fn bracketed(text: &str, ops: &Ops) -> Result<Attr, (String, &'static str)> {
     let inner = text[1..text.len() - 1].trim();
     match text.as_bytes()[0] {
         b'"' => Ok(Attr::Str(inner.into())),
@@ -62,13 +62,13 @@ pub(super) fn bracketed(text: &str) -> Result<Attr, (String, &'static str)> {
             })
             .collect::<Result<_, _>>()
             .map(Attr::Ints),
-        _ => chain(inner).map(Attr::Post).map_err(|why| {
+        _ => chain(inner, ops).map(Attr::Post).map_err(|why| {
             (why, "a chain is of elementwise ops with their parameters, as in `<add,clip(0.0,6.0)>`")
         }),
     }
 }
 
-fn chain(text: &str) -> Result<Vec<Step>, String> {
+fn chain(text: &str, ops: &Ops) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -85,18 +85,21 @@ fn chain(text: &str) -> Result<Vec<Step>, String> {
             }
             tail = &inside[close + 1..];
         }
-        steps.push(step(name, parameters)?);
+        let op = ops.step(name).ok_or_else(|| format!("`{name}` cannot be a post step"))?;
+        steps.push(step(op, parameters)?);
         rest = tail.trim_start().strip_prefix(',').unwrap_or(tail).trim_start();
     }
     Ok(steps)
 }
 
-/// A step of a chain, checked against the registry.
-pub(super) fn step(name: &str, parameters: Vec<Float>) -> Result<Step, String> {
-    let op = post::step_name(name).ok_or_else(|| format!("`{name}` cannot be a post step"))?;
+/// A step of a chain.
+///
+/// # Errors
+/// If it takes another number of parameters.
+pub(super) fn step(op: StepOp, parameters: Vec<Float>) -> Result<Step, String> {
     let takes = post::parameters(op).len();
     if parameters.len() != takes {
-        return Err(format!("step `{name}` takes {takes} parameter(s), not {}", parameters.len()));
+        return Err(format!("step `{op}` takes {takes} parameter(s), not {}", parameters.len()));
     }
     Ok(Step { op, parameters })
 }

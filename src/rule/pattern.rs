@@ -1,9 +1,9 @@
 //! The syntax of patterns and expressions: s-expressions with attributes, not yet checked.
 
-use super::{Interval, Words, literal};
+use super::{Interval, Vocabulary, literal};
 use crate::attr::Attr;
 use crate::error::suggestion;
-use crate::op::post;
+use crate::op::Ops;
 use crate::ron::Text;
 use crate::tensor::{DType, Layout};
 use std::ops::Range;
@@ -65,15 +65,15 @@ pub(super) enum ExprKind {
 
 /// Reads one pattern, as far as it is one: with every mistake after which reading could go on, and the first
 /// after which it could not.
-pub(super) fn pattern(text: &Text, words: &Words) -> (Option<Ast>, Vec<Mistake>) {
-    let mut parser = Parser::new(&text.text, words);
+pub(super) fn pattern(text: &Text, vocabulary: Vocabulary<'_>) -> (Option<Ast>, Vec<Mistake>) {
+    let mut parser = Parser::new(&text.text, vocabulary);
     let ast = parser.operand().and_then(|ast| parser.end().map(|()| ast));
     parser.finish(ast)
 }
 
 /// Reads one expression, as a pattern is read.
-pub(super) fn expression(text: &Text, words: &Words) -> (Option<ExprAst>, Vec<Mistake>) {
-    let mut parser = Parser::new(&text.text, words);
+pub(super) fn expression(text: &Text, vocabulary: Vocabulary<'_>) -> (Option<ExprAst>, Vec<Mistake>) {
+    let mut parser = Parser::new(&text.text, vocabulary);
     let ast = parser.expression().and_then(|ast| parser.end_of_expression(0).map(|()| ast));
     parser.finish(ast)
 }
@@ -140,7 +140,7 @@ const LAYOUTS: &[&str] =
     &["nChw16c", "nChw8c", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Ohwi8o", "Oihw16o", "Oihw8o"];
 
 /// What is meant by a word that is no value, as it would be written.
-fn meant(word: &str) -> Option<String> {
+fn meant(word: &str, ops: &Ops) -> Option<String> {
     let lower = word.to_ascii_lowercase();
     if let Some((_, dtype)) = DTYPES.iter().find(|(name, _)| *name == lower) {
         return Some(format!("the element type is `{}`", dtype.name()));
@@ -151,8 +151,7 @@ fn meant(word: &str) -> Option<String> {
     if let Some(layout) = layout {
         return Some(format!("the layout is `{layout}`"));
     }
-    post::step_name(word)
-        .map(|step| format!("write `<{step}>` for a chain of this step, `\"{step}\"` for its name"))
+    ops.step(word).map(|step| format!("write `<{step}>` for a chain of this step, `\"{step}\"` for its name"))
 }
 
 const NUMBER: &str = "write digits, such as `2` or `0.5`";
@@ -164,7 +163,7 @@ const DEPTH: usize = 200;
 
 struct Parser<'a> {
     text: &'a str,
-    words: &'a Words,
+    vocabulary: Vocabulary<'a>,
     at: usize,
     /// Mistakes after which reading went on.
     mistakes: Vec<Mistake>,
@@ -173,8 +172,8 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str, words: &'a Words) -> Self {
-        Self { text, words, at: 0, mistakes: Vec::new(), depth: 0 }
+    fn new(text: &'a str, vocabulary: Vocabulary<'a>) -> Self {
+        Self { text, vocabulary, at: 0, mistakes: Vec::new(), depth: 0 }
     }
 
     fn finish<T>(mut self, read: Result<T, Mistake>) -> (Option<T>, Vec<Mistake>) {
@@ -498,7 +497,7 @@ impl<'a> Parser<'a> {
                     );
                 };
                 self.at += length + 2;
-                match literal::bracketed(&self.text[start..self.at]) {
+                match literal::bracketed(&self.text[start..self.at], self.vocabulary.ops) {
                     Ok(literal) => ExprKind::Literal(literal),
                     Err((message, help)) => {
                         self.note(message, start..self.at, help);
@@ -544,7 +543,7 @@ impl<'a> Parser<'a> {
                         Some(literal) => ExprKind::Literal(literal),
                         None => {
                             let neither = format!("`{word}` is no value: not an element type, not a layout");
-                            if let Some(function) = self.words.get(&word) {
+                            if let Some(function) = self.vocabulary.words.get(&word) {
                                 let signature = function.signature();
                                 let help = match self.rest().trim() {
                                     "" => format!("it is `{signature}`: {}", function.doc),
@@ -555,7 +554,9 @@ impl<'a> Parser<'a> {
                             }
                             let close = suggestion(&word, DType::ALL.iter().map(|dtype| dtype.name()));
                             let (message, help) = match (close, word.parse::<Layout>()) {
-                                _ if meant(&word).is_some() => (neither, meant(&word).unwrap_or_default()),
+                                _ if meant(&word, self.vocabulary.ops).is_some() => {
+                                    (neither, meant(&word, self.vocabulary.ops).unwrap_or_default())
+                                }
                                 (Some(close), _) => (neither, format!("did you mean `{close}`?")),
                                 // With a number in it, it is meant as a layout.
                                 (None, Err(why)) if word.contains(|c: char| c.is_ascii_digit()) => {

@@ -69,6 +69,7 @@ impl Names {
     pub fn expr(&self, expr: &Expr) -> String {
         match expr {
             Expr::Literal(value) => value.to_string(),
+            Expr::Step(op) => format!("{op:?}"),
             Expr::Attr(var) => self.attrs[var.0].clone(),
             Expr::Operand(var) => self.operands[var.0].clone(),
             Expr::Rest(var) | Expr::Optional(var) => self.rests[var.0].clone(),

@@ -322,13 +322,13 @@ impl Reader<'_> {
     }
 
     fn ast(&mut self, text: &Text) -> Option<Ast> {
-        let (ast, mistakes) = pattern::pattern(text, self.vocabulary.words);
+        let (ast, mistakes) = pattern::pattern(text, self.vocabulary);
         mistakes.into_iter().for_each(|mistake| self.syntax(text, mistake));
         ast
     }
 
     fn expression(&mut self, text: &Text) -> Option<ExprAst> {
-        let (ast, mistakes) = pattern::expression(text, self.vocabulary.words);
+        let (ast, mistakes) = pattern::expression(text, self.vocabulary);
         mistakes.into_iter().for_each(|mistake| self.syntax(text, mistake));
         ast
     }

@@ -15,7 +15,7 @@ fn layout(tensor: &Tensor, name: &str) -> Tensor {
 }
 
 fn step(op: &'static str) -> Step {
-    Step { op, parameters: Vec::new() }
+    Step { op: op.into(), parameters: Vec::new() }
 }
 
 fn complete(op: &str, attrs: Attrs) -> Attrs {
@@ -145,10 +145,10 @@ pub fn convolutions_agree_in_every_layout_that_has_a_kernel() {
 pub fn chains_follow_a_convolution() {
     let random = &mut Random::new(2);
     let parameters = |values: &[f64]| values.iter().map(|value| ovolo::attr::Float(*value)).collect();
-    let clip = Step { op: "clip", parameters: parameters(&[-0.5, 2.0]) };
-    let leaky = Step { op: "leaky-relu", parameters: parameters(&[0.1]) };
-    let hard = Step { op: "hard-sigmoid", parameters: parameters(&[0.2, 0.5]) };
-    let elu = Step { op: "elu", parameters: parameters(&[0.7]) };
+    let clip = Step { op: "clip".into(), parameters: parameters(&[-0.5, 2.0]) };
+    let leaky = Step { op: "leaky-relu".into(), parameters: parameters(&[0.1]) };
+    let hard = Step { op: "hard-sigmoid".into(), parameters: parameters(&[0.2, 0.5]) };
+    let elu = Step { op: "elu".into(), parameters: parameters(&[0.7]) };
     for shape in [&SHAPES[0], &SHAPES[1], &SHAPES[2], &SHAPES[9], &SHAPES[10]] {
         for layouts in LAYOUTS {
             let (attrs, [x, w, b]) = operands(shape, layouts, random);

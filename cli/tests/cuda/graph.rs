@@ -40,7 +40,7 @@ type Link<'a> = (&'static str, &'a [f64], Option<&'a [usize]>);
 
 fn chain(links: &[Link<'_>]) -> Attrs {
     let step = |(op, parameters, _): &Link<'_>| Step {
-        op,
+        op: (*op).into(),
         parameters: parameters.iter().map(|parameter| Float(*parameter)).collect(),
     };
     Attrs::new().with("post", Attr::Post(links.iter().map(step).collect()))

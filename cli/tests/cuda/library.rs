@@ -58,7 +58,7 @@ pub const TESTS: &[Test] = &[
 
 /// Post chains by their steps.
 pub fn post(steps: &[&'static str]) -> Attrs {
-    let step = |op: &&'static str| Step { op, parameters: Vec::new() };
+    let step = |op: &&'static str| Step { op: (*op).into(), parameters: Vec::new() };
     Attrs::new().with("post", Attr::Post(steps.iter().map(step).collect()))
 }
 
@@ -445,7 +445,7 @@ pub fn chosen(source: &str) -> Result<Vec<String>, Failed> {
     let compilation = ovolo::compile::compile(device::parsed(source)?, &common::pipeline("cuda", 2))
         .map_err(|error| error.to_string())?;
     let step = |step: &ovolo::plan::Step| {
-        let steps: Vec<&str> = step.attrs.post().iter().map(|step| step.op).collect();
+        let steps: Vec<&str> = step.attrs.post().iter().map(|step| step.op.name()).collect();
         format!("{} <{}>", step.op, steps.join(","))
     };
     Ok(compilation.plan.steps.iter().map(step).collect())

@@ -107,7 +107,7 @@ pub fn libraries(name: &str, path: &Path) -> Result<(), Failed> {
                 "others, views and copies".to_owned()
             }
             _ => {
-                let steps: Vec<&str> = step.attrs.post().iter().map(|step| step.op).collect();
+                let steps: Vec<&str> = step.attrs.post().iter().map(|step| step.op.name()).collect();
                 format!("{} {} <{}>", step.op, step.implementation, steps.join(","))
             }
         };

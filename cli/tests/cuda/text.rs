@@ -10,7 +10,7 @@ fn zeros(dtype: DType, shape: &[usize]) -> Tensor {
 }
 
 fn chain(ops: &[&'static str]) -> Attr {
-    Attr::Post(ops.iter().map(|op| Step { op, parameters: Vec::new() }).collect())
+    Attr::Post(ops.iter().map(|op| Step { op: (*op).into(), parameters: Vec::new() }).collect())
 }
 
 /// The names of snapshots with their calls.

@@ -93,7 +93,7 @@ impl Problem {
         let mut operand = 2;
         for step in call.attrs.post() {
             let before = self.function == Function::Nothing;
-            match step.op {
+            match step.op.name() {
                 "add" if before => {
                     let ty = call.inputs[operand];
                     let row = ty.shape.count() == self.columns && ty.shape.last() == Some(&self.columns);

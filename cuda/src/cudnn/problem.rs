@@ -130,7 +130,7 @@ impl Problem {
     fn add_steps(&mut self, call: &Call<'_>) -> Result<(), String> {
         let mut operand = 3;
         for step in call.attrs.post() {
-            match step.op {
+            match step.op.name() {
                 "add" if !self.relu && self.residual.is_none() => {
                     let ty = call.inputs[operand];
                     if ty.shape != call.output.shape {

@@ -57,7 +57,7 @@ impl Shape {
 
 /// Returns post chains, each with the shapes of its extra operands (that of `result`, or one value per channel).
 fn chains(result: &TensorType) -> Vec<(Attr, Vec<Vec<usize>>)> {
-    let step = |op: &'static str| Step { op, parameters: Vec::new() };
+    let step = |op: &'static str| Step { op: op.into(), parameters: Vec::new() };
     let whole = result.shape.to_vec();
     let channel = vec![1, whole[1], 1, 1];
     vec![
@@ -279,7 +279,7 @@ fn pointwise_depthwise_needs_blocked_channels() {
 #[test]
 fn pointwise_depthwise_agrees_with_the_reference() {
     let step = |op: &'static str, parameters: &[f64]| Step {
-        op,
+        op: op.into(),
         parameters: parameters.iter().map(|value| ovolo::attr::Float(*value)).collect(),
     };
     let inners = [

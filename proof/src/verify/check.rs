@@ -178,7 +178,7 @@ const LINEAR: &[&str] = &["abs", "add", "leaky-relu", "neg", "relu", "rsub", "su
 
 /// Whether the size of a difference can tell a mistake from rounding.
 fn linear(draft: &Draft) -> bool {
-    let steps = |attrs: &Attrs| attrs.post().iter().all(|step| LINEAR.contains(&step.op));
+    let steps = |attrs: &Attrs| attrs.post().iter().all(|step| LINEAR.contains(&step.op.name()));
     draft.values.iter().all(|value| steps(&value.attrs))
 }
 
@@ -256,7 +256,8 @@ fn strained(draft: &Draft, values: &[Option<Tensor>]) -> bool {
         }
         let name = op.meaning();
         let steps = value.attrs.post();
-        let has = |list: &[&str]| list.contains(&name) || steps.iter().any(|step| list.contains(&step.op));
+        let has =
+            |list: &[&str]| list.contains(&name) || steps.iter().any(|step| list.contains(&step.op.name()));
         let result = result.to_f64();
         let left = (!has(POLES) || has(&["exp"])) && result.iter().any(|one| !one.is_finite());
         let zero = has(NOWHERE_ZERO) && result.contains(&0.0);

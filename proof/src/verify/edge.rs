@@ -127,7 +127,7 @@ fn twins(dtype: DType, casts: &[DType], rng: &mut Rng) -> Option<[f64; 2]> {
 /// Whether the instance takes a power. If a rule's right sides round, the last bit decides whether an
 /// exponent is an integer, and so whether a negative base has a power.
 pub(super) fn powers(draft: &Draft) -> bool {
-    let power = |step: &Step| matches!(step.op, "pow" | "rpow");
+    let power = |step: &Step| matches!(step.op.name(), "pow" | "rpow");
     draft.values.iter().any(|value| value.attrs.post().iter().any(power))
 }
 
@@ -227,7 +227,7 @@ fn of_expr(expr: &Expr, found: &mut Vec<f64>) {
     match expr {
         Expr::Literal(value) => of_attr(value, found),
         Expr::Call(_, arguments) => arguments.iter().for_each(|argument| of_expr(argument, found)),
-        Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) | Expr::Optional(_) => {}
+        Expr::Step(_) | Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) | Expr::Optional(_) => {}
     }
 }
 

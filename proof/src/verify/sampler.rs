@@ -17,9 +17,11 @@ mod window;
 use super::palette::Palette;
 use super::rng::Rng;
 use super::value::{LARGEST, Values};
-use ovolo::attr::{Attr, Attrs, Float, Step};
+use ovolo::attr::{Attr, Attrs, Float, Step, StepOp};
 use ovolo::op::{self, Op, post};
+use ovolo::scalar::{self, Function};
 use ovolo::tensor::{DType, TensorType};
+use std::sync::LazyLock;
 
 /// The wanted type and values of an operand.
 #[derive(Clone, Debug)]
@@ -264,7 +266,7 @@ impl Ask<'_> {
                 // A value of one element in the default layout fits beside any layout.
                 ty = TensorType::plain(result.dtype, super::palette::ones(self.rng, 1));
             }
-            match taking[at].op {
+            match taking[at].op.name() {
                 "pow" => Wish { ty, values: Values::Exponent },
                 _ => Wish::any(ty),
             }
@@ -294,26 +296,25 @@ fn parameter(rng: &mut Rng, palette: &Palette, name: &str) -> f64 {
     }
 }
 
-/// Unary steps for chains.
-const UNARY_STEPS: &[&str] = &[
-    "relu",
-    "relu",
-    "sigmoid",
-    "tanh",
-    "abs",
-    "neg",
-    "clip",
-    "leaky-relu",
-    "elu",
-    "gelu",
-    "silu",
-    "exp",
-    "hard-sigmoid",
-    "softplus",
-    "erf",
-    "sqrt",
-    "reciprocal",
-];
+/// Functions with a pole or a bounded domain that are drawn nevertheless.
+const BOUNDED: &[&str] = &["reciprocal", "sqrt"];
+
+/// Returns the functions that chains are drawn from: those without jumps and poles, near which a rounding error would
+/// look large.
+fn functions() -> &'static [Function] {
+    static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
+        let smooth = |function: &Function| {
+            let defaults: Vec<f64> = function.parameters().iter().map(|one| one.default).collect();
+            let value = |at: i32| function.evaluate(&defaults, f64::from(at) / 64.0);
+            let range = -160..160;
+            let near = |at: i32| (value(at + 1) - value(at)).abs() < 0.5 && value(at).abs() < 50.0;
+            range.clone().all(near) || BOUNDED.contains(&function.name())
+        };
+        scalar::built_in().iter().copied().filter(smooth).collect()
+    });
+    &FUNCTIONS
+}
+
 /// Binary steps. Those that are not commutative occur twice, because mistakes in the order are likely.
 const BINARY_STEPS: &[&str] =
     &["add", "mul", "sub", "rsub", "min", "max", "div", "rdiv", "sub", "rsub", "pow", "rpow"];
@@ -327,8 +328,7 @@ fn chain(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Ste
         kinds.insert(rng.below(kinds.len() + 1), false);
     }
     let step = |binary: bool| {
-        let name = rng.pick(if binary { BINARY_STEPS } else { UNARY_STEPS });
-        let op = post::step_name(name).expect("the lists contain step names");
+        let op: StepOp = if binary { rng.pick(BINARY_STEPS).into() } else { rng.pick(functions()).into() };
         let declared = post::parameters(op);
         let parameters = declared.iter().map(|one| Float(parameter(rng, palette, one.name)));
         Step { op, parameters: parameters.collect() }
@@ -339,10 +339,7 @@ fn chain(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Ste
 /// Draws a tree: a chain, sometimes joined with one or two further chains.
 fn tree(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Step> {
     let mut steps = chain(rng, palette, least, most);
-    let one = |name: &str| {
-        let op = post::step_name(name).expect("the list contains step names");
-        Step { op, parameters: Vec::new() }
-    };
+    let one = |name: &'static str| Step { op: name.into(), parameters: Vec::new() };
     for _ in 0..rng.below(3) {
         let left = most.saturating_sub(post::extras(&steps));
         if left == 0 {

@@ -4,6 +4,7 @@
 mod common;
 
 mod check;
+mod function;
 mod patterns;
 mod reference;
 mod verify;

@@ -154,8 +154,8 @@ pub(super) trait Words {
     /// The value of a word with these arguments; not a number where it has none.
     fn word(&self, at: usize, arguments: &[f64], scope: &mut Scope<'_, '_>) -> f64;
 
-    /// The price of a function in a table; 0 where the table does not have it.
-    fn price(&self, table: usize, function: &str, scope: &Scope<'_, '_>) -> f64;
+    /// The price of a function in a table, where the table has one.
+    fn price(&self, table: usize, function: &str, scope: &Scope<'_, '_>) -> Option<f64>;
 }
 
 /// What an expression is evaluated for.

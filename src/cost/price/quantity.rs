@@ -4,6 +4,7 @@ use crate::attr::{Attr, Step};
 use crate::cost::feature::{BASIC, Feature};
 use crate::cost::{Machine, Query};
 use crate::op::pointwise;
+use crate::scalar::Function;
 use crate::tensor::TensorType;
 
 /// A speed of the machine.
@@ -148,13 +149,18 @@ pub(super) fn attribute(name: &str, query: &Query<'_>) -> Option<f64> {
 }
 
 /// The operations of the functions that the elements of a kernel go through: the op's own, those of the steps
-/// after it, and those of steps on what lies between two parts of it.
+/// after it, and those of steps on what lies between two parts of it. A function without a price costs what the
+/// primitives of its formula cost.
 #[allow(clippy::cast_precision_loss)]
-pub(super) fn functions(query: &Query<'_>, price: &dyn Fn(&str) -> f64) -> f64 {
+pub(super) fn functions(query: &Query<'_>, price: &dyn Fn(&str) -> Option<f64>) -> f64 {
     let call = query.call;
-    let chain = |steps: &[Step]| steps.iter().map(|step| price(step.op)).sum::<f64>();
-    let mut operations =
-        call.output.shape.count() as f64 * (price(call.op.own_name()) + chain(call.attrs.post()));
+    let parts =
+        |function: Function| function.primitives().iter().map(|name| price(name).unwrap_or(0.0)).sum::<f64>();
+    let of =
+        |name: &str, function: Option<Function>| price(name).unwrap_or_else(|| function.map_or(0.0, parts));
+    let chain = |steps: &[Step]| steps.iter().map(|step| of(&step.op, step.op.function())).sum::<f64>();
+    let mut operations = call.output.shape.count() as f64
+        * (of(call.op.own_name(), call.op.flags.function) + chain(call.attrs.post()));
     if call.op.meaning() == "pointwise-depthwise" {
         let between = pointwise::between(call.inputs).shape.count() as f64;
         operations += between * chain(call.attrs.steps("inner"));
@@ -165,5 +171,5 @@ pub(super) fn functions(query: &Query<'_>, price: &dyn Fn(&str) -> f64) -> f64 {
 /// How many steps after the kernel have another name than these.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn steps_besides(names: &[String], query: &Query<'_>) -> f64 {
-    query.call.attrs.post().iter().filter(|step| !names.iter().any(|name| name == step.op)).count() as f64
+    query.call.attrs.post().iter().filter(|step| !names.iter().any(|name| step.op == **name)).count() as f64
 }

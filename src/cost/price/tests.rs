@@ -44,7 +44,7 @@ fn a_kernel_without_functions_takes_its_traffic_a_quarter_of_its_arithmetic_and_
 
 #[test]
 fn functions_of_all_steps_are_counted() {
-    let step = |op| Step { op, parameters: Vec::new() };
+    let step = |op: &'static str| Step { op: op.into(), parameters: Vec::new() };
     let attrs = Attrs::new().with("post", Attr::Post(vec![step("exp"), step("tanh"), step("relu")]));
     let operations = |op| value(PriceList::shipped(), "function_operations", op, &attrs);
     assert_eq!(operations("map"), Some(6000.0 * (25.0 + 59.0)));

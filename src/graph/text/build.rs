@@ -249,7 +249,7 @@ impl Builder<'_> {
                     Err(Diagnostic::new(format!("attribute `{}` is written twice", attr.name))
                         .label(0, name.span, ""))
                 }
-                Some(attr) => read_attr(attr.kind, raw).map(|value| (attr.name, value)),
+                Some(attr) => read_attr(self.ops, attr.kind, raw).map(|value| (attr.name, value)),
             };
             match read {
                 Ok((name, value)) => attrs.set(name, value),
@@ -283,7 +283,7 @@ impl Builder<'_> {
 }
 
 /// A written attribute as a value of the declared kind.
-fn read_attr(kind: AttrKind, raw: &Spanned<RawAttr>) -> Result<Attr, Diagnostic> {
+fn read_attr(ops: &Ops, kind: AttrKind, raw: &Spanned<RawAttr>) -> Result<Attr, Diagnostic> {
     let wrong =
         |what: &str| Diagnostic::new(format!("expected {what}")).label(0, raw.span, format!("not {what}"));
     let known = |message: String| Diagnostic::new(message).label(0, raw.span, "");
@@ -313,14 +313,14 @@ fn read_attr(kind: AttrKind, raw: &Spanned<RawAttr>) -> Result<Attr, Diagnostic>
         (AttrKind::Layout, _) => Err(wrong("a layout, as in `nChw16c`")),
         (AttrKind::Post, RawAttr::Post(steps)) => steps
             .iter()
-            .map(|(name, parameters)| read_step(name, parameters))
+            .map(|(name, parameters)| read_step(ops, name, parameters))
             .collect::<Result<_, _>>()
             .map(Attr::Post),
         (AttrKind::Post, _) => Err(wrong("steps, as in `<relu>`")),
     }
 }
 
-fn read_step(name: &Spanned<String>, written: &[Spanned<String>]) -> Result<Step, Diagnostic> {
+fn read_step(ops: &Ops, name: &Spanned<String>, written: &[Spanned<String>]) -> Result<Step, Diagnostic> {
     let mut parameters = Vec::new();
     for parameter in written {
         let value = parameter.value.parse();
@@ -328,13 +328,14 @@ fn read_step(name: &Spanned<String>, written: &[Spanned<String>]) -> Result<Step
             .map_err(|_| Diagnostic::new("expected a number").label(0, parameter.span, "not a number"))?;
         parameters.push(Float(value));
     }
-    let (op, declared) = post::step(&name.value).ok_or_else(|| {
+    let op = ops.step(&name.value).ok_or_else(|| {
         Diagnostic::new(format!("`{}` is not a step of a post chain", name.value))
             .label(0, name.span, "not an elementwise op")
-            .suggest(&name.value, post::step_names())
+            .suggest(&name.value, ops.step_names())
     })?;
+    let declared = post::parameters(op);
     if parameters.is_empty() {
-        parameters.extend(&declared);
+        parameters.extend(declared.iter().map(|parameter| Float(parameter.default)));
     }
     if parameters.len() == declared.len() {
         return Ok(Step { op, parameters });

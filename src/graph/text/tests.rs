@@ -102,8 +102,8 @@ graph {
     let graph = parse(crate::fixture::ops(), text).unwrap();
     round_trip(&graph);
     let y = &graph[graph.find("y").unwrap()];
-    let clip = Step { op: "clip", parameters: vec![Float(0.0), Float(6.0)] };
-    let [add, relu] = ["add", "relu"].map(|op| Step { op, parameters: Vec::new() });
+    let clip = Step { op: "clip".into(), parameters: vec![Float(0.0), Float(6.0)] };
+    let [add, relu] = ["add", "relu"].map(|op| Step { op: op.into(), parameters: Vec::new() });
     assert_eq!(y.attrs.post(), [add, clip, relu]);
     assert_eq!(y.attrs.get("strides"), Some(&Attr::Ints(vec![1, 1])), "defaults are filled in");
     assert_eq!(graph[graph.find("p").unwrap()].ty.to_string(), "f32[1,16,8,8]@nChw16c");

@@ -7,36 +7,8 @@ use crate::onnx::weight::element_type;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    entry("Abs", 1, 1, |call| unary(call, "abs")),
-    entry("Ceil", 1, 1, |call| unary(call, "ceil")),
-    entry("Cos", 1, 1, |call| unary(call, "cos")),
-    entry("Erf", 1, 1, |call| unary(call, "erf")),
-    entry("Exp", 1, 1, |call| unary(call, "exp")),
-    entry("Floor", 1, 1, |call| unary(call, "floor")),
-    entry("HardSwish", 1, 1, |call| unary(call, "hard-swish")),
     entry("IsNaN", 1, 1, |call| unary(call, "isnan")),
-    entry("Log", 1, 1, |call| unary(call, "log")),
-    entry("Mish", 1, 1, |call| unary(call, "mish")),
-    entry("Neg", 1, 1, |call| unary(call, "neg")),
     entry("Not", 1, 1, |call| unary(call, "not")),
-    entry("Reciprocal", 1, 1, |call| unary(call, "reciprocal")),
-    entry("Relu", 1, 1, |call| unary(call, "relu")),
-    entry("Round", 1, 1, |call| unary(call, "round")),
-    entry("Sigmoid", 1, 1, |call| unary(call, "sigmoid")),
-    entry("Sign", 1, 1, |call| unary(call, "sign")),
-    entry("Sin", 1, 1, |call| unary(call, "sin")),
-    entry("Softplus", 1, 1, |call| unary(call, "softplus")),
-    entry("Softsign", 1, 1, |call| unary(call, "softsign")),
-    entry("Sqrt", 1, 1, |call| unary(call, "sqrt")),
-    entry("Tanh", 1, 1, |call| unary(call, "tanh")),
-    entry("Elu", 1, 1, |call| alpha(call, "elu", 1.0)),
-    entry("LeakyRelu", 1, 1, |call| alpha(call, "leaky-relu", 0.01)),
-    entry("HardSigmoid", 1, 1, hard_sigmoid),
-    entry("Gelu", 1, 1, gelu),
-    entry("Selu", 1, 1, selu),
-    entry("Celu", 1, 1, celu),
-    entry("Swish", 1, 1, swish),
-    entry("ThresholdedRelu", 1, 1, thresholded_relu),
     entry("PRelu", 2, 2, prelu),
     entry("IsInf", 1, 1, is_inf),
     entry("Clip", 1, 3, clip),
@@ -71,69 +43,6 @@ fn unary(call: &mut Call<'_>, op: &str) -> Results {
 fn binary(call: &mut Call<'_>, op: &str) -> Results {
     let (a, b) = (call.input(0)?, call.input(1)?);
     Ok(vec![call.result(op, Attrs::new(), &[&a, &b])?])
-}
-
-fn alpha(call: &mut Call<'_>, op: &str, default: f32) -> Results {
-    let (x, alpha) = (call.input(0)?, call.float("alpha", default)?);
-    Ok(vec![call.result(op, Attrs::new().float("alpha", alpha), &[&x])?])
-}
-
-fn hard_sigmoid(call: &mut Call<'_>) -> Results {
-    let x = call.input(0)?;
-    let attrs =
-        Attrs::new().float("alpha", call.float("alpha", 0.2)?).float("beta", call.float("beta", 0.5)?);
-    Ok(vec![call.result("hard-sigmoid", attrs, &[&x])?])
-}
-
-fn gelu(call: &mut Call<'_>) -> Results {
-    match call.text("approximate", "none")? {
-        "none" => unary(call, "gelu"),
-        "tanh" => unary(call, "gelu-tanh"),
-        other => Err(format!("its attribute `approximate` is `{other}`, not `none` or `tanh`")),
-    }
-}
-
-/// `gamma * elu(x, alpha)`.
-fn selu(call: &mut Call<'_>) -> Results {
-    let x = call.input(0)?;
-    let attrs = Attrs::new().float("alpha", call.float("alpha", 1.673_263_2)?);
-    let gamma = call.float("gamma", 1.050_701)?;
-    let gamma = call.scalar("gamma", x.ty.dtype, gamma);
-    let elu = call.helper("elu", "elu", attrs, &[&x])?;
-    Ok(vec![call.result("mul", Attrs::new(), &[&elu, &gamma])?])
-}
-
-/// `alpha * elu(x / alpha, 1)`.
-fn celu(call: &mut Call<'_>) -> Results {
-    let (x, alpha) = (call.input(0)?, call.float("alpha", 1.0)?);
-    let elu = Attrs::new().float("alpha", 1.0);
-    if alpha == 1.0 {
-        return Ok(vec![call.result("elu", elu, &[&x])?]);
-    }
-    let alpha = call.scalar("alpha", x.ty.dtype, alpha);
-    let scaled = call.helper("scaled", "div", Attrs::new(), &[&x, &alpha])?;
-    let unit = call.helper("elu", "elu", elu, &[&scaled])?;
-    Ok(vec![call.result("mul", Attrs::new(), &[&unit, &alpha])?])
-}
-
-/// `x * sigmoid(alpha * x)`.
-fn swish(call: &mut Call<'_>) -> Results {
-    let (x, alpha) = (call.input(0)?, call.float("alpha", 1.0)?);
-    if alpha == 1.0 {
-        return unary(call, "silu");
-    }
-    let alpha = call.scalar("alpha", x.ty.dtype, alpha);
-    let scaled = call.helper("scaled", "mul", Attrs::new(), &[&x, &alpha])?;
-    let gate = call.helper("gate", "sigmoid", Attrs::new(), &[&scaled])?;
-    Ok(vec![call.result("mul", Attrs::new(), &[&x, &gate])?])
-}
-
-fn thresholded_relu(call: &mut Call<'_>) -> Results {
-    let (x, alpha) = (call.input(0)?, call.float("alpha", 1.0)?);
-    let alpha = call.scalar("alpha", x.ty.dtype, alpha);
-    let zero = call.scalar("zero", x.ty.dtype, 0.0);
-    let above = call.helper("above", "greater", Attrs::new(), &[&x, &alpha])?;
-    Ok(vec![call.result("where", Attrs::new(), &[&above, &x, &zero])?])
 }
 
 /// Equal to either infinity; with one of them switched off, to the other alone.

@@ -4,7 +4,6 @@ use super::Reader;
 use super::scope::Scope;
 use crate::attr::Attr;
 use crate::error::Diagnostic;
-use crate::op::post;
 use crate::ron::Text;
 use crate::rule::expr::Function;
 use crate::rule::pattern::{ExprAst, ExprKind};
@@ -99,9 +98,10 @@ impl Reader<'_> {
             );
             return None;
         }
-        if !(right && self.step(text, ast, function, arguments, &read)) {
+        if !right {
             return None;
         }
+        let read = self.with_step(text, ast, function, arguments, read)?;
         let gives = match function.gives {
             // Nothing but numbers of one kind, or a float among them, which makes all floats.
             Kind::Number if read.iter().any(|(_, kind)| kind.is_none()) => None,
@@ -156,20 +156,30 @@ impl Reader<'_> {
         false
     }
 
-    /// Whether a step that is named is one, with as many parameters as it takes.
-    fn step(
+    /// The arguments with the step in place of its name, if one is named; a mistake where it is none, or takes other
+    /// parameters.
+    fn with_step(
         &mut self,
         text: &Text,
         ast: &ExprAst,
         function: &Function,
         arguments: &[ExprAst],
-        read: &[Kinded],
-    ) -> bool {
-        let place = (0..read.len()).find(|at| function.argument(*at) == Some(Kind::Step));
-        let named = place.map(|at| (&arguments[at], &read[at].0, read.len() - at - 1));
-        let Some((argument, Expr::Literal(Attr::Str(name)), parameters)) = named else { return true };
-        if post::step_name(name).is_none() {
-            let known = post::step_names();
+        mut read: Vec<Kinded>,
+    ) -> Option<Vec<Kinded>> {
+        let Some(place) = (0..read.len()).find(|at| function.argument(*at) == Some(Kind::Step)) else {
+            return Some(read);
+        };
+        let (argument, parameters) = (&arguments[place], read.len() - place - 1);
+        let Expr::Literal(Attr::Str(name)) = &read[place].0 else {
+            self.mistake(
+                format!("`{}` takes the name of a step, and this is computed", function.name),
+                text.span(argument.range.clone()),
+                "write the name in quotes, such as `\"relu\"`",
+            );
+            return None;
+        };
+        let Some(op) = self.vocabulary.ops.step(name) else {
+            let known = self.vocabulary.ops.step_names();
             let span = text.span(argument.range.clone());
             let diagnostic = Diagnostic::new(format!("`{name}` is no step of a chain"))
                 .label(self.source, span, "")
@@ -178,15 +188,18 @@ impl Reader<'_> {
                     None => format!("the steps are {}", known.join(", ")),
                 });
             self.say(diagnostic);
-            return false;
-        }
-        let Err(why) = literal::step(name, vec![crate::attr::Float(0.0); parameters]) else { return true };
+            return None;
+        };
+        let Err(why) = literal::step(op, vec![crate::attr::Float(0.0); parameters]) else {
+            read[place].0 = Expr::Step(op);
+            return Some(read);
+        };
         self.mistake(
             why,
             text.span(ast.range.clone()),
             format!("it is `{}`: the numbers are the step's parameters", function.signature()),
         );
-        false
+        None
     }
 
     /// The expression, where it is a value that an attribute of this kind may have; a mistake where it is

@@ -1,10 +1,12 @@
 //! The form of a rule in a file: its fields, and the rows of `for_each`.
 
 use super::Reader;
-use super::row::{Row, Rows, Scalar};
-use crate::error::{Diagnostic, Span};
+use super::row::{Functions, Row, Rows, Scalar};
+use crate::attr::{Float, Step};
+use crate::error::{Diagnostic, Span, suggestion};
 use crate::ron::{Entries, OneOrMany, Spanned, Text};
 use crate::rule::{Places, example};
+use crate::scalar::Function;
 use serde::de::IgnoredAny;
 
 /// A rule as it is written, before `for_each` is written out.
@@ -21,6 +23,8 @@ pub(super) struct Form {
     pub lets: Entries<Text, Text>,
     #[serde(default)]
     pub for_each: Option<Spanned<Rows>>,
+    #[serde(default)]
+    pub for_functions: Option<Spanned<Functions>>,
     #[serde(default)]
     pub precision: Option<Text>,
     /// Where old files have them.
@@ -75,8 +79,11 @@ impl Reader<'_> {
         }
     }
 
-    /// The rows of `for_each`; one without values where there is none.
+    /// The rows of `for_each` or of `for_functions`; one without values where there is neither.
     pub(super) fn rows(&mut self, form: &Form) -> Vec<Row> {
+        if let Some(functions) = &form.for_functions {
+            return self.function_rows(form, functions);
+        }
         let Some(rows) = &form.for_each else { return vec![Row::new()] };
         match &rows.value {
             Rows::Product(entries) => {
@@ -113,4 +120,48 @@ impl Reader<'_> {
             }
         }
     }
+
+    /// A row for each function of one number that the ops have, but for those that are left out.
+    fn function_rows(&mut self, form: &Form, functions: &Spanned<Functions>) -> Vec<Row> {
+        let known: Vec<Function> = self.vocabulary.ops.functions().collect();
+        let names: Vec<&str> = known.iter().map(|function| function.name()).collect();
+        for left_out in &functions.except {
+            if !names.contains(&left_out.as_str()) {
+                let message = format!("there is no function `{left_out}`");
+                let help = match suggestion(left_out, names.iter().copied()) {
+                    Some(close) => format!("did you mean `{close}`?"),
+                    None => format!("the functions are {}", names.join(", ")),
+                };
+                self.mistake(message, left_out.span, help);
+            }
+        }
+        if let Some(rows) = &form.for_each {
+            let help = "keep one of them";
+            self.mistake("the rule has `for_each` and `for_functions`", rows.span, help);
+        }
+        let taken =
+            |function: &&Function| !functions.except.iter().any(|name| *name.value == *function.name());
+        known.iter().filter(taken).map(|function| row_of(*function)).collect()
+    }
+}
+
+/// What stands for the keys of a rule for functions.
+fn row_of(function: Function) -> Row {
+    let names: Vec<&str> = function.parameters().iter().map(|one| one.name).collect();
+    let list = |text: &dyn Fn(&str) -> String| names.iter().map(|name| text(name)).collect::<Vec<_>>();
+    let attributes = match list(&|name| format!("{name}: ?{name}")) {
+        none if none.is_empty() => String::new(),
+        some => format!(" {{{}}}", some.join(", ")),
+    };
+    let step = Step {
+        op: function.into(),
+        parameters: function.parameters().iter().map(|one| Float(one.default)).collect(),
+    };
+    let row = [
+        ("op", function.name().to_owned()),
+        ("attributes", attributes),
+        ("arguments", list(&|name| format!(", ?{name}")).concat()),
+        ("step", step.to_string()),
+    ];
+    row.map(|(key, value)| (key.to_owned(), value)).to_vec()
 }

@@ -1,4 +1,4 @@
-//! The rows of `for_each`: what is put in the place of each `$key`.
+//! The rows of `for_each` and `for_functions`: what is put in the place of each `$key`.
 
 use crate::ron::{Entries, Raw, Spanned, Text};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -6,6 +6,16 @@ use std::fmt;
 
 /// The value of each name, in one row.
 pub(super) type Row = Vec<(String, String)>;
+
+/// What `for_functions` holds: the rule is for every function of one number, those of other tables than ovolo's too.
+/// `$op` is the function; `$attributes` binds its parameters, ` {alpha: ?alpha}`, and `$arguments` hands them on,
+/// `, ?alpha`; `$step` is the step with the defaults of its parameters, `elu(1.0)`, for examples.
+#[derive(serde::Deserialize)]
+pub(super) struct Functions {
+    /// Functions that it is not for.
+    #[serde(default)]
+    pub except: Vec<Spanned<String>>,
+}
 
 /// What `for_each` holds.
 pub(super) enum Rows {

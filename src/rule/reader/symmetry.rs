@@ -140,6 +140,7 @@ impl Names<'_> {
     fn expr(&self, expr: &Expr, typed: bool) -> String {
         match expr {
             Expr::Literal(value) => value.to_string(),
+            Expr::Step(op) => format!("{op:?}"),
             Expr::Attr(var) => match self.lets.iter().find(|(computed, _)| computed == var) {
                 Some((_, expr)) => self.expr(expr, true),
                 None => self.known(self.var('a', var.0)),

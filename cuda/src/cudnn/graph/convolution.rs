@@ -97,7 +97,7 @@ fn add_step(graph: &mut Graph, step: &Step, x: usize, extra: Option<usize>) -> R
         }
         x
     };
-    let function = match step.op {
+    let function = match step.op.name() {
         "add" => F::Add,
         "sub" => F::Sub,
         "mul" => F::Mul,

@@ -108,7 +108,7 @@ unsafe fn open(path: &Path) -> Result<(), String> {
 
 fn chain(steps: &[(&'static str, &[f64])]) -> Attr {
     let one = |(op, parameters): &(&'static str, &[f64])| Step {
-        op,
+        op: (*op).into(),
         parameters: parameters.iter().map(|parameter| Float(*parameter)).collect(),
     };
     Attr::Post(steps.iter().map(one).collect())

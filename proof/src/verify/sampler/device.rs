@@ -26,7 +26,7 @@ pub(super) fn gradient(ask: &mut Ask<'_>) -> Option<Offer> {
             } else {
                 ask.rng.pick(&["relu", "sigmoid", "tanh", "exp", "gelu"])
             };
-            vec![Step { op, parameters: Vec::new() }]
+            vec![Step { op: op.into(), parameters: Vec::new() }]
         }
     };
     let operand = match ask.fixed.get("operand") {

@@ -436,6 +436,12 @@ fn expression(expr: &Expr, give: &mut dyn FnMut(String, Expr)) {
                 give(format!("{attr} is {changed}"), Expr::Literal(changed));
             }
         }
+        Expr::Step(op) => {
+            let instead = STEP_INSTEAD.iter().find(|(step, _)| *op == **step);
+            if let Some(changed) = instead.and_then(|(_, name)| crate::common::ops().step(name)) {
+                give(format!("{op:?} is {changed:?}"), Expr::Step(changed));
+            }
+        }
         Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) | Expr::Optional(_) => {}
         Expr::Call(function, of) => {
             let zero = matches!(&of[..], [_, Expr::Literal(Attr::Int(0))]);
@@ -488,11 +494,7 @@ fn other_attr(attr: &Attr) -> Option<Attr> {
             }
             Attr::Ints(list)
         }
-        Attr::Str(text) => {
-            let (_, instead) = STEP_INSTEAD.iter().find(|(step, _)| *step == &**text)?;
-            Attr::Str((*instead).into())
-        }
         // Every layout holds the same value, so another layout is not a mistake if it has a type.
-        Attr::Layout(_) | Attr::DType(_) | Attr::Post(_) => return None,
+        Attr::Str(_) | Attr::Layout(_) | Attr::DType(_) | Attr::Post(_) => return None,
     })
 }

@@ -1,0 +1,289 @@
+//! Functions without a loop of their own: their formulas, instruction by instruction, over areas that are in cache.
+
+use super::lanes::{Lanes, widened};
+use super::math;
+use ovolo::scalar::{Binary, Compare, Instruction, Operand, Program, Unary};
+use std::mem::MaybeUninit;
+
+/// Elements of all buffers together: half of a first-level cache of 32 KiB.
+const ELEMENTS: usize = 4096;
+/// The shortest buffer: a few vectors, so that an instruction is more than its overhead.
+const LEAST: usize = 64;
+
+/// What an instruction reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// What the function is given.
+    X,
+    /// A number.
+    Number(f32),
+    /// A buffer.
+    Buffer(usize),
+    /// Where the result belongs.
+    Result,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Copy,
+    Unary(Unary),
+    Binary(Binary),
+    If(Compare),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    kind: Kind,
+    from: [Place; 4],
+    to: Place,
+}
+
+/// A program with its results in buffers, of which there are as few as can be.
+#[derive(Debug)]
+pub(super) struct Formula {
+    steps: Vec<Step>,
+    buffers: usize,
+}
+
+impl Formula {
+    /// A program; `None` where it has too many results at a time to keep them in the cache.
+    pub(super) fn new(program: &Program) -> Option<Self> {
+        let count = program.instructions.len();
+        let mut last = vec![0; count];
+        for (at, instruction) in program.instructions.iter().enumerate() {
+            for operand in instruction.operands() {
+                if let Operand::Result(read) = operand {
+                    last[*read] = at;
+                }
+            }
+        }
+        if let Operand::Result(at) = program.result {
+            last[at] = count;
+        }
+        let mut places: Vec<Place> = Vec::with_capacity(count);
+        let (mut free, mut buffers) = (Vec::new(), 0);
+        let place = |operand: &Operand, places: &[Place]| match operand {
+            Operand::X => Place::X,
+            #[allow(clippy::cast_possible_truncation)]
+            Operand::Number(number) => Place::Number(*number as f32),
+            Operand::Result(at) => places[*at],
+        };
+        let mut steps = Vec::with_capacity(count + 1);
+        for (at, instruction) in program.instructions.iter().enumerate() {
+            let mut from = [Place::X; 4];
+            for (from, operand) in from.iter_mut().zip(instruction.operands()) {
+                *from = place(operand, &places);
+            }
+            // Each lane is read before it is written, so a buffer that is read here for the last time may be taken.
+            for read in 0..at {
+                if let (true, Place::Buffer(buffer)) = (last[read] == at, places[read]) {
+                    free.push(buffer);
+                }
+            }
+            let to = if program.result == Operand::Result(at) {
+                Place::Result
+            } else {
+                Place::Buffer(free.pop().unwrap_or_else(|| {
+                    buffers += 1;
+                    buffers - 1
+                }))
+            };
+            places.push(to);
+            let kind = match instruction {
+                Instruction::Unary(kind, _) => Kind::Unary(*kind),
+                Instruction::Binary(kind, _) => Kind::Binary(*kind),
+                Instruction::If(compare, _) => Kind::If(*compare),
+            };
+            steps.push(Step { kind, from, to });
+        }
+        if steps.is_empty() {
+            let from = place(&program.result, &places);
+            steps.push(Step { kind: Kind::Copy, from: [from; 4], to: Place::Result });
+        }
+        (buffers * LEAST <= ELEMENTS).then_some(Self { steps, buffers })
+    }
+
+    /// Elements that go through all instructions at a time.
+    fn chunk(&self) -> usize {
+        ELEMENTS / self.buffers.max(1) / LEAST * LEAST
+    }
+}
+
+widened! {
+    /// Evaluates a formula of `count` numbers; source and target may be the same, but not overlap otherwise. It is not
+    /// inlined, so that its buffers are no part of the frames of other loops.
+    ///
+    /// # Safety
+    /// Source and target are in bounds.
+    #[inline(never)]
+    pub(super) unsafe fn evaluate(formula: &Formula, source: *const f32, target: *mut f32, count: usize) = evaluate_on;
+}
+
+/// # Safety
+/// As [`evaluate`]; the processor has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn evaluate_on<V: Lanes>(
+    formula: &Formula,
+    source: *const f32,
+    target: *mut f32,
+    count: usize,
+) {
+    let mut buffers = [MaybeUninit::<f32>::uninit(); ELEMENTS];
+    let buffers = buffers.as_mut_ptr().cast::<f32>();
+    let chunk = formula.chunk();
+    let mut start = 0;
+    while start < count {
+        let length = chunk.min(count - start);
+        for step in &formula.steps {
+            // SAFETY: a chunk is in bounds, and so is each buffer of this length.
+            unsafe {
+                let area = Area { x: source.add(start), buffers, chunk, result: target.add(start), length };
+                area.run::<V>(step);
+            }
+        }
+        start += length;
+    }
+}
+
+struct Area {
+    x: *const f32,
+    buffers: *mut f32,
+    chunk: usize,
+    result: *mut f32,
+    length: usize,
+}
+
+/// An operand: elements that follow each other, or one number.
+#[derive(Clone, Copy)]
+struct Source {
+    from: *const f32,
+    number: f32,
+}
+
+impl Source {
+    /// # Safety
+    /// The processor has the instruction set of `V`, and `at` and the lanes after it, of which there are `rest`, are in
+    /// bounds.
+    #[inline(always)]
+    unsafe fn load<V: Lanes>(self, at: usize, rest: usize) -> V {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.from.is_null() {
+                V::splat(self.number)
+            } else if rest >= V::COUNT {
+                V::load(self.from.add(at))
+            } else {
+                V::load_first(self.from.add(at), rest)
+            }
+        }
+    }
+}
+
+impl Area {
+    /// # Safety
+    /// The place is one of the formula.
+    #[inline(always)]
+    unsafe fn source(&self, place: Place) -> Source {
+        let from = match place {
+            Place::X => self.x,
+            Place::Number(number) => return Source { from: std::ptr::null(), number },
+            // SAFETY: buffers lie one after another, each of a chunk's length.
+            Place::Buffer(at) => unsafe { self.buffers.add(at * self.chunk) },
+            Place::Result => self.result,
+        };
+        Source { from, number: 0.0 }
+    }
+
+    /// One vector loop for an instruction.
+    ///
+    /// # Safety
+    /// The processor has the instruction set of `V`.
+    #[inline(always)]
+    unsafe fn run<V: Lanes>(&self, step: &Step) {
+        // SAFETY: the step's places are those of the formula.
+        let [a, b, c, d] = unsafe { step.from.map(|place| self.source(place)) };
+        let to = match step.to {
+            // SAFETY: as above.
+            Place::Buffer(at) => unsafe { self.buffers.add(at * self.chunk) },
+            _ => self.result,
+        };
+        // A macro, so that each body is inlined once.
+        macro_rules! each {
+            ($at:ident, $rest:ident => $value:expr) => {{
+                let mut $at = 0;
+                while $at < self.length {
+                    let $rest = self.length - $at;
+                    let value: V = $value;
+                    if $rest >= V::COUNT {
+                        value.store(to.add($at));
+                    } else {
+                        value.store_first(to.add($at), $rest);
+                    }
+                    $at += V::COUNT;
+                }
+            }};
+        }
+        macro_rules! one {
+            ($x:ident => $value:expr) => {
+                each!(at, rest => { let $x: V = a.load(at, rest); $value })
+            };
+        }
+        macro_rules! two {
+            ($x:ident, $y:ident => $value:expr) => {
+                each!(at, rest => { let ($x, $y): (V, V) = (a.load(at, rest), b.load(at, rest)); $value })
+            };
+        }
+        macro_rules! choose {
+            ($x:ident, $y:ident, $then:ident, $otherwise:ident => $value:expr) => {
+                each!(at, rest => {
+                    let ($x, $y): (V, V) = (a.load(at, rest), b.load(at, rest));
+                    let ($then, $otherwise): (V, V) = (c.load(at, rest), d.load(at, rest));
+                    $value
+                })
+            };
+        }
+        // SAFETY: all that is loaded and stored is within the length, as the caller promises.
+        unsafe {
+            match step.kind {
+                Kind::Copy => one!(x => x),
+                Kind::Unary(kind) => match kind {
+                    Unary::Neg => one!(x => x.mul(V::splat(-1.0))),
+                    Unary::Abs => one!(x => x.abs()),
+                    Unary::Sign => one!(x => math::sign(x)),
+                    Unary::Floor => one!(x => x.floor()),
+                    Unary::Ceil => one!(x => x.ceil()),
+                    Unary::Round => one!(x => x.round_even()),
+                    Unary::Sqrt => one!(x => x.sqrt()),
+                    Unary::Exp => one!(x => math::exp(x)),
+                    Unary::Expm1 => one!(x => math::expm1(x)),
+                    Unary::Log => one!(x => math::log(x)),
+                    Unary::Log1p => one!(x => math::log1p(x)),
+                    Unary::Sin => one!(x => x.each(f32::sin)),
+                    Unary::Cos => one!(x => x.each(f32::cos)),
+                    Unary::Atan => one!(x => x.each(f32::atan)),
+                    Unary::Tanh => one!(x => math::tanh(x)),
+                    Unary::Erf => one!(x => math::erf(x)),
+                },
+                Kind::Binary(kind) => match kind {
+                    Binary::Add => two!(x, y => x.add(y)),
+                    Binary::Sub => two!(x, y => x.sub(y)),
+                    Binary::Mul => two!(x, y => x.mul(y)),
+                    Binary::Div => two!(x, y => x.div(y)),
+                    // What is not a number is the other operand.
+                    Binary::Min => two!(x, y => V::select(y.equal(y), x.min(y), x)),
+                    Binary::Max => two!(x, y => V::select(y.equal(y), x.max(y), x)),
+                },
+                Kind::If(compare) => match compare {
+                    Compare::Less => choose!(x, y, then, no => V::select(x.less(y), then, no)),
+                    Compare::Greater => choose!(x, y, then, no => V::select(y.less(x), then, no)),
+                    Compare::LessEqual => choose!(x, y, then, no => {
+                        V::select(x.less(y), then, V::select(x.equal(y), then, no))
+                    }),
+                    Compare::GreaterEqual => choose!(x, y, then, no => {
+                        V::select(y.less(x), then, V::select(x.equal(y), then, no))
+                    }),
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Operators that are functions of one number: those that a table of functions names.
+
+use super::{Call, Operator, Results};
+use crate::attr::Attrs;
+use crate::scalar::{self, Function, Setting};
+
+/// The operators of functions, each once.
+pub(crate) fn operators(functions: &[Function]) -> Vec<Operator> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for operator in functions.iter().flat_map(|function| function.operators()) {
+        if !names.contains(&operator.name) {
+            names.push(operator.name);
+        }
+    }
+    names.into_iter().map(|name| Operator { name, operands: (1, 1), import }).collect()
+}
+
+/// The first function that is the operator with these attributes.
+fn import(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let name = call.operator();
+    for function in call.ops().functions().collect::<Vec<_>>() {
+        for operator in function.operators().iter().filter(|operator| operator.name == name) {
+            if is(call, function, operator)? {
+                let mut attrs = Attrs::new();
+                for parameter in function.parameters() {
+                    attrs = attrs.float(parameter.name, number(call, function, operator, parameter.name)?);
+                }
+                return Ok(vec![call.result(function.name(), attrs, &[&x])?]);
+            }
+        }
+    }
+    Err(refusal(call, &name))
+}
+
+/// Whether the conditions hold under which the operator is the function.
+fn is(call: &Call<'_>, function: Function, operator: &scalar::Operator) -> Result<bool, String> {
+    for (attribute, wanted) in &operator.when {
+        let holds = match wanted {
+            Setting::Number(wanted) => number(call, function, operator, attribute)? == *wanted,
+            Setting::Text(wanted) => {
+                let default = match operator.default_of(attribute) {
+                    Some(Setting::Text(text)) => text,
+                    _ => "",
+                };
+                call.text(attribute, default)? == *wanted
+            }
+        };
+        if !holds {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The value of an attribute; where the model does not write it, its default as binary32.
+#[allow(clippy::cast_possible_truncation)]
+fn number(
+    call: &Call<'_>,
+    function: Function,
+    operator: &scalar::Operator,
+    attribute: &'static str,
+) -> Result<f64, String> {
+    let own = || function.parameters().iter().find(|one| one.name == attribute).map(|one| one.default);
+    let default = match operator.default_of(attribute) {
+        Some(Setting::Number(number)) => Some(*number),
+        _ => own(),
+    };
+    match default {
+        Some(default) => call.float(attribute, default as f32),
+        None => call.float_if(attribute)?.ok_or_else(|| format!("its attribute `{attribute}` is missing")),
+    }
+}
+
+/// That no function is the operator with the attributes that it has.
+fn refusal(call: &Call<'_>, name: &str) -> String {
+    let functions: Vec<Function> = call.ops().functions().collect();
+    let operators = functions.iter().flat_map(|function| function.operators());
+    let mut wanted: Vec<(&'static str, String, Vec<String>)> = Vec::new();
+    for (attribute, value) in operators.filter(|one| one.name == name).flat_map(|one| &one.when) {
+        let (given, value) = match value {
+            Setting::Text(text) => {
+                (call.text(attribute, "").map(|text| format!("`{text}`")), format!("`{text}`"))
+            }
+            Setting::Number(number) => (
+                call.float_if(attribute).map(|given| given.unwrap_or(f64::NAN).to_string()),
+                number.to_string(),
+            ),
+        };
+        match wanted.iter_mut().find(|(name, ..)| name == attribute) {
+            Some((_, _, values)) => values.push(value),
+            None => wanted.push((attribute, given.unwrap_or_else(|why| why), vec![value])),
+        }
+    }
+    let said = wanted.iter().map(|(attribute, given, values)| {
+        format!("its attribute `{attribute}` is {given}, not {}", values.join(" or "))
+    });
+    said.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,66 @@
+//! The ops of functions of one number.
+
+use super::elementwise::{FLAGS, from_i64, relayout};
+use super::{Arity, AttrDef, Flags, OpDef, count};
+use crate::attr::{Attr, AttrKind, Attrs, Float};
+use crate::scalar::{self, Formula, Function};
+use crate::tensor::{DType, Layout, Tensor, TensorType};
+
+pub(super) fn ops() -> Vec<OpDef> {
+    scalar::built_in().iter().map(|function| op(*function)).collect()
+}
+
+/// The op of a function: of any numbers, in any layout.
+pub(super) fn op(function: Function) -> OpDef {
+    let attrs = function
+        .parameters()
+        .iter()
+        .map(|one| AttrDef::new(one.name, AttrKind::Float, Some(Attr::Float(Float(one.default))), one.doc));
+    OpDef {
+        name: function.name(),
+        doc: function.doc(),
+        arity: Arity::Exactly(1),
+        attrs: attrs.collect(),
+        flags: Flags { function: Some(function), ..FLAGS },
+        infer: |_, types| match types[0].dtype {
+            DType::Bool => Err(format!("operand 0 is {}, not a number", types[0])),
+            _ => Ok(types[0].clone()),
+        },
+        eval: |_, _, _| unreachable!("a function is evaluated by its formula"),
+        flops: |_, _, output| count(output),
+        lowered: None,
+    }
+}
+
+/// The reference evaluation. Integers stay integers where the formula needs no others: those beyond 2^53 would not
+/// survive `f64`.
+pub(super) fn eval(function: Function, attrs: &Attrs, operand: &Tensor, ty: &TensorType) -> Tensor {
+    let parameters: Vec<f64> = function.parameters().iter().map(|one| attrs.expect_float(one.name)).collect();
+    let plain = operand.to_layout(&Layout::PLAIN);
+    let result = match plain.to_i64() {
+        Some(values) => integers(function.formula(), &parameters, &values, ty),
+        None => {
+            let value = |x: f64| function.evaluate(&parameters, x);
+            Tensor::from_f64(
+                ty.dtype,
+                ty.shape.clone(),
+                &plain.to_f64().into_iter().map(value).collect::<Vec<_>>(),
+            )
+        }
+    };
+    relayout(result, ty)
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+fn integers(formula: &Formula, parameters: &[f64], values: &[i64], ty: &TensorType) -> Tensor {
+    if let Some(values) = values.iter().map(|x| formula.evaluate_integer(*x)).collect::<Option<Vec<i64>>>() {
+        return from_i64(ty.dtype, &ty.shape, &values);
+    }
+    let value = |x: i64| formula.evaluate(parameters, x as f64);
+    if formula.chooses() {
+        // Only what the function changes goes through `f64`.
+        let kept = |x: i64| if value(x) == x as f64 { x } else { value(x) as i64 };
+        return from_i64(ty.dtype, &ty.shape, &values.iter().map(|x| kept(*x)).collect::<Vec<_>>());
+    }
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &values.iter().map(|x| value(*x)).collect::<Vec<_>>())
+}
