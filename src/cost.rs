@@ -21,14 +21,14 @@ pub mod stored;
 pub use basis::Basis;
 pub use column::FEATURES;
 pub use feature::{Feature, Value};
-pub use learned::{Example, Fit, HeldOut, LEARNERS, Learned};
+pub use learned::{Example, Fit, FitError, HeldOut, LEARNERS, Learned};
 pub use machine::Machine;
 pub use measured::{Asked, Entry, InPlans, Leaning, Measured, State, Table, key};
 pub use noise::{Noise, Noisy};
 pub use pattern::fits;
 pub use price::{PriceList, Priced};
 pub use pricing::{Pricing, PricingError};
-pub use process::{Answer, Process};
+pub use process::{Answer, AnswerError, Process};
 pub use rank::{median, median_error, spearman};
 pub use stored::{Decision, Stored, Validators};
 

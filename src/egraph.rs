@@ -28,7 +28,7 @@ mod what_if;
 pub use build::{BuildError, Contracts, Pick, Program};
 pub use fact::Facts;
 pub use kernel::KernelCall;
-pub use nearest::WhyNot;
+pub use nearest::{UnknownValue, WhyNot};
 pub use need::Need;
 pub use probe::Probe;
 pub use provenance::Chain;

@@ -12,7 +12,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 0 | [`error`], [`mod@ron`], [`setting`], [`table`], [`team`], [`tensor`] |
+//! | 0 | [`diagnostic`], [`mod@ron`], [`setting`], [`table`], [`team`], [`tensor`] |
 //! | 1 | [`attr`], [`graph`] |
 //! | 2 | [`op`], [`verify`] |
 //! | 3 | [`rule`] |
@@ -20,7 +20,7 @@
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`], [`mod@file`], [`host`] |
-//! | 8 | [`pass`], [`mod@compile`], [`registry`], [`session`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
+//! | 8 | [`error`], [`pass`], [`mod@compile`], [`registry`], [`session`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
 //!
 //! # Invariants
 //! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
@@ -34,6 +34,7 @@ pub mod backend;
 pub mod cache;
 pub mod compile;
 pub mod cost;
+pub mod diagnostic;
 pub mod egraph;
 pub mod error;
 pub mod extract;

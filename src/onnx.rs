@@ -33,7 +33,7 @@ mod structure;
 pub(crate) mod weight;
 
 pub use call::{Call, Value, axes, axis, signed};
-pub use error::{OnnxError, Unsupported};
+pub use error::{OnnxError, Refusal, Unsupported};
 pub use external::{External, external, symbols};
 pub use input::{check_inputs, check_types};
 pub use operator::{Operator, Operators, Results, operators};

@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::extract::{self as extraction, Extraction, Extractors};
 use crate::graph::Graph;
 use crate::memory::{self, Limit, Orders, Planners};
-use crate::op::{Call, Contract};
+use crate::op::{Call, Contract, OpError};
 use crate::plan::{Arena, Plan, Source};
 use crate::ron;
 use crate::rule::RuleSet;
@@ -120,10 +120,10 @@ impl Context<'_> {
     ///
     /// # Errors
     /// The backend's reason, or that the backend is not in play.
-    pub fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
+    pub fn contract(&self, call: &Call<'_>) -> Result<Contract, OpError> {
         let name = call.op.backend().unwrap_or_default();
         if !self.pipeline.backends.iter().any(|backend| backend == name) {
-            return Err(format!("backend `{name}` is not in this pipeline"));
+            return Err(OpError::NotInPlay { backend: name.to_owned() });
         }
         call.contract()
     }
@@ -153,7 +153,7 @@ const UNSEEN: &str = "the model of `learned` was fitted on none of them; run `ov
 /// The backends of a pipeline that are absent, each with the reason.
 fn missing(pipeline: &Pipeline, backends: &Backends) -> Vec<(String, String)> {
     let why = |name: &String| match backends.get(name) {
-        Some(backend) => backend.found().err().map(|why| (name.clone(), why)),
+        Some(backend) => backend.found().err().map(|why| (name.clone(), why.to_string())),
         None => Some((name.clone(), "there is no such backend".to_owned())),
     };
     pipeline.backends.iter().filter_map(why).collect()

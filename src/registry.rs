@@ -9,15 +9,16 @@
 
 use crate::backend::{Backend, Backends};
 use crate::cost::Pricing;
+pub use crate::error::RegistryError;
 use crate::error::{Diagnostics, Source};
 use crate::extract::Extractor;
 use crate::memory::{Order, Planner};
 use crate::onnx::{self, Operator, Operators};
-use crate::op::{LowerError, Op, OpDef, Ops};
+use crate::op::{Op, OpDef, Ops};
 use crate::pass::{self, Catalog, Scope};
 use crate::rule::{Function, RuleSet, Texts, Vocabulary, Words};
 use crate::setting::{self, Folder};
-use crate::table::{Duplicate, Table};
+use crate::table::Table;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -35,29 +36,6 @@ pub struct Registry {
     rules: Texts,
     pipelines: Texts,
     builds: Vec<(&'static str, &'static str)>,
-}
-
-/// Something cannot be added to a registry.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegistryError {
-    /// The name is taken.
-    #[error(transparent)]
-    Duplicate(#[from] Duplicate),
-    /// A price list has mistakes.
-    #[error("{0}")]
-    Prices(Diagnostics),
-    /// An op of a backend cannot be defined.
-    #[error(transparent)]
-    Lower(#[from] LowerError),
-    /// An op of a backend has a name that is another backend's.
-    #[error("the backend `{backend}` has an op `{op}`: the names of its ops begin with `{backend}.`")]
-    Prefix {
-        /// The backend.
-        backend: String,
-        /// The op.
-        op: &'static str,
-    },
 }
 
 impl fmt::Debug for Registry {

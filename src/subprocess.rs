@@ -4,7 +4,7 @@
 //! once, and nothing else. It ends with its input. One that says more, that says nothing for too long, or whose
 //! line does not end is refused, with its command and the number of the line.
 
-use crate::cost::Answer;
+use crate::cost::{Answer, AnswerError};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -115,8 +115,9 @@ impl Program {
     ///
     /// # Errors
     /// Where there is no shell, or it cannot be started.
-    pub fn start(how: &Invocation) -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("--process {}: {error}", how.command);
+    pub fn start(how: &Invocation) -> Result<Self, AnswerError> {
+        let start = |why: String| AnswerError::Start { command: how.command.clone(), why };
+        let failed = |error: std::io::Error| start(error.to_string());
         let mut command = Command::new("sh");
         command.args(["-c", &how.shell()]).stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(folder) = how.folder.as_ref().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -124,7 +125,7 @@ impl Program {
         }
         let mut child = command.spawn().map_err(failed)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let output = output.ok_or_else(|| format!("--process {}: it has no output", how.command))?;
+        let output = output.ok_or_else(|| start("it has no output".to_owned()))?;
         let (to, said) = sync_channel(WAITING);
         std::thread::Builder::new().spawn(move || listen(output, &to)).map_err(failed)?;
         let running = Running { child, input, said, asked: 0, took: Duration::ZERO };
@@ -132,14 +133,19 @@ impl Program {
     }
 
     /// What is wrong with it, after its name.
-    fn wrong(&self, what: &str) -> String {
-        format!("the program `{}` {what}", self.how.command)
+    fn wrong(&self, what: impl Into<String>) -> AnswerError {
+        AnswerError::Broken { command: self.how.command.clone(), what: what.into() }
+    }
+
+    /// That it ended.
+    fn ended(&self, how: String) -> AnswerError {
+        AnswerError::Ended { command: self.how.command.clone(), how }
     }
 
     /// What is wrong where it said something that nobody asked for.
-    fn unasked(&self, said: &Said, asked: u32) -> String {
+    fn unasked(&self, said: &Said, asked: u32) -> AnswerError {
         match said {
-            Said::Line(line) => self.wrong(&format!(
+            Said::Line(line) => self.wrong(format!(
                 "wrote a line that nobody had asked for, after {asked} answer(s): `{}`; it must write one line for \
                  each that it reads",
                 short(line)
@@ -148,13 +154,13 @@ impl Program {
         }
     }
 
-    fn failed(&self, said: &Said) -> String {
+    fn failed(&self, said: &Said) -> AnswerError {
         match said {
-            Said::Line(line) => self.wrong(&format!("answered `{}`", short(line))),
-            Said::Long => self.wrong(&format!(
+            Said::Line(line) => self.wrong(format!("answered `{}`", short(line))),
+            Said::Long => self.wrong(format!(
                 "wrote {LONGEST} bytes without an end of line: an answer is one short line of JSON"
             )),
-            Said::Failed(error) => self.wrong(&format!("cannot be read from: {error}")),
+            Said::Failed(error) => self.wrong(format!("cannot be read from: {error}")),
         }
     }
 }
@@ -229,7 +235,7 @@ impl Running {
 }
 
 impl Answer for Program {
-    fn answer(&self, line: &str) -> Result<String, String> {
+    fn answer(&self, line: &str) -> Result<String, AnswerError> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(said) = running.said.try_recv() {
             return Err(self.unasked(&said, running.asked));
@@ -241,17 +247,18 @@ impl Answer for Program {
         };
         match asked {
             Ok(()) => running.asked += 1,
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(self.wrong(&running.end())),
-            Err(error) => return Err(self.wrong(&format!("cannot be written to: {error}"))),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(self.ended(running.end())),
+            Err(error) => return Err(self.wrong(format!("cannot be written to: {error}"))),
         }
         let number = running.asked;
         let said = running.listen(self.how.patience, || {
             if let Some(say) = SAY.get() {
-                say(&self.wrong(&format!(
-                    "has not answered for {} s; this is kernel {number}, and it may take {} s (--process-timeout)",
+                say(&format!(
+                    "the program `{}` has not answered for {} s; this is kernel {number}, and it may take {} s (--process-timeout)",
+                    self.how.command,
                     NOTE.as_secs(),
                     self.how.patience.as_secs()
-                )));
+                ));
             }
         });
         match said {
@@ -262,19 +269,19 @@ impl Answer for Program {
                 Ok(answer)
             }
             Ok(Some(other)) => Err(self.failed(&other)),
-            Ok(None) => Err(self.wrong(&running.end())),
+            Ok(None) => Err(self.ended(running.end())),
             Err(_) => {
                 running.input = None;
-                Err(self.wrong(&format!(
-                    "has not answered kernel {number} within {} s: it must write a line for each that it reads, \
-                     and flush it; --process-timeout gives it longer",
-                    self.how.patience.as_secs()
-                )))
+                Err(AnswerError::Silent {
+                    command: self.how.command.clone(),
+                    kernel: number,
+                    seconds: self.how.patience.as_secs(),
+                })
             }
         }
     }
 
-    fn rest(&self) -> Result<(), String> {
+    fn rest(&self) -> Result<(), AnswerError> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.asked == 0 || running.input.is_none() {
             return Ok(());
@@ -317,8 +324,8 @@ mod tests {
     fn told(command: &str, asks: usize) -> String {
         let how = Invocation { patience: Duration::from_secs(1), ..Invocation::new(command) };
         let program = Program::start(&how).expect("there is a shell");
-        let all: Result<Vec<String>, String> = (0..asks).map(|_| program.answer("{}")).collect();
-        all.and_then(|_| program.rest()).expect_err("it does wrong")
+        let all: Result<Vec<String>, AnswerError> = (0..asks).map(|_| program.answer("{}")).collect();
+        all.and_then(|_| program.rest()).expect_err("it does wrong").to_string()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A list of named things: the one form in which a registry keeps what it is given.
 
-use crate::error::{Error, suggestion};
+use crate::error::suggestion;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
@@ -44,12 +44,6 @@ impl Unknown {
             None if self.known.is_empty() => String::new(),
             None => format!(": there are {}", self.known.join(", ")),
         }
-    }
-}
-
-impl From<Unknown> for Error {
-    fn from(unknown: Unknown) -> Self {
-        Self::setting(unknown.to_string())
     }
 }
 

@@ -3,8 +3,8 @@
 use super::alone::Alone;
 use super::runtime::Runtime;
 use super::{job, library, nvrtc};
-use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
-use ovolo::op::Lowering;
+use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner};
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::Family;
 
 /// The family of devices that the backend runs on.
@@ -20,12 +20,12 @@ unsafe impl Backend for Cuda {
     }
 
     /// The driver with a device; what else there is `ovolo doctor` says.
-    fn found(&self) -> Result<String, String> {
-        library::driver().map(|driver| format!("driver {driver}"))
+    fn found(&self) -> Result<String, BackendError> {
+        library::driver().map(|driver| format!("driver {driver}")).map_err(BackendError::Absent)
     }
 
-    fn identity(&self) -> Result<String, String> {
-        let driver = library::driver_identity()?;
+    fn identity(&self) -> Result<String, BackendError> {
+        let driver = library::driver_identity().map_err(BackendError::Absent)?;
         let compiler = nvrtc::compiler()
             .map_or_else(|_| "no NVRTC".to_owned(), |one| format!("NVRTC {}", one.version()));
         Ok(format!("driver {driver}, {compiler}"))
@@ -39,15 +39,21 @@ unsafe impl Backend for Cuda {
         OPS.to_vec()
     }
 
-    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
-        let missing = |why| format!("kernels of `cuda` need a device of NVIDIA, and none was found: {why}");
-        let runtime = self.found().map_err(missing).and_then(|_| Runtime::new(loading));
+    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, BackendError>> {
+        let missing = |why| {
+            BackendError::Absent(format!(
+                "kernels of `cuda` need a device of NVIDIA, and none was found: {why}"
+            ))
+        };
+        let runtime = library::driver()
+            .map_err(missing)
+            .and_then(|_| Runtime::new(loading).map_err(BackendError::Device));
         Some(runtime.map(|runtime| Box::new(runtime) as Box<dyn Runner>))
     }
 }
 
 /// A generated kernel's contract.
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let named = |name: &str| Contract { implementation: name.to_owned(), ..Contract::default() };
     if library::copies(call.op.name) {
         return Ok(named("copy"));
@@ -62,8 +68,8 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     Ok(Contract { scratch: job.scratch, in_place: job.in_place, ..named(&name) })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Alone::new(call, &contract(call)?)?))
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    Ok(Box::new(Alone::new(call, &contract(call)?).map_err(OpError::backend)?))
 }
 
 macro_rules! ops {

@@ -20,7 +20,7 @@ use super::{Cuda, library};
 use calls::Calls;
 use convolve::Convolve;
 pub(super) use handle::Handle;
-use ovolo::backend::{Backend, Call, Loading, Runner};
+use ovolo::backend::{Backend, BackendError, Call, Loading, Runner};
 use ovolo::op::Lowering;
 use std::rc::Rc;
 
@@ -81,12 +81,13 @@ unsafe impl Backend for CuDnn {
         "cudnn"
     }
 
-    fn found(&self) -> Result<String, String> {
-        library::cudnn().map(|found| format!("cuDNN {}", found.calls.told(found)))
+    fn found(&self) -> Result<String, BackendError> {
+        let found = library::cudnn().map_err(BackendError::Absent)?;
+        Ok(format!("cuDNN {}", found.calls.told(found)))
     }
 
-    fn identity(&self) -> Result<String, String> {
-        let version = &library::cudnn()?.version;
+    fn identity(&self) -> Result<String, BackendError> {
+        let version = &library::cudnn().map_err(BackendError::Absent)?.version;
         let device = library::driver_identity().unwrap_or_else(|_| "no device".to_owned());
         Ok(format!("cuDNN {version}, {device}"))
     }
@@ -99,7 +100,7 @@ unsafe impl Backend for CuDnn {
         op::OPS.to_vec()
     }
 
-    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
+    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, BackendError>> {
         Cuda.runner(loading)
     }
 }

@@ -7,6 +7,7 @@
 use super::calls::{Calls, Status};
 use super::{cublaslt, cudnn, driver};
 use libloading::Library;
+use ovolo::backend::BackendError;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -82,18 +83,21 @@ impl<T> fmt::Display for Opened<T> {
 type Once<T> = OnceLock<Result<Opened<T>, String>>;
 
 /// What was found of one library, with its version; or why it is not there, and what to do.
-pub type Found = (&'static str, Result<String, String>);
+pub type Found = (&'static str, Result<String, BackendError>);
 
 /// Every library that the backend uses, and what was found of it.
 pub fn libraries() -> Vec<Found> {
     let found = |wanted: &Wanted, what: Result<String, String>| {
-        (wanted.title, what.map_err(|why| format!("{why}; {}", wanted.remedy)))
+        (wanted.title, what.map_err(|why| BackendError::Absent(format!("{why}; {}", wanted.remedy))))
     };
     vec![
-        (DRIVER.title, driver().map(ToString::to_string)),
-        found(&NVRTC, super::nvrtc::compiler().map(|compiler| format!("{compiler:?}")).map_err(Clone::clone)),
-        (CUDNN.title, cudnn().map(|found| found.calls.told(found))),
-        (CUBLASLT.title, cublaslt().map(ToString::to_string)),
+        (DRIVER.title, driver().map(ToString::to_string).map_err(BackendError::Absent)),
+        found(
+            &NVRTC,
+            super::nvrtc::compiler().map(|compiler| format!("{compiler:?}")).map_err(ToString::to_string),
+        ),
+        (CUDNN.title, cudnn().map(|found| found.calls.told(found)).map_err(BackendError::Absent)),
+        (CUBLASLT.title, cublaslt().map(ToString::to_string).map_err(BackendError::Absent)),
     ]
 }
 

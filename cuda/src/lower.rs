@@ -12,15 +12,18 @@ use super::space::{Access, Bound, Part};
 use super::tile::Tile;
 use super::window;
 use ovolo::attr::{Attrs, Step};
-use ovolo::op::Call;
-use ovolo::op::{Op, post, tree};
+use ovolo::op::{Call, Op, OpError, post, tree};
 use ovolo::tensor::{DType, TensorType};
 
 /// What computes a call.
 ///
 /// # Errors
 /// Why nothing does: it takes what no kernel is written for.
-pub fn job(call: &Call<'_>) -> Result<Job, String> {
+pub fn job(call: &Call<'_>) -> Result<Job, OpError> {
+    written(call).map_err(OpError::kernel)
+}
+
+fn written(call: &Call<'_>) -> Result<Job, String> {
     let name = call.op.own_name();
     let attrs = call.attrs;
     match name {

@@ -66,21 +66,32 @@ pub struct Figures {
     pub spills: usize,
 }
 
+/// Why there is no machine code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NvrtcError {
+    /// The compiler is not there: where it was looked for, and what was wrong with what was there.
+    #[error("{0}")]
+    Absent(String),
+    /// The compiler refuses a module: what it says.
+    #[error("{0}")]
+    Refused(String),
+}
+
 /// The compiler, looked for at the first call.
 ///
 /// # Errors
 /// Where it was looked for, and what was wrong with what was there.
-pub fn compiler() -> Result<&'static Compiler, &'static String> {
-    static FOUND: OnceLock<Result<Compiler, String>> = OnceLock::new();
-    FOUND.get_or_init(Compiler::open).as_ref()
+pub fn compiler() -> Result<&'static Compiler, &'static NvrtcError> {
+    static FOUND: OnceLock<Result<Compiler, NvrtcError>> = OnceLock::new();
+    FOUND.get_or_init(|| Compiler::open().map_err(NvrtcError::Absent)).as_ref()
 }
 
 /// The compiler; or what is missing, and what to do.
 ///
 /// # Errors
 /// That it is not there.
-pub fn found() -> Result<&'static Compiler, String> {
-    compiler().map_err(|why| format!("NVRTC is {why}; {}", NVRTC.remedy))
+pub fn found() -> Result<&'static Compiler, NvrtcError> {
+    compiler().map_err(|why| NvrtcError::Absent(format!("NVRTC is {why}; {}", NVRTC.remedy)))
 }
 
 /// The machine code of a module, and whether it was compiled just now.
@@ -102,7 +113,7 @@ pub fn machine_code(
     compiler: &Compiler,
     source: &str,
     architecture: Architecture,
-) -> Result<Made, String> {
+) -> Result<Made, NvrtcError> {
     let (version, target) = (compiler.version(), architecture.to_string());
     let key: Vec<&str> =
         [&*version, &*target].into_iter().chain(OPTIONS.iter().copied()).chain([source]).collect();
@@ -160,7 +171,11 @@ impl Compiler {
     ///
     /// # Errors
     /// What the compiler says.
-    pub fn compile(&self, source: &str, architecture: Architecture) -> Result<Cubin, String> {
+    pub fn compile(&self, source: &str, architecture: Architecture) -> Result<Cubin, NvrtcError> {
+        self.cubin(source, architecture).map_err(NvrtcError::Refused)
+    }
+
+    fn cubin(&self, source: &str, architecture: Architecture) -> Result<Cubin, String> {
         let options = OPTIONS.iter().map(|option| (*option).to_owned());
         let options: Vec<CString> = std::iter::once(format!("--gpu-architecture={architecture}"))
             .chain(options)

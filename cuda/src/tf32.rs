@@ -1,7 +1,7 @@
 //! TF32: what tensor cores make of `f32` before they multiply. Sums, and what is stored, are `f32`.
 
 use ovolo::attr::{Attr, AttrKind, Attrs};
-use ovolo::op::AttrDef;
+use ovolo::op::{AttrDef, OpError};
 use ovolo::tensor::{DType, Tensor};
 
 /// Bits behind the first one that are kept of 23.
@@ -13,11 +13,11 @@ pub(super) fn attribute() -> AttrDef {
 }
 
 /// An error unless the attribute is one for elements of a type.
-pub(super) fn check(attrs: &Attrs, dtype: DType) -> Result<(), String> {
+pub(super) fn check(attrs: &Attrs, dtype: DType) -> Result<(), OpError> {
     match (attrs.expect_int("tf32"), dtype) {
         (0, _) | (1, DType::F32) => Ok(()),
-        (1, other) => Err(format!("elements are {other}: TF32 is made of f32")),
-        (other, _) => Err(format!("attribute `tf32` is {other}, neither 0 nor 1")),
+        (1, other) => Err(OpError::kernel(format!("elements are {other}: TF32 is made of f32"))),
+        (other, _) => Err(OpError::attribute("tf32", format!("is {other}, neither 0 nor 1"))),
     }
 }
 

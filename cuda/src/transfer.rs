@@ -2,7 +2,7 @@
 
 use super::backend::FAMILY;
 use ovolo::attr::Attrs;
-use ovolo::op::{Arity, Flags, Infer, OpDef};
+use ovolo::op::{Arity, Flags, Infer, OpDef, OpError};
 use ovolo::tensor::{Device, TensorType};
 
 /// The logical ops `upload` and `download`.
@@ -24,17 +24,17 @@ pub(super) fn ops() -> [OpDef; 2] {
     ]
 }
 
-fn infer_upload(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer_upload(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     match types[0].device {
         Device::Host => Ok(TensorType { device: Device::Accelerator(FAMILY, 0), ..types[0].clone() }),
-        Device::Accelerator(..) => Err(format!("operand 0 is {}, on a device already", types[0])),
+        Device::Accelerator(..) => Err(OpError::operand(0, types[0], ", on a device already")),
     }
 }
 
-fn infer_download(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer_download(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     match types[0].device {
         Device::Accelerator(FAMILY, _) => Ok(TensorType { device: Device::Host, ..types[0].clone() }),
-        Device::Accelerator(..) => Err(format!("operand 0 is {}, on a device of another family", types[0])),
-        Device::Host => Err(format!("operand 0 is {}, on the host already", types[0])),
+        Device::Accelerator(..) => Err(OpError::operand(0, types[0], ", on a device of another family")),
+        Device::Host => Err(OpError::operand(0, types[0], ", on the host already")),
     }
 }

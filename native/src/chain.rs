@@ -3,6 +3,7 @@
 use super::lanes::{Lanes, widened};
 use super::math;
 use ovolo::attr::Step;
+use ovolo::op::OpError;
 
 /// The function of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,11 +129,11 @@ impl Action {
     }
 
     /// The steps of a chain, or the name of the one that is unknown.
-    pub(super) fn chain(steps: &[Step]) -> Result<Vec<Self>, String> {
+    pub(super) fn chain(steps: &[Step]) -> Result<Vec<Self>, OpError> {
         let action = |step: &Step| {
             let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
             Self::new(step.op, &parameters)
-                .ok_or_else(|| format!("`{}` cannot be a step of a post chain", step.op))
+                .ok_or_else(|| OpError::kernel(format!("`{}` cannot be a step of a post chain", step.op)))
         };
         steps.iter().map(action).collect()
     }

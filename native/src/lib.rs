@@ -50,7 +50,7 @@ mod widen;
 
 use ovolo::backend::features::{self, Isa};
 use ovolo::backend::{Backend, Contract};
-use ovolo::op::{Fallback, Form, Layouts, Lowering};
+use ovolo::op::{Fallback, Form, Layouts, Lowering, OpError};
 use ovolo::registry::{Registry, RegistryError};
 use std::sync::Arc;
 
@@ -105,10 +105,10 @@ const FALLBACK: Fallback = Fallback {
     kernel: |call, own| {
         let (planned, host) = (Isa::planned(), Isa::host());
         if planned > host {
-            return Err(format!(
+            return Err(OpError::kernel(format!(
                 "{} has plans made for {planned}, and this processor has {host}: unset it to run here",
                 features::ISA
-            ));
+            )));
         }
         if call.contract()?.implementation.starts_with(widen::NAME) {
             return widen::kernel(call, own).unwrap_or_else(|| own(call));

@@ -5,6 +5,7 @@
 //! register of its own. A product goes to one matrix or two, as it leaves the registers.
 
 use super::lanes::{Isa, Lanes, prefetch};
+use ovolo::op::OpError;
 
 /// How a product goes to a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,11 +50,11 @@ pub(super) struct Set {
 
 impl Set {
     /// Those of blocks of so many lanes; an error where the processor has none.
-    pub fn new(lanes: usize) -> Result<Self, String> {
+    pub fn new(lanes: usize) -> Result<Self, OpError> {
         match (Isa::planned(), lanes) {
             #[cfg(target_arch = "x86_64")]
             (Isa::Avx512, 16) => Ok(wide::set()),
-            (_, 16) => Err("blocks of 16 need AVX-512".into()),
+            (_, 16) => Err(OpError::kernel("blocks of 16 need AVX-512")),
             #[cfg(target_arch = "x86_64")]
             (Isa::Avx512 | Isa::Avx2, _) => Ok(narrow::set()),
             _ => Ok(portable::set()),

@@ -17,6 +17,7 @@ use self::sums::{Quarters, sums};
 use super::args::Shared;
 use super::product::{Product, Set, Way};
 use ovolo::backend::Args;
+use ovolo::op::OpError;
 use ovolo::op::strassen::{PRODUCTS, whole};
 use ovolo::tensor::TensorType;
 
@@ -89,9 +90,10 @@ pub(super) struct Strassen {
 
 impl Strassen {
     /// A product of so many images of rows with what `u` has the sums of; why no vector kernel takes it.
-    pub fn new([images, rows]: [usize; 2], u: &TensorType, threads: usize) -> Result<Self, String> {
+    pub fn new([images, rows]: [usize; 2], u: &TensorType, threads: usize) -> Result<Self, OpError> {
         let lanes = u.layout.block(2);
-        let [depth, columns] = whole(u).ok_or_else(|| format!("{u} are no sums of weights"))?;
+        let [depth, columns] =
+            whole(u).ok_or_else(|| OpError::kernel(format!("{u} are no sums of weights")))?;
         let set = Set::new(lanes)?;
         let upper = rows.div_ceil(2);
         let half = images * upper;

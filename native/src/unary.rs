@@ -5,7 +5,7 @@ use super::padding::Padding;
 use super::scalar::{Flag, Number};
 use super::{ISAS, map, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::DType;
 use std::marker::PhantomData;
 
@@ -46,7 +46,7 @@ pub(super) const OPS: &[Lowering] = ops!(
     "isnan"
 );
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if map::takes(call) {
         return map::contract(call);
     }
@@ -57,7 +57,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     Ok(Contract { in_place, ..plain_contract("scalar") })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     if map::takes(call) {
         return map::kernel(call);
     }

@@ -8,7 +8,7 @@ use super::args::{Shared, part, tasks};
 use super::reference;
 use super::scalar::{Scalar, with_scalar};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::ALIGN;
+use ovolo::op::{ALIGN, OpError};
 use ovolo::team::Team;
 use ovolo::tensor::{DType, TensorType};
 
@@ -50,7 +50,7 @@ impl Places {
 }
 
 /// What the `f32` call of a narrow one gives, where there is any narrow type in it.
-fn wide<T>(call: &Call<'_>, ask: impl FnOnce(&Call<'_>) -> Result<T, String>) -> Option<Result<T, String>> {
+fn wide<T>(call: &Call<'_>, ask: impl FnOnce(&Call<'_>) -> Result<T, OpError>) -> Option<Result<T, OpError>> {
     if !call.inputs.iter().any(|ty| narrow(ty)) || call.inputs.len() > MOST {
         return None;
     }
@@ -62,7 +62,7 @@ fn wide<T>(call: &Call<'_>, ask: impl FnOnce(&Call<'_>) -> Result<T, String>) ->
 /// The contract of a call by a kernel for `f32`, where that is more than its reference evaluation.
 pub(super) fn contract(
     call: &Call<'_>,
-    ask: impl FnOnce(&Call<'_>) -> Result<Contract, String>,
+    ask: impl FnOnce(&Call<'_>) -> Result<Contract, OpError>,
 ) -> Option<Contract> {
     let inner = wide(call, ask)?.ok()?;
     if inner.implementation == reference::NAME || inner.view_of.is_some() || inner.alias.is_some() {
@@ -78,8 +78,8 @@ pub(super) fn contract(
 /// The kernel for such a contract.
 pub(super) fn kernel(
     call: &Call<'_>,
-    ask: impl FnOnce(&Call<'_>) -> Result<Box<dyn Kernel>, String>,
-) -> Option<Result<Box<dyn Kernel>, String>> {
+    ask: impl FnOnce(&Call<'_>) -> Result<Box<dyn Kernel>, OpError>,
+) -> Option<Result<Box<dyn Kernel>, OpError>> {
     let count = |ty: &TensorType| ty.layout.padded_count(&ty.shape);
     Some(wide(call, ask)?.map(|inner| {
         Box::new(Widened {

@@ -3,7 +3,7 @@
 use super::work::{Place, Work, choose};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Attr, Desc, Library, PrimitiveDesc};
-use ovolo::op::{Form, Layouts, Lowering, image};
+use ovolo::op::{Form, Layouts, Lowering, OpError, image};
 use std::ffi::c_int;
 
 /// The ops of this family.
@@ -16,14 +16,13 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
 }];
 
 /// The work of a concatenation. One thread does it: it copies, and memory is what it waits for.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
-    let said = |error: onednn_sys::Error| error.to_string();
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     let sources: Vec<Desc> = call.inputs.iter().map(|ty| desc::of(library, ty)).collect::<Result<_, _>>()?;
     let dst = desc::of(library, call.output)?;
-    let attr = Attr::new(library).map_err(said)?;
+    let attr = Attr::new(library).map_err(OpError::backend)?;
     let made = PrimitiveDesc::concat(library, &sources.iter().collect::<Vec<_>>(), &dst, axis, &attr)
-        .map_err(said)?;
+        .map_err(OpError::backend)?;
     let mut args = vec![Arg::DST, Arg::SCRATCH];
     let mut places = vec![Place::Output(0), Place::Scratch];
     for operand in 0..call.inputs.len() {

@@ -1,15 +1,16 @@
 //! Ovolo's types as oneDNN's memory descriptors.
 
 use onednn_sys::{DataType, Desc, Library};
+use ovolo::op::OpError;
 use ovolo::tensor::{DType, Layout, TensorType};
 use std::fmt::Write;
 
 /// The element type, where the library computes with it.
-pub(super) fn data_type(dtype: DType) -> Result<DataType, String> {
+pub(super) fn data_type(dtype: DType) -> Result<DataType, OpError> {
     match dtype {
         DType::F32 => Ok(DataType::F32),
         DType::BF16 => Ok(DataType::Bf16),
-        other => Err(format!("elements are {other}: it takes f32 or bf16")),
+        other => Err(OpError::kernel(format!("elements are {other}: it takes f32 or bf16"))),
     }
 }
 
@@ -29,9 +30,9 @@ fn name(layout: &Layout, rank: usize) -> String {
     name
 }
 
-fn tagged(library: &'static Library, name: &str, shape: &[usize], data: DataType) -> Result<Desc, String> {
-    let tag = onednn_sys::tag(name).ok_or_else(|| format!("oneDNN has no format {name}"))?;
-    Desc::new(library, shape, data, tag).map_err(|error| error.to_string())
+fn tagged(library: &'static Library, name: &str, shape: &[usize], data: DataType) -> Result<Desc, OpError> {
+    let tag = onednn_sys::tag(name).ok_or_else(|| OpError::kernel(format!("oneDNN has no format {name}")))?;
+    Desc::new(library, shape, data, tag).map_err(OpError::backend)
 }
 
 /// A shape in a layout.
@@ -40,9 +41,9 @@ pub(super) fn shaped(
     shape: &[usize],
     layout: &Layout,
     data: DataType,
-) -> Result<Desc, String> {
+) -> Result<Desc, OpError> {
     if shape.contains(&0) {
-        return Err("a dimension is 0".to_owned());
+        return Err(OpError::kernel("a dimension is 0"));
     }
     let desc = tagged(library, &name(layout, shape.len()), shape, data)?;
     let ty = TensorType::plain(DType::F32, shape).with_layout(layout.clone());
@@ -54,18 +55,19 @@ pub(super) fn shaped(
     if desc.bytes() == bytes {
         Ok(desc)
     } else {
-        Err(format!("{ty} takes {} bytes in oneDNN, not {bytes}", desc.bytes()))
+        Err(OpError::kernel(format!("{ty} takes {} bytes in oneDNN, not {bytes}", desc.bytes())))
     }
 }
 
 /// A type as it is.
-pub(super) fn of(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
+pub(super) fn of(library: &'static Library, ty: &TensorType) -> Result<Desc, OpError> {
     shaped(library, &ty.shape, &ty.layout, data_type(ty.dtype)?)
 }
 
 /// Weights `[I, O, h, w]` of a transposed convolution, which the library takes as `[O, I, h, w]`.
-pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
-    let [inputs, outputs, rows, columns] = <[usize; 4]>::try_from(&ty.shape[..]).map_err(|_| "no weights")?;
+pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<Desc, OpError> {
+    let [inputs, outputs, rows, columns] =
+        <[usize; 4]>::try_from(&ty.shape[..]).map_err(|_| OpError::kernel("no weights"))?;
     let swapped = |dim: usize| if dim < 2 { 1 - dim } else { dim };
     let layout = &ty.layout;
     let mut name: String =
@@ -77,12 +79,12 @@ pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<D
     if desc.bytes() == ty.bytes() {
         Ok(desc)
     } else {
-        Err(format!("{ty} takes {} bytes in oneDNN, not {}", desc.bytes(), ty.bytes()))
+        Err(OpError::kernel(format!("{ty} takes {} bytes in oneDNN, not {}", desc.bytes(), ty.bytes())))
     }
 }
 
 /// Weights `[O, I / groups, h, w]` of so many groups, of which oneDNN makes a dimension.
-pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize) -> Result<Desc, String> {
+pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize) -> Result<Desc, OpError> {
     if groups == 1 {
         return of(library, ty);
     }
@@ -90,7 +92,8 @@ pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize)
     let [outputs, inputs] = [ty.shape[0] / groups, ty.shape[1]];
     let layout = &ty.layout;
     let shape = [groups, outputs, inputs, ty.shape[2], ty.shape[3]];
-    let torn = || Err(format!("weights in {layout} do not hold {groups} groups side by side"));
+    let torn =
+        || Err(OpError::kernel(format!("weights in {layout} do not hold {groups} groups side by side")));
     if layout.order(4).first() != Some(&0) {
         return torn();
     }

@@ -4,19 +4,18 @@ use super::step::{Chain, Ranges, binary, dense, function, offset, view, whole};
 use super::work::{Place, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Attr, Library, PrimitiveDesc};
-use ovolo::op::Lowering;
 use ovolo::op::post;
+use ovolo::op::{Lowering, OpError};
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[op!("onednn.map", "map", work)];
 
 /// Divides a chain.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let (x, y) = (call.inputs[0], call.output);
-    let said = |error: onednn_sys::Error| error.to_string();
-    let [step, rest @ ..] = call.attrs.post() else { return Err("the chain is empty".to_owned()) };
+    let [step, rest @ ..] = call.attrs.post() else { return Err(OpError::kernel("the chain is empty")) };
     if x != y {
-        return Err(format!("operand 0 is {x}, the result {y}"));
+        return Err(OpError::operand(0, x, format!(", the result {y}")));
     }
     let data = desc::data_type(y.dtype)?;
     let two = post::is_binary(step);
@@ -38,7 +37,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
             continue;
         }
         if !dense(y, &ranges) {
-            return Err(format!("{y} cannot be divided"));
+            return Err(OpError::kernel(format!("{y} cannot be divided")));
         }
         let sizes: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
         let at = offset(y, &ranges);
@@ -48,7 +47,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         let made = if two {
             let (algorithm, negated) = binary(step)?;
             if negated {
-                return Err(format!("it does not begin with `{}`", step.op));
+                return Err(OpError::kernel(format!("it does not begin with `{}`", step.op)));
             }
             let ty = call.inputs[1];
             let (shape, from) = view(ty, &ranges)?;
@@ -63,7 +62,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
             let attr: Attr = chain.attr(library, &ranges, &mut args, &mut places)?;
             PrimitiveDesc::eltwise(library, algorithm, [&own, &own], [alpha, beta], &attr)
         };
-        let variant = work.variant(choose(made.map_err(said)?, 0)?, args);
+        let variant = work.variant(choose(made.map_err(OpError::backend)?, 0)?, args);
         work.run(thread, variant, places);
     }
     Ok(work)

@@ -3,7 +3,7 @@
 use super::work::{Place, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Desc, Library, PrimitiveDesc};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -14,10 +14,10 @@ pub(super) const OPS: &[Lowering] = &[
 ];
 
 /// Rows of the last axes of a call, from `axis` on: how many, and the elements of one.
-fn rows(call: &Call<'_>, axis: usize) -> Result<(usize, usize), String> {
+fn rows(call: &Call<'_>, axis: usize) -> Result<(usize, usize), OpError> {
     let shape = &call.output.shape;
     if !call.output.layout.is_plain() || shape.count() == 0 {
-        return Err(format!("the result is {}: it takes the default layout", call.output));
+        return Err(OpError::kernel(format!("the result is {}: it takes the default layout", call.output)));
     }
     Ok((shape[..axis].iter().product(), shape[axis..].iter().product()))
 }
@@ -28,8 +28,8 @@ fn by_rows(
     call: &Call<'_>,
     (count, width): (usize, usize),
     more: &[(Arg, Place)],
-    make: impl Fn(&Desc, usize) -> Result<PrimitiveDesc, String>,
-) -> Result<Work, String> {
+    make: impl Fn(&Desc, usize) -> Result<PrimitiveDesc, OpError>,
+) -> Result<Work, OpError> {
     let data = desc::data_type(call.output.dtype)?;
     let threads = threads(call, 4 * call.output.shape.count());
     let mut work = Work::new(threads);
@@ -60,40 +60,39 @@ fn by_rows(
 }
 
 /// Divides a softmax, or its logarithm.
-pub(super) fn softmax(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn softmax(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     if axis + 1 != call.output.shape.rank() {
-        return Err("it takes the last axis".to_owned());
+        return Err(OpError::kernel("it takes the last axis"));
     }
     let algorithm = match call.op.name {
         "onednn.softmax" => Algorithm::SOFTMAX_ACCURATE,
         _ => Algorithm::SOFTMAX_LOG,
     };
     by_rows(library, call, rows(call, axis)?, &[], |rows, _| {
-        let said = |error: onednn_sys::Error| error.to_string();
-        let attr = Attr::new(library).map_err(said)?;
-        PrimitiveDesc::softmax(library, algorithm, [rows, rows], 1, &attr).map_err(said)
+        let attr = Attr::new(library).map_err(OpError::backend)?;
+        PrimitiveDesc::softmax(library, algorithm, [rows, rows], 1, &attr).map_err(OpError::backend)
     })
 }
 
 /// Divides a layer normalisation.
-pub(super) fn layer_norm(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn layer_norm(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     let rows = rows(call, axis)?;
     #[allow(clippy::cast_possible_truncation)]
     let epsilon = call.attrs.expect_float("epsilon") as f32;
     if call.output.dtype != DType::F32 {
-        return Err("it takes a scale and a shift in f32 alone".to_owned());
+        return Err(OpError::kernel("it takes a scale and a shift in f32 alone"));
     }
     if call.inputs[1..].iter().any(|ty| ty.shape.count() != rows.1 || !ty.layout.is_plain()) {
-        return Err("it takes a scale and a shift for each element of a row".to_owned());
+        return Err(OpError::kernel("it takes a scale and a shift for each element of a row"));
     }
     let more = [(Arg::SCALE, Place::Input(1, 0)), (Arg::SHIFT, Place::Input(2, 0))];
     by_rows(library, call, rows, &more, |rows, count| {
-        let said = |error: onednn_sys::Error| error.to_string();
-        let attr = Attr::new(library).map_err(said)?;
+        let attr = Attr::new(library).map_err(OpError::backend)?;
         let statistics =
             desc::shaped(library, &[count], &Default::default(), desc::data_type(call.output.dtype)?)?;
-        PrimitiveDesc::layer_normalization(library, [rows, rows, &statistics], epsilon, &attr).map_err(said)
+        PrimitiveDesc::layer_normalization(library, [rows, rows, &statistics], epsilon, &attr)
+            .map_err(OpError::backend)
     })
 }

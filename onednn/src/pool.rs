@@ -5,7 +5,7 @@ use super::step::{Ranges, dense, offset};
 use super::work::{Place, Work, choose, threads};
 use super::{AS_OPERAND, Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Library, PrimitiveDesc, Window};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
@@ -14,15 +14,14 @@ pub(super) const OPS: &[Lowering] = &[
 ];
 
 /// Divides a pool.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let (x, y) = (call.inputs[0], call.output);
-    let said = |error: onednn_sys::Error| error.to_string();
     let kernel: Vec<usize> =
         call.attrs.expect_ints("kernel").iter().map(|size| usize::try_from(*size).unwrap_or(0)).collect();
     let algorithm = match call.op.name {
         "onednn.max-pool" => Algorithm::POOLING_MAX,
         _ if call.attrs.expect_ints("ceil-extra") != [0, 0] => {
-            return Err("windows past the padding: oneDNN counts what is there".to_owned());
+            return Err(OpError::kernel("windows past the padding: oneDNN counts what is there"));
         }
         _ if call.attrs.expect_int("count-include-pad") == 1 => Algorithm::POOLING_AVG_INCLUDE_PADDING,
         _ => Algorithm::POOLING_AVG_EXCLUDE_PADDING,
@@ -32,7 +31,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     // A window that meets padding alone has no value in oneDNN.
     for axis in axes {
         if (0..axis.output).any(|at| axis.band(&(at..at + 1)).is_none()) {
-            return Err("a window lies in the padding".to_owned());
+            return Err(OpError::kernel("a window lies in the padding"));
         }
     }
     let mut work = Work::new(call.threads);
@@ -41,12 +40,12 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let threads = threads(call, y.shape.count().saturating_mul(window));
     for (thread, ranges) in parts(y, threads, y.layout.block(1)) {
         let [Some(rows), Some(columns)] = [0, 1].map(|axis| axes[axis].band(&ranges[2 + axis])) else {
-            return Err("the input is padding alone".to_owned());
+            return Err(OpError::kernel("the input is padding alone"));
         };
         let input: Ranges =
             vec![ranges[0].clone(), ranges[1].clone(), rows.input.clone(), columns.input.clone()];
         if !dense(x, &input) {
-            return Err(format!("the input {x} cannot be divided"));
+            return Err(OpError::kernel(format!("the input {x} cannot be divided")));
         }
         let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
         let padding = [rows.before, rows.after, columns.before, columns.after];
@@ -67,9 +66,9 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
                     before: vec![rows.before, columns.before],
                     after: vec![rows.after, columns.after],
                 };
-                let attr = Attr::new(library).map_err(said)?;
+                let attr = Attr::new(library).map_err(OpError::backend)?;
                 let made = PrimitiveDesc::pooling(library, algorithm, [&src, &dst], &kernel, &window, &attr)
-                    .map_err(said)?;
+                    .map_err(OpError::backend)?;
                 let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
                 known.push((key, variant));
                 variant

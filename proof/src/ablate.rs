@@ -11,8 +11,13 @@ pub struct Worth {
     /// The rule's name.
     pub rule: String,
     /// Seconds by the cost model; or why there is no program without it.
-    pub without: Result<f64, String>,
+    pub without: Result<f64, NoProgram>,
 }
+
+/// Why there is no program without a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoProgram(pub String);
 
 /// The cost with all rules, and without each of those that changed the e-graph (taking away any other changes
 /// nothing), the dearest to lose first. `told` hears how many are done of how many, and which
@@ -36,7 +41,7 @@ pub fn rules(
         told(done, count, &rule);
         options.rules = all.without(&rule);
         let without = compile::compile(graph.clone(), options);
-        let without = without.map(|without| cost(&without)).map_err(|error| error.to_string());
+        let without = without.map(|without| cost(&without)).map_err(|error| NoProgram(error.to_string()));
         worths.push(Worth { rule, without });
     }
     options.rules = all;

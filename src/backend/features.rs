@@ -17,6 +17,16 @@ pub enum Isa {
 /// The variable that names the instruction set for which plans are made.
 pub const ISA: &str = "OVOLO_ISA";
 
+/// The variable [`ISA`] names no instruction set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{ISA} is `{name}`, and an instruction set is one of {known}")]
+pub struct UnknownIsa {
+    /// What it is.
+    pub name: String,
+    /// The names of instruction sets.
+    pub known: String,
+}
+
 impl Isa {
     const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
@@ -59,12 +69,12 @@ impl Isa {
     ///
     /// # Errors
     /// If it names none.
-    pub fn wanted() -> Result<Option<Self>, String> {
+    pub fn wanted() -> Result<Option<Self>, UnknownIsa> {
         let Some(name) = std::env::var_os(ISA) else { return Ok(None) };
         let found = Self::ALL.into_iter().find(|isa| name == isa.name());
         found.map(Some).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
-            format!("{ISA} is `{}`, and an instruction set is one of {known}", name.display())
+            UnknownIsa { name: name.display().to_string(), known }
         })
     }
 

@@ -15,19 +15,32 @@ pub struct Scale {
     pub factor: f64,
 }
 
+/// A text that does not scale costs.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BadScale {
+    /// It lacks a part.
+    #[error("it takes PATTERN=FACTOR, such as `onednn.conv*=1.2`")]
+    Form,
+    /// What stands for the factor is no number.
+    #[error("`{0}` is no number: it takes PATTERN=FACTOR, such as `onednn.conv*=1.2`")]
+    Number(String),
+    /// The factor is none that a cost can be multiplied by.
+    #[error("a cost is not multiplied by {0}: give a finite factor above zero")]
+    Factor(f64),
+}
+
 impl Scale {
     /// Reads `PATTERN=FACTOR`.
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let form = "it takes PATTERN=FACTOR, such as `onednn.conv*=1.2`";
-        let (ops, factor) = text.rsplit_once('=').filter(|(ops, _)| !ops.is_empty()).ok_or(form)?;
-        let number: f64 = factor.parse().map_err(|_| format!("`{factor}` is no number: {form}"))?;
+    pub fn read(text: &str) -> Result<Self, BadScale> {
+        let (ops, factor) = text.rsplit_once('=').filter(|(ops, _)| !ops.is_empty()).ok_or(BadScale::Form)?;
+        let number: f64 = factor.parse().map_err(|_| BadScale::Number(factor.to_owned()))?;
         if number > 0.0 && number.is_finite() {
             Ok(Self { ops: ops.to_owned(), factor: number })
         } else {
-            Err(format!("a cost is not multiplied by {number}: give a finite factor above zero"))
+            Err(BadScale::Factor(number))
         }
     }
 

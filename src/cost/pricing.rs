@@ -1,6 +1,6 @@
 //! How kernels are priced: the settings of each cost model, and how it is made of them.
 
-use super::{CostModel, Given, Machine, Measured, PriceList, Priced};
+use super::{AnswerError, CostModel, FitError, Given, Machine, Measured, PriceList, Priced};
 use crate::error::{Diagnostics, Source};
 use crate::ron::{Reader, Spanned};
 use crate::setting::{Kind, Settings, Written};
@@ -53,11 +53,11 @@ pub enum PricingError {
         /// Its file.
         file: String,
         /// Why it does not.
-        why: String,
+        why: FitError,
     },
     /// A program that does not start.
-    #[error("{0}")]
-    Program(String),
+    #[error(transparent)]
+    Program(#[from] AnswerError),
 }
 
 /// How a cost model without files is had, for a table of them.

@@ -78,6 +78,19 @@ impl fmt::Display for WhyNot {
     }
 }
 
+/// A name that no value has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no value is called `{name}`{}",
+    .nearest.as_ref().map_or_else(String::new, |nearest| format!(": did you mean `{nearest}`?"))
+)]
+pub struct UnknownValue {
+    /// The name that was asked for.
+    pub name: String,
+    /// The value that was meant, if one is close.
+    pub nearest: Option<String>,
+}
+
 impl EGraph {
     /// Why a rule does not fire on the e-graph as it stands, at one value or anywhere. Where a phase had
     /// the rule, what it did with a match is told; elsewhere right sides are made, to see whether they
@@ -85,7 +98,7 @@ impl EGraph {
     ///
     /// # Errors
     /// If no value has that name.
-    pub fn why_not(&mut self, rule: &Arc<Rule>, node: Option<&str>) -> Result<WhyNot, String> {
+    pub fn why_not(&mut self, rule: &Arc<Rule>, node: Option<&str>) -> Result<WhyNot, UnknownValue> {
         let only = match node {
             None => None,
             Some(name) => {
@@ -95,12 +108,11 @@ impl EGraph {
                 let lower = name.to_lowercase();
                 let holds = |known: &&str| known.to_lowercase().contains(&lower);
                 let part = || known().filter(holds).min_by_key(|known| known.len());
-                let hint = || {
-                    let close = crate::error::nearest(name, known().collect::<Vec<_>>()).or_else(part)?;
-                    Some(format!(": did you mean `{close}`?"))
-                };
-                let (_, id) = found
-                    .ok_or_else(|| format!("no value is called `{name}`{}", hint().unwrap_or_default()))?;
+                let nearest = || crate::error::nearest(name, known().collect::<Vec<_>>()).or_else(part);
+                let (_, id) = found.ok_or_else(|| UnknownValue {
+                    name: name.to_owned(),
+                    nearest: nearest().map(ToOwned::to_owned),
+                })?;
                 Some(self.egg.find(*id))
             }
         };

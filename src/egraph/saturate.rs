@@ -190,12 +190,6 @@ pub struct SaturateError {
     pub right: String,
 }
 
-impl From<SaturateError> for crate::error::Error {
-    fn from(error: SaturateError) -> Self {
-        Self::Egraph(error.to_string())
-    }
-}
-
 impl EGraph {
     /// Grows the e-graph by `rules` until nothing changes or a limit is reached.
     ///

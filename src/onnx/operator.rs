@@ -14,11 +14,12 @@ mod pool;
 mod reduce;
 mod resample;
 
+use super::Refusal;
 use super::call::{Call, Value};
 use crate::table::Table;
 
 /// The results of an operator, or why it is refused.
-pub type Results = Result<Vec<Value>, String>;
+pub type Results = Result<Vec<Value>, Refusal>;
 
 /// How one operator is imported.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! The handle of an op.
 
-use super::{Arity, Flags, OpDef};
+use super::{Arity, Flags, OpDef, OpError};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -37,7 +37,7 @@ const fn leaf(name: &'static str, doc: &'static str) -> OpDef {
             transfer: None,
             inexact: false,
         },
-        infer: |_, _| Err("the type of a leaf is declared, not inferred".to_owned()),
+        infer: |_, _| Err(OpError::Leaf),
         eval: |_, _, _| unreachable!("a leaf is given its value"),
         flops: |_, _, _| 0.0,
         lowered: None,

@@ -14,7 +14,7 @@ pub use recorder::Kernel;
 use super::pipeline::Pipeline;
 use super::{Catalog, Context, Kind, Pass, PassReport, Scope, State};
 use crate::cost::pricing::{ByPrices, ByRoofline};
-use crate::cost::{CostModel, Given, Machine, Noise, Noisy, Pricing, PricingError};
+use crate::cost::{CostModel, Given, Machine, Noise, Noisy, Pricing};
 use crate::egraph::{EGraph, Flip, Pick};
 use crate::error::Error;
 use crate::extract::{Exact, Extraction, Extractor, Problem};
@@ -217,7 +217,7 @@ pub fn planned(egraph: &EGraph, context: &Context<'_>) -> Result<Chosen, Error> 
 pub fn estimates(plans: &[&Plan], context: &Context<'_>) -> Result<Vec<Vec<Option<f64>>>, Error> {
     let model = cost_model(settings(context)?, context)?;
     let contract = |call: &Call<'_>| context.contract(call);
-    let one = |step: &Step| step.price(&*model, context.threads, &contract).map_err(Error::setting);
+    let one = |step: &Step| step.price(&*model, context.threads, &contract).map_err(Error::from);
     let prices = plans.iter().map(|plan| plan.steps.iter().map(one).collect()).collect();
     sound(&*model)?;
     prices
@@ -226,12 +226,10 @@ pub fn estimates(plans: &[&Plan], context: &Context<'_>) -> Result<Vec<Vec<Optio
 /// That nothing went wrong while kernels were priced.
 fn sound(model: &dyn CostModel) -> Result<(), Error> {
     match model.trouble() {
-        Some(why) => Err(Error::setting(format!("the cost model `{}`: {why}", model.name()))),
+        Some(why) => Err(Error::CostModel { model: model.name().to_owned(), why: format!(": {why}") }),
         None => Ok(()),
     }
 }
-
-const NOTHING: &str = "nothing that can be run computes the outputs";
 
 /// The plans of a model from the fastest to the smallest, by the arena of a device, within the pipeline's limits:
 /// of each the estimate and that arena. `progress` is told how many of how many million steps are done.
@@ -324,8 +322,7 @@ pub fn supposed(
     let mut chooser = chooser(egraph, &*settings.extractor, &*model, context)?;
     let now = choose(&chooser, settings)?.0.extraction;
     let scaled = chooser.pick.scaled(factor);
-    let cost =
-        |problem: &Problem| problem.cost(&now.choice).map_err(|error| Error::Extract(error.to_string()));
+    let cost = |problem: &Problem| problem.cost(&now.choice);
     // The copies that the plan adds cost what they did.
     let unchanged = cost(&scaled)? + (now.cost - cost(&chooser.pick.problem)?);
     let priced = std::mem::replace(&mut chooser.pick.problem, scaled);
@@ -343,7 +340,7 @@ fn choose(chooser: &Chooser<'_>, settings: &Extract) -> Result<(Trial, Option<Ob
     }
     let trial = if limit.is_none() {
         let any = chooser.best(&chooser.pick.problem, &Limit::default())?;
-        any.ok_or_else(|| Error::Extract(NOTHING.into()))?
+        any.ok_or(Error::NothingRuns)?
     } else {
         memory::within(chooser, limit)?
     };
@@ -362,16 +359,9 @@ pub fn check(pipeline: &Pipeline, catalog: &Catalog) -> Result<(), Error> {
     let Some(extract) = pipeline.extract() else { return Ok(()) };
     let cost: &dyn Any = &*extract.cost;
     if cost.is::<ByPrices>() {
-        extract
-            .cost
-            .model(&Given { prices: &catalog.prices, ..Given::machine(&Machine::NOMINAL) })
-            .map_err(setting_error)?;
+        extract.cost.model(&Given { prices: &catalog.prices, ..Given::machine(&Machine::NOMINAL) })?;
     }
     Ok(())
-}
-
-fn setting_error(error: PricingError) -> Error {
-    Error::setting(error.to_string())
 }
 
 /// The settings of the extraction.
@@ -390,7 +380,7 @@ fn cost_model(settings: &Extract, context: &Context<'_>) -> Result<Box<dyn CostM
         prices: &context.catalog.prices,
         validators: &|| host::validators(context.threads, &context.catalog.backends),
     };
-    let model = settings.cost.model(&given).map_err(setting_error)?;
+    let model = settings.cost.model(&given).map_err(Error::from)?;
     Ok(match settings.noise {
         Some(noise) => Box::new(Noisy::new(model, noise)),
         None => model,
@@ -407,12 +397,12 @@ fn chooser<'a>(
     let contracts = |call: &Call<'_>| context.contract(call);
     let pick: Pick<'a> = egraph.problem(model, context.threads, &contracts);
     if let Some(first) = pick.unpriced.first() {
-        return Err(Error::setting(format!(
-            "the cost model `{}` has no price for {} kernel(s): {}; the first is {first}",
-            model.name(),
+        let why = format!(
+            " has no price for {} kernel(s): {}; the first is {first}",
             pick.unpriced.len(),
             model.lacking()
-        )));
+        );
+        return Err(Error::CostModel { model: model.name().to_owned(), why });
     }
     sound(model)?;
     if let Some(obstacle) = pick.obstacle() {

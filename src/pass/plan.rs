@@ -5,7 +5,7 @@ use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::memory::Limit;
-use crate::op::Call;
+use crate::op::{Call, OpError};
 use crate::plan::{self, Plan, Source};
 use crate::ron::{Reader, Spanned};
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,8 @@ impl Pass for PlanMemory {
             None => plan(&state.graph, &state.sources, state.cost.as_deref(), self, &self.limits, context)?,
         };
         if let Some((device, limit)) = plan.above(&self.limits) {
-            return Err(Error::Plan(super::extract::too_large(&plan, device, limit)));
+            let why = super::extract::too_large(&plan, device, limit);
+            return Err(Error::TooLarge { device, limit, why });
         }
         let report = PassReport::Plan { steps: plan.steps.len(), arenas: plan.arenas().collect() };
         state.plan = Some(plan);
@@ -69,8 +70,9 @@ pub(super) fn plan(
         let seconds = match model {
             Some(model) => {
                 let query = Query { call: *call, constant, contract: &contract };
-                model.seconds(&query).ok_or_else(|| {
-                    format!("the cost model `{}` has no price for {}", model.name(), cost::key(&query))
+                model.seconds(&query).ok_or_else(|| OpError::Unpriced {
+                    model: model.name().to_owned(),
+                    call: cost::key(&query),
                 })?
             }
             None => 0.0,

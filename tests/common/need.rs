@@ -58,8 +58,7 @@ pub fn trial(
 
 /// The library oneDNN.
 pub fn onednn() -> Need {
-    let found =
-        crate::common::registry().backends().get("onednn").ok_or("there is no such backend".to_owned());
+    let found = crate::common::registry().backends().find("onednn").map_err(Into::into);
     let found = found.and_then(|backend| backend.found()).map(|_| ());
     let found = found.map_err(|why| format!("it is {why}; `cargo xtask onednn` fetches it"));
     Need::new("oneDNN", found, "OVOLO_REQUIRE_ONEDNN")

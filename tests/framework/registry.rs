@@ -10,7 +10,7 @@ use ovolo::cost::{CostModel, Given, Machine, Pricing, PricingError, Query, prici
 use ovolo::error::Error;
 use ovolo::extract::{self, Claim, Exact, ExtractError, Extraction, Extractor, Problem};
 use ovolo::graph::text;
-use ovolo::op::{Arity, Call, Contract, Flags, Lowering, OpDef};
+use ovolo::op::{Arity, Call, Contract, Flags, Lowering, OpDef, OpError};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::{self, Context, Pass, PassReport, State};
 use ovolo::registry::{Registry, RegistryError};
@@ -50,7 +50,7 @@ unsafe impl<const FACTOR: u8> Backend for Folded<FACTOR> {
     fn ops(&self) -> Vec<Lowering> {
         let contract = |call: &Call<'_>| match call.output.dtype {
             DType::F32 => Ok(Contract { implementation: "plain".into(), ..Contract::default() }),
-            other => Err(format!("no kernel for {other}")),
+            other => Err(OpError::kernel(format!("no kernel for {other}"))),
         };
         vec![Lowering::new("mine.fold", "fold", contract, |call| {
             Ok(Box::new(Plain::<FACTOR>(call.output.shape.count())))

@@ -27,7 +27,7 @@ use ovolo::error::Error;
 use ovolo::file;
 use ovolo::graph::Graph;
 use ovolo::host;
-use ovolo::op::{Call, Contract};
+use ovolo::op::{Call, Contract, OpError};
 use ovolo::plan::{Base, Step};
 use ovolo::team::Team;
 use ovolo::tensor::TensorType;
@@ -138,6 +138,11 @@ struct Job {
     rivals: usize,
 }
 
+/// A table has other lines than those that a plan was chosen by; in words, what differs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Differs(pub String);
+
 impl<'a> Tuner<'a> {
     /// A tuner with the table that is kept in a folder; without a folder nothing is kept. What the table says of
     /// kernels holds while these backends are what they were.
@@ -177,11 +182,11 @@ impl<'a> Tuner<'a> {
     ///
     /// # Errors
     /// If this table has other lines in their place: nothing is taken over then.
-    pub fn adopt(&mut self, basis: &Basis) -> Result<(), String> {
+    pub fn adopt(&mut self, basis: &Basis) -> Result<(), Differs> {
         let mut stored = self.stored.clone();
         basis.add_to(&mut stored);
         if let Some(why) = basis.differs(&stored) {
-            return Err(why);
+            return Err(Differs(why));
         }
         self.stored = stored;
         self.keep();
@@ -307,10 +312,10 @@ impl<'a> Tuner<'a> {
     ) -> Result<(Vec<Job>, Tally), Error> {
         let egraph = compile::saturated(graph, options)?;
         let roofline = Priced::shipped("roofline", self.machine);
-        let contracts = |call: &Call<'_>| -> Result<Contract, String> {
+        let contracts = |call: &Call<'_>| -> Result<Contract, OpError> {
             let name = call.op.backend().unwrap_or_default();
             if !options.pipeline.backends.iter().any(|backend| backend == name) {
-                return Err(format!("backend `{name}` is not in this pipeline"));
+                return Err(OpError::NotInPlay { backend: name.to_owned() });
             }
             call.contract()
         };

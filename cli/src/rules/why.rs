@@ -45,7 +45,7 @@ impl WhyNotCommand {
                 .map_err(|error| error.to_string())?;
             let Some(at) = rules.iter().position(|other| other.name == rule.name) else { continue };
             let growth = &saturation.growth[at];
-            let why = egraph.why_not(&rule, self.node.as_deref())?;
+            let why = egraph.why_not(&rule, self.node.as_deref()).map_err(|error| error.to_string())?;
             let limited = saturation.stop != Stop::Saturated;
             if self.json {
                 let _ = writeln!(

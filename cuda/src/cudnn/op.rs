@@ -8,7 +8,7 @@ use super::graph;
 use super::problem::Problem;
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::backend::{Call, Contract, Kernel};
-use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowering, Reference};
+use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowering, OpError, Reference};
 use ovolo::tensor::{DType, TensorType};
 
 /// The ops.
@@ -45,7 +45,7 @@ const IMAGES: Layouts = Layouts::Forms(&[
 ]);
 
 /// What both forms of a convolution have in common.
-const fn convolution(name: &'static str, contract: fn(&Call<'_>) -> Result<Contract, String>) -> Lowering {
+const fn convolution(name: &'static str, contract: fn(&Call<'_>) -> Result<Contract, OpError>) -> Lowering {
     Lowering {
         layouts: IMAGES,
         reference: Reference::Prepared(tf32::rounded),
@@ -73,60 +73,63 @@ fn engine() -> AttrDef {
     )
 }
 
-fn check_engine(attrs: &Attrs) -> Result<(), String> {
+fn check_engine(attrs: &Attrs) -> Result<(), OpError> {
     let engine = attrs.expect_int("engine");
     if (0..ENGINES).contains(&engine) {
         return Ok(());
     }
-    Err(format!("attribute `engine` is {engine}, not between 0 and {}", ENGINES - 1))
+    Err(OpError::attribute("engine", format!("is {engine}, not between 0 and {}", ENGINES - 1)))
 }
 
-fn check_attention(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), String> {
+fn check_attention(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), OpError> {
     if !matches!(result.dtype, DType::F16 | DType::BF16) {
-        return Err(format!("operand 0 is {}: it takes f16 and bf16", types[0]));
+        return Err(OpError::operand(0, types[0], ": it takes f16 and bf16"));
     }
     check_engine(attrs)
 }
 
-fn check_graph(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+fn check_graph(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     if types[0].dtype == DType::F64 {
-        return Err(format!("operand 0 is {}: a graph takes f32, f16 and bf16", types[0]));
+        return Err(OpError::operand(0, types[0], ": a graph takes f32, f16 and bf16"));
     }
     check_engine(attrs)?;
     check_types(attrs, types)
 }
 
-fn check_call(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+fn check_call(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     let algorithm = attrs.expect_int("algorithm");
     if !ALGORITHMS.contains(&algorithm) {
-        return Err(format!("attribute `algorithm` is {algorithm}: the library has 0, 1, 2, 4, 5, 6 and 7"));
+        return Err(OpError::attribute(
+            "algorithm",
+            format!("is {algorithm}: the library has 0, 1, 2, 4, 5, 6 and 7"),
+        ));
     }
     check_types(attrs, types)
 }
 
-fn check_types(attrs: &Attrs, types: &[&TensorType]) -> Result<(), String> {
+fn check_types(attrs: &Attrs, types: &[&TensorType]) -> Result<(), OpError> {
     if !TYPES.contains(&types[0].dtype) {
-        return Err(format!("operand 0 is {}: it takes f32, f16, bf16 and f64", types[0]));
+        return Err(OpError::operand(0, types[0], ": it takes f32, f16, bf16 and f64"));
     }
     tf32::check(attrs, types[0].dtype)
 }
 
-fn found() -> Result<(), String> {
-    library::cudnn().map(drop).map_err(|why| format!("cuDNN is {why}"))
+fn found() -> Result<(), OpError> {
+    library::cudnn().map(drop).map_err(|why| OpError::backend(format!("cuDNN is {why}")))
 }
 
-fn contract_of_call(call: &Call<'_>) -> Result<Contract, String> {
+fn contract_of_call(call: &Call<'_>) -> Result<Contract, OpError> {
     found()?;
-    let problem = Problem::new(call)?;
+    let problem = Problem::new(call).map_err(OpError::kernel)?;
     let scratch = command::workspace(problem.workspace());
     Ok(Contract { implementation: problem.name(), scratch, ..Contract::default() })
 }
 
-fn contract_of_graph(call: &Call<'_>) -> Result<Contract, String> {
+fn contract_of_graph(call: &Call<'_>) -> Result<Contract, OpError> {
     found()?;
-    graph::contract(call)
+    graph::contract(call).map_err(OpError::kernel)
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Alone::new(call, &call.contract()?)?))
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    Ok(Box::new(Alone::new(call, &call.contract()?).map_err(OpError::backend)?))
 }

@@ -44,8 +44,13 @@ pub struct Clash {
     /// The type of the left side.
     pub left: String,
     /// The type of the right side, or why it has none.
-    pub right: Result<String, String>,
+    pub right: Result<String, Untyped>,
 }
+
+/// Why a side has no type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Untyped(pub String);
 
 /// The types of one rule.
 fn typing(rule: &Rule) -> Typing {
@@ -106,7 +111,7 @@ fn shown(rule: &Rule, found: (Draft, Difference), judge: Judge) -> Clash {
         side,
         variables: variables(rule, &draft),
         left: type_of(&draft.left).unwrap_or_default(),
-        right: type_of(&draft.right).ok_or(difference.what),
+        right: type_of(&draft.right).ok_or(Untyped(difference.what)),
     }
 }
 

@@ -12,7 +12,6 @@
 //! arena, and what each step has proven of time becomes a bound on the sum: no plan between two limits is faster
 //! than the bound of the larger, or smaller than the smaller allows.
 
-use super::NOTHING;
 use super::effort::WORK;
 use super::trial::{Chooser, Trial};
 use crate::egraph::Need;
@@ -141,7 +140,7 @@ fn fastest(chooser: &Chooser<'_>) -> Result<Trial, Error> {
 }
 
 fn nothing() -> Error {
-    Error::Extract(NOTHING.into())
+    Error::NothingRuns
 }
 
 /// What is wrong with a plan that is too large: what is live at its peak.
@@ -250,7 +249,7 @@ impl<'a, 'b> Search<'a, 'b> {
                 "\nthe search ended at its limit of work ({WORK} steps): there may be a smaller plan"
             );
         }
-        Error::Plan(text)
+        Error::TooLarge { device, limit, why: text }
     }
 
     /// Plans ever smaller by the arena of a device, from one on, until one is within the limit or none smaller is

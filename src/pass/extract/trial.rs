@@ -79,13 +79,13 @@ impl Chooser<'_> {
         let mut extraction = match self.effort.extract(problem) {
             Some(Ok(extraction)) => extraction,
             None | Some(Err(ExtractError::NothingRuns { .. })) => return Ok(None),
-            Some(Err(error)) => return Err(Error::Extract(error.to_string())),
+            Some(Err(error)) => return Err(error.into()),
         };
         let program = self.pick.build(&extraction);
         let plan = plan(&program.graph, &[], Some(self.model), &self.settings, limit, self.context)?;
         let copies: f64 = plan.steps.iter().map(|step| step.copies).sum();
         let cost = self.pick.problem.cost(&extraction.choice);
-        extraction.cost = cost.map_err(|error| Error::Extract(error.to_string()))? + copies;
+        extraction.cost = cost? + copies;
         Ok(Some(Trial { extraction, program, plan }))
     }
 
