@@ -22,7 +22,7 @@ mod signature;
 mod words;
 
 pub use example::Example;
-pub use expr::{Arguments, Bindings, Eval, Fact, Function, Value, ask, eval};
+pub use expr::{Arguments, Bindings, Eval, Fact, Function, No, Value, ask, eval};
 pub use interval::Interval;
 pub use precision::Precision;
 pub use signature::{KINDS, Kind};

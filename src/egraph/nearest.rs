@@ -205,7 +205,7 @@ impl EGraph {
         if rule.from.len() > 1 && Below::default().knots(self, &found) {
             return Err(KNOTS.to_owned());
         }
-        self.admit(rule, &mut found)?;
+        self.admit(rule, &mut found).map_err(|no| no.to_string())?;
         Ok(found)
     }
 

@@ -319,7 +319,7 @@ impl EGraph {
         let before = self.egg.nodes().len();
         let order = if knots { Err(KNOTS.to_owned()) } else { Ok(()) };
         let made: Result<Vec<_>, String> = order
-            .and_then(|()| self.admit(rule, &mut one))
+            .and_then(|()| self.admit(rule, &mut one).map_err(|no| no.to_string()))
             .and_then(|()| rule.to.iter().map(|template| self.instantiate(template, &one)).collect());
         let added = self.egg.nodes().len() - before;
         growth.nodes += added;

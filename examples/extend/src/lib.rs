@@ -33,7 +33,7 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add_function(Function::guard("is-still", "the turns are 0", &[Kind::Number], |v| {
         match v[0] {
             Value::Attr(Attr::Float(Float(0.0))) => Ok(Value::yes()),
-            _ => Err(format!("{} is not 0", v.show(0))),
+            _ => Err(format!("{} is not 0", v.show(0)).into()),
         }
     }))?;
     registry.add_pass("Census", pass::Kind::of::<Census>())?;
