@@ -32,8 +32,10 @@ mod request;
 mod weights;
 
 pub use artifact::Kept;
-pub use digest::{Digest, NoDigest};
-pub use entry::{Constant, Damage, Entry, Value};
+pub use digest::Digest;
+pub use digest::NoDigest;
+pub use entry::Damage;
+pub use entry::{Constant, Entry, Value};
 pub use folder::{Folder, Kind, Listed};
 pub use home::home;
 pub use key::{Difference, Key};

@@ -40,12 +40,12 @@ impl Span {
     }
 
     /// The smallest span over both.
-    pub fn to(self, other: Self) -> Self {
+    pub(crate) fn to(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
     /// The same span in a text that this one's text is a part of, from `offset` on.
-    pub const fn shifted(self, offset: usize) -> Self {
+    pub(crate) const fn shifted(self, offset: usize) -> Self {
         Self { start: self.start + offset, end: self.end + offset }
     }
 
@@ -233,7 +233,7 @@ impl Diagnostics {
     }
 
     /// The mistakes from a number on, to add to them what is known later.
-    pub fn since(&mut self, first: usize) -> std::slice::IterMut<'_, Diagnostic> {
+    pub(crate) fn since(&mut self, first: usize) -> std::slice::IterMut<'_, Diagnostic> {
         let first = first.min(self.list.len());
         self.list[first..].iter_mut()
     }
@@ -253,7 +253,7 @@ impl Diagnostics {
 
     /// Every mistake with the lines that it is about, in plain text, or with the colours of a
     /// terminal (ANSI escapes).
-    pub fn render(&self, color: bool) -> String {
+    pub(crate) fn render(&self, color: bool) -> String {
         let config = term::Config { chars: term::Chars::ascii(), ..term::Config::default() };
         let mut bytes = Vec::new();
         for diagnostic in &self.list {

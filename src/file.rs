@@ -60,7 +60,7 @@ pub struct FileError {
 
 impl FileError {
     /// Wraps an error of the file system with the path that it is about; made for `map_err`.
-    pub fn of(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn of(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self { path, source }
     }

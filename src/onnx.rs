@@ -33,10 +33,13 @@ mod structure;
 pub(crate) mod weight;
 
 pub use call::{Call, Value, axes, axis, signed};
-pub use error::{OnnxError, Refusal, Unsupported};
-pub use external::{External, external, symbols};
+pub use error::Unsupported;
+pub use error::{OnnxError, Refusal};
+pub(crate) use external::External;
+pub use external::{external, symbols};
 pub use input::{check_inputs, check_types};
-pub use operator::{Operator, Operators, Results, operators};
+pub use operator::{Operator, Results};
+pub(crate) use operator::{Operators, operators};
 
 use crate::graph::Graph;
 use crate::op::Ops;

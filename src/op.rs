@@ -38,9 +38,9 @@ pub use error::OpError;
 pub use handle::{CONST, INPUT, Op};
 pub use kernel::{ALIGN, Args, Call, Contract, Kernel};
 pub use lowered::{
-    Attributes, Check, ContractOf, Draw, Fallback, FallbackContract, FallbackKernel, Form, KernelOf, Layouts,
-    LowerError, Lowered, Lowering, Made, Own, Reference, Sample,
+    Attributes, Check, Draw, Fallback, Form, Layouts, Lowered, Lowering, Made, Own, Reference, Sample,
 };
+pub use lowered::{ContractOf, FallbackContract, FallbackKernel, KernelOf, LowerError};
 pub use ops::Ops;
 
 use crate::attr::{Attr, AttrKind, Attrs};

@@ -8,11 +8,13 @@ mod plan;
 pub mod pricing;
 mod rewrite;
 
+pub(crate) use extract::Objective;
 pub use extract::{
-    Chosen, Curve, Extract, Kernel, Objective, Point, Supposed, check, chosen, curve, estimates, features,
-    planned, priced, supposed,
+    Chosen, Curve, Extract, Kernel, Point, Supposed, check, chosen, curve, estimates, features, planned,
+    priced, supposed,
 };
-pub use kind::{Kind, Passes, Scope, passes};
+pub(crate) use kind::Passes;
+pub use kind::{Kind, Scope, passes};
 pub use plan::PlanMemory;
 pub use rewrite::Rewrite;
 
@@ -64,7 +66,7 @@ impl Default for Catalog {
 
 impl Catalog {
     /// What ovolo has, without a backend.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             passes: passes().clone(),
             extractors: extraction::extractors().clone(),
@@ -80,7 +82,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The first device of another family.
-    pub fn check_limit(&self, limit: &Limit) -> Result<(), Error> {
+    pub(crate) fn check_limit(&self, limit: &Limit) -> Result<(), Error> {
         let lowerings = self.backends.iter().flat_map(|(_, backend)| backend.ops());
         let families: BTreeSet<Family> = lowerings.filter_map(|lowering| lowering.device).collect();
         for (device, _) in limit.iter() {

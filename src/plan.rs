@@ -20,7 +20,8 @@ mod subject;
 mod view;
 
 pub use check::{MOST_THREADS, Unsound};
-pub use stored::{Stored, StoredError};
+pub use stored::Stored;
+pub use stored::StoredError;
 
 use crate::attr::Attrs;
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};

@@ -28,7 +28,8 @@ mod text;
 mod value;
 
 pub use text::Text;
-pub use value::{Entries, OneOrMany, Spanned, at_least};
+pub(crate) use value::{Entries, OneOrMany};
+pub use value::{Spanned, at_least};
 
 use crate::error::{Diagnostic, Diagnostics, Span, suggestion};
 use ::ron::value::RawValue;
@@ -89,17 +90,17 @@ impl<'a> Raw<'a> {
     }
 
     /// The value as it is written, without blanks and comments around it.
-    pub fn text(&self) -> &'a str {
+    pub(crate) fn text(&self) -> &'a str {
         self.span.of(self.document)
     }
 
     /// Where it stands.
-    pub fn span(&self) -> Span {
+    pub(crate) fn span(&self) -> Span {
         self.span
     }
 
     /// The name before the parentheses of a struct or tuple.
-    pub fn name(&self) -> Option<&'a str> {
+    pub(crate) fn name(&self) -> Option<&'a str> {
         let mut tokens = lexer::tokens(self.text()).filter(|token| token.kind != lexer::Kind::Comment);
         let name = tokens.next().filter(|token| token.kind == lexer::Kind::Word)?;
         tokens.next().filter(|token| token.kind == lexer::Kind::Open)?;
@@ -107,7 +108,7 @@ impl<'a> Raw<'a> {
     }
 
     /// Where the name before the parentheses stands; for any other value, all of it.
-    pub fn head(&self) -> Span {
+    pub(crate) fn head(&self) -> Span {
         match self.name() {
             Some(name) => Span::new(self.span.start, self.span.start + name.len()),
             None if self.text().starts_with('(') => Span::new(self.span.start, self.span.start + 1),
@@ -116,7 +117,7 @@ impl<'a> Raw<'a> {
     }
 
     /// The value of a field, where this is a struct that has it.
-    pub fn field(&self, key: &str) -> Option<Raw<'a>> {
+    pub(crate) fn field(&self, key: &str) -> Option<Raw<'a>> {
         match self.shape() {
             Ok(Shape::Struct(fields)) => {
                 fields.iter().find(|field| field.key == key).map(|field| field.value)
@@ -126,7 +127,7 @@ impl<'a> Raw<'a> {
     }
 
     /// Whether this is a struct with a field of another name that was probably meant as this one.
-    pub fn meant(&self, key: &str, known: &[&str]) -> bool {
+    pub(crate) fn meant(&self, key: &str, known: &[&str]) -> bool {
         let meant = |field: &Field<'_>| {
             !known.contains(&field.key) && suggestion(field.key, known.iter().copied()) == Some(key)
         };
@@ -134,13 +135,13 @@ impl<'a> Raw<'a> {
     }
 
     /// Whether it is text in quotes.
-    pub fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         let text = self.text();
         text.starts_with('"') || text.starts_with("r\"") || text.starts_with("r#")
     }
 
     /// Whether it is a text, list, map or struct that holds nothing.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match self.shape() {
             Ok(Shape::Struct(fields)) => fields.is_empty(),
             Ok(Shape::List(items) | Shape::Tuple(items)) => items.is_empty(),
@@ -150,17 +151,17 @@ impl<'a> Raw<'a> {
     }
 
     /// The number that it is, if it is one.
-    pub fn number(&self) -> Option<f64> {
+    pub(crate) fn number(&self) -> Option<f64> {
         ::ron::from_str(self.text()).ok()
     }
 
     /// The line that it begins at, counted from 1.
-    pub fn line(&self) -> usize {
+    pub(crate) fn line(&self) -> usize {
         self.document[..self.span.start].matches('\n').count() + 1
     }
 
     /// The comment lines right above the value, without slashes, joined by spaces; empty where there are none.
-    pub fn comment(&self) -> String {
+    pub(crate) fn comment(&self) -> String {
         let mut lines: Vec<&str> =
             self.document[self.lead..self.span.start].split('\n').map(str::trim).collect();
         // The line of the value itself, and a comment at the end of the line before, which is about what stands there.
@@ -175,7 +176,7 @@ impl<'a> Raw<'a> {
     }
 
     /// Whether a blank line stands somewhere between the value before and this one.
-    pub fn follows_a_gap(&self) -> bool {
+    pub(crate) fn follows_a_gap(&self) -> bool {
         let before = self.document[..self.lead].trim_end();
         let lines: Vec<&str> = self.document[before.len()..self.span.start].split('\n').collect();
         lines.len() > 2 && lines[1..lines.len() - 1].iter().any(|line| line.trim().is_empty())
@@ -225,22 +226,22 @@ pub struct Reader<'f> {
 
 impl<'f> Reader<'f> {
     /// A reader of the text that is this source of the diagnostics.
-    pub fn new(found: &'f mut Diagnostics, source: usize) -> Self {
+    pub(crate) fn new(found: &'f mut Diagnostics, source: usize) -> Self {
         Self { found, source, note: None }
     }
 
     /// The mistakes so far, and where further ones go.
-    pub fn found(&mut self) -> &mut Diagnostics {
+    pub(crate) fn found(&mut self) -> &mut Diagnostics {
         self.found
     }
 
     /// Adds a line to every message from here on.
-    pub fn note(&mut self, note: Option<String>) {
+    pub(crate) fn note(&mut self, note: Option<String>) {
         self.note = note;
     }
 
     /// Adds a mistake, which may have several places.
-    pub fn push(&mut self, diagnostic: Diagnostic) {
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
         self.found.push(match &self.note {
             Some(note) => diagnostic.note(note),
             None => diagnostic,
@@ -248,17 +249,17 @@ impl<'f> Reader<'f> {
     }
 
     /// Adds a mistake that was found elsewhere, with its place here.
-    pub fn push_at(&mut self, diagnostic: Diagnostic, span: Span) {
+    pub(crate) fn push_at(&mut self, diagnostic: Diagnostic, span: Span) {
         self.push(diagnostic.label(self.source, span, ""));
     }
 
     /// Adds a mistake: what is wrong, where, and what to do.
-    pub fn mistake(&mut self, message: impl Into<String>, span: Span, help: impl AsRef<str>) {
+    pub(crate) fn mistake(&mut self, message: impl Into<String>, span: Span, help: impl AsRef<str>) {
         self.push(Diagnostic::new(message).label(self.source, span, "").help(help));
     }
 
     /// Adds a mistake that has to do with another place.
-    pub fn mistake_beside(
+    pub(crate) fn mistake_beside(
         &mut self,
         message: impl Into<String>,
         span: Span,
@@ -273,7 +274,7 @@ impl<'f> Reader<'f> {
     }
 
     /// Whether a name is known; a mistake where it is not, with the name that is meant or all there are.
-    pub fn known(&mut self, what: &str, name: &Spanned<String>, known: &[&str]) -> bool {
+    pub(crate) fn known(&mut self, what: &str, name: &Spanned<String>, known: &[&str]) -> bool {
         let found = known.contains(&name.as_str());
         if !found {
             self.mistake(format!("{what} `{name}` is not known"), name.span, advice(name, known));
@@ -283,7 +284,7 @@ impl<'f> Reader<'f> {
 
     /// The text with fields such as `for-each` written as RON has them, `for_each`, each of them reported: so the
     /// rest of an old file is read, and its other mistakes are found as well.
-    pub fn mend<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+    pub(crate) fn mend<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         let mut mended = Cow::Borrowed(text);
         for span in lexer::hyphenated(text) {
             let key = span.of(text);
@@ -299,7 +300,7 @@ impl<'f> Reader<'f> {
     }
 
     /// The one value that a text holds; a mistake where it is not RON.
-    pub fn document<'a>(&mut self, text: &'a str) -> Option<Raw<'a>> {
+    pub(crate) fn document<'a>(&mut self, text: &'a str) -> Option<Raw<'a>> {
         match RawValue::from_ron(text) {
             Ok(_) => Some(Raw::of(text, text)),
             Err(error) => {
@@ -311,7 +312,7 @@ impl<'f> Reader<'f> {
 
     /// The values of a list, those after a mistake as well: where a value is not RON, reading goes on at the next
     /// line that begins with `name(`. `None` for a text that is another value.
-    pub fn items<'a>(&mut self, text: &'a str, name: &str) -> Option<Vec<Raw<'a>>> {
+    pub(crate) fn items<'a>(&mut self, text: &'a str, name: &str) -> Option<Vec<Raw<'a>>> {
         let token = |at: usize| {
             let mut tokens = lexer::tokens(&text[at..]).filter(|token| token.kind != lexer::Kind::Comment);
             tokens.next().map(|token| (token.span.shifted(at), token.span.shifted(at).of(text)))
@@ -360,13 +361,17 @@ impl<'f> Reader<'f> {
 
     /// Reads a value as a type. Everything in it that does not read is reported and left out; `None` where too
     /// little is left. So a value is right only where nothing was reported.
-    pub fn read<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>) -> Option<T> {
+    pub(crate) fn read<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>) -> Option<T> {
         self.read_as(raw, false, &[])
     }
 
     /// As [`Reader::read`], for a struct whose name stands for its kind, and was looked up: any name is right.
     /// `others` are fields in it that somebody else reads.
-    pub fn settings<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>, others: &[Raw<'_>]) -> Option<T> {
+    pub(crate) fn settings<'de, T: Deserialize<'de>>(
+        &mut self,
+        raw: Raw<'de>,
+        others: &[Raw<'_>],
+    ) -> Option<T> {
         self.read_as(raw, true, others)
     }
 

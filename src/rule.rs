@@ -22,11 +22,13 @@ mod signature;
 mod words;
 
 pub use example::Example;
-pub use expr::{Arguments, Bindings, Eval, Fact, Function, No, Value, ask, eval};
+pub use expr::Eval;
+pub use expr::{Arguments, Bindings, Fact, Function, No, Value, ask, eval};
 pub use interval::Interval;
 pub use precision::Precision;
 pub use signature::{KINDS, Kind};
-pub use words::{Texts, Vocabulary, Words};
+pub use words::Texts;
+pub(crate) use words::{Vocabulary, Words};
 
 use crate::attr::Attr;
 use crate::error::{Diagnostic, Diagnostics, Span, nearest};
@@ -376,7 +378,7 @@ impl Template {
 
 impl Rule {
     /// Whether a right side has an op of the backend.
-    pub fn leads_to(&self, backend: &str) -> bool {
+    pub(crate) fn leads_to(&self, backend: &str) -> bool {
         self.to.iter().any(|template| template.leads_to(backend))
     }
 

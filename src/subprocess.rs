@@ -115,7 +115,7 @@ impl Program {
     ///
     /// # Errors
     /// Where there is no shell, or it cannot be started.
-    pub fn start(how: &Invocation) -> Result<Self, AnswerError> {
+    pub(crate) fn start(how: &Invocation) -> Result<Self, AnswerError> {
         let start = |why: String| AnswerError::Start { command: how.command.clone(), why };
         let failed = |error: std::io::Error| start(error.to_string());
         let mut command = Command::new("sh");

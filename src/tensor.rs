@@ -11,11 +11,13 @@ mod layout;
 mod relayout;
 mod size;
 
-pub use data::{Element, Keeper, Lender, Tensor};
+pub use data::{Element, Tensor};
+pub use data::{Keeper, Lender};
 pub use device::{Device, Family, NoDevice};
 pub use index::advance;
 pub use layout::{Layout, NoLayout};
-pub use size::{size_error, type_error};
+pub use size::size_error;
+pub(crate) use size::type_error;
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;

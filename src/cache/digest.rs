@@ -37,7 +37,7 @@ impl Digest {
     }
 
     /// The digests of several stretches of bytes, by so many threads.
-    pub fn all(parts: &[&[u8]], threads: usize) -> Vec<Self> {
+    pub(crate) fn all(parts: &[&[u8]], threads: usize) -> Vec<Self> {
         let blocks: Vec<(usize, &[u8])> = parts
             .iter()
             .enumerate()

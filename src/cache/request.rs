@@ -50,7 +50,7 @@ impl Request {
     pub const NO_SPEEDS: &str = "no speeds are kept";
 
     /// The cost model; empty where the pipeline chooses nothing.
-    pub fn cost(&self) -> &str {
+    pub(crate) fn cost(&self) -> &str {
         self.pipeline.extract().map_or("", |extract| extract.cost.name())
     }
 

@@ -45,7 +45,7 @@ impl Scale {
     }
 
     /// Whether the pattern fits an op.
-    pub fn fits(&self, op: &str) -> bool {
+    pub(crate) fn fits(&self, op: &str) -> bool {
         fits(&self.ops, op)
     }
 }

@@ -197,7 +197,7 @@ impl Fit {
     ///
     /// # Errors
     /// A text that is no fit.
-    pub fn backends(text: &str) -> Result<BTreeSet<String>, FitError> {
+    pub(crate) fn backends(text: &str) -> Result<BTreeSet<String>, FitError> {
         Ok(Self::parse(text)?.libraries.into_keys().collect())
     }
 
@@ -210,7 +210,11 @@ impl Fit {
     ///
     /// # Errors
     /// A text that is no fit, or one of another machine, of another version, or of other features.
-    pub fn read(text: &str, head: &[String], libraries: &BTreeMap<String, String>) -> Result<Self, FitError> {
+    pub(crate) fn read(
+        text: &str,
+        head: &[String],
+        libraries: &BTreeMap<String, String>,
+    ) -> Result<Self, FitError> {
         let fit = Self::parse(text)?;
         let other = fit.libraries.iter().find_map(|(backend, found)| {
             let expected = libraries.get(backend).filter(|expected| *expected != found)?;
@@ -329,7 +333,7 @@ pub struct Learned {
 
 impl Learned {
     /// Prices the kernels of a model with so many bytes of constants.
-    pub fn new(fit: Arc<Fit>, constants: usize) -> Self {
+    pub(crate) fn new(fit: Arc<Fit>, constants: usize) -> Self {
         let roofline = Priced::shipped("roofline", fit.machine);
         Self { fit, roofline, constants }
     }

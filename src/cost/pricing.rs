@@ -129,7 +129,7 @@ pub struct ByPrices {
 
 impl ByPrices {
     /// How it is had: `Prices(file: "mine.ron")`, the file being in the same folder.
-    pub fn kind() -> Kind<dyn Pricing> {
+    pub(crate) fn kind() -> Kind<dyn Pricing> {
         Kind {
             plain: || Arc::new(Self::default()),
             read: |reader, written| {

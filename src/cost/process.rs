@@ -53,7 +53,7 @@ pub enum AnswerError {
 }
 
 /// Answers a line with a line.
-pub trait Answer: Send + Sync {
+pub(crate) trait Answer: Send + Sync {
     /// The answer.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ struct Said {
 
 impl Process {
     /// Asks this program; copies between buffers are priced by the machine's speeds.
-    pub fn new(machine: &Machine, program: Arc<dyn Answer>) -> Self {
+    pub(crate) fn new(machine: &Machine, program: Arc<dyn Answer>) -> Self {
         Self { machine: *machine, program, known: Mutex::default() }
     }
 

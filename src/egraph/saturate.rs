@@ -43,7 +43,7 @@ pub(super) struct Record {
 
 impl Record {
     /// What was done with a match.
-    pub fn of(&self, one: &Match) -> Done {
+    pub(crate) fn of(&self, one: &Match) -> Done {
         match (self.all.contains(one), self.refused.contains(one)) {
             (_, true) => Done::Refused,
             (true, false) => Done::Applied,

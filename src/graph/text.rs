@@ -32,7 +32,8 @@ mod lex;
 mod syntax;
 mod value;
 
-pub use value::{content_hash, random};
+pub(crate) use value::content_hash;
+pub use value::random;
 
 use crate::error::{Diagnostics, Source};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};

@@ -36,7 +36,7 @@ enum Kind {
 
 impl Value {
     /// A constant.
-    pub fn constant(name: impl Into<Arc<str>>, tensor: Tensor) -> Self {
+    pub(crate) fn constant(name: impl Into<Arc<str>>, tensor: Tensor) -> Self {
         Self { name: name.into(), ty: tensor.ty().clone(), kind: Kind::Constant(tensor) }
     }
 
@@ -46,7 +46,7 @@ impl Value {
     }
 
     /// The value, where it is known.
-    pub fn known(&self) -> Option<&Tensor> {
+    pub(crate) fn known(&self) -> Option<&Tensor> {
         match &self.kind {
             Kind::Constant(tensor) => Some(tensor),
             Kind::Node(_) => None,
@@ -54,12 +54,12 @@ impl Value {
     }
 
     /// The number of dimensions.
-    pub fn rank(&self) -> usize {
+    pub(crate) fn rank(&self) -> usize {
         self.ty.shape.rank()
     }
 
     /// The dimensions.
-    pub fn dims(&self) -> &[usize] {
+    pub(crate) fn dims(&self) -> &[usize] {
         &self.ty.shape
     }
 }
@@ -79,12 +79,12 @@ pub(super) struct Builder {
 
 impl Builder {
     /// An empty graph.
-    pub fn new(ops: Ops, weights: Weights, taken: FxHashSet<String>) -> Self {
+    pub(crate) fn new(ops: Ops, weights: Weights, taken: FxHashSet<String>) -> Self {
         Self { graph: Graph::new(), ops, weights, taken, constants: FxHashMap::default() }
     }
 
     /// The node of a value; a constant becomes one when it is first needed.
-    pub fn node(&mut self, value: &Value) -> NodeId {
+    pub(crate) fn node(&mut self, value: &Value) -> NodeId {
         match &value.kind {
             Kind::Node(id) => *id,
             Kind::Constant(tensor) => {
@@ -158,17 +158,17 @@ impl<'a> Call<'a> {
     }
 
     /// The operand at a position, if it is given.
-    pub fn optional(&self, at: usize) -> Option<Value> {
+    pub(crate) fn optional(&self, at: usize) -> Option<Value> {
         self.inputs.get(at).cloned().flatten()
     }
 
     /// The number of operands, trailing absent ones included.
-    pub fn input_count(&self) -> usize {
+    pub(crate) fn input_count(&self) -> usize {
         self.inputs.len()
     }
 
     /// The integers of an operand that must be known, if it is given.
-    pub fn known_ints(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, Refusal> {
+    pub(crate) fn known_ints(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, Refusal> {
         let Some(value) = self.optional(at) else {
             return Ok(None);
         };
@@ -180,7 +180,7 @@ impl<'a> Call<'a> {
     }
 
     /// An operand that must be known and have one element, if it is given.
-    pub fn known_scalar(&self, at: usize, what: &str) -> Result<Option<Tensor>, Refusal> {
+    pub(crate) fn known_scalar(&self, at: usize, what: &str) -> Result<Option<Tensor>, Refusal> {
         let Some(value) = self.optional(at) else {
             return Ok(None);
         };
@@ -213,17 +213,17 @@ impl<'a> Call<'a> {
     }
 
     /// Whether an attribute is given.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.node.attribute.iter().any(|attribute| attribute.name == name)
     }
 
     /// An integer attribute.
-    pub fn int(&self, name: &'static str, default: i64) -> Result<i64, Refusal> {
+    pub(crate) fn int(&self, name: &'static str, default: i64) -> Result<i64, Refusal> {
         Ok(self.attribute(name, AttributeType::Int)?.map_or(default, |a| a.i))
     }
 
     /// An attribute that is 0 or 1.
-    pub fn flag(&self, name: &'static str, default: bool) -> Result<bool, Refusal> {
+    pub(crate) fn flag(&self, name: &'static str, default: bool) -> Result<bool, Refusal> {
         match self.int(name, i64::from(default))? {
             0 => Ok(false),
             1 => Ok(true),
@@ -232,7 +232,7 @@ impl<'a> Call<'a> {
     }
 
     /// A float attribute, if it is given.
-    pub fn float_if(&self, name: &'static str) -> Result<Option<f64>, Refusal> {
+    pub(crate) fn float_if(&self, name: &'static str) -> Result<Option<f64>, Refusal> {
         Ok(self.attribute(name, AttributeType::Float)?.map(|a| f64::from(a.f)))
     }
 
@@ -242,17 +242,17 @@ impl<'a> Call<'a> {
     }
 
     /// A list of integers, if it is given.
-    pub fn ints(&self, name: &'static str) -> Result<Option<&'a [i64]>, Refusal> {
+    pub(crate) fn ints(&self, name: &'static str) -> Result<Option<&'a [i64]>, Refusal> {
         Ok(self.attribute(name, AttributeType::Ints)?.map(|a| a.ints.as_slice()))
     }
 
     /// A list of floats, if it is given.
-    pub fn floats(&self, name: &'static str) -> Result<Option<&'a [f32]>, Refusal> {
+    pub(crate) fn floats(&self, name: &'static str) -> Result<Option<&'a [f32]>, Refusal> {
         Ok(self.attribute(name, AttributeType::Floats)?.map(|a| a.floats.as_slice()))
     }
 
     /// A string attribute.
-    pub fn text(&self, name: &'static str, default: &'static str) -> Result<&'a str, Refusal> {
+    pub(crate) fn text(&self, name: &'static str, default: &'static str) -> Result<&'a str, Refusal> {
         let Some(attribute) = self.attribute(name, AttributeType::String)? else {
             return Ok(default);
         };
@@ -260,7 +260,7 @@ impl<'a> Call<'a> {
     }
 
     /// A tensor attribute, if it is given.
-    pub fn tensor(&mut self, name: &'static str) -> Result<Option<Tensor>, Refusal> {
+    pub(crate) fn tensor(&mut self, name: &'static str) -> Result<Option<Tensor>, Refusal> {
         let Some(attribute) = self.attribute(name, AttributeType::Tensor)? else {
             return Ok(None);
         };
@@ -274,7 +274,7 @@ impl<'a> Call<'a> {
     }
 
     /// Attributes that have no bearing on the result.
-    pub fn ignore(&self, names: &[&'static str]) {
+    pub(crate) fn ignore(&self, names: &[&'static str]) {
         self.asked.borrow_mut().extend(names);
     }
 
@@ -285,7 +285,7 @@ impl<'a> Call<'a> {
     }
 
     /// The name of a result; one that the model leaves out gets a derived name.
-    pub fn output_name(&mut self, at: usize) -> String {
+    pub(crate) fn output_name(&mut self, at: usize) -> String {
         match self.node.output.get(at).filter(|name| !name.is_empty()) {
             Some(name) => name.clone(),
             None => {
@@ -301,18 +301,18 @@ impl<'a> Call<'a> {
     }
 
     /// A constant that the model does not name.
-    pub fn constant(&mut self, suffix: &str, tensor: Tensor) -> Value {
+    pub(crate) fn constant(&mut self, suffix: &str, tensor: Tensor) -> Value {
         let owner = self.owner();
         Value::constant(self.builder.helper_name(&owner, suffix), tensor)
     }
 
     /// A scalar of an element type.
-    pub fn scalar(&mut self, suffix: &str, dtype: DType, value: f64) -> Value {
+    pub(crate) fn scalar(&mut self, suffix: &str, dtype: DType, value: f64) -> Value {
         self.constant(suffix, Tensor::from_f64(dtype, [0_usize; 0], &[value]))
     }
 
     /// An op whose value the model does not name.
-    pub fn helper(
+    pub(crate) fn helper(
         &mut self,
         suffix: &str,
         op: &str,
@@ -330,7 +330,7 @@ impl<'a> Call<'a> {
     }
 
     /// The op that makes one of several results.
-    pub fn result_at(
+    pub(crate) fn result_at(
         &mut self,
         at: usize,
         op: &str,
@@ -342,12 +342,17 @@ impl<'a> Call<'a> {
     }
 
     /// A constant that is the result.
-    pub fn constant_result(&mut self, tensor: Tensor) -> Value {
+    pub(crate) fn constant_result(&mut self, tensor: Tensor) -> Value {
         Value::constant(self.output_name(0), tensor)
     }
 
     /// A value under another shape; with a suffix for a helper, without for the result.
-    pub fn reshape(&mut self, suffix: Option<&str>, value: &Value, dims: &[usize]) -> Result<Value, Refusal> {
+    pub(crate) fn reshape(
+        &mut self,
+        suffix: Option<&str>,
+        value: &Value,
+        dims: &[usize],
+    ) -> Result<Value, Refusal> {
         if value.dims() == dims {
             return Ok(value.clone());
         }

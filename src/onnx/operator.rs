@@ -33,7 +33,7 @@ pub struct Operator {
 }
 
 /// The operators that are imported, by their names.
-pub type Operators = Table<Operator>;
+pub(crate) type Operators = Table<Operator>;
 
 /// A line of a table.
 const fn entry(
@@ -62,6 +62,6 @@ const FAMILIES: [&[Operator]; 9] = [
 ];
 
 /// ONNX's own operators.
-pub fn operators() -> Operators {
+pub(crate) fn operators() -> Operators {
     Table::of("operator", FAMILIES.iter().copied().flatten().map(|operator| (operator.name, *operator)))
 }

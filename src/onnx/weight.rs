@@ -67,14 +67,14 @@ pub(super) struct Weights {
 
 impl Weights {
     /// A reader that looks for external data in a folder; without one there is no external data.
-    pub fn new(folder: Option<PathBuf>, model: Option<Arc<Mmap>>, policy: MissingWeights) -> Self {
+    pub(crate) fn new(folder: Option<PathBuf>, model: Option<Arc<Mmap>>, policy: MissingWeights) -> Self {
         Self { folder, model, policy, files: BTreeMap::new(), seeded: Vec::new(), missing: Vec::new() }
     }
 
     /// The value of a constant. `what` names it in messages.
     ///
     /// Stripped weights are generated or, where they are refused, noted in `missing` and zero.
-    pub fn read(&mut self, proto: &TensorProto, what: &str) -> Result<Tensor, OnnxError> {
+    pub(crate) fn read(&mut self, proto: &TensorProto, what: &str) -> Result<Tensor, OnnxError> {
         let ty = tensor_type(proto).map_err(|why| refusal(what, why))?;
         let count = ty.shape.count();
         let external = proto.data_location == 1 || !proto.external_data.is_empty();

@@ -14,7 +14,7 @@ pub(crate) struct Broadcast {
 }
 
 impl Broadcast {
-    pub fn new(operand: &Shape, result: &Shape) -> Self {
+    pub(crate) fn new(operand: &Shape, result: &Shape) -> Self {
         let skip = result.rank() - operand.rank();
         let strides = operand.strides();
         let steps = (0..result.rank())
@@ -24,12 +24,12 @@ impl Broadcast {
     }
 
     /// What one step along each axis of the result adds to the operand's position.
-    pub fn steps(&self) -> Vec<isize> {
+    pub(crate) fn steps(&self) -> Vec<isize> {
         self.steps.iter().map(|step| step.cast_signed()).collect()
     }
 
     /// The operand's position for a row-major position of the result.
-    pub fn at(&self, position: usize) -> usize {
+    pub(crate) fn at(&self, position: usize) -> usize {
         if self.same {
             return position;
         }

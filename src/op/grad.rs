@@ -85,7 +85,7 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
 
 /// The derivative of the elementwise op of this name, where it has one; at a corner the one from above.
 #[must_use]
-pub fn derivative(op: &str, p: &[f64], x: f64) -> Option<f64> {
+pub(crate) fn derivative(op: &str, p: &[f64], x: f64) -> Option<f64> {
     let at = |index: usize| p.get(index).copied().unwrap_or(f64::NAN);
     let value = |op: &str| unary(op, &[], x).unwrap_or(f64::NAN);
     let within = |low: bool, slope: f64| if low { slope } else { 0.0 };

@@ -46,7 +46,7 @@ const fn leaf(name: &'static str, doc: &'static str) -> OpDef {
 
 impl Op {
     /// Keeps a definition for as long as the process lives, and gives its handle. The memory is not freed.
-    pub fn define(definition: OpDef) -> Self {
+    pub(crate) fn define(definition: OpDef) -> Self {
         Self(Box::leak(Box::new(definition)))
     }
 
@@ -61,7 +61,7 @@ impl Op {
     }
 
     /// Whether it is [`INPUT`] or [`CONST`].
-    pub fn is_leaf(self) -> bool {
+    pub(crate) fn is_leaf(self) -> bool {
         self == INPUT || self == CONST
     }
 }

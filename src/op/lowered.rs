@@ -308,7 +308,7 @@ impl Lowered {
     ///
     /// # Errors
     /// An operand that its maker does not make.
-    pub fn sources(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<Vec<TensorType>, OpError> {
+    pub(crate) fn sources(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<Vec<TensorType>, OpError> {
         let mut sources: Vec<TensorType> = types.iter().map(|ty| ty.with_layout(Layout::PLAIN)).collect();
         for (made, maker) in self.declaration.makes.iter().zip(&self.makers) {
             let Some(ty) = sources.get_mut(made.operand) else { continue };

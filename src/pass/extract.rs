@@ -8,7 +8,9 @@ mod memory;
 mod recorder;
 mod trial;
 
-pub use memory::{Curve, Objective, Point, too_large};
+pub(crate) use memory::Objective;
+pub(super) use memory::too_large;
+pub use memory::{Curve, Point};
 pub use recorder::Kernel;
 
 use super::pipeline::Pipeline;

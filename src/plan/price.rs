@@ -12,7 +12,7 @@ impl Step {
     /// # Errors
     /// Why there is no kernel.
     #[allow(clippy::cast_precision_loss)] // Bytes are far below what a float holds.
-    pub fn price(
+    pub(crate) fn price(
         &self,
         model: &dyn CostModel,
         threads: usize,

@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for Text {
 
 impl Text {
     /// The text of a value; `None` where it is none.
-    pub fn of(raw: Raw<'_>) -> Option<Self> {
+    pub(crate) fn of(raw: Raw<'_>) -> Option<Self> {
         if !raw.is_text() {
             return None;
         }
@@ -43,17 +43,17 @@ impl Text {
     }
 
     /// Where the value stands, quotes included.
-    pub fn value_span(&self) -> Span {
+    pub(crate) fn value_span(&self) -> Span {
         self.span
     }
 
     /// Where all of the text stands, without the quotes.
-    pub fn whole(&self) -> Span {
+    pub(crate) fn whole(&self) -> Span {
         self.span(0..self.text.len())
     }
 
     /// Where a range of the text stands in the file.
-    pub fn span(&self, range: Range<usize>) -> Span {
+    pub(crate) fn span(&self, range: Range<usize>) -> Span {
         let start = self.places.get(range.start).copied().unwrap_or(self.end);
         let end = match range.end.checked_sub(1).and_then(|last| self.places.get(last)) {
             Some(last) if range.end > range.start => last + 1,
@@ -72,7 +72,7 @@ impl Text {
     ///
     /// # Errors
     /// A name that has no value, and its place.
-    pub fn replace(
+    pub(crate) fn replace(
         &self,
         values: &[(String, String)],
         used: &mut Vec<String>,

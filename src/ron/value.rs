@@ -132,7 +132,7 @@ pub fn at_least<'de, const LEAST: usize, D: Deserializer<'de>>(deserializer: D) 
 
 /// One value, or a list of them: `x` means `[x]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OneOrMany<T>(pub Vec<T>);
+pub(crate) struct OneOrMany<T>(pub Vec<T>);
 
 impl<T> Default for OneOrMany<T> {
     fn default() -> Self {
@@ -173,7 +173,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
 
 /// A map in the order in which it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entries<K, V>(pub Vec<(K, V)>);
+pub(crate) struct Entries<K, V>(pub Vec<(K, V)>);
 
 impl<K, V> Default for Entries<K, V> {
     fn default() -> Self {

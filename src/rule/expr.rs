@@ -143,12 +143,12 @@ impl Function {
     }
 
     /// The fewest and the most arguments.
-    pub fn arity(&self) -> (usize, usize) {
+    pub(crate) fn arity(&self) -> (usize, usize) {
         (self.takes.len(), if self.more.is_some() { usize::MAX } else { self.takes.len() })
     }
 
     /// The kind of the argument in this place.
-    pub fn argument(&self, at: usize) -> Option<Kind> {
+    pub(crate) fn argument(&self, at: usize) -> Option<Kind> {
         self.takes.get(at).copied().or(self.more)
     }
 
@@ -276,21 +276,21 @@ pub(super) mod argument {
     use super::{Attr, Fact, No, Value};
     use crate::attr::Step;
 
-    pub fn operand<'v, 'a>(values: &'v [Value<'a>], at: usize) -> Result<&'v Fact<'a>, No> {
+    pub(crate) fn operand<'v, 'a>(values: &'v [Value<'a>], at: usize) -> Result<&'v Fact<'a>, No> {
         match values.get(at) {
             Some(Value::Operand(fact)) => Ok(fact),
             other => Err(No::argument(at, kind(other), "an operand")),
         }
     }
 
-    pub fn rest<'v, 'a>(values: &'v [Value<'a>], at: usize) -> Result<&'v [Fact<'a>], No> {
+    pub(crate) fn rest<'v, 'a>(values: &'v [Value<'a>], at: usize) -> Result<&'v [Fact<'a>], No> {
         match values.get(at) {
             Some(Value::Rest(facts)) => Ok(facts),
             other => Err(No::argument(at, kind(other), "a rest of operands")),
         }
     }
 
-    pub fn attr<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v Attr, No> {
+    pub(crate) fn attr<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v Attr, No> {
         match values.get(at) {
             Some(Value::Attr(attr)) => Ok(attr),
             other => Err(No::argument(at, kind(other), "an attribute")),
@@ -306,7 +306,7 @@ pub(super) mod argument {
         }
     }
 
-    pub fn int(values: &[Value<'_>], at: usize) -> Result<i64, No> {
+    pub(crate) fn int(values: &[Value<'_>], at: usize) -> Result<i64, No> {
         match attr(values, at)? {
             Attr::Int(value) => Ok(*value),
             other => Err(No::argument(at, other, "an integer")),
@@ -314,7 +314,7 @@ pub(super) mod argument {
     }
 
     #[allow(clippy::cast_precision_loss)]
-    pub fn float(values: &[Value<'_>], at: usize) -> Result<f64, No> {
+    pub(crate) fn float(values: &[Value<'_>], at: usize) -> Result<f64, No> {
         match attr(values, at)? {
             Attr::Float(value) => Ok(value.0),
             Attr::Int(value) => Ok(*value as f64),
@@ -322,21 +322,21 @@ pub(super) mod argument {
         }
     }
 
-    pub fn ints<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v [i64], No> {
+    pub(crate) fn ints<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v [i64], No> {
         match attr(values, at)? {
             Attr::Ints(list) => Ok(list),
             other => Err(No::argument(at, other, "a list")),
         }
     }
 
-    pub fn post<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v [Step], No> {
+    pub(crate) fn post<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v [Step], No> {
         match attr(values, at)? {
             Attr::Post(steps) => Ok(steps),
             other => Err(No::argument(at, other, "a post chain")),
         }
     }
 
-    pub fn text<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v str, No> {
+    pub(crate) fn text<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v str, No> {
         match attr(values, at)? {
             Attr::Str(text) => Ok(text),
             other => Err(No::argument(at, other, "text in quotes")),

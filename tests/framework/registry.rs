@@ -14,7 +14,7 @@ use ovolo::op::{Arity, Call, Contract, Flags, Lowering, OpDef, OpError};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::{self, Context, Pass, PassReport, State};
 use ovolo::registry::{Registry, RegistryError};
-use ovolo::rule::{Function, Kind, RuleSet, Value};
+use ovolo::rule::{Function, Kind, No, RuleSet, Value};
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Tensor};
 use serde::{Deserialize, Serialize};
@@ -165,13 +165,13 @@ fn with<const FACTOR: u8>() -> Arc<Registry> {
     let doc = "the operand's size along the axis is even";
     let even = Function::guard("is-even", doc, &[Kind::Operand, Kind::Integer], |arguments| {
         let [Value::Operand(operand), Value::Attr(axis)] = &arguments[..] else {
-            return Err("two arguments".into());
+            return Err(No::Reason("two arguments".into()));
         };
-        let Attr::Int(axis) = axis else { return Err("the axis is an integer".into()) };
+        let Attr::Int(axis) = axis else { return Err(No::Reason("the axis is an integer".into())) };
         let size = usize::try_from(*axis).ok().and_then(|axis| operand.ty.shape.get(axis));
         match size {
             Some(size) if size % 2 == 0 => Ok(Value::yes()),
-            _ => Err(format!("{} is not even", arguments.show(0))),
+            _ => Err(format!("{} is not even", arguments.show(0)).into()),
         }
     });
     registry.add_function(even).unwrap();

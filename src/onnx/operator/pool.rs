@@ -25,7 +25,7 @@ pub(super) struct Window {
 
 impl Window {
     /// Reads the attributes of a window over `x`. A convolution's kernel is that of its weights.
-    pub fn read(call: &Call<'_>, x: &Value, weights: Option<&[usize]>) -> Result<Self, Refusal> {
+    pub(crate) fn read(call: &Call<'_>, x: &Value, weights: Option<&[usize]>) -> Result<Self, Refusal> {
         let spatial = match x.rank() {
             rank @ (3 | 4) => rank - 2,
             rank => {
@@ -132,12 +132,12 @@ impl Window {
     }
 
     /// Padding as ops have it: top, left, bottom, right.
-    pub fn pads(&self) -> Vec<i64> {
+    pub(crate) fn pads(&self) -> Vec<i64> {
         [&self.begin[..], &self.end[..]].concat()
     }
 
     /// Refuses rounding up, for operators that do not round.
-    pub fn no_ceil(&self) -> Result<(), Refusal> {
+    pub(crate) fn no_ceil(&self) -> Result<(), Refusal> {
         if self.extra.iter().all(|&extra| extra == 0) {
             Ok(())
         } else {
@@ -146,14 +146,14 @@ impl Window {
     }
 
     /// A line of pixels as an image of one row.
-    pub fn lift(&self, call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, Refusal> {
+    pub(crate) fn lift(&self, call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, Refusal> {
         let mut dims = x.dims().to_vec();
         dims.insert(2, 1);
         call.reshape(Some(suffix), x, &dims)
     }
 
     /// The op that makes the result; for a line of pixels its row is taken out again.
-    pub fn finish(
+    pub(crate) fn finish(
         &self,
         call: &mut Call<'_>,
         flat: bool,

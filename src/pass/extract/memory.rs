@@ -144,7 +144,7 @@ fn nothing() -> Error {
 }
 
 /// What is wrong with a plan that is too large: what is live at its peak.
-pub fn too_large(plan: &Plan, device: Device, limit: usize) -> String {
+pub(crate) fn too_large(plan: &Plan, device: Device, limit: usize) -> String {
     let live = |step: &usize| live(plan, device, *step).map(|buffer| buffer.size).sum::<usize>();
     let peak = (0..plan.steps.len()).max_by_key(|step| (live(step), std::cmp::Reverse(*step))).unwrap_or(0);
     let of = if plan.devices.is_empty() { String::new() } else { format!(" of {device}") };

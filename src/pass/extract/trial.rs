@@ -41,7 +41,7 @@ impl Chooser<'_> {
     /// the choice made anew.
     ///
     /// `None` where nothing can be run, or where a search has no work left.
-    pub fn best(&self, problem: &Problem, limit: &Limit) -> Result<Option<Trial>, Error> {
+    pub(crate) fn best(&self, problem: &Problem, limit: &Limit) -> Result<Option<Trial>, Error> {
         let Some(mut best) = self.trial(problem, limit)? else { return Ok(None) };
         let above = |trial: &Trial| trial.plan.above(limit).is_some();
         let (bound, proven) = (best.extraction.bound, best.extraction.proven);
@@ -103,7 +103,7 @@ impl Chooser<'_> {
 
 impl Trial {
     /// The candidate that computes a node of the program.
-    pub fn candidate(&self, node: NodeId) -> Option<(usize, usize)> {
+    pub(crate) fn candidate(&self, node: NodeId) -> Option<(usize, usize)> {
         let class = self.program.classes[node.index()]?;
         Some((class, self.extraction.choice[class]? as usize))
     }

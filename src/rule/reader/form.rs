@@ -28,7 +28,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    pub fn places(&self) -> Places {
+    pub(crate) fn places(&self) -> Places {
         let all = |texts: &OneOrMany<Text>| texts.0.iter().map(Text::whole).collect();
         Places {
             name: self.name.whole(),

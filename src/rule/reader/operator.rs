@@ -22,7 +22,7 @@ pub(super) struct Given {
 
 impl Given {
     /// Of operands as they are written: some of them may not read.
-    pub fn of(children: &[Ast]) -> Self {
+    pub(crate) fn of(children: &[Ast]) -> Self {
         let spread = |child: &Ast| match &child.kind {
             PatternKind::Spread { optional, .. } => Some(*optional),
             // Of each value of a rest.
