@@ -37,7 +37,7 @@ pub use digest::NoDigest;
 pub use entry::Damage;
 pub use entry::{Constant, Entry, Value};
 pub use folder::{Folder, Kind, Listed};
-pub use home::home;
+pub use home::{home, keep_in};
 pub use key::{Difference, Key};
 pub use prune::{GRACE, Pruned};
 pub use request::{Builds, Request, build, elsewhere};

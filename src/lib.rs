@@ -6,6 +6,30 @@
 //! ([`memory`], [`plan`]) for exactly the kernels that were chosen ([`backend`]), and the plan runs
 //! ([`session`]).
 //!
+//! # Use it as a library
+//! What a program needs to compile and run a model stands at the root of the crate: a [`Registry`] with backends,
+//! a [`Model`], [`Options`], and a [`Session`].
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use ovolo::{ImportOptions, Model, Options, Registry};
+//! let mut registry = Registry::new();
+//! ovolo_native::register(&mut registry)?;
+//! let registry = std::sync::Arc::new(registry);
+//! let import = ImportOptions::default().with_dim("N", 360);
+//! let model = Model::load(&registry, "examples/digits/digits.onnx", &import)?;
+//! let compiled = model.compile(&Options::new(&registry, "native")?)?;
+//! print!("{}", compiled.plan);
+//! let mut session = compiled.session(registry.backends())?;
+//! let images = ovolo::npy::read("examples/digits/images.npy")?;
+//! println!("{:?}", session.run(&[&images])?[0].to_f64());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Who writes ops, kernels, backends, rules' guards, passes, cost models, extractors or importers of operators
+//! finds what that takes in the modules; `examples/extend` has one of each.
+//!
 //! # The floors
 //! A file uses only its own or lower floors; a test holds that. Floors 0 to 6 are pure: values in,
 //! values out; no file, clock, environment or terminal.
@@ -44,6 +68,7 @@ mod fixture;
 pub mod graph;
 pub mod host;
 pub mod memory;
+mod model;
 pub mod npy;
 pub mod onnx;
 pub mod op;
@@ -60,6 +85,20 @@ pub mod tensor;
 pub mod verify;
 
 pub use ovolo_team as team;
+
+pub use crate::compile::{Compilation, Options};
+pub use crate::diagnostic::Diagnostics;
+pub use crate::error::{Error, Result};
+pub use crate::graph::Graph;
+pub use crate::model::Model;
+pub use crate::onnx::{ImportOptions, MissingWeights};
+pub use crate::pass::pipeline::Pipeline;
+pub use crate::plan::Plan;
+pub use crate::registry::{Registry, RegistryError};
+pub use crate::rule::RuleSet;
+pub use crate::session::{Session, SessionError};
+pub use crate::team::Team;
+pub use crate::tensor::{DType, Shape, Tensor, TensorType};
 
 /// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");

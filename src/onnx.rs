@@ -76,6 +76,15 @@ pub struct ImportOptions {
     pub missing_weights: MissingWeights,
 }
 
+impl ImportOptions {
+    /// With a size for a symbolic dimension.
+    #[must_use]
+    pub fn with_dim(mut self, name: &str, size: usize) -> Self {
+        self.dims.insert(name.to_owned(), size);
+        self
+    }
+}
+
 /// What becomes of an initializer without data whose note says `normal MEAN STD`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingWeights {

@@ -10,7 +10,7 @@
 use crate::backend::{Backend, Backends};
 use crate::cost::Pricing;
 pub use crate::error::RegistryError;
-use crate::error::{Diagnostics, Source};
+use crate::error::{Diagnostics, Source, suggestion};
 use crate::extract::Extractor;
 use crate::memory::{Order, Planner};
 use crate::onnx::{self, Operator, Operators};
@@ -18,7 +18,7 @@ use crate::op::{Op, OpDef, Ops};
 use crate::pass::{self, Catalog, Scope};
 use crate::rule::{Function, RuleSet, Texts, Vocabulary, Words};
 use crate::setting::{self, Folder};
-use crate::table::Table;
+use crate::table::{Table, Unknown};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -246,6 +246,16 @@ impl Registry {
         let file =
             |path: &str| path.rsplit('/').next().and_then(|file| file.strip_suffix(".ron")) == Some(name);
         self.pipelines.iter().find(|(path, _)| file(path)).map(|(path, text)| (path, &**text))
+    }
+
+    /// That there is no pipeline of this name.
+    pub(crate) fn no_pipeline(&self, name: &str) -> Unknown {
+        Unknown {
+            kind: "pipeline",
+            name: name.to_owned(),
+            nearest: suggestion(name, self.pipeline_names()).map(ToOwned::to_owned),
+            known: self.pipeline_names().map(ToOwned::to_owned).collect(),
+        }
     }
 
     /// The names of the pipelines that ship.

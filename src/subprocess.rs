@@ -66,15 +66,20 @@ impl Invocation {
     /// What the shell does. One program takes the shell's place, so that nobody else holds its input and
     /// output open.
     fn shell(&self) -> String {
-        let more = self.command.contains(|c| ";&|<>(){}`!#\n".contains(c));
-        let first = self.command.split_whitespace().next().unwrap_or_default();
-        let there = |folder: PathBuf| folder.join(first).is_file();
-        let program = if first.contains('/') {
-            self.at(first).is_file()
+        let command = &self.command;
+        let more = command.contains(|c| ";&|<>(){}`!#\n".contains(c));
+        let first = command.split_whitespace().next().unwrap_or_default();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+        if more || first.is_empty() {
+            command.clone()
+        } else if first.contains('/') {
+            if self.at(first).is_file() { format!("exec {command}") } else { command.clone() }
+        } else if first.chars().all(plain) {
+            // The shell knows where programs are, and which names are words of its own.
+            format!("case $(command -v {first}) in /*) exec {command};; esac; {command}")
         } else {
-            std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(there))
-        };
-        if program && !more { format!("exec {}", self.command) } else { self.command.clone() }
+            command.clone()
+        }
     }
 }
 
@@ -311,8 +316,9 @@ mod tests {
     #[test]
     fn one_program_takes_the_place_of_the_shell_and_names_its_files() {
         let shell = |command: &str| Invocation::new(command).shell();
-        assert_eq!(shell("cat -u"), "exec cat -u");
-        for other in ["exit 3", "cat | cat", "while read -r line; do :; done", "X=1 cat", ""] {
+        assert_eq!(shell("cat -u"), "case $(command -v cat) in /*) exec cat -u;; esac; cat -u");
+        assert_eq!(shell("/bin/sh -s"), "exec /bin/sh -s");
+        for other in ["no/such 3", "cat | cat", "while read -r line; do :; done", "X=1 cat", "'a b' c", ""] {
             assert_eq!(shell(other), other);
         }
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));

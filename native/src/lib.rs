@@ -48,7 +48,7 @@ mod transposed;
 mod unary;
 mod widen;
 
-use ovolo::backend::features::{self, Isa};
+use ovolo::backend::features::Isa;
 use ovolo::backend::{Backend, Contract};
 use ovolo::op::{Fallback, Form, Layouts, Lowering, OpError};
 use ovolo::registry::{Registry, RegistryError};
@@ -106,8 +106,7 @@ const FALLBACK: Fallback = Fallback {
         let (planned, host) = (Isa::planned(), Isa::host());
         if planned > host {
             return Err(OpError::kernel(format!(
-                "{} has plans made for {planned}, and this processor has {host}: unset it to run here",
-                features::ISA
+                "plans are made for {planned}, and this processor has {host}: they can be looked at and not run here"
             )));
         }
         if call.contract()?.implementation.starts_with(widen::NAME) {

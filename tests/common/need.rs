@@ -5,7 +5,7 @@
 #![allow(dead_code)]
 
 use libtest_mimic::{Failed, Trial};
-use ovolo::backend::features::{self, Isa};
+use ovolo::backend::features::Isa;
 
 /// Something that a test needs.
 #[derive(Clone)]
@@ -75,6 +75,7 @@ pub fn avx512() -> Need {
 
 /// The kernels for AVX-512 among the native ones, unless `OVOLO_ISA` asks for others.
 pub fn running_avx512() -> Need {
+    crate::common::isa();
     match Isa::running() {
         Isa::Avx512 => Need::undemanded("AVX-512", Ok(())),
         _ if Isa::host() == Isa::Avx512 => {
@@ -86,9 +87,9 @@ pub fn running_avx512() -> Need {
 
 /// Plans for AVX-512, of which the snapshots are, on any processor; `OVOLO_ISA` may ask for others.
 pub fn plans_for_avx512() -> Need {
-    let found = match Isa::planned() {
+    let found = match crate::common::isa() {
         Isa::Avx512 => Ok(()),
-        other => Err(format!("plans are for {other}; `{}=avx512` asks for it", features::ISA)),
+        other => Err(format!("plans are for {other}; `{}=avx512` asks for it", crate::common::ISA)),
     };
     Need::undemanded("plans for AVX-512", found)
 }
