@@ -205,7 +205,7 @@ pub enum AttrKind {
 
 impl Attr {
     /// The kind of this value.
-    pub fn kind(&self) -> AttrKind {
+    pub(crate) fn kind(&self) -> AttrKind {
         match self {
             Self::Int(_) => AttrKind::Int,
             Self::Float(_) => AttrKind::Float,

@@ -8,11 +8,11 @@ pub mod features;
 
 use crate::graph::NodeId;
 use crate::op::Lowering;
-pub use crate::op::{ALIGN, Args, Call, Contract, Kernel};
+pub use crate::op::{ALIGN, Args, Call, Contract, Kernel, OpError};
 use crate::plan::Plan;
 use crate::plan::schedule::Schedule;
 use crate::scalar::Function;
-use crate::table::Table;
+use crate::table::{Table, Unknown};
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
@@ -36,19 +36,47 @@ pub unsafe trait Runner: Send {
     ///
     /// # Errors
     /// What went wrong with which step, and what to do; so for all that follow.
-    fn begin(&mut self, inputs: &[&Tensor]) -> Result<(), String>;
+    fn begin(&mut self, inputs: &[&Tensor]) -> Result<(), BackendError>;
 
     /// Queues a segment of the schedule.
-    fn launch(&mut self, segment: usize) -> Result<(), String>;
+    fn launch(&mut self, segment: usize) -> Result<(), BackendError>;
 
     /// Waits for a segment and all before it.
-    fn wait(&mut self, segment: usize) -> Result<(), String>;
+    fn wait(&mut self, segment: usize) -> Result<(), BackendError>;
 
     /// Waits for all that was queued: the host's part of the arena holds what was copied there.
-    fn end(&mut self) -> Result<(), String>;
+    fn end(&mut self) -> Result<(), BackendError>;
 
     /// Runs one step and waits for it.
-    fn alone(&mut self, step: usize) -> Result<(), String>;
+    fn alone(&mut self, step: usize) -> Result<(), BackendError>;
+}
+
+/// Why a backend cannot run a plan, or is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// A library or a device is absent, or cannot be used.
+    #[error("{0}")]
+    Absent(String),
+    /// The registry has no backend of this name.
+    #[error(transparent)]
+    Unknown(#[from] Unknown),
+    /// It cannot run such a plan.
+    #[error("{0}")]
+    Plan(String),
+    /// A step of a plan cannot be loaded or run.
+    #[error("`{step}` ({op}): {why}")]
+    Step {
+        /// The value that the step computes.
+        step: String,
+        /// Its op.
+        op: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// A library or a device reports an error, which concerns no step alone.
+    #[error("{0}")]
+    Device(String),
 }
 
 /// A plan that a device is to run a part of. Only a session makes one, and has checked it: every value lies within
@@ -104,7 +132,7 @@ pub unsafe trait Backend: Send + Sync {
     ///
     /// # Errors
     /// That it is not there.
-    fn found(&self) -> Result<String, String> {
+    fn found(&self) -> Result<String, BackendError> {
         Ok("part of ovolo".to_owned())
     }
 
@@ -113,7 +141,7 @@ pub unsafe trait Backend: Send + Sync {
     ///
     /// # Errors
     /// That it is not there.
-    fn identity(&self) -> Result<String, String> {
+    fn identity(&self) -> Result<String, BackendError> {
         self.found()
     }
 
@@ -152,7 +180,7 @@ pub unsafe trait Backend: Send + Sync {
     ///
     /// # Errors
     /// What is missing or was refused, and what to do.
-    fn runner(&self, _: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
+    fn runner(&self, _: &Loading<'_>) -> Option<Result<Box<dyn Runner>, BackendError>> {
         None
     }
 }

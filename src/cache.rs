@@ -33,15 +33,17 @@ mod weights;
 
 pub use artifact::Kept;
 pub use digest::Digest;
-pub use entry::{Constant, Damage, Entry, Value};
+pub use digest::NoDigest;
+pub use entry::Damage;
+pub use entry::{Constant, Entry, Value};
 pub use folder::{Folder, Kind, Listed};
-pub use home::home;
+pub use home::{home, keep_in};
 pub use key::{Difference, Key};
 pub use prune::{GRACE, Pruned};
 pub use request::{Builds, Request, build, elsewhere};
 
 use crate::cost::{Basis, Machine, Stored};
-use crate::error::Error;
+use crate::error::{CacheError, Error};
 use crate::graph::NodeId;
 use crate::plan::Plan;
 use crate::registry::Registry;
@@ -262,7 +264,7 @@ impl Cache {
             return Ok(());
         }
         let limit = self.limit;
-        Err(Error::Cache(format!("it takes {bytes} bytes, and the cache is limited to {limit} bytes")))
+        Err(CacheError::Limit { bytes, limit }.into())
     }
 
     /// The entries, the last used first.
@@ -324,7 +326,9 @@ impl Cache {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let constants = weights::read(&self.folder, &entry.constants, threads)?;
         let bytes = |node| constants.get(&node).map(|constant| constant.bytes().len());
-        self.plan(entry)?.check(&bytes).map_err(|why| Miss::Damaged { why, weights: Vec::new() })
+        self.plan(entry)?
+            .check(&bytes)
+            .map_err(|why| Miss::Damaged { why: why.to_string(), weights: Vec::new() })
     }
 }
 
@@ -342,5 +346,5 @@ fn encode<'a>(
     let plan = plan.clone().into();
     let Origin { model, machine, basis } = origin;
     let entry = Entry { key: key.clone(), model, plan, constants, machine, basis };
-    Ok((entry.encode().map_err(|damage| Error::Cache(damage.to_string()))?, weights))
+    Ok((entry.encode().map_err(|damage| CacheError::Entry { why: damage.to_string() })?, weights))
 }

@@ -20,15 +20,20 @@ pub mod stored;
 
 pub use basis::Basis;
 pub use column::FEATURES;
-pub use feature::{Feature, Value};
+pub use feature::Feature;
+pub use feature::Value;
+pub use learned::FitError;
 pub use learned::{Example, Fit, HeldOut, LEARNERS, Learned};
 pub use machine::Machine;
 pub use measured::{Asked, Entry, InPlans, Leaning, Measured, State, Table, key};
-pub use noise::{Noise, Noisy};
+pub use noise::Noise;
+pub(crate) use noise::Noisy;
 pub use pattern::fits;
 pub use price::{PriceList, Priced};
 pub use pricing::{Pricing, PricingError};
-pub use process::{Answer, Process};
+pub(crate) use process::Answer;
+pub use process::AnswerError;
+pub use process::Process;
 pub use rank::{median, median_error, spearman};
 pub use stored::{Decision, Stored, Validators};
 
@@ -49,7 +54,7 @@ pub struct Query<'a> {
 
 impl Query<'_> {
     /// A number that the op's declaration has beside what is known of every op; zero where it has none of the name.
-    pub fn own(&self, name: &str) -> f64 {
+    pub(crate) fn own(&self, name: &str) -> f64 {
         let features = self.call.op.lowered.as_ref().map_or(&[][..], |lowered| lowered.declaration.features);
         features.iter().find(|own| own.name == name).map_or(0.0, |own| (own.value)(&self.call))
     }

@@ -25,15 +25,19 @@ mod saturate;
 mod shared;
 mod what_if;
 
-pub use build::{BuildError, Contracts, Pick, Program};
-pub use fact::Facts;
+pub(crate) use build::Pick;
+pub use build::Program;
+pub use build::{BuildError, Contracts};
+pub(crate) use fact::Facts;
 pub use kernel::KernelCall;
+pub use nearest::UnknownValue;
 pub use nearest::WhyNot;
 pub use need::Need;
 pub use probe::Probe;
 pub use provenance::Chain;
 pub use runner_up::{Change, RunnerUp};
-pub use saturate::{Clock, Growth, Limits, SaturateError, Saturation, Stop};
+pub use saturate::SaturateError;
+pub use saturate::{Clock, Growth, Limits, Saturation, Stop};
 pub use what_if::Flip;
 
 use crate::attr::{Attr, Attrs};
@@ -66,7 +70,7 @@ impl Term {
     }
 
     /// The name of a leaf.
-    pub fn leaf_name(&self) -> Option<&Arc<str>> {
+    pub(crate) fn leaf_name(&self) -> Option<&Arc<str>> {
         match self.attrs.get("name") {
             Some(Attr::Str(name)) if self.is_leaf() => Some(name),
             _ => None,
@@ -165,7 +169,7 @@ impl EGraph {
     }
 
     /// The number of e-classes.
-    pub fn classes(&self) -> usize {
+    pub(crate) fn classes(&self) -> usize {
         self.egg.number_of_classes()
     }
 

@@ -34,12 +34,13 @@ mod share;
 mod table;
 
 pub use exact::{Exact, Limits};
-pub use exchange::{FormatError, Label, Named};
+pub use exchange::FormatError;
+pub use exchange::{Label, Named};
 pub use greedy::{GreedyDag, GreedyTree};
 #[cfg(feature = "ilp")]
-pub use ilp::Ilp;
+pub(crate) use ilp::Ilp;
 pub use naive::Naive;
-pub use search::LocalSearch;
+pub(crate) use search::LocalSearch;
 
 use crate::setting::{Kind, Settings};
 use crate::table::Table;
@@ -331,7 +332,7 @@ impl Problem {
     ///
     /// # Errors
     /// [`ExtractError::UnknownClass`], [`ExtractError::BadCost`], [`ExtractError::TooDear`].
-    pub fn validate(&self) -> Result<(), ExtractError> {
+    pub(crate) fn validate(&self) -> Result<(), ExtractError> {
         let classes = self.classes.len();
         let known = |of: &dyn Fn() -> String, class: ClassId| {
             if class.index() < classes {

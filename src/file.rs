@@ -48,13 +48,39 @@ pub fn same(one: &Path, other: &Path) -> bool {
     }
 }
 
+/// A file that cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct FileError {
+    /// The file.
+    pub path: PathBuf,
+    /// What the system says.
+    pub source: io::Error,
+}
+
+impl FileError {
+    /// Wraps an error of the file system with the path that it is about; made for `map_err`.
+    pub(crate) fn of(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self { path, source }
+    }
+}
+
+/// A file that is to be written is one of those that are read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it would overwrite {}, which is read", input.display())]
+pub struct Overwrites {
+    /// The file that is read.
+    pub input: PathBuf,
+}
+
 /// Refuses a file to be written that is one of those that were read.
 ///
 /// # Errors
 /// Which of them it is.
-pub fn spare<'a>(file: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), String> {
+pub fn spare<'a>(file: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), Overwrites> {
     match inputs.into_iter().find(|input| same(file, input)) {
-        Some(input) => Err(format!("it would overwrite {}, which is read", input.display())),
+        Some(input) => Err(Overwrites { input: input.to_owned() }),
         None => Ok(()),
     }
 }

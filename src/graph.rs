@@ -80,7 +80,7 @@ impl Graph {
     }
 
     /// Names the model.
-    pub fn set_name(&mut self, name: &str) {
+    pub(crate) fn set_name(&mut self, name: &str) {
         self.name = name.into();
     }
 

@@ -7,21 +7,45 @@
 //! ([`session`]). What a compilation has come to in between are types ([`stage`]), which answer
 //! questions about it.
 //!
+//! # Use it as a library
+//! What a program needs to compile and run a model stands at the root of the crate: a [`Registry`] with backends,
+//! a [`Model`], [`Options`], and a [`Session`].
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use ovolo::{ImportOptions, Model, Options, Registry};
+//! let mut registry = Registry::new();
+//! ovolo_native::register(&mut registry)?;
+//! let registry = std::sync::Arc::new(registry);
+//! let import = ImportOptions::default().with_dim("N", 360);
+//! let model = Model::load(&registry, "examples/digits/digits.onnx", &import)?;
+//! let compiled = model.compile(&Options::new(&registry, "native")?)?;
+//! print!("{}", compiled.plan);
+//! let mut session = compiled.session(registry.backends())?;
+//! let images = ovolo::npy::read("examples/digits/images.npy")?;
+//! println!("{:?}", session.run(&[&images])?[0].to_f64());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Who writes ops, kernels, backends, rules' guards, passes, cost models, extractors or importers of operators
+//! finds what that takes in the modules; `examples/extend` has one of each.
+//!
 //! # The floors
 //! A file uses only its own or lower floors; a test holds that. Floors 0 to 6 are pure: values in,
 //! values out; no file, clock, environment or terminal.
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 0 | [`error`], [`mod@ron`], [`scalar`], [`setting`], [`table`], [`team`], [`tensor`] |
+//! | 0 | [`diagnostic`], [`mod@ron`], [`scalar`], [`setting`], [`table`], [`team`], [`tensor`] |
 //! | 1 | [`attr`], [`graph`] |
 //! | 2 | [`op`], [`verify`] |
 //! | 3 | [`rule`] |
 //! | 4 | [`cost`], [`mod@extract`] |
 //! | 5 | [`egraph`] |
-//! | 6 | [`memory`], [`plan`], [`stage`] |
+//! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`], [`mod@file`], [`host`] |
-//! | 8 | [`pass`], [`mod@compile`], [`registry`], [`session`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
+//! | 8 | [`error`], [`stage`], [`pass`], [`mod@compile`], [`registry`], [`session`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
 //!
 //! # Invariants
 //! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
@@ -35,6 +59,7 @@ pub mod backend;
 pub mod cache;
 pub mod compile;
 pub mod cost;
+pub mod diagnostic;
 pub mod egraph;
 pub mod error;
 pub mod extract;
@@ -44,6 +69,7 @@ mod fixture;
 pub mod graph;
 pub mod host;
 pub mod memory;
+mod model;
 pub mod npy;
 pub mod onnx;
 pub mod op;
@@ -62,6 +88,20 @@ pub mod tensor;
 pub mod verify;
 
 pub use ovolo_team as team;
+
+pub use crate::compile::{Compilation, Options};
+pub use crate::diagnostic::Diagnostics;
+pub use crate::error::{Error, Result};
+pub use crate::graph::Graph;
+pub use crate::model::Model;
+pub use crate::onnx::{ImportOptions, MissingWeights};
+pub use crate::pass::pipeline::Pipeline;
+pub use crate::plan::Plan;
+pub use crate::registry::{Registry, RegistryError};
+pub use crate::rule::RuleSet;
+pub use crate::session::{Session, SessionError};
+pub use crate::team::Team;
+pub use crate::tensor::{DType, Shape, Tensor, TensorType};
 
 /// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");

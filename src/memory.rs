@@ -24,7 +24,8 @@ mod sequence;
 pub use exact::Exact;
 pub use limit::Limit;
 pub use order::{Task, orders};
-pub use sequence::{Candidate, Order, Orders, execution_orders};
+pub(crate) use sequence::Orders;
+pub use sequence::{Candidate, Order, execution_orders};
 
 use crate::table::Table;
 use std::sync::Arc;

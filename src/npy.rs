@@ -8,12 +8,54 @@
 
 mod zip;
 
-use crate::error::{Error, Result};
-use crate::file;
+use crate::file::{self, FileError};
 use crate::tensor::{DType, Layout, Tensor, TensorType, advance};
 use npyz::{Endianness, NpyHeader, Order, TypeChar, WriterBuilder};
 use rustc_hash::FxHashSet;
 use std::path::Path;
+
+/// Why a file holds no arrays that can be read, or arrays cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NpyError {
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    Io(#[from] FileError),
+    /// The file is none of the format, is damaged, or has what is not read.
+    #[error("{file}: {why}")]
+    File {
+        /// The file.
+        file: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// The same of one array of several.
+    #[error("{file}: array `{array}`: {why}")]
+    Array {
+        /// The file.
+        file: String,
+        /// The array.
+        array: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// An array is there twice.
+    #[error("{file}: array `{array}` is there twice")]
+    Twice {
+        /// The file.
+        file: String,
+        /// The array.
+        array: String,
+    },
+    /// Two arrays that are to be written have one name.
+    #[error("{file}: two arrays are called `{array}`")]
+    SameName {
+        /// The file.
+        file: String,
+        /// The name.
+        array: String,
+    },
+}
 
 /// Headers of plain arrays have some hundred bytes; a longer one is damaged or not for us.
 const LONGEST_HEADER: usize = 4096;
@@ -21,71 +63,74 @@ const LONGEST_HEADER: usize = 4096;
 /// Reads a `.npy` file.
 ///
 /// # Errors
-/// [`Error::Io`] where the file cannot be read, [`Error::Npy`] where it does not hold such an array.
-pub fn read(path: impl AsRef<Path>) -> Result<Tensor> {
+/// [`NpyError::Io`] where the file cannot be read, others where it does not hold such an array.
+pub fn read(path: impl AsRef<Path>) -> Result<Tensor, NpyError> {
     let path = path.as_ref();
-    decode(&path.display().to_string(), &std::fs::read(path).map_err(Error::io(path))?)
+    decode(&path.display().to_string(), &std::fs::read(path).map_err(FileError::of(path))?)
 }
 
 /// Writes a `.npy` file.
 ///
 /// # Errors
-/// As [`encode`], and [`Error::Io`].
-pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
+/// As [`encode`], and [`NpyError::Io`].
+pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<(), NpyError> {
     let path = path.as_ref();
-    file::write(path, &[&encode(&path.display().to_string(), tensor)?]).map_err(Error::io(path))
+    Ok(file::write(path, &[&encode(&path.display().to_string(), tensor)?]).map_err(FileError::of(path))?)
 }
 
 /// Reads the arrays of a `.npz` file, in the order of the file.
 ///
 /// # Errors
-/// As [`read`]; [`Error::Npy`] also where an array is there twice.
-pub fn read_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
+/// As [`read`]; [`NpyError::Twice`] also where an array is there twice.
+pub fn read_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>, NpyError> {
     let path = path.as_ref();
-    decode_npz(&path.display().to_string(), &std::fs::read(path).map_err(Error::io(path))?)
+    decode_npz(&path.display().to_string(), &std::fs::read(path).map_err(FileError::of(path))?)
 }
 
 /// Writes arrays into a `.npz` file, as `numpy.savez` does: not compressed.
 ///
 /// # Errors
-/// As [`encode_npz`], and [`Error::Io`].
+/// As [`encode_npz`], and [`NpyError::Io`].
 pub fn write_npz<'a>(
     path: impl AsRef<Path>,
     arrays: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
-) -> Result<()> {
+) -> Result<(), NpyError> {
     let path = path.as_ref();
-    file::write(path, &[&encode_npz(&path.display().to_string(), arrays)?]).map_err(Error::io(path))
+    Ok(file::write(path, &[&encode_npz(&path.display().to_string(), arrays)?])
+        .map_err(FileError::of(path))?)
 }
 
 /// The tensor in the bytes of a `.npy` file; `file` is what errors call it.
 ///
 /// # Errors
-/// [`Error::Npy`], as the module says.
-pub fn decode(file: &str, bytes: &[u8]) -> Result<Tensor> {
-    decode_array(bytes).map_err(|message| Error::Npy(format!("{file}: {message}")))
+/// [`NpyError`], as the module says.
+pub fn decode(file: &str, bytes: &[u8]) -> Result<Tensor, NpyError> {
+    decode_array(bytes).map_err(|why| NpyError::File { file: file.to_owned(), why })
 }
 
 /// The bytes of a `.npy` file; `file` is what errors call it.
 ///
 /// # Errors
-/// [`Error::Npy`] for `bf16`.
-pub fn encode(file: &str, tensor: &Tensor) -> Result<Vec<u8>> {
-    encode_array(tensor).map_err(|message| Error::Npy(format!("{file}: {message}")))
+/// [`NpyError`] for `bf16`.
+pub fn encode(file: &str, tensor: &Tensor) -> Result<Vec<u8>, NpyError> {
+    encode_array(tensor).map_err(|why| NpyError::File { file: file.to_owned(), why })
 }
 
 /// The arrays in the bytes of a `.npz` file; `file` is what errors call it.
 ///
 /// # Errors
-/// [`Error::Npy`], as the module says.
-pub fn decode_npz(file: &str, bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
-    let wrong = |message: String| Error::Npy(format!("{file}: {message}"));
+/// [`NpyError`], as the module says.
+pub fn decode_npz(file: &str, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, NpyError> {
+    let wrong = |why: String| NpyError::File { file: file.to_owned(), why };
+    let wrong_array =
+        |array: &str, why: String| NpyError::Array { file: file.to_owned(), array: array.to_owned(), why };
     let mut names = FxHashSet::default();
     let mut arrays = Vec::new();
     for (member, content) in zip::read(bytes).map_err(wrong)? {
         let name = member.strip_suffix(".npy").unwrap_or(&member).to_owned();
-        let tensor = decode_array(content).map_err(|message| wrong(format!("array `{name}`: {message}")))?;
+        let tensor = decode_array(content).map_err(|why| wrong_array(&name, why))?;
         if !names.insert(name.clone()) {
-            return Err(wrong(format!("array `{name}` is there twice")));
+            return Err(NpyError::Twice { file: file.to_owned(), array: name });
         }
         arrays.push((name, tensor));
     }
@@ -95,19 +140,21 @@ pub fn decode_npz(file: &str, bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
 /// The bytes of a `.npz` file; `file` is what errors call it.
 ///
 /// # Errors
-/// [`Error::Npy`] for `bf16`, a name that stands twice, and more than 4 GiB.
+/// [`NpyError`] for `bf16`, a name that stands twice, and more than 4 GiB.
 pub fn encode_npz<'a>(
     file: &str,
     arrays: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
-) -> Result<Vec<u8>> {
-    let wrong = |message: String| Error::Npy(format!("{file}: {message}"));
+) -> Result<Vec<u8>, NpyError> {
+    let wrong = |why: String| NpyError::File { file: file.to_owned(), why };
+    let wrong_array =
+        |array: &str, why: String| NpyError::Array { file: file.to_owned(), array: array.to_owned(), why };
     let mut names = FxHashSet::default();
     let mut members = Vec::new();
     for (name, tensor) in arrays {
         if !names.insert(name) {
-            return Err(wrong(format!("two arrays are called `{name}`")));
+            return Err(NpyError::SameName { file: file.to_owned(), array: name.to_owned() });
         }
-        let content = encode_array(tensor).map_err(|message| wrong(format!("array `{name}`: {message}")))?;
+        let content = encode_array(tensor).map_err(|why| wrong_array(&name, why))?;
         members.push((format!("{name}.npy"), content));
     }
     zip::write(&members).map_err(wrong)

@@ -33,11 +33,14 @@ mod structure;
 pub(crate) mod weight;
 
 pub use call::{Call, Value, axes, axis, signed};
-pub use error::{OnnxError, Unsupported};
-pub use external::{External, external, symbols};
+pub use error::Unsupported;
+pub use error::{OnnxError, Refusal};
+pub(crate) use external::External;
+pub use external::{external, symbols};
 pub use input::{check_inputs, check_types};
 pub(crate) use operator::function::operators as functions;
-pub use operator::{Operator, Operators, Results, operators};
+pub use operator::{Operator, Results};
+pub(crate) use operator::{Operators, operators};
 
 use crate::graph::Graph;
 use crate::op::Ops;
@@ -72,6 +75,15 @@ pub struct ImportOptions {
     pub dims: BTreeMap<String, usize>,
     /// What becomes of initializers whose values were stripped from the file.
     pub missing_weights: MissingWeights,
+}
+
+impl ImportOptions {
+    /// With a size for a symbolic dimension.
+    #[must_use]
+    pub fn with_dim(mut self, name: &str, size: usize) -> Self {
+        self.dims.insert(name.to_owned(), size);
+        self
+    }
 }
 
 /// What becomes of an initializer without data whose note says `normal MEAN STD`.

@@ -10,6 +10,7 @@ mod binary;
 mod declaration;
 mod device;
 mod elementwise;
+mod error;
 mod function;
 mod grad;
 mod handle;
@@ -35,12 +36,13 @@ pub mod winograd;
 
 pub use declaration::{attr_errors, operand_count};
 pub use elementwise::scalar;
+pub use error::OpError;
 pub use handle::{CONST, INPUT, Op};
 pub use kernel::{ALIGN, Args, Call, Contract, Kernel};
 pub use lowered::{
-    Attributes, Check, ContractOf, Draw, Fallback, FallbackContract, FallbackKernel, Form, KernelOf, Layouts,
-    LowerError, Lowered, Lowering, Made, Own, Reference, Sample,
+    Attributes, Check, Draw, Fallback, Form, Layouts, Lowered, Lowering, Made, Own, Reference, Sample,
 };
+pub use lowered::{ContractOf, FallbackContract, FallbackKernel, KernelOf, LowerError};
 pub use ops::Ops;
 
 use crate::attr::{Attr, AttrKind, Attrs};
@@ -139,7 +141,7 @@ pub struct OpDef {
 
 /// Infers the type of a result from the attributes, all of them set, and as many operands as the op takes; or says
 /// what is wrong with which of them.
-pub type Infer = fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>;
+pub type Infer = fn(&Attrs, &[&TensorType]) -> Result<TensorType, OpError>;
 
 /// Evaluates an op for reference, for operands and a result that [`Infer`] accepted. Accumulates in `f64`.
 pub type Eval = fn(&Attrs, &[&Tensor], &TensorType) -> Tensor;
@@ -152,7 +154,7 @@ impl OpDef {
     ///
     /// # Errors
     /// What is wrong with which operand or attribute, and which operand is not where the op takes it.
-    pub fn result(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    pub fn result(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
         device::infer(self, attrs, types)
     }
 
@@ -249,20 +251,20 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
 ];
 
 /// An error unless every operand is in the default layout.
-fn plain(types: &[&TensorType]) -> Result<(), String> {
+fn plain(types: &[&TensorType]) -> Result<(), OpError> {
     match types.iter().position(|ty| !ty.layout.is_plain()) {
         None => Ok(()),
-        Some(operand) => Err(format!("operand {operand} is {}, not in the default layout", types[operand])),
+        Some(operand) => Err(OpError::operand(operand, types[operand], ", not in the default layout")),
     }
 }
 
 /// An error unless an operand has this rank.
-fn rank(types: &[&TensorType], operand: usize, rank: usize) -> Result<(), String> {
+fn rank(types: &[&TensorType], operand: usize, rank: usize) -> Result<(), OpError> {
     let ty = types[operand];
     if ty.shape.rank() == rank {
         Ok(())
     } else {
-        Err(format!("operand {operand} is {ty}, not of rank {rank}"))
+        Err(OpError::operand(operand, ty, format!(", not of rank {rank}")))
     }
 }
 
@@ -273,20 +275,20 @@ fn count(ty: &TensorType) -> f64 {
 }
 
 /// An attribute that is a list of sizes or offsets; the error names it where one is negative.
-fn sizes(attrs: &Attrs, name: &str) -> Result<Vec<usize>, String> {
+fn sizes(attrs: &Attrs, name: &str) -> Result<Vec<usize>, OpError> {
     let convert = |value: &i64| {
-        usize::try_from(*value).map_err(|_| format!("attribute `{name}` holds {value}, which is negative"))
+        usize::try_from(*value)
+            .map_err(|_| OpError::attribute(name, format!("holds {value}, which is negative")))
     };
     attrs.expect_ints(name).iter().map(convert).collect()
 }
 
 /// An axis of a shape of this rank.
-fn axis(attrs: &Attrs, name: &str, rank: usize) -> Result<usize, String> {
+fn axis(attrs: &Attrs, name: &str, rank: usize) -> Result<usize, OpError> {
     let value = attrs.expect_int(name);
-    usize::try_from(value)
-        .ok()
-        .filter(|axis| *axis < rank)
-        .ok_or_else(|| format!("attribute `{name}` is {value}, and the operand has {rank} dimension(s)"))
+    usize::try_from(value).ok().filter(|axis| *axis < rank).ok_or_else(|| {
+        OpError::attribute(name, format!("is {value}, and the operand has {rank} dimension(s)"))
+    })
 }
 
 /// The attributes of an op with the defaults of those not written, so that equal nodes are equal terms.

@@ -13,7 +13,8 @@ mod state;
 
 pub use check::{absent, check};
 pub use extract::Extract;
-pub use kind::{Kind, Passes, Scope};
+pub(crate) use kind::Passes;
+pub use kind::{Kind, Scope};
 pub use plan::PlanMemory;
 pub use rewrite::{AbsentRules, Rewrite};
 pub use state::State;
@@ -79,7 +80,7 @@ impl Default for Catalog {
 
 impl Catalog {
     /// What ovolo has, without a backend.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             passes: passes().clone(),
             extractors: extraction::extractors().clone(),
@@ -95,7 +96,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The first device of another family.
-    pub fn check_limit(&self, limit: &Limit) -> Result<(), Error> {
+    pub(crate) fn check_limit(&self, limit: &Limit) -> Result<(), Error> {
         let lowerings = self.backends.iter().flat_map(|(_, backend)| backend.ops());
         let families: BTreeSet<Family> = lowerings.filter_map(|lowering| lowering.device).collect();
         for (device, _) in limit.iter() {

@@ -19,14 +19,14 @@ mod stored;
 mod subject;
 mod view;
 
-pub use check::MOST_THREADS;
-pub use stored::{Stored, StoredError};
+pub use check::{MOST_THREADS, Unsound};
+pub use stored::Stored;
+pub use stored::StoredError;
 
 use crate::attr::Attrs;
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::memory::{Limit, Order, Planner};
-use crate::op::{ALIGN, Call, Contract};
-use crate::op::{Op, OpDef};
+use crate::op::{ALIGN, Call, Contract, Op, OpDef, OpError};
 use crate::tensor::{Device, TensorType};
 use arrange::{Arranged, Arrangement, Packed};
 use draft::Slot;
@@ -188,7 +188,7 @@ pub enum PlanError {
         /// Its op.
         op: String,
         /// The backend's reason.
-        why: String,
+        why: OpError,
     },
     /// What orders programs has given none of this one.
     #[error("the order of execution `{order}` gives {why}")]
@@ -200,14 +200,8 @@ pub enum PlanError {
     },
 }
 
-impl From<PlanError> for crate::error::Error {
-    fn from(error: PlanError) -> Self {
-        Self::Plan(error.to_string())
-    }
-}
-
 /// Answers about the kernel of a call: its contract and what one run costs, in seconds.
-pub type Asked<'a> = &'a dyn Fn(&Call<'_>, &[bool]) -> Result<(Contract, f64), String>;
+pub type Asked<'a> = &'a dyn Fn(&Call<'_>, &[bool]) -> Result<(Contract, f64), OpError>;
 
 /// Whether each node, by position, depends on no input.
 pub fn constants(graph: &Graph) -> Vec<bool> {

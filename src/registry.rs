@@ -9,16 +9,17 @@
 
 use crate::backend::{Backend, Backends};
 use crate::cost::Pricing;
-use crate::error::{Diagnostics, Source};
+pub use crate::error::RegistryError;
+use crate::error::{Diagnostics, Source, suggestion};
 use crate::extract::Extractor;
 use crate::memory::{Order, Planner};
 use crate::onnx::{self, Operator, Operators};
-use crate::op::{LowerError, Op, OpDef, Ops};
+use crate::op::{Op, OpDef, Ops};
 use crate::pass::{self, Catalog, Scope};
 use crate::rule::{self, RuleSet, Texts, Vocabulary, Words};
 use crate::scalar::{self, Function};
 use crate::setting::{self, Folder};
-use crate::table::{Duplicate, Table};
+use crate::table::{Table, Unknown};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -38,32 +39,6 @@ pub struct Registry {
     examples: Texts,
     pipelines: Texts,
     builds: Vec<(&'static str, &'static str)>,
-}
-
-/// Something cannot be added to a registry.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegistryError {
-    /// The name is taken.
-    #[error(transparent)]
-    Duplicate(#[from] Duplicate),
-    /// A price list has mistakes.
-    #[error("{0}")]
-    Prices(Diagnostics),
-    /// A table of functions has mistakes.
-    #[error("{0}")]
-    Functions(Diagnostics),
-    /// An op of a backend cannot be defined.
-    #[error(transparent)]
-    Lower(#[from] LowerError),
-    /// An op of a backend has a name that is another backend's.
-    #[error("the backend `{backend}` has an op `{op}`: the names of its ops begin with `{backend}.`")]
-    Prefix {
-        /// The backend.
-        backend: String,
-        /// The op.
-        op: &'static str,
-    },
 }
 
 impl fmt::Debug for Registry {
@@ -330,6 +305,16 @@ impl Registry {
         let file =
             |path: &str| path.rsplit('/').next().and_then(|file| file.strip_suffix(".ron")) == Some(name);
         self.pipelines.iter().find(|(path, _)| file(path)).map(|(path, text)| (path, &**text))
+    }
+
+    /// That there is no pipeline of this name.
+    pub(crate) fn no_pipeline(&self, name: &str) -> Unknown {
+        Unknown {
+            kind: "pipeline",
+            name: name.to_owned(),
+            nearest: suggestion(name, self.pipeline_names()).map(ToOwned::to_owned),
+            known: self.pipeline_names().map(ToOwned::to_owned).collect(),
+        }
     }
 
     /// The names of the pipelines that ship.

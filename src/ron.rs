@@ -30,9 +30,11 @@ mod value;
 
 pub use format::{Style, flat, format, lines, statements};
 pub use text::Text;
-pub use value::{Entries, OneOrMany, Spanned, at_least};
+pub use value::Entries;
+pub(crate) use value::OneOrMany;
+pub use value::{Spanned, at_least};
 
-use crate::error::{Diagnostic, Diagnostics, Span, suggestion};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span, suggestion};
 use ::ron::value::RawValue;
 use deserializer::Session;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -91,7 +93,7 @@ impl<'a> Raw<'a> {
     }
 
     /// The value as it is written, without blanks and comments around it.
-    pub fn text(&self) -> &'a str {
+    pub(crate) fn text(&self) -> &'a str {
         self.span.of(self.document)
     }
 
@@ -128,7 +130,7 @@ impl<'a> Raw<'a> {
     }
 
     /// Whether this is a struct with a field of another name that was probably meant as this one.
-    pub fn meant(&self, key: &str, known: &[&str]) -> bool {
+    pub(crate) fn meant(&self, key: &str, known: &[&str]) -> bool {
         let meant = |field: &Field<'_>| {
             !known.contains(&field.key) && suggestion(field.key, known.iter().copied()) == Some(key)
         };
@@ -136,7 +138,7 @@ impl<'a> Raw<'a> {
     }
 
     /// Whether it is text in quotes.
-    pub fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         let text = self.text();
         text.starts_with('"') || text.starts_with("r\"") || text.starts_with("r#")
     }
@@ -152,17 +154,17 @@ impl<'a> Raw<'a> {
     }
 
     /// The number that it is, if it is one.
-    pub fn number(&self) -> Option<f64> {
+    pub(crate) fn number(&self) -> Option<f64> {
         ::ron::from_str(self.text()).ok()
     }
 
     /// The line that it begins at, counted from 1.
-    pub fn line(&self) -> usize {
+    pub(crate) fn line(&self) -> usize {
         self.document[..self.span.start].matches('\n').count() + 1
     }
 
     /// The comment lines right above the value, without slashes, joined by spaces; empty where there are none.
-    pub fn comment(&self) -> String {
+    pub(crate) fn comment(&self) -> String {
         let mut lines: Vec<&str> =
             self.document[self.lead..self.span.start].split('\n').map(str::trim).collect();
         // The line of the value itself, and a comment at the end of the line before, which is about what stands there.
@@ -177,7 +179,7 @@ impl<'a> Raw<'a> {
     }
 
     /// Whether a blank line stands somewhere between the value before and this one.
-    pub fn follows_a_gap(&self) -> bool {
+    pub(crate) fn follows_a_gap(&self) -> bool {
         let before = self.document[..self.lead].trim_end();
         let lines: Vec<&str> = self.document[before.len()..self.span.start].split('\n').collect();
         lines.len() > 2 && lines[1..lines.len() - 1].iter().any(|line| line.trim().is_empty())
@@ -237,12 +239,12 @@ impl<'f> Reader<'f> {
     }
 
     /// Adds a line to every message from here on.
-    pub fn note(&mut self, note: Option<String>) {
+    pub(crate) fn note(&mut self, note: Option<String>) {
         self.note = note;
     }
 
     /// Adds a mistake, which may have several places.
-    pub fn push(&mut self, diagnostic: Diagnostic) {
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
         self.found.push(match &self.note {
             Some(note) => diagnostic.note(note),
             None => diagnostic,
@@ -250,7 +252,7 @@ impl<'f> Reader<'f> {
     }
 
     /// Adds a mistake that was found elsewhere, with its place here.
-    pub fn push_at(&mut self, diagnostic: Diagnostic, span: Span) {
+    pub(crate) fn push_at(&mut self, diagnostic: Diagnostic, span: Span) {
         self.push(diagnostic.label(self.source, span, ""));
     }
 
@@ -260,7 +262,7 @@ impl<'f> Reader<'f> {
     }
 
     /// Adds a mistake that has to do with another place.
-    pub fn mistake_beside(
+    pub(crate) fn mistake_beside(
         &mut self,
         message: impl Into<String>,
         span: Span,
@@ -275,7 +277,7 @@ impl<'f> Reader<'f> {
     }
 
     /// Whether a name is known; a mistake where it is not, with the name that is meant or all there are.
-    pub fn known(&mut self, what: &str, name: &Spanned<String>, known: &[&str]) -> bool {
+    pub(crate) fn known(&mut self, what: &str, name: &Spanned<String>, known: &[&str]) -> bool {
         let found = known.contains(&name.as_str());
         if !found {
             self.mistake(format!("{what} `{name}` is not known"), name.span, advice(name, known));
@@ -285,7 +287,7 @@ impl<'f> Reader<'f> {
 
     /// The text with fields such as `for-each` written as RON has them, `for_each`, each of them reported: so the
     /// rest of an old file is read, and its other mistakes are found as well.
-    pub fn mend<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+    pub(crate) fn mend<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         let mut mended = Cow::Borrowed(text);
         for span in lexer::hyphenated(text) {
             let key = span.of(text);
@@ -313,7 +315,7 @@ impl<'f> Reader<'f> {
 
     /// The values of a list, those after a mistake as well: where a value is not RON, reading goes on at the next
     /// line that begins with `name(`. `None` for a text that is another value.
-    pub fn items<'a>(&mut self, text: &'a str, name: &str) -> Option<Vec<Raw<'a>>> {
+    pub(crate) fn items<'a>(&mut self, text: &'a str, name: &str) -> Option<Vec<Raw<'a>>> {
         let token = |at: usize| {
             let mut tokens = lexer::tokens(&text[at..]).filter(|token| token.kind != lexer::Kind::Comment);
             tokens.next().map(|token| (token.span.shifted(at), token.span.shifted(at).of(text)))

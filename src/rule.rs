@@ -22,15 +22,17 @@ mod signature;
 mod words;
 
 pub use example::Example;
-pub use expr::{Arguments, Bindings, Eval, Fact, Function, Value, ask, eval};
+pub use expr::Eval;
+pub use expr::{Arguments, Bindings, Fact, Function, No, Value, ask, eval};
 pub use interval::Interval;
 pub use precision::Precision;
 pub use set::{RuleSet, is_version};
 pub use signature::{KINDS, Kind};
-pub use words::{Texts, Vocabulary, Words};
+pub use words::Texts;
+pub(crate) use words::{Vocabulary, Words};
 
 use crate::attr::{Attr, StepOp};
-use crate::error::Span;
+use crate::diagnostic::Span;
 use crate::op::Op;
 
 /// What may stand among the operands of an op on a left side, and what it means: for the reference.
@@ -248,7 +250,7 @@ impl Template {
 
 impl Rule {
     /// Whether a right side has an op of the backend.
-    pub fn leads_to(&self, backend: &str) -> bool {
+    pub(crate) fn leads_to(&self, backend: &str) -> bool {
         self.to.iter().any(|template| template.leads_to(backend))
     }
 

@@ -21,7 +21,7 @@ pub use primitive::{Binary, Compare, Unary, erf};
 pub use program::{Instruction, Operand, Program};
 pub use read::read;
 
-use crate::error::{Diagnostics, Source};
+use crate::diagnostic::{Diagnostics, Source};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -3,10 +3,10 @@
 mod check;
 mod constants;
 
-use crate::backend::{Args, Artifacts, Backends, Kernel, Loading, Runner, Unkept};
+use crate::backend::{Args, Artifacts, BackendError, Backends, Kernel, Loading, OpError, Runner, Unkept};
 use crate::graph::{Graph, NodeId};
 use crate::plan::schedule::{self, Item, Schedule};
-use crate::plan::{Base, Place, Plan};
+use crate::plan::{Base, Place, Plan, Unsound};
 use crate::team::Team;
 use crate::tensor::{DType, Device, Tensor, TensorType};
 use rustc_hash::FxHashMap;
@@ -63,7 +63,7 @@ pub fn constants(program: &Graph, plan: &Plan) -> Constants {
 pub fn check(plan: &Plan, constants: &Constants) -> Result<(), SessionError> {
     plan.check(&|node| constants.get(&node).map(|constant| constant.bytes().len()))
         .and_then(|()| check::contracts(plan))
-        .map_err(SessionError::Stored)
+        .map_err(Into::into)
 }
 
 /// The constants of a plan in the program's order.
@@ -84,19 +84,34 @@ pub enum SessionError {
         /// Its op.
         op: String,
         /// The reason.
-        why: String,
+        why: OpError,
     },
-    /// An input is missing, unknown, or of another type.
-    #[error("{0}")]
-    Input(String),
+    /// Too few or too many inputs are given.
+    #[error("the model takes {wanted} input(s), {given} were given")]
+    InputCount {
+        /// Inputs of the model.
+        wanted: usize,
+        /// Inputs that were given.
+        given: usize,
+    },
+    /// An input is of another type than the model's.
+    #[error("input `{name}` is {wanted}, and {given} was given")]
+    InputType {
+        /// The input.
+        name: String,
+        /// Its type in the model.
+        wanted: Box<TensorType>,
+        /// The type of what was given.
+        given: Box<TensorType>,
+    },
     /// The memory of a plan cannot be had.
     #[error(
         "the system has no {0} bytes for the plan: bind smaller dimensions, or give --memory-limit a size that it has"
     )]
     Memory(usize),
     /// A device refuses a plan, or something went wrong on it.
-    #[error("{0}")]
-    Device(String),
+    #[error(transparent)]
+    Device(#[from] BackendError),
     /// A kernel panicked. The outputs of this run are lost; the session can run again.
     #[error("`{step}` ({op}): the kernel panicked: {message}")]
     Panicked {
@@ -108,8 +123,8 @@ pub enum SessionError {
         message: String,
     },
     /// A plan that was stored does not fit this process.
-    #[error("{0}")]
-    Stored(String),
+    #[error(transparent)]
+    Stored(#[from] Unsound),
 }
 
 impl Session {
@@ -163,8 +178,7 @@ impl Session {
             Tensor::try_zeros(ty).ok_or(SessionError::Memory(bytes))
         };
         let schedule = Schedule::new(&plan);
-        let mut runner =
-            runner(&plan, &schedule, &constants, backends, artifacts).map_err(SessionError::Device)?;
+        let mut runner = runner(&plan, &schedule, &constants, backends, artifacts)?;
         let bytes = if runner.is_some() { 0 } else { plan.arena };
         let mut own = take(TensorType::plain(DType::U8, [bytes.max(1)]))?;
         let arena = match &mut runner {
@@ -260,13 +274,13 @@ impl Session {
         self.prepare(inputs)?;
         let mut times = Vec::with_capacity(self.host.kernels.len());
         if let Some(runner) = &mut self.runner {
-            runner.begin(inputs).map_err(SessionError::Device)?;
+            runner.begin(inputs)?;
         }
         for step in 0..self.host.kernels.len() {
             let start = Instant::now();
             match &mut self.runner {
                 Some(runner) if self.host.kernels[step].is_none() => {
-                    runner.alone(step).map_err(SessionError::Device)?;
+                    runner.alone(step)?;
                 }
                 _ => self.host.step(step)?,
             }
@@ -279,18 +293,15 @@ impl Session {
     fn prepare(&mut self, inputs: &[&Tensor]) -> Result<(), SessionError> {
         let wanted = &self.host.plan.inputs;
         if inputs.len() != wanted.len() {
-            return Err(SessionError::Input(format!(
-                "the model takes {} input(s), {} were given",
-                wanted.len(),
-                inputs.len()
-            )));
+            return Err(SessionError::InputCount { wanted: wanted.len(), given: inputs.len() });
         }
         for ((name, ty), tensor) in wanted.iter().zip(inputs) {
             if tensor.ty() != ty {
-                return Err(SessionError::Input(format!(
-                    "input `{name}` is {ty}, and {} was given",
-                    tensor.ty()
-                )));
+                return Err(SessionError::InputType {
+                    name: name.to_string(),
+                    wanted: Box::new(ty.clone()),
+                    given: Box::new(tensor.ty().clone()),
+                });
             }
         }
         for (operand, input, offset) in &self.from_inputs {
@@ -324,17 +335,17 @@ impl Host {
         schedule: &Schedule,
         inputs: &[&Tensor],
     ) -> Result<(), SessionError> {
-        runner.begin(inputs).map_err(SessionError::Device)?;
+        runner.begin(inputs)?;
         for item in &schedule.items {
             match *item {
-                Item::Segment(segment) => runner.launch(segment).map_err(SessionError::Device)?,
+                Item::Segment(segment) => runner.launch(segment)?,
                 Item::Host(step, after) => {
-                    after.map_or(Ok(()), |segment| runner.wait(segment)).map_err(SessionError::Device)?;
+                    after.map_or(Ok(()), |segment| runner.wait(segment))?;
                     self.step(step)?;
                 }
             }
         }
-        runner.end().map_err(SessionError::Device)
+        runner.end().map_err(Into::into)
     }
 
     /// Runs one step, unless it is a device's.
@@ -383,24 +394,27 @@ fn runner(
     constants: &FxHashMap<NodeId, Tensor>,
     backends: &Backends,
     artifacts: &dyn Artifacts,
-) -> Result<Option<Box<dyn Runner>>, String> {
+) -> Result<Option<Box<dyn Runner>>, BackendError> {
     let inputs = plan.inputs.iter().map(|(name, ty)| (name, ty));
     for (name, ty) in inputs.chain(plan.outputs.iter().map(|(name, ty, _)| (name, ty))) {
         if ty.device != Device::Host {
-            return Err(format!("`{name}` is {ty}: inputs and outputs of a plan are the host's"));
+            return Err(BackendError::Plan(format!(
+                "`{name}` is {ty}: inputs and outputs of a plan are the host's"
+            )));
         }
     }
     let home = |name| backends.get(name).map_or(name, |backend| backend.runs_with());
     let mut names = plan.steps.iter().filter_map(schedule::device).map(home);
     let Some(name) = names.next() else { return Ok(None) };
     if let Some(other) = names.find(|other| *other != name) {
-        return Err(format!("the plan has steps on the devices of `{name}` and of `{other}`"));
+        let why = format!("the plan has steps on the devices of `{name}` and of `{other}`");
+        return Err(BackendError::Plan(why));
     }
-    let backend = backends.find(name).map_err(|unknown| unknown.to_string())?;
+    let backend = backends.find(name)?;
     let loading = Loading { plan, schedule, constants, artifacts };
     match backend.runner(&loading) {
         Some(runner) => runner.map(Some),
-        None => Err(format!("the backend `{name}` has no device")),
+        None => Err(BackendError::Plan(format!("the backend `{name}` has no device"))),
     }
 }
 

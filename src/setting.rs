@@ -7,7 +7,7 @@
 //! In a file a thing is named in quotes, `"exact"`, or written with settings, `Exact(states: 2000)`: the name in
 //! camel case, `LocalSearch(…)` for `local-search`.
 
-use crate::error::{Source, Span, suggestion};
+use crate::diagnostic::{Source, Span, suggestion};
 use crate::ron::{Raw, Reader, Spanned, Text};
 use crate::table::Table;
 use serde::Serialize;
@@ -80,10 +80,10 @@ pub struct Folder<'a> {
 
 impl Folder<'_> {
     /// Of settings that come from no file, and so can name none.
-    pub const NONE: Self = Folder { path: None, read: &|_| Err(std::io::ErrorKind::NotFound.into()) };
+    pub(crate) const NONE: Self = Folder { path: None, read: &|_| Err(std::io::ErrorKind::NotFound.into()) };
 
     /// The text of a file in the folder; a mistake where it cannot be read.
-    pub fn open(&self, reader: &mut Reader<'_>, name: &Spanned<String>) -> Option<Source> {
+    pub(crate) fn open(&self, reader: &mut Reader<'_>, name: &Spanned<String>) -> Option<Source> {
         let Some(folder) = self.path else {
             let help = "a file can be named by settings that are in a file themselves";
             reader.mistake(format!("`{name}` is in no folder"), name.span, help);
@@ -114,7 +114,7 @@ pub struct Written<'a> {
 
 impl Written<'_> {
     /// The settings as a type; every mistake goes to the reader.
-    pub fn read<T: DeserializeOwned>(&self, reader: &mut Reader<'_>) -> Option<T> {
+    pub(crate) fn read<T: DeserializeOwned>(&self, reader: &mut Reader<'_>) -> Option<T> {
         reader.settings(self.value, self.others)
     }
 }

@@ -50,7 +50,7 @@ pub use objective::Objective;
 pub use planned::Planned;
 pub use planning::Planning;
 pub use priced::{Choice, Priced, estimates};
-pub use question::{Curve, Point, Scale, Supposed};
+pub use question::{BadScale, Curve, Point, Scale, Supposed};
 pub use recorder::Kernel;
 pub use saturated::{Phase, Saturated};
 pub use target::Target;

@@ -4,7 +4,7 @@
 //! once, and nothing else. It ends with its input. One that says more, that says nothing for too long, or whose
 //! line does not end is refused, with its command and the number of the line.
 
-use crate::cost::Answer;
+use crate::cost::{Answer, AnswerError};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -66,15 +66,20 @@ impl Invocation {
     /// What the shell does. One program takes the shell's place, so that nobody else holds its input and
     /// output open.
     fn shell(&self) -> String {
-        let more = self.command.contains(|c| ";&|<>(){}`!#\n".contains(c));
-        let first = self.command.split_whitespace().next().unwrap_or_default();
-        let there = |folder: PathBuf| folder.join(first).is_file();
-        let program = if first.contains('/') {
-            self.at(first).is_file()
+        let command = &self.command;
+        let more = command.contains(|c| ";&|<>(){}`!#\n".contains(c));
+        let first = command.split_whitespace().next().unwrap_or_default();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+        if more || first.is_empty() {
+            command.clone()
+        } else if first.contains('/') {
+            if self.at(first).is_file() { format!("exec {command}") } else { command.clone() }
+        } else if first.chars().all(plain) {
+            // The shell knows where programs are, and which names are words of its own.
+            format!("case $(command -v {first}) in /*) exec {command};; esac; {command}")
         } else {
-            std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(there))
-        };
-        if program && !more { format!("exec {}", self.command) } else { self.command.clone() }
+            command.clone()
+        }
     }
 }
 
@@ -115,8 +120,9 @@ impl Program {
     ///
     /// # Errors
     /// Where there is no shell, or it cannot be started.
-    pub fn start(how: &Invocation) -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("--process {}: {error}", how.command);
+    pub(crate) fn start(how: &Invocation) -> Result<Self, AnswerError> {
+        let start = |why: String| AnswerError::Start { command: how.command.clone(), why };
+        let failed = |error: std::io::Error| start(error.to_string());
         let mut command = Command::new("sh");
         command.args(["-c", &how.shell()]).stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(folder) = how.folder.as_ref().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -124,7 +130,7 @@ impl Program {
         }
         let mut child = command.spawn().map_err(failed)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let output = output.ok_or_else(|| format!("--process {}: it has no output", how.command))?;
+        let output = output.ok_or_else(|| start("it has no output".to_owned()))?;
         let (to, said) = sync_channel(WAITING);
         std::thread::Builder::new().spawn(move || listen(output, &to)).map_err(failed)?;
         let running = Running { child, input, said, asked: 0, took: Duration::ZERO };
@@ -132,14 +138,19 @@ impl Program {
     }
 
     /// What is wrong with it, after its name.
-    fn wrong(&self, what: &str) -> String {
-        format!("the program `{}` {what}", self.how.command)
+    fn wrong(&self, what: impl Into<String>) -> AnswerError {
+        AnswerError::Broken { command: self.how.command.clone(), what: what.into() }
+    }
+
+    /// That it ended.
+    fn ended(&self, how: String) -> AnswerError {
+        AnswerError::Ended { command: self.how.command.clone(), how }
     }
 
     /// What is wrong where it said something that nobody asked for.
-    fn unasked(&self, said: &Said, asked: u32) -> String {
+    fn unasked(&self, said: &Said, asked: u32) -> AnswerError {
         match said {
-            Said::Line(line) => self.wrong(&format!(
+            Said::Line(line) => self.wrong(format!(
                 "wrote a line that nobody had asked for, after {asked} answer(s): `{}`; it must write one line for \
                  each that it reads",
                 short(line)
@@ -148,13 +159,13 @@ impl Program {
         }
     }
 
-    fn failed(&self, said: &Said) -> String {
+    fn failed(&self, said: &Said) -> AnswerError {
         match said {
-            Said::Line(line) => self.wrong(&format!("answered `{}`", short(line))),
-            Said::Long => self.wrong(&format!(
+            Said::Line(line) => self.wrong(format!("answered `{}`", short(line))),
+            Said::Long => self.wrong(format!(
                 "wrote {LONGEST} bytes without an end of line: an answer is one short line of JSON"
             )),
-            Said::Failed(error) => self.wrong(&format!("cannot be read from: {error}")),
+            Said::Failed(error) => self.wrong(format!("cannot be read from: {error}")),
         }
     }
 }
@@ -229,7 +240,7 @@ impl Running {
 }
 
 impl Answer for Program {
-    fn answer(&self, line: &str) -> Result<String, String> {
+    fn answer(&self, line: &str) -> Result<String, AnswerError> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(said) = running.said.try_recv() {
             return Err(self.unasked(&said, running.asked));
@@ -241,17 +252,18 @@ impl Answer for Program {
         };
         match asked {
             Ok(()) => running.asked += 1,
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(self.wrong(&running.end())),
-            Err(error) => return Err(self.wrong(&format!("cannot be written to: {error}"))),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(self.ended(running.end())),
+            Err(error) => return Err(self.wrong(format!("cannot be written to: {error}"))),
         }
         let number = running.asked;
         let said = running.listen(self.how.patience, || {
             if let Some(say) = SAY.get() {
-                say(&self.wrong(&format!(
-                    "has not answered for {} s; this is kernel {number}, and it may take {} s (--process-timeout)",
+                say(&format!(
+                    "the program `{}` has not answered for {} s; this is kernel {number}, and it may take {} s (--process-timeout)",
+                    self.how.command,
                     NOTE.as_secs(),
                     self.how.patience.as_secs()
-                )));
+                ));
             }
         });
         match said {
@@ -262,19 +274,19 @@ impl Answer for Program {
                 Ok(answer)
             }
             Ok(Some(other)) => Err(self.failed(&other)),
-            Ok(None) => Err(self.wrong(&running.end())),
+            Ok(None) => Err(self.ended(running.end())),
             Err(_) => {
                 running.input = None;
-                Err(self.wrong(&format!(
-                    "has not answered kernel {number} within {} s: it must write a line for each that it reads, \
-                     and flush it; --process-timeout gives it longer",
-                    self.how.patience.as_secs()
-                )))
+                Err(AnswerError::Silent {
+                    command: self.how.command.clone(),
+                    kernel: number,
+                    seconds: self.how.patience.as_secs(),
+                })
             }
         }
     }
 
-    fn rest(&self) -> Result<(), String> {
+    fn rest(&self) -> Result<(), AnswerError> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.asked == 0 || running.input.is_none() {
             return Ok(());
@@ -304,8 +316,9 @@ mod tests {
     #[test]
     fn one_program_takes_the_place_of_the_shell_and_names_its_files() {
         let shell = |command: &str| Invocation::new(command).shell();
-        assert_eq!(shell("cat -u"), "exec cat -u");
-        for other in ["exit 3", "cat | cat", "while read -r line; do :; done", "X=1 cat", ""] {
+        assert_eq!(shell("cat -u"), "case $(command -v cat) in /*) exec cat -u;; esac; cat -u");
+        assert_eq!(shell("/bin/sh -s"), "exec /bin/sh -s");
+        for other in ["no/such 3", "cat | cat", "while read -r line; do :; done", "X=1 cat", "'a b' c", ""] {
             assert_eq!(shell(other), other);
         }
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -317,8 +330,8 @@ mod tests {
     fn told(command: &str, asks: usize) -> String {
         let how = Invocation { patience: Duration::from_secs(1), ..Invocation::new(command) };
         let program = Program::start(&how).expect("there is a shell");
-        let all: Result<Vec<String>, String> = (0..asks).map(|_| program.answer("{}")).collect();
-        all.and_then(|_| program.rest()).expect_err("it does wrong")
+        let all: Result<Vec<String>, AnswerError> = (0..asks).map(|_| program.answer("{}")).collect();
+        all.and_then(|_| program.rest()).expect_err("it does wrong").to_string()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A list of named things: the one form in which a registry keeps what it is given.
 
-use crate::error::{Error, suggestion};
+use crate::diagnostic::suggestion;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
@@ -47,15 +47,9 @@ impl Unknown {
     }
 }
 
-impl From<Unknown> for Error {
-    fn from(unknown: Unknown) -> Self {
-        Self::setting(unknown.to_string())
-    }
-}
-
 impl<T> Table<T> {
     /// An empty table; `kind` is what its things are called in messages.
-    pub fn new(kind: &'static str) -> Self {
+    pub(crate) fn new(kind: &'static str) -> Self {
         Self { kind, entries: Vec::new(), places: FxHashMap::default() }
     }
 
@@ -63,7 +57,7 @@ impl<T> Table<T> {
     ///
     /// # Panics
     /// If two things have one name.
-    pub fn of(kind: &'static str, things: impl IntoIterator<Item = (&'static str, T)>) -> Self {
+    pub(crate) fn of(kind: &'static str, things: impl IntoIterator<Item = (&'static str, T)>) -> Self {
         let mut table = Self::new(kind);
         for (name, thing) in things {
             table.add(name, thing).unwrap_or_else(|duplicate| panic!("{duplicate}"));
@@ -75,7 +69,7 @@ impl<T> Table<T> {
     ///
     /// # Errors
     /// If another thing has the name.
-    pub fn add(&mut self, name: impl Into<Cow<'static, str>>, thing: T) -> Result<(), Duplicate> {
+    pub(crate) fn add(&mut self, name: impl Into<Cow<'static, str>>, thing: T) -> Result<(), Duplicate> {
         let name = name.into();
         if self.places.contains_key(&name) {
             return Err(Duplicate { kind: self.kind, name: name.into_owned() });
@@ -99,7 +93,7 @@ impl<T> Table<T> {
     }
 
     /// That there is no thing of this name.
-    pub fn unknown(&self, name: &str) -> Unknown {
+    pub(crate) fn unknown(&self, name: &str) -> Unknown {
         let nearest = suggestion(name, self.names()).map(ToString::to_string);
         Unknown {
             kind: self.kind,
@@ -120,7 +114,7 @@ impl<T> Table<T> {
     }
 
     /// What the things are called in messages.
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         self.kind
     }
 

@@ -11,11 +11,13 @@ mod layout;
 mod relayout;
 mod size;
 
-pub use data::{Element, Keeper, Lender, Tensor};
+pub use data::{Element, Tensor};
+pub use data::{Keeper, Lender};
 pub use device::{Device, Family, NoDevice};
 pub use index::advance;
-pub use layout::Layout;
-pub use size::{size_error, type_error};
+pub use layout::{Layout, NoLayout};
+pub use size::size_error;
+pub(crate) use size::type_error;
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -88,13 +90,15 @@ impl fmt::Display for DType {
     }
 }
 
+/// A text that names no element type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown element type `{0}`")]
+pub struct UnknownDType(pub String);
+
 impl FromStr for DType {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|d| d.name() == text)
-            .ok_or_else(|| format!("unknown element type `{text}`"))
+    type Err = UnknownDType;
+    fn from_str(text: &str) -> Result<Self, UnknownDType> {
+        Self::ALL.into_iter().find(|d| d.name() == text).ok_or_else(|| UnknownDType(text.to_owned()))
     }
 }
 

@@ -14,7 +14,6 @@
 //!   attributes;
 //! - names that stand twice, outputs that name no node, a graph without outputs.
 
-use crate::error::Error;
 use crate::graph::{CONST, Graph, Node, NodeId};
 use crate::op::{attr_errors, operand_count};
 use crate::tensor::{TensorType, type_error};
@@ -74,12 +73,6 @@ impl fmt::Display for VerifyErrors {
 }
 
 impl std::error::Error for VerifyErrors {}
-
-impl From<VerifyErrors> for Error {
-    fn from(errors: VerifyErrors) -> Self {
-        Self::Verify(errors.to_string())
-    }
-}
 
 /// Checks a graph.
 ///
@@ -143,8 +136,8 @@ fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(Str
         report(format!("its operand {late} does not come before it"));
         return;
     }
-    if let Err(message) = operand_count(node.op, &node.attrs, node.inputs.len()) {
-        report(message);
+    if let Err(why) = operand_count(node.op, &node.attrs, node.inputs.len()) {
+        report(why.to_string());
         return;
     }
     if !sound {
@@ -273,6 +266,6 @@ mod tests {
         graph.add_output("y", x);
         let errors = verify(graph).unwrap_err();
         assert_eq!(errors.0.len(), 1);
-        assert!(Error::from(errors).to_string().contains("two outputs are called `y`"));
+        assert!(errors.to_string().contains("two outputs are called `y`"));
     }
 }

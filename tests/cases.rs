@@ -70,7 +70,7 @@ fn case(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
     writeln!(report, "{}", text::print(&compilation.program)).unwrap();
     write!(report, "{}", compilation.plan).unwrap();
 
-    if Isa::planned() <= Isa::host() {
+    if common::isa() <= Isa::host() {
         values(&graph, &compilation)?;
     }
     if !common::snapshots() {

@@ -26,7 +26,7 @@ use need::Need;
 use ovolo::backend::{Backend, Call};
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
-use ovolo::op::Op;
+use ovolo::op::{Op, OpError};
 use ovolo::rule::{Example, Rule, RuleSet, Template};
 use ovolo::tensor::{Tensor, TensorType};
 use std::collections::BTreeSet;
@@ -172,7 +172,7 @@ fn ops(rule: &Rule) -> Result<(), Failed> {
 
 /// Whether there is a kernel. oneDNN decides which kernels it has, so it may refuse some examples of a rule,
 /// but not all. The native backend has a kernel for every example.
-fn offered(op: Op, attrs: &ovolo::attr::Attrs, operands: &[&Tensor], result: &Tensor) -> Result<(), String> {
+fn offered(op: Op, attrs: &ovolo::attr::Attrs, operands: &[&Tensor], result: &Tensor) -> Result<(), OpError> {
     let types = types(operands);
     let call = Call { op, attrs, inputs: &types, output: result.ty(), threads: 1 };
     match call.contract() {

@@ -3,7 +3,7 @@
 use super::amount::count;
 use super::{Outcome, print};
 use clap::Args;
-use ovolo::backend;
+use ovolo::backend::{self, BackendError};
 use ovolo::plan::MOST_THREADS;
 use ovolo::registry::Registry;
 use ovolo_tune::calibrate;
@@ -26,8 +26,12 @@ impl Doctor {
         let threads = self.threads.map_or(processors, usize::from);
         let calibrate::Calibration { machine, steady } = calibrate::machine(threads);
         let features = backend::features::planned();
-        let backends: Vec<(&str, Result<String, String>)> =
+        let backends: Vec<(&str, Result<String, BackendError>)> =
             registry.backends().iter().map(|(name, backend)| (name, backend.found())).collect();
+        let said = |found: &Result<String, BackendError>| match found {
+            Ok(what) => what.clone(),
+            Err(why) => why.to_string(),
+        };
         let extractors: Vec<&str> = registry.catalog().extractors.names().collect();
         let models: Vec<&str> = registry.catalog().pricings.names().collect();
         let planners: Vec<&str> = registry.catalog().planners.names().collect();
@@ -38,14 +42,14 @@ impl Doctor {
         if self.json {
             let library = |(name, found): &ovolo_cuda::Found| match found {
                 Ok(what) => serde_json::json!({ "name": name, "found": what }),
-                Err(why) => serde_json::json!({ "name": name, "absent": why }),
+                Err(why) => serde_json::json!({ "name": name, "absent": why.to_string() }),
             };
             let cuda: Vec<_> = cuda.iter().map(library).collect();
             let backends: Vec<_> = backends
                 .iter()
                 .map(|(name, found)| match found {
                     Ok(what) => serde_json::json!({ "name": name, "found": what }),
-                    Err(why) => serde_json::json!({ "name": name, "absent": why }),
+                    Err(why) => serde_json::json!({ "name": name, "absent": why.to_string() }),
                 })
                 .collect();
             let value = serde_json::json!({
@@ -74,10 +78,10 @@ impl Doctor {
             }
         );
         for (name, found) in &backends {
-            let _ = writeln!(text, "backend {name}: {}", found.as_ref().unwrap_or_else(|why| why));
+            let _ = writeln!(text, "backend {name}: {}", said(found));
         }
         for (name, found) in &cuda {
-            let _ = writeln!(text, "cuda {name}: {}", found.as_ref().unwrap_or_else(|why| why));
+            let _ = writeln!(text, "cuda {name}: {}", said(found));
         }
         for (what, names) in [
             ("cost models", models),

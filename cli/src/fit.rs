@@ -98,7 +98,8 @@ impl Fit {
         drop(progress);
         let Validators { machine: head, libraries } = host::validators(threads, registry.backends());
         let fitted =
-            Fitted::new(&self.learner, head, libraries, machine, &registry.catalog().prices, &examples)?;
+            Fitted::new(&self.learner, head, libraries, machine, &registry.catalog().prices, &examples)
+                .map_err(|error| error.to_string())?;
         let text = fitted.write();
         if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -56,7 +56,7 @@ impl Kernels {
             };
             match step.implementation.as_str() {
                 "copy" => copies += 1,
-                _ => jobs.push(job(&call)?),
+                _ => jobs.push(job(&call).map_err(|why| why.to_string())?),
             }
         }
         let module = Module::new(&jobs);
@@ -104,10 +104,11 @@ impl Kernels {
     ) -> Result<Made, String> {
         let compiler = nvrtc::compiler()
             .map_err(|why| format!("NVRTC is {why}; run `cargo xtask nvrtc` to fetch it"))?;
-        match self.caching.cache(registry) {
+        let made = match self.caching.cache(registry) {
             Some(cache) => nvrtc::machine_code(&Kept::new(cache.folder()), compiler, source, architecture),
             None => nvrtc::machine_code(&Unkept, compiler, source, architecture),
-        }
+        };
+        made.map_err(|why| why.to_string())
     }
 }
 

@@ -7,6 +7,7 @@ mod caching;
 mod compile;
 mod costs;
 mod doctor;
+mod environment;
 mod experiment;
 mod explain;
 mod extract;
@@ -26,7 +27,6 @@ mod save;
 mod tune;
 
 use clap::{Args, Parser, Subcommand};
-use ovolo::backend::features::Isa;
 use ovolo::cache::Builds;
 use ovolo::registry::Registry;
 use ovolo::subprocess::{self, Invocation};
@@ -180,7 +180,7 @@ pub fn main(registry: Registry) -> ExitCode {
 fn run(arguments: Arguments, registry: &Arc<Registry>) -> ExitCode {
     fault::say();
     subprocess::on_wait(|text| eprintln!("note: {text}"));
-    if let Err(why) = Isa::wanted() {
+    if let Err(why) = environment::tell() {
         eprintln!("error: {why}");
         return ExitCode::FAILURE;
     }

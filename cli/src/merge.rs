@@ -32,7 +32,8 @@ impl MergeTimes {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let mut parts = Vec::new();
         for table in &self.tables {
-            parts.push(Part::read(&table.display().to_string(), &read(table)?)?);
+            let part = Part::read(&table.display().to_string(), &read(table)?);
+            parts.push(part.map_err(|error| error.to_string())?);
         }
         if self.compare {
             self.told(&ovolo_tune::compare(&parts));
@@ -45,7 +46,8 @@ impl MergeTimes {
             }
             None => own(&mut parts, registry)?,
         };
-        let Merged { kernels, decisions, text } = ovolo_tune::merge(&parts)?;
+        let Merged { kernels, decisions, text } =
+            ovolo_tune::merge(&parts).map_err(|error| error.to_string())?;
         ovolo::file::write(&out, &[text.as_bytes()])
             .map_err(|error| format!("{}: {error}", out.display()))?;
         print(&if self.json {

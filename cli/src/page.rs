@@ -54,7 +54,7 @@ impl Settings {
 pub(super) fn writable(what: &str, file: &Path, inputs: &[PathBuf]) -> Result<(), String> {
     let said = |why: &str| Err(format!("{what}{}: {why}", file.display()));
     if let Err(why) = ovolo::file::spare(file, inputs.iter().map(PathBuf::as_path)) {
-        return said(&why);
+        return said(&why.to_string());
     }
     if file.is_dir() || file.file_name().is_none() {
         return said("is a directory");

@@ -65,8 +65,9 @@ const NO_FOLDER: &str = "there is no folder for the cache: set OVOLO_CACHE";
 impl Load {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let cache = cache(registry).ok_or(NO_FOLDER)?;
-        let entry =
-            cache.load(&self.file, &|entry| fits(entry, registry)).map_err(|error| error.to_string())?;
+        let entry = cache
+            .load(&self.file, &|entry| fits(entry, registry).err())
+            .map_err(|error| error.to_string())?;
         print(&format!(
             "entry {} of {}: {} steps, added to the cache\n",
             entry.key.fingerprint().short(),

@@ -11,8 +11,8 @@ pub use cudnn::CuDnn;
 use super::runtime::Runtime;
 use super::transfer::copies;
 use super::{driver, job, nvrtc};
-use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
-use ovolo::op::Lowering;
+use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner};
+use ovolo::op::{Lowering, OpError};
 use ovolo::scalar::Function;
 
 /// The backend `cuda`.
@@ -26,12 +26,12 @@ unsafe impl Backend for Cuda {
     }
 
     /// Reports the driver if it has a device; `ovolo doctor` reports the other libraries.
-    fn found(&self) -> Result<String, String> {
-        driver::opened().map(|driver| format!("driver {driver}"))
+    fn found(&self) -> Result<String, BackendError> {
+        driver::opened().map(|driver| format!("driver {driver}")).map_err(BackendError::Absent)
     }
 
-    fn identity(&self) -> Result<String, String> {
-        let driver = driver::identity()?;
+    fn identity(&self) -> Result<String, BackendError> {
+        let driver = driver::identity().map_err(BackendError::Absent)?;
         let compiler = nvrtc::compiler()
             .map_or_else(|_| "no NVRTC".to_owned(), |one| format!("NVRTC {}", one.version()));
         Ok(format!("driver {driver}, {compiler}"))
@@ -49,15 +49,21 @@ unsafe impl Backend for Cuda {
         Some(Lowering { device: Some(FAMILY), ..Lowering::new(name, function.name(), contract, kernel) })
     }
 
-    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
-        let missing = |why| format!("kernels of `cuda` need an NVIDIA device, but none was found: {why}");
-        let runtime = self.found().map_err(missing).and_then(|_| Runtime::new(loading));
+    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, BackendError>> {
+        let missing = |why| {
+            BackendError::Absent(format!(
+                "kernels of `cuda` need an NVIDIA device, but none was found: {why}"
+            ))
+        };
+        let runtime = driver::opened()
+            .map_err(missing)
+            .and_then(|_| Runtime::new(loading).map_err(BackendError::Device));
         Some(runtime.map(|runtime| Box::new(runtime) as Box<dyn Runner>))
     }
 }
 
 /// Returns the contract of a generated kernel.
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let named = |name: &str| Contract { implementation: name.to_owned(), ..Contract::default() };
     if copies(call.op.name) {
         return Ok(named("copy"));
@@ -72,8 +78,8 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     Ok(Contract { scratch: job.scratch, in_place: job.in_place, ..named(&name) })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(SingleCall::new(call, &contract(call)?)?))
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    Ok(Box::new(SingleCall::new(call, &contract(call)?).map_err(OpError::backend)?))
 }
 
 macro_rules! ops {

@@ -13,8 +13,7 @@ use super::space::{Access, Bound, Part};
 use super::tile::Tile;
 use super::window;
 use ovolo::attr::Attrs;
-use ovolo::op::Call;
-use ovolo::op::Op;
+use ovolo::op::{Call, Op, OpError};
 use ovolo::scalar::Program;
 use ovolo::tensor::{DType, TensorType};
 
@@ -22,7 +21,11 @@ use ovolo::tensor::{DType, TensorType};
 ///
 /// # Errors
 /// If no kernel supports the call; the error says why.
-pub fn job(call: &Call<'_>) -> Result<Job, String> {
+pub fn job(call: &Call<'_>) -> Result<Job, OpError> {
+    written(call).map_err(OpError::kernel)
+}
+
+fn written(call: &Call<'_>) -> Result<Job, String> {
     let name = call.op.own_name();
     let attrs = call.attrs;
     match name {

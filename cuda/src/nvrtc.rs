@@ -57,21 +57,32 @@ pub struct Figures {
     pub spills: usize,
 }
 
+/// The reason why there is no machine code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NvrtcError {
+    /// The compiler cannot be used. The text lists the places and the reasons.
+    #[error("{0}")]
+    Absent(String),
+    /// The compiler reports an error for a module.
+    #[error("{0}")]
+    Refused(String),
+}
+
 /// Returns the compiler. The first call searches for it.
 ///
 /// # Errors
 /// If it cannot be used; the error lists the places and the reasons.
-pub fn compiler() -> Result<&'static Compiler, &'static String> {
-    static FOUND: OnceLock<Result<Compiler, String>> = OnceLock::new();
-    FOUND.get_or_init(Compiler::open).as_ref()
+pub fn compiler() -> Result<&'static Compiler, &'static NvrtcError> {
+    static FOUND: OnceLock<Result<Compiler, NvrtcError>> = OnceLock::new();
+    FOUND.get_or_init(|| Compiler::open().map_err(NvrtcError::Absent)).as_ref()
 }
 
 /// Returns the compiler. Unlike that of [`compiler`], the error says what the user can do.
 ///
 /// # Errors
 /// If it is absent.
-pub fn found() -> Result<&'static Compiler, String> {
-    compiler().map_err(|why| format!("NVRTC is {why}; {}", NVRTC.remedy))
+pub fn found() -> Result<&'static Compiler, NvrtcError> {
+    compiler().map_err(|why| NvrtcError::Absent(format!("NVRTC is {why}; {}", NVRTC.remedy)))
 }
 
 /// The machine code of a module, and its origin.
@@ -93,7 +104,7 @@ pub fn machine_code(
     compiler: &Compiler,
     source: &str,
     architecture: Architecture,
-) -> Result<Made, String> {
+) -> Result<Made, NvrtcError> {
     let (version, target) = (compiler.version(), architecture.to_string());
     let key: Vec<&str> =
         [&*version, &*target].into_iter().chain(OPTIONS.iter().copied()).chain([source]).collect();
@@ -151,7 +162,11 @@ impl Compiler {
     ///
     /// # Errors
     /// If the compiler reports an error.
-    pub fn compile(&self, source: &str, architecture: Architecture) -> Result<Cubin, String> {
+    pub fn compile(&self, source: &str, architecture: Architecture) -> Result<Cubin, NvrtcError> {
+        self.cubin(source, architecture).map_err(NvrtcError::Refused)
+    }
+
+    fn cubin(&self, source: &str, architecture: Architecture) -> Result<Cubin, String> {
         let options = OPTIONS.iter().map(|option| (*option).to_owned());
         let options: Vec<CString> = std::iter::once(format!("--gpu-architecture={architecture}"))
             .chain(options)

@@ -15,7 +15,7 @@ use super::module::Module;
 use super::transfer::copies;
 use super::{job, nvrtc};
 use cudarc::driver::sys::CUdeviceptr;
-use ovolo::backend::{Loading, Runner};
+use ovolo::backend::{BackendError, Loading, Runner};
 use ovolo::graph::NodeId;
 use ovolo::op::Call;
 use ovolo::plan::schedule;
@@ -93,7 +93,9 @@ impl Runtime {
             None
         } else {
             let architecture = context.architecture()?;
-            let made = nvrtc::machine_code(artifacts, nvrtc::found()?, &module.source(), architecture)?;
+            let made = nvrtc::found()
+                .and_then(|compiler| nvrtc::machine_code(artifacts, compiler, &module.source(), architecture))
+                .map_err(|why| why.to_string())?;
             Some(Code::new(&context, &made.cubin.code)?)
         };
         let memory = Memory::new(&context, plan.arena_of(DEVICE))?;
@@ -198,17 +200,18 @@ unsafe impl Runner for Runtime {
         self.pinned.pointer()
     }
 
-    fn begin(&mut self, inputs: &[&Tensor]) -> Result<(), String> {
-        self.context.enter()?;
+    fn begin(&mut self, inputs: &[&Tensor]) -> Result<(), BackendError> {
+        self.context.enter().map_err(BackendError::Device)?;
         if self.open {
             // The last run did not complete, so its queued work may still read the memory that is written now.
-            self.context.synchronize()?;
+            self.context.synchronize().map_err(BackendError::Device)?;
         }
         self.open = true;
         for Staged { input, offset, bytes } in &self.staged {
             let given = inputs.get(*input).map_or(&[][..], |tensor| tensor.bytes());
             if given.len() != *bytes {
-                return Err(format!("input {input} has {} bytes, but the plan needs {bytes}", given.len()));
+                let why = format!("input {input} has {} bytes, but the plan needs {bytes}", given.len());
+                return Err(BackendError::Plan(why));
             }
             // SAFETY: the memory has room for this number of bytes, and nothing is queued.
             unsafe {
@@ -219,31 +222,34 @@ unsafe impl Runner for Runtime {
         Ok(())
     }
 
-    fn launch(&mut self, segment: usize) -> Result<(), String> {
+    fn launch(&mut self, segment: usize) -> Result<(), BackendError> {
         if self.runs == 0 {
-            self.queue(segment)?;
+            self.queue(segment).map_err(BackendError::Device)?;
         } else {
             if self.replays[segment].is_none() {
-                self.streams[0].begin()?;
+                self.streams[0].begin().map_err(BackendError::Device)?;
                 let queued = self.queue(segment);
                 // The capture must end even after an error, because otherwise the stream would never run its work
                 // again.
                 let kept = self.streams[0].end();
-                queued?;
-                self.replays[segment] = Some(kept?);
+                queued.map_err(BackendError::Device)?;
+                self.replays[segment] = Some(kept.map_err(BackendError::Device)?);
             }
             if let Some(replay) = &self.replays[segment] {
-                self.streams[0].replay(replay)?;
+                self.streams[0].replay(replay).map_err(BackendError::Device)?;
             }
         }
-        self.segments[segment].end.record(&self.streams[0])
+        self.segments[segment].end.record(&self.streams[0]).map_err(BackendError::Device)
     }
 
-    fn wait(&mut self, segment: usize) -> Result<(), String> {
-        self.segments[segment].end.synchronize().map_err(|why| self.running_error(segment, &why))
+    fn wait(&mut self, segment: usize) -> Result<(), BackendError> {
+        self.segments[segment]
+            .end
+            .synchronize()
+            .map_err(|why| BackendError::Device(self.running_error(segment, &why)))
     }
 
-    fn end(&mut self) -> Result<(), String> {
+    fn end(&mut self) -> Result<(), BackendError> {
         if let Some(last) = self.segments.len().checked_sub(1) {
             self.wait(last)?;
         }
@@ -252,14 +258,14 @@ unsafe impl Runner for Runtime {
         Ok(())
     }
 
-    fn alone(&mut self, step: usize) -> Result<(), String> {
+    fn alone(&mut self, step: usize) -> Result<(), BackendError> {
         let Self { streams, commands, names, .. } = self;
-        let stream = streams.first().ok_or("there is no stream")?;
+        let stream = streams.first().ok_or_else(|| BackendError::Device("there is no stream".to_owned()))?;
         commands[step]
             .iter_mut()
             .try_for_each(|one| queue(one, stream))
             .and_then(|()| stream.synchronize())
-            .map_err(|why| format!("{}: {why}", names[step]))
+            .map_err(|why| BackendError::Device(format!("{}: {why}", names[step])))
     }
 }
 

@@ -99,9 +99,13 @@ impl SingleCall {
                 bytes: contract.scratch,
             };
             if call.op.name.starts_with("cuda.") {
-                let job = super::job(call)?;
+                let job = super::job(call).map_err(|why| why.to_string())?;
                 let module = Module::new([&job]);
-                let made = nvrtc::found()?.compile(&module.source(), context.architecture()?)?;
+                let made = {
+                    let architecture = context.architecture()?;
+                    let made = nvrtc::found().and_then(|found| found.compile(&module.source(), architecture));
+                    made.map_err(|why| why.to_string())?
+                };
                 let code = code.insert(Code::new(&context, &made.code)?);
                 command::kernels(&job, code, &buffers)?
             } else {

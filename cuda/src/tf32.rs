@@ -1,7 +1,7 @@
 //! TF32: the format to which tensor cores round `f32` before they multiply. Sums and stored values are `f32`.
 
 use ovolo::attr::{Attr, AttrKind, Attrs};
-use ovolo::op::AttrDef;
+use ovolo::op::{AttrDef, OpError};
 use ovolo::tensor::{DType, Tensor};
 
 /// The number of fraction bits of TF32; `f32` has 23.
@@ -13,11 +13,11 @@ pub(super) fn attribute() -> AttrDef {
 }
 
 /// Returns an error unless the attribute is valid for elements of a type.
-pub(super) fn check(attrs: &Attrs, dtype: DType) -> Result<(), String> {
+pub(super) fn check(attrs: &Attrs, dtype: DType) -> Result<(), OpError> {
     match (attrs.expect_int("tf32"), dtype) {
         (0, _) | (1, DType::F32) => Ok(()),
-        (1, other) => Err(format!("the element type is {other}: `tf32` needs f32")),
-        (other, _) => Err(format!("attribute `tf32` is {other}: it must be 0 or 1")),
+        (1, other) => Err(OpError::kernel(format!("the element type is {other}: `tf32` needs f32"))),
+        (other, _) => Err(OpError::attribute("tf32", format!("is {other}: it must be 0 or 1"))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::device::FAMILY;
 use ovolo::attr::Attrs;
-use ovolo::op::{Arity, Flags, Infer, OpDef};
+use ovolo::op::{Arity, Flags, Infer, OpDef, OpError};
 use ovolo::tensor::{Device, TensorType};
 
 /// Returns the logical ops `upload` and `download`.
@@ -29,19 +29,19 @@ pub(super) fn copies(op: &str) -> bool {
     matches!(op, "cuda.upload" | "cuda.download")
 }
 
-fn infer_upload(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer_upload(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     match types[0].device {
         Device::Host => Ok(TensorType { device: Device::Accelerator(FAMILY, 0), ..types[0].clone() }),
-        Device::Accelerator(..) => Err(format!("operand 0 is {}, which is already on a device", types[0])),
+        Device::Accelerator(..) => Err(OpError::operand(0, types[0], ", which is already on a device")),
     }
 }
 
-fn infer_download(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer_download(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     match types[0].device {
         Device::Accelerator(FAMILY, _) => Ok(TensorType { device: Device::Host, ..types[0].clone() }),
         Device::Accelerator(..) => {
-            Err(format!("operand 0 is {}, which is on a device of another family", types[0]))
+            Err(OpError::operand(0, types[0], ", which is on a device of another family"))
         }
-        Device::Host => Err(format!("operand 0 is {}, which is already on the host", types[0])),
+        Device::Host => Err(OpError::operand(0, types[0], ", which is already on the host")),
     }
 }

@@ -12,7 +12,7 @@ use super::prefetch::Prefetch;
 use super::tile;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -257,13 +257,13 @@ unsafe fn exponentials_on<V: Lanes>(
     }
 }
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(plan) = plan(call) else { return reference::contract(call) };
     let scratch = plan.slot() * call.threads * size_of::<f32>();
     Ok(Contract { scratch, ..plain_contract(&format!("tiles-{}", plan.micro.name)) })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match plan(call) {
         None => reference::kernel(call),
         Some(plan) => Ok(Box::new(plan)),

@@ -8,7 +8,7 @@ use super::padding::Padding;
 use super::scalar::{Flag, Number, Scalar};
 use super::{ISAS, map, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::DType;
 use std::marker::PhantomData;
 
@@ -40,7 +40,7 @@ fn loops(call: &Call<'_>) -> Option<Broadcast<2>> {
     Broadcast::new(call.output, [call.inputs[0], call.inputs[1]])
 }
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if map::takes(call) {
         return map::contract(call);
     }
@@ -51,7 +51,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     Ok(Contract { in_place, ..plain_contract("scalar") })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     if map::takes(call) {
         return map::kernel(call);
     }

@@ -4,13 +4,13 @@ use super::args::{Shared, part, tasks};
 use super::scalar::{Scalar, with_scalar};
 use super::{plain_contract, view_contract};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use std::marker::PhantomData;
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[Lowering::new("native.cast", "cast", contract, kernel)];
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let (from, to) = (call.inputs[0].dtype, call.output.dtype);
     Ok(match (from == to, from.size() == to.size()) {
         (true, _) => view_contract(0),
@@ -19,7 +19,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let count = call.output.layout.padded_count(&call.output.shape);
     Ok(with_scalar!(call.inputs[0].dtype, A => with_scalar!(call.output.dtype, B => {
         Box::new(Cast::<A, B> { count, types: PhantomData })

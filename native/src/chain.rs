@@ -4,6 +4,7 @@ use super::formula::{Formula, evaluate};
 use super::lanes::{Lanes, widened};
 use super::math;
 use ovolo::attr::Step;
+use ovolo::op::OpError;
 use ovolo::scalar::{self, Program};
 use std::sync::Arc;
 
@@ -138,14 +139,14 @@ impl Action {
     }
 
     /// The steps of a chain, or the name of the one that is unknown.
-    pub(super) fn chain(steps: &[Step]) -> Result<Vec<Self>, String> {
+    pub(super) fn chain(steps: &[Step]) -> Result<Vec<Self>, OpError> {
         let action = |step: &Step| {
             let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
             let action = match step.op.function() {
                 Some(function) => Self::function(function, &parameters),
                 None => Self::binary(&step.op),
             };
-            action.ok_or_else(|| format!("`{}` cannot be a step of a post chain", step.op))
+            action.ok_or_else(|| OpError::kernel(format!("`{}` cannot be a step of a post chain", step.op)))
         };
         steps.iter().map(action).collect()
     }

@@ -6,7 +6,7 @@
 use super::strided::{Copy, Loop, Region};
 use super::{plain_contract, reference, view_contract};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Form, Layouts, Lowering, image};
+use ovolo::op::{Form, Layouts, Lowering, OpError, image};
 use ovolo::tensor::TensorType;
 
 /// The ops of this family.
@@ -18,7 +18,7 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
     ..Lowering::new("native.concat", "concat", contract, kernel)
 }];
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let axis = call.attrs.expect_int("axis") as usize;
     if call.inputs.len() == 1 {
         return Ok(view_contract(0));
@@ -34,7 +34,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     }
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let axis = call.attrs.expect_int("axis") as usize;
     let operands: Option<Vec<_>> = call.inputs.iter().map(|ty| pieces(ty, axis)).collect();
     let Some(operands) = operands else {

@@ -24,8 +24,8 @@ use super::padding::Padding;
 use super::plain_contract;
 use ovolo::attr::{Attrs, Step};
 use ovolo::backend::{Args, Call, Contract};
-use ovolo::op::Lowering;
 use ovolo::op::post;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::{DType, TensorType};
 
 /// The ops of this family.
@@ -65,18 +65,18 @@ struct Geometry {
 
 impl Geometry {
     /// Returns the sizes of a call. The error says why no vector kernel supports it.
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         Self::between(call.attrs, call.inputs[0], call.inputs[1], call.output)
     }
 
     /// Returns the sizes of a convolution of `x` with `w` to `y`. The error says why no vector kernel supports it.
-    fn between(attrs: &Attrs, x: &TensorType, w: &TensorType, y: &TensorType) -> Result<Self, String> {
+    fn between(attrs: &Attrs, x: &TensorType, w: &TensorType, y: &TensorType) -> Result<Self, OpError> {
         if x.dtype != DType::F32 {
-            return Err(format!("the input is {x}, not f32"));
+            return Err(OpError::kernel(format!("the input is {x}, not f32")));
         }
         let block = y.layout.block(1);
         if block == 16 && Isa::planned() != Isa::Avx512 {
-            return Err("blocks of 16 channels need AVX-512".into());
+            return Err(OpError::kernel("blocks of 16 channels need AVX-512"));
         }
         let pair = |name: &str| -> [usize; 2] {
             let values = attrs.expect_ints(name);
@@ -183,7 +183,7 @@ impl Finish {
         extras: &[&TensorType],
         first: usize,
         output: &TensorType,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, OpError> {
         let mut next = first;
         let mut list: Vec<(&Step, Option<usize>)> = Vec::new();
         for step in steps {
@@ -246,10 +246,10 @@ impl Finish {
                         let image = if ty.shape[0] == 1 { 0 } else { blocks * block };
                         Extra { operand: *operand, image, block, pixel: 0, lane: 1 }
                     } else {
-                        return Err(format!(
+                        return Err(OpError::kernel(format!(
                             "an extra operand is {ty}: it must have the result's type, one value per channel, or one \
                              element"
-                        ));
+                        )));
                     }
                 }
             };

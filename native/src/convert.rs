@@ -7,7 +7,7 @@
 use super::strided::{Copy, Loop, Region, fill};
 use super::{plain_contract, reference, view_contract};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::{Layout, Shape, TensorType};
 
 /// The ops of this family.
@@ -17,7 +17,7 @@ pub(super) const OPS: &[Lowering] = &[
     Lowering::new("native.reorder", "reorder", contract, kernel),
 ];
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let (source, target) = (call.inputs[0], call.output);
     let Some(regions) = regions(source, target) else {
         return reference::contract(call);
@@ -28,7 +28,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     }
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let Some(regions) = regions(call.inputs[0], call.output) else {
         return reference::kernel(call);
     };

@@ -1,5 +1,6 @@
 //! The ops of the backend, for unit tests.
 
+use ovolo::backend::features::Isa;
 use ovolo::op::Ops;
 use ovolo::registry::Registry;
 use std::sync::LazyLock;
@@ -7,6 +8,10 @@ use std::sync::LazyLock;
 /// Returns the ops of a registry with this backend.
 pub(crate) fn ops() -> &'static Ops {
     static OPS: LazyLock<Ops> = LazyLock::new(|| {
+        if let Some(name) = std::env::var_os("OVOLO_ISA") {
+            let isa: Isa = name.to_str().unwrap().parse().unwrap();
+            isa.plan_for().unwrap();
+        }
         let mut registry = Registry::new();
         crate::register(&mut registry).unwrap();
         registry.ops().clone()

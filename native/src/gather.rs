@@ -6,7 +6,7 @@
 use super::args::{Shared, part, tasks};
 use super::{plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -15,7 +15,7 @@ pub(super) const OPS: &[Lowering] = &[
     Lowering::new("native.gather-elements", "gather-elements", contract, elements_kernel),
 ];
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match call.inputs[1].dtype {
         DType::I64 | DType::I32 => Ok(plain_contract("copy")),
         _ => reference::contract(call),
@@ -50,7 +50,7 @@ impl Indices {
     }
 }
 
-fn gather_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn gather_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     if !matches!(call.inputs[1].dtype, DType::I64 | DType::I32) {
         return reference::kernel(call);
     }
@@ -95,7 +95,7 @@ impl Kernel for Gather {
     }
 }
 
-fn elements_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn elements_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     if !matches!(call.inputs[1].dtype, DType::I64 | DType::I32) {
         return reference::kernel(call);
     }

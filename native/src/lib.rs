@@ -49,9 +49,9 @@ mod transposed;
 mod unary;
 mod widen;
 
-use ovolo::backend::features::{self, Isa};
+use ovolo::backend::features::Isa;
 use ovolo::backend::{Backend, Contract};
-use ovolo::op::{Fallback, Form, Layouts, Lowering};
+use ovolo::op::{Fallback, Form, Layouts, Lowering, OpError};
 use ovolo::registry::{Registry, RegistryError};
 use ovolo::scalar::Function;
 use std::sync::Arc;
@@ -108,10 +108,9 @@ const FALLBACK: Fallback = Fallback {
     kernel: |call, own| {
         let (planned, host) = (Isa::planned(), Isa::host());
         if planned > host {
-            return Err(format!(
-                "{} selects the instruction set {planned}, but this processor has only {host}: unset it to run here",
-                features::ISA
-            ));
+            return Err(OpError::kernel(format!(
+                "plans are made for {planned}, but this processor has only {host}: they can be inspected but not run here"
+            )));
         }
         if call.contract()?.implementation.starts_with(widen::NAME) {
             return widen::kernel(call, own).unwrap_or_else(|| own(call));

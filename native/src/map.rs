@@ -6,7 +6,7 @@ use super::chain::{Action, Area, apply};
 use super::padding::Padding;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::{DType, TensorType};
 use std::mem::MaybeUninit;
 
@@ -78,7 +78,7 @@ pub(super) fn takes(call: &Call<'_>) -> bool {
 }
 
 /// Returns the contract of the kernel.
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if !takes(call) {
         return reference::contract(call);
     }
@@ -87,7 +87,7 @@ pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
 }
 
 /// Creates the kernel for an elementwise op on `f32`.
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match plan(call) {
         None => reference::kernel(call),
         Some(Chain { loops, mut steps, operands }) => {

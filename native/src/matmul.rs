@@ -14,7 +14,7 @@ use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
 use super::prefetch::Prefetch;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::{DType, Shape, TensorType};
 use std::mem::MaybeUninit;
 
@@ -126,7 +126,7 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
     })
 }
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(plan) = plan(call) else { return reference::contract(call) };
     let in_place = |n: &usize| plan.stages() && call.inputs[*n] == call.output;
     let scratch = if plan.pack { call.threads * plan.block * PANEL * size_of::<f32>() } else { 0 };
@@ -134,7 +134,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     Ok(Contract { scratch, in_place, ..plain_contract(&format!("tiles-{}", micro().name)) })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match plan(call) {
         None => reference::kernel(call),
         Some(plan) => Ok(Box::new(MatMul { plan, micro: micro(), threads: call.threads })),

@@ -5,7 +5,7 @@ use super::lanes::{Lanes, widened};
 use super::math;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -29,14 +29,14 @@ fn takes(call: &Call<'_>) -> bool {
     call.inputs.iter().all(|ty| ty.dtype == DType::F32 && ty.layout.is_plain())
 }
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if !takes(call) {
         return reference::contract(call);
     }
     Ok(Contract { in_place: vec![0], ..plain_contract("rows") })
 }
 
-fn layer_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn layer_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     if !takes(call) {
         return reference::kernel(call);
     }
@@ -179,7 +179,7 @@ struct Planes {
     given: bool,
 }
 
-fn planes(call: &Call<'_>, given: bool) -> Result<Box<dyn Kernel>, String> {
+fn planes(call: &Call<'_>, given: bool) -> Result<Box<dyn Kernel>, OpError> {
     if !takes(call) {
         return reference::kernel(call);
     }
@@ -193,11 +193,11 @@ fn planes(call: &Call<'_>, given: bool) -> Result<Box<dyn Kernel>, String> {
     }))
 }
 
-fn batch_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn batch_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     planes(call, true)
 }
 
-fn instance_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn instance_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     planes(call, false)
 }
 
@@ -269,11 +269,11 @@ unsafe fn plane_row_on<V: Lanes>(
     }
 }
 
-fn lrn_contract(call: &Call<'_>) -> Result<Contract, String> {
+fn lrn_contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if takes(call) { Ok(plain_contract("planes")) } else { reference::contract(call) }
 }
 
-fn lrn_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn lrn_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     if !takes(call) {
         return reference::kernel(call);
     }

@@ -4,7 +4,7 @@ use super::args::{Buffers, tasks};
 use super::lanes::{Lanes, widened};
 use super::{IMAGES, ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -21,14 +21,14 @@ pub(super) const OPS: &[Lowering] = &[
     },
 ];
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Pool::new(call) {
         Some(_) => Ok(plain_contract("windows")),
         None => reference::contract(call),
     }
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match Pool::new(call) {
         Some(pool) => Ok(Box::new(pool)),
         None => reference::kernel(call),

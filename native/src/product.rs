@@ -4,6 +4,7 @@
 //! and needs no register of its own. A product is stored in one or two matrices directly from the registers.
 
 use super::lanes::{Isa, Lanes, prefetch};
+use ovolo::op::OpError;
 
 /// How a product is stored in a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +49,11 @@ pub(super) struct Set {
 
 impl Set {
     /// Returns the functions for blocks of `lanes` lanes, or an error if the processor has none.
-    pub fn new(lanes: usize) -> Result<Self, String> {
+    pub fn new(lanes: usize) -> Result<Self, OpError> {
         match (Isa::planned(), lanes) {
             #[cfg(target_arch = "x86_64")]
             (Isa::Avx512, 16) => Ok(wide::set()),
-            (_, 16) => Err("blocks of 16 need AVX-512".into()),
+            (_, 16) => Err(OpError::kernel("blocks of 16 need AVX-512")),
             #[cfg(target_arch = "x86_64")]
             (Isa::Avx512 | Isa::Avx2, _) => Ok(narrow::set()),
             _ => Ok(portable::set()),

@@ -3,7 +3,7 @@
 use super::strided::{Copy, Loop, Region, fill};
 use super::{plain_contract, view_contract};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::Shape;
 
 /// The ops of this family.
@@ -27,11 +27,11 @@ fn transpose_region(call: &Call<'_>) -> Option<Region> {
     )
 }
 
-fn transpose_contract(call: &Call<'_>) -> Result<Contract, String> {
+fn transpose_contract(call: &Call<'_>) -> Result<Contract, OpError> {
     contract(transpose_region(call))
 }
 
-fn transpose_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn transpose_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     kernel(call, transpose_region(call))
 }
 
@@ -46,22 +46,22 @@ fn expand_region(call: &Call<'_>) -> Option<Region> {
     Region::new(loops, 0, 0)
 }
 
-fn expand_contract(call: &Call<'_>) -> Result<Contract, String> {
+fn expand_contract(call: &Call<'_>) -> Result<Contract, OpError> {
     contract(expand_region(call))
 }
 
-fn expand_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn expand_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     kernel(call, expand_region(call))
 }
 
-fn contract(region: Option<Region>) -> Result<Contract, String> {
+fn contract(region: Option<Region>) -> Result<Contract, OpError> {
     Ok(match region.and_then(|region| region.is_run()) {
         Some(0) => view_contract(0),
         _ => plain_contract("strided"),
     })
 }
 
-fn kernel(call: &Call<'_>, region: Option<Region>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>, region: Option<Region>) -> Result<Box<dyn Kernel>, OpError> {
     Ok(Box::new(Rearrange(Copy::new(region, call.output.dtype.size(), call.threads)?)))
 }
 
@@ -75,7 +75,7 @@ impl Kernel for Rearrange {
     }
 }
 
-fn pad_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn pad_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let (input, output) = (&call.inputs[0].shape, &call.output.shape);
     let pads = call.attrs.expect_ints("pads");
     let (from, to) = (strides(input), strides(output));

@@ -12,7 +12,7 @@ use super::scalar::{Scalar, with_scalar};
 use super::softmax::greatest;
 use super::{IMAGES, ISAS, plain_contract, reference, view_contract};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Lowering, image};
+use ovolo::op::{Lowering, OpError, image};
 use ovolo::tensor::DType;
 use std::marker::PhantomData;
 
@@ -101,7 +101,7 @@ fn neighbours(plan: &Reduction) -> Option<(usize, usize, usize)> {
     Some((outer, count, inner))
 }
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(plan) = plan(call) else { return reference::contract(call) };
     Ok(match (plan.reduced.is_empty(), call.inputs[0].dtype == DType::F32 && neighbours(&plan).is_some()) {
         (true, _) => view_contract(0),
@@ -110,7 +110,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let Some(plan) = plan(call) else { return reference::kernel(call) };
     if let (DType::F32, Some((outer, count, inner))) = (call.inputs[0].dtype, neighbours(&plan)) {
         return Ok(Box::new(Vectors { kind: plan.kind, outer, count, inner }));
@@ -307,11 +307,11 @@ impl<T: Scalar> Kernel for Elements<T> {
     }
 }
 
-fn arg_contract(call: &Call<'_>) -> Result<Contract, String> {
+fn arg_contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if call.inputs[0].layout.is_plain() { Ok(plain_contract("elements")) } else { reference::contract(call) }
 }
 
-fn arg_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn arg_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let ty = call.inputs[0];
     if !ty.layout.is_plain() {
         return reference::kernel(call);

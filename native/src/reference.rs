@@ -5,7 +5,7 @@
 use super::plain_contract;
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Op;
+use ovolo::op::{Op, OpError};
 use ovolo::tensor::{Tensor, TensorType};
 
 /// The implementation's name.
@@ -13,13 +13,13 @@ pub(super) const NAME: &str = "reference";
 
 /// Returns the contract of the reference kernel, for any op.
 #[allow(clippy::unnecessary_wraps)] // The signature is that of contracts that may refuse.
-pub(super) fn contract(_: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(_: &Call<'_>) -> Result<Contract, OpError> {
     Ok(plain_contract(NAME))
 }
 
 /// Creates the reference kernel.
 #[allow(clippy::unnecessary_wraps)] // The signature is that of kernels that may refuse.
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     Ok(Box::new(Reference {
         op: call.op,
         attrs: call.attrs.clone(),

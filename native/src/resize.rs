@@ -4,8 +4,8 @@ use super::args::{Buffers, part, tasks};
 use super::lanes::{Lanes, widened};
 use super::{IMAGES, ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
 use ovolo::op::resize::taps;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -15,14 +15,14 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
     ..Lowering::new("native.resize", "resize", contract, kernel)
 }];
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match call.inputs[0].dtype {
         DType::F32 => Ok(plain_contract("taps")),
         _ => reference::contract(call),
     }
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match call.inputs[0].dtype {
         DType::F32 => Ok(Box::new(Resize::new(call))),
         _ => reference::kernel(call),

@@ -4,7 +4,7 @@ use super::args::Shared;
 use super::broadcast::Broadcast;
 use super::{plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use std::marker::PhantomData;
 
 /// The ops of this family.
@@ -14,7 +14,7 @@ fn loops(call: &Call<'_>) -> Option<Broadcast<3>> {
     Broadcast::new(call.output, [call.inputs[0], call.inputs[1], call.inputs[2]])
 }
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if loops(call).is_none() {
         return reference::contract(call);
     }
@@ -22,7 +22,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     Ok(Contract { in_place, ..plain_contract("select") })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let Some(loops) = loops(call) else { return reference::kernel(call) };
     Ok(match call.output.dtype.size() {
         1 => Box::new(Select::<u8> { loops, element: PhantomData }),

@@ -4,7 +4,7 @@ use super::rearrange::Rearrange;
 use super::strided::{Copy, Loop, Region};
 use super::{plain_contract, view_contract};
 use ovolo::backend::{Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
@@ -29,19 +29,19 @@ fn region(call: &Call<'_>) -> Option<Region> {
     Region::new(loops, first, 0)
 }
 
-fn slice_contract(call: &Call<'_>) -> Result<Contract, String> {
+fn slice_contract(call: &Call<'_>) -> Result<Contract, OpError> {
     Ok(match region(call).and_then(|region| region.is_run()) {
         Some(first) => view_contract(first * call.output.dtype.size()),
         None => plain_contract("strided"),
     })
 }
 
-fn slice_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn slice_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     Ok(Box::new(Rearrange(Copy::new(region(call), call.output.dtype.size(), call.threads)?)))
 }
 
 /// A view needs no kernel; this copy is for planners that give the result its own buffer.
-fn reshape_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn reshape_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let run = Loop { count: call.output.shape.count(), source: 1, target: 1 };
     Ok(Box::new(Rearrange(Copy::new(Region::new([run], 0, 0), call.output.dtype.size(), call.threads)?)))
 }

@@ -5,7 +5,7 @@ use super::lanes::{Lanes, widened};
 use super::math;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -23,14 +23,14 @@ fn takes(call: &Call<'_>) -> bool {
     call.output.dtype == DType::F32 && call.output.layout.is_plain()
 }
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if !takes(call) {
         return reference::contract(call);
     }
     Ok(Contract { in_place: vec![0], ..plain_contract("rows") })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     if !takes(call) {
         return reference::kernel(call);
     }

@@ -7,7 +7,7 @@ use super::chain::{Action, Area, apply};
 use super::lanes::{Isa, Lanes, widened};
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -23,7 +23,7 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
 /// The number of independent partial sums, so that an addition need not wait for the previous one.
 const SUMS: usize = 8;
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Squeeze::new(call) {
         Ok(squeeze) => Ok(Contract {
             scratch: squeeze.scratch() * size_of::<f32>(),
@@ -34,7 +34,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     }
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match Squeeze::new(call) {
         Ok(squeeze) => Ok(Box::new(squeeze)),
         Err(_) => reference::kernel(call),
@@ -54,14 +54,14 @@ struct Squeeze {
 }
 
 impl Squeeze {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let (x, w) = (call.inputs[0], call.inputs[1]);
         let block = x.layout.block(1);
         if x.dtype != DType::F32 {
-            return Err(format!("the input is {x}, not f32"));
+            return Err(OpError::kernel(format!("the input is {x}, not f32")));
         }
         if block == 16 && Isa::planned() != Isa::Avx512 {
-            return Err("blocks of 16 channels need AVX-512".into());
+            return Err(OpError::kernel("blocks of 16 channels need AVX-512"));
         }
         Ok(Self {
             images: x.shape[0],

@@ -18,6 +18,7 @@ use self::sums::{Quarters, sums};
 use super::args::Shared;
 use super::product::{Product, Set, StoreMode};
 use ovolo::backend::Args;
+use ovolo::op::OpError;
 use ovolo::op::strassen::{PRODUCTS, whole};
 use ovolo::tensor::TensorType;
 
@@ -91,10 +92,11 @@ pub(super) struct Strassen {
 impl Strassen {
     /// Creates a product of `images` images of `rows` rows with the weights whose sums are in `u`. The error says why
     /// no vector kernel supports it.
-    pub fn new([images, rows]: [usize; 2], u: &TensorType, threads: usize) -> Result<Self, String> {
+    pub fn new([images, rows]: [usize; 2], u: &TensorType, threads: usize) -> Result<Self, OpError> {
         let lanes = u.layout.block(2);
-        let [depth, columns] = whole(u)
-            .ok_or_else(|| format!("the weights are {u}, not sums of weights for Strassen's algorithm"))?;
+        let [depth, columns] = whole(u).ok_or_else(|| {
+            OpError::kernel(format!("the weights are {u}, not sums of weights for Strassen's algorithm"))
+        })?;
         let set = Set::new(lanes)?;
         let upper = rows.div_ceil(2);
         let half = images * upper;

@@ -6,6 +6,7 @@
 
 use super::args::{PARALLEL, Shared};
 use super::tile;
+use ovolo::op::OpError;
 use ovolo::team::Team;
 use std::ops::Range;
 
@@ -180,7 +181,7 @@ impl Copy {
         regions: impl IntoIterator<Item = Region>,
         size: usize,
         threads: usize,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, OpError> {
         let mut regions: Vec<Region> = regions.into_iter().collect();
         let total: usize = regions.iter().map(Region::count).sum();
         let parallel = threads > 1 && total >= PARALLEL;
@@ -195,7 +196,7 @@ impl Copy {
                 .collect();
         }
         if regions.iter().any(|region| region.outer.len() > MAX_LOOPS) {
-            return Err(format!("more than {MAX_LOOPS} nested loops"));
+            return Err(OpError::kernel(format!("more than {MAX_LOOPS} nested loops")));
         }
         let mut tasks = Vec::new();
         for (index, region) in regions.iter().enumerate() {

@@ -7,8 +7,8 @@ use super::args::{Buffers, part, tasks};
 use super::lanes::{Lanes, widened};
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
 use ovolo::op::transposed::Axis;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -17,7 +17,7 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
     ..Lowering::new("native.conv-transpose", "conv-transpose", contract, kernel)
 }];
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if call.output.dtype != DType::F32 {
         return reference::contract(call);
     }
@@ -25,7 +25,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     Ok(Contract { scratch: kernel.parts * kernel.buffer() * size_of::<f32>(), ..plain_contract("rows") })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     if call.output.dtype != DType::F32 {
         return reference::kernel(call);
     }
@@ -44,7 +44,7 @@ struct Transposed {
 }
 
 impl Transposed {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
         let groups = usize::try_from(call.attrs.expect_int("groups")).unwrap_or(1).max(1);
         let axis = |axis: usize| Axis::new(call.attrs, axis, x.shape[2 + axis], w.shape[2 + axis]);

@@ -5,7 +5,7 @@ use super::padding::Padding;
 use super::scalar::{Flag, Number};
 use super::{ISAS, map, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::scalar::Function;
 use ovolo::tensor::DType;
 use std::marker::PhantomData;
@@ -22,7 +22,7 @@ pub(super) fn function(name: &'static str, function: Function) -> Lowering {
     lowering(name, function.name())
 }
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if map::takes(call) {
         return map::contract(call);
     }
@@ -33,7 +33,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     Ok(Contract { in_place, ..plain_contract("scalar") })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     if map::takes(call) {
         return map::kernel(call);
     }

@@ -8,7 +8,7 @@ use super::args::{Shared, part, tasks};
 use super::reference;
 use super::scalar::{Scalar, with_scalar};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::ALIGN;
+use ovolo::op::{ALIGN, OpError};
 use ovolo::team::Team;
 use ovolo::tensor::{DType, TensorType};
 
@@ -51,7 +51,7 @@ impl Places {
 }
 
 /// Calls `ask` with the `f32` version of a call. Returns `None` if the call has no narrow type.
-fn wide<T>(call: &Call<'_>, ask: impl FnOnce(&Call<'_>) -> Result<T, String>) -> Option<Result<T, String>> {
+fn wide<T>(call: &Call<'_>, ask: impl FnOnce(&Call<'_>) -> Result<T, OpError>) -> Option<Result<T, OpError>> {
     if !call.inputs.iter().any(|ty| narrow(ty)) || call.inputs.len() > MAX_OPERANDS {
         return None;
     }
@@ -63,7 +63,7 @@ fn wide<T>(call: &Call<'_>, ask: impl FnOnce(&Call<'_>) -> Result<T, String>) ->
 /// Returns the contract of a call that an `f32` kernel runs, unless that kernel is the reference evaluation.
 pub(super) fn contract(
     call: &Call<'_>,
-    ask: impl FnOnce(&Call<'_>) -> Result<Contract, String>,
+    ask: impl FnOnce(&Call<'_>) -> Result<Contract, OpError>,
 ) -> Option<Contract> {
     let inner = wide(call, ask)?.ok()?;
     if inner.implementation == reference::NAME || inner.view_of.is_some() || inner.alias.is_some() {
@@ -79,8 +79,8 @@ pub(super) fn contract(
 /// Creates the kernel for such a contract.
 pub(super) fn kernel(
     call: &Call<'_>,
-    ask: impl FnOnce(&Call<'_>) -> Result<Box<dyn Kernel>, String>,
-) -> Option<Result<Box<dyn Kernel>, String>> {
+    ask: impl FnOnce(&Call<'_>) -> Result<Box<dyn Kernel>, OpError>,
+) -> Option<Result<Box<dyn Kernel>, OpError>> {
     let count = |ty: &TensorType| ty.layout.padded_count(&ty.shape);
     Some(wide(call, ask)?.map(|inner| {
         Box::new(Widened {

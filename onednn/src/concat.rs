@@ -3,7 +3,7 @@
 use super::work::{ArgPlace, Work, choose};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Attr, Desc, Library, PrimitiveDesc};
-use ovolo::op::{Form, Layouts, Lowering, image};
+use ovolo::op::{Form, Layouts, Lowering, OpError, image};
 use std::ffi::c_int;
 
 /// The ops of this family.
@@ -17,15 +17,14 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
 
 /// Creates the work of a concatenation, for one thread: a copy is limited by the memory's bandwidth, which one thread
 /// can use up.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
-    let message = |error: onednn_sys::Error| error.to_string();
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     let sources: Vec<Desc> =
         call.inputs.iter().map(|ty| desc::describe(library, ty)).collect::<Result<_, _>>()?;
     let dst = desc::describe(library, call.output)?;
-    let attr = Attr::new(library).map_err(message)?;
+    let attr = Attr::new(library).map_err(OpError::backend)?;
     let made = PrimitiveDesc::concat(library, &sources.iter().collect::<Vec<_>>(), &dst, axis, &attr)
-        .map_err(message)?;
+        .map_err(OpError::backend)?;
     let mut args = vec![Arg::DST, Arg::SCRATCH];
     let mut places = vec![ArgPlace::Output(0), ArgPlace::Scratch];
     for operand in 0..call.inputs.len() {

@@ -25,7 +25,7 @@ use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Library, PrimitiveDesc, Window};
 use ovolo::attr::{Attr, AttrKind, Attrs};
-use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowered, Lowering, post};
+use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowered, Lowering, OpError, post};
 use ovolo::tensor::{Layout, TensorType};
 
 /// The ops of this family.
@@ -52,10 +52,10 @@ fn attributes() -> Vec<AttrDef> {
 }
 
 /// Returns the type of a convolution in any layouts. The library decides later which layouts have a kernel.
-fn infer(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let layout = attrs.expect_layout("layout");
     if layout.rank().is_some_and(|rank| rank != 4) {
-        return Err(format!("attribute `layout` is {layout}: it must be the layout of an image"));
+        return Err(OpError::attribute("layout", format!("is {layout}: it must be the layout of an image")));
     }
     let result = op.logical_result(attrs, types)?.with_layout(layout.clone());
     post::check(attrs.post(), &types[3..], &result)?;
@@ -66,11 +66,14 @@ fn infer(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorTyp
     let mut extras = attrs.post().iter().filter(|step| post::is_binary(step)).zip(&types[3..]);
     match usize::try_from(sum).ok().and_then(|sum| extras.nth(sum - 1)) {
         Some((step, ty)) if step.op == "add" && **ty == result => Ok(result),
-        Some((step, ty)) => Err(format!(
-            "attribute `sum` selects step `{}` with {ty}: it must select an `add` of the result's type, {result}",
-            step.op
+        Some((step, ty)) => Err(OpError::attribute(
+            "sum",
+            format!(
+                "selects step `{}` with {ty}: it must select an `add` of the result's type, {result}",
+                step.op
+            ),
         )),
-        None => Err(format!("attribute `sum` is {sum}, but the chain has no such binary step")),
+        None => Err(OpError::attribute("sum", format!("is {sum}, but the chain has no such binary step"))),
     }
 }
 
@@ -186,7 +189,7 @@ fn least_common(a: usize, b: usize) -> usize {
 }
 
 /// Divides a convolution between threads.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
     let number = |name: &str| usize::try_from(call.attrs.expect_int(name)).unwrap_or(0);
     let (groups, index) = (number("groups"), number("implementation"));
@@ -194,10 +197,10 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     if groups == 1 && w.shape[1] == 1 && of_groups {
         // The library's primitive cache cannot tell these strides from those of `Ohwi`: it accepts them only after it
         // has made a kernel for the others. So the result would depend on earlier calls.
-        return Err(format!(
+        return Err(OpError::kernel(format!(
             "the weights are in {}, a layout for several groups, but there is one group",
             w.layout
-        ));
+        )));
     }
     let chain = Chain { steps: call.attrs.post(), inputs: call.inputs, first: 3, sum: number("sum") };
     let data = desc::data_type(x.dtype)?;
@@ -217,7 +220,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     for (thread, ranges) in parts {
         let bands = [0, 1].map(|axis| axes[axis].band(&ranges[2 + axis]));
         let [Some(rows), Some(columns)] = bands else {
-            return Err("a part of the result is computed from padding only".to_owned());
+            return Err(OpError::kernel("a part of the result is computed from padding only"));
         };
         let outputs = ranges[1].clone();
         let (read, own) = if groups == 1 {
@@ -229,7 +232,9 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         };
         let input: Ranges = vec![ranges[0].clone(), read.clone(), rows.input.clone(), columns.input.clone()];
         if !dense(x, &input) {
-            return Err(format!("the input {x} cannot be divided between threads like the result {y}"));
+            return Err(OpError::kernel(format!(
+                "the input {x} cannot be divided between threads like the result {y}"
+            )));
         }
         let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
         let first = [outputs.start, 0, 0, 0];
@@ -272,7 +277,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
                     &window,
                     &attr,
                 )
-                .map_err(|error| error.to_string())?;
+                .map_err(OpError::backend)?;
                 let variant = work.variant(choose(made, index)?, args);
                 known.push((key, variant));
                 variant

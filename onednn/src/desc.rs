@@ -1,15 +1,16 @@
 //! Conversion of ovolo's types to oneDNN's memory descriptors.
 
 use onednn_sys::{DataType, Desc, Library};
+use ovolo::op::OpError;
 use ovolo::tensor::{DType, Layout, TensorType};
 use std::fmt::Write;
 
 /// Returns the element type, if the library computes with it.
-pub(super) fn data_type(dtype: DType) -> Result<DataType, String> {
+pub(super) fn data_type(dtype: DType) -> Result<DataType, OpError> {
     match dtype {
         DType::F32 => Ok(DataType::F32),
         DType::BF16 => Ok(DataType::Bf16),
-        other => Err(format!("the element type is {other}: oneDNN supports f32 and bf16")),
+        other => Err(OpError::kernel(format!("the element type is {other}: oneDNN supports f32 and bf16"))),
     }
 }
 
@@ -29,9 +30,9 @@ fn name(layout: &Layout, rank: usize) -> String {
     name
 }
 
-fn tagged(library: &'static Library, name: &str, shape: &[usize], data: DataType) -> Result<Desc, String> {
-    let tag = onednn_sys::tag(name).ok_or_else(|| format!("oneDNN has no format {name}"))?;
-    Desc::new(library, shape, data, tag).map_err(|error| error.to_string())
+fn tagged(library: &'static Library, name: &str, shape: &[usize], data: DataType) -> Result<Desc, OpError> {
+    let tag = onednn_sys::tag(name).ok_or_else(|| OpError::kernel(format!("oneDNN has no format {name}")))?;
+    Desc::new(library, shape, data, tag).map_err(OpError::backend)
 }
 
 /// Returns the descriptor of a shape in a layout.
@@ -40,9 +41,9 @@ pub(super) fn shaped(
     shape: &[usize],
     layout: &Layout,
     data: DataType,
-) -> Result<Desc, String> {
+) -> Result<Desc, OpError> {
     if shape.contains(&0) {
-        return Err("a dimension is 0".to_owned());
+        return Err(OpError::kernel("a dimension is 0"));
     }
     let desc = tagged(library, &name(layout, shape.len()), shape, data)?;
     let ty = TensorType::plain(DType::F32, shape).with_layout(layout.clone());
@@ -54,20 +55,20 @@ pub(super) fn shaped(
     if desc.bytes() == bytes {
         Ok(desc)
     } else {
-        Err(format!("{ty} has {} bytes in oneDNN, but {bytes} bytes here", desc.bytes()))
+        Err(OpError::kernel(format!("{ty} has {} bytes in oneDNN, but {bytes} bytes here", desc.bytes())))
     }
 }
 
 /// Returns the descriptor of a tensor type.
-pub(super) fn describe(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
+pub(super) fn describe(library: &'static Library, ty: &TensorType) -> Result<Desc, OpError> {
     shaped(library, &ty.shape, &ty.layout, data_type(ty.dtype)?)
 }
 
 /// Returns the descriptor of the weights `[I, O, h, w]` of a transposed convolution, which the library takes as `[O,
 /// I, h, w]`.
-pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
-    let [inputs, outputs, rows, columns] =
-        <[usize; 4]>::try_from(&ty.shape[..]).map_err(|_| "the weights must have 4 dimensions")?;
+pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<Desc, OpError> {
+    let [inputs, outputs, rows, columns] = <[usize; 4]>::try_from(&ty.shape[..])
+        .map_err(|_| OpError::kernel("the weights must have 4 dimensions"))?;
     let swapped = |dim: usize| if dim < 2 { 1 - dim } else { dim };
     let layout = &ty.layout;
     let mut name: String =
@@ -79,12 +80,16 @@ pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<D
     if desc.bytes() == ty.bytes() {
         Ok(desc)
     } else {
-        Err(format!("{ty} has {} bytes in oneDNN, but {} bytes here", desc.bytes(), ty.bytes()))
+        Err(OpError::kernel(format!(
+            "{ty} has {} bytes in oneDNN, but {} bytes here",
+            desc.bytes(),
+            ty.bytes()
+        )))
     }
 }
 
 /// Returns the descriptor of weights `[O, I / groups, h, w]`. oneDNN has an additional dimension for the groups.
-pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize) -> Result<Desc, String> {
+pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize) -> Result<Desc, OpError> {
     if groups == 1 {
         return describe(library, ty);
     }
@@ -92,7 +97,8 @@ pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize)
     let [outputs, inputs] = [ty.shape[0] / groups, ty.shape[1]];
     let layout = &ty.layout;
     let shape = [groups, outputs, inputs, ty.shape[2], ty.shape[3]];
-    let torn = || Err(format!("weights in {layout} do not store {groups} groups contiguously"));
+    let torn =
+        || Err(OpError::kernel(format!("weights in {layout} do not store {groups} groups contiguously")));
     if layout.order(4).first() != Some(&0) {
         return torn();
     }

@@ -19,8 +19,8 @@ mod transposed;
 mod work;
 
 use onednn_sys::Library;
-use ovolo::backend::{Backend, Call};
-use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::backend::{Backend, BackendError, Call};
+use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::registry::{Registry, RegistryError};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,10 +42,10 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 }
 
 /// A function that divides the work of a call between threads.
-type Divide = fn(&'static Library, &Call<'_>) -> Result<Work, String>;
+type Divide = fn(&'static Library, &Call<'_>) -> Result<Work, OpError>;
 
-fn divide(by: Divide, call: &Call<'_>) -> Result<Work, String> {
-    by(onednn_sys::library().map_err(ToString::to_string)?, call)
+fn divide(by: Divide, call: &Call<'_>) -> Result<Work, OpError> {
+    by(onednn_sys::library().map_err(OpError::backend)?, call)
 }
 
 /// Declares an op by its name, its logical op and the function that divides its work.
@@ -94,12 +94,13 @@ unsafe impl Backend for OneDnn {
         FAMILIES.concat()
     }
 
-    fn found(&self) -> Result<String, String> {
-        onednn_sys::library().map(|library| format!("{library:?}")).map_err(ToString::to_string)
+    fn found(&self) -> Result<String, BackendError> {
+        let absent = |why: &onednn_sys::Missing| BackendError::Absent(why.to_string());
+        onednn_sys::library().map(|library| format!("{library:?}")).map_err(absent)
     }
 
-    fn identity(&self) -> Result<String, String> {
-        let library = onednn_sys::library().map_err(ToString::to_string)?;
+    fn identity(&self) -> Result<String, BackendError> {
+        let library = onednn_sys::library().map_err(|why| BackendError::Absent(why.to_string()))?;
         let details = self.details();
         let details: String = details.iter().map(|(name, value)| format!(", {name} {value}")).collect();
         Ok(format!("oneDNN {} ({}){details}", library.version(), library.runtime()))

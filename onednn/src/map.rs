@@ -4,19 +4,20 @@ use super::step::{Chain, Ranges, binary, dense, function, offset, view, whole};
 use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Attr, Library, PrimitiveDesc};
-use ovolo::op::Lowering;
 use ovolo::op::post;
+use ovolo::op::{Lowering, OpError};
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[op!("onednn.map", "map", work)];
 
 /// Divides an elementwise chain between threads.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let (x, y) = (call.inputs[0], call.output);
-    let message = |error: onednn_sys::Error| error.to_string();
-    let [step, rest @ ..] = call.attrs.post() else { return Err("the post chain is empty".to_owned()) };
+    let [step, rest @ ..] = call.attrs.post() else {
+        return Err(OpError::kernel("the post chain is empty"));
+    };
     if x != y {
-        return Err(format!("operand 0 is {x}, but the result is {y}: they must have the same type"));
+        return Err(OpError::operand(0, x, format!(", but the result is {y}: they must have the same type")));
     }
     let data = desc::data_type(y.dtype)?;
     let two = post::is_binary(step);
@@ -38,7 +39,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
             continue;
         }
         if !dense(y, &ranges) {
-            return Err(format!("{y} cannot be divided between threads"));
+            return Err(OpError::kernel(format!("{y} cannot be divided between threads")));
         }
         let sizes: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
         let at = offset(y, &ranges);
@@ -48,7 +49,10 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         let made = if two {
             let (algorithm, negated) = binary(step)?;
             if negated {
-                return Err(format!("oneDNN does not support `{}` as the first step", step.op));
+                return Err(OpError::kernel(format!(
+                    "oneDNN does not support `{}` as the first step",
+                    step.op
+                )));
             }
             let ty = call.inputs[1];
             let (shape, from) = view(ty, &ranges)?;
@@ -63,7 +67,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
             let attr: Attr = chain.attr(library, &ranges, &mut args, &mut places)?;
             PrimitiveDesc::eltwise(library, algorithm, [&own, &own], [alpha, beta], &attr)
         };
-        let variant = work.variant(choose(made.map_err(message)?, 0)?, args);
+        let variant = work.variant(choose(made.map_err(OpError::backend)?, 0)?, args);
         work.run(thread, variant, places);
     }
     Ok(work)

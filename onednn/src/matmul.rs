@@ -5,7 +5,7 @@ use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Desc, Library, PrimitiveDesc};
 use ovolo::attr::{Attrs, Step};
-use ovolo::op::{Form, Layouts, Lowered, Lowering};
+use ovolo::op::{Form, Layouts, Lowered, Lowering, OpError};
 use ovolo::tensor::TensorType;
 
 /// The ops of this family.
@@ -18,15 +18,15 @@ pub(super) const OPS: &[Lowering] = &[
 ];
 
 /// Returns the type of a product whose right operand has any layout.
-fn packed(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn packed(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     match types.iter().enumerate().find(|(operand, ty)| *operand != 1 && !ty.layout.is_plain()) {
-        Some((operand, ty)) => Err(format!("operand {operand} is {ty}: it must be in the default layout")),
+        Some((operand, ty)) => Err(OpError::operand(operand, ty, ": it must be in the default layout")),
         None => op.logical_result(attrs, types),
     }
 }
 
 /// Divides a matrix product between threads.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let [a, b] = [call.inputs[0], call.inputs[1]];
     if b.shape.rank() == 2 { flat(library, call) } else { stacked(library, call, a, b) }
 }
@@ -47,14 +47,14 @@ fn bias<'a>(steps: &'a [Step], inputs: &[&TensorType], columns: usize) -> (&'a [
 }
 
 /// Divides a product `[.., m, k]` by one matrix, in which the rows of all stacks are treated alike.
-fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let (a, b, y) = (call.inputs[0], call.inputs[1], call.output);
     let data = desc::data_type(a.dtype)?;
     let size = a.dtype.size();
     let (depth, columns) = (b.shape[0], b.shape[1]);
     let rows = y.shape.count() / columns.max(1);
     if y.shape.count() == 0 || depth == 0 {
-        return Err("a dimension is 0".to_owned());
+        return Err(OpError::kernel("a dimension is 0"));
     }
     // The result and the operands of the steps, as matrices that broadcast.
     let matrix = TensorType { shape: (&[rows, columns][..]).into(), ..y.clone() };
@@ -106,7 +106,7 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
                     false => None,
                 };
                 let made = PrimitiveDesc::matmul(library, [&src, &weights, &dst], row.as_ref(), &attr)
-                    .map_err(|error| error.to_string())?;
+                    .map_err(OpError::backend)?;
                 let variant = work.variant(choose(made, 0)?, args);
                 known.push(([m, n], variant));
                 variant
@@ -118,12 +118,12 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
 }
 
 /// Returns the descriptor of a part of a plain matrix, with the row stride of the whole.
-fn strided(library: &'static Library, whole: &TensorType, [m, n]: [usize; 2]) -> Result<Desc, String> {
+fn strided(library: &'static Library, whole: &TensorType, [m, n]: [usize; 2]) -> Result<Desc, OpError> {
     let data = desc::data_type(whole.dtype)?;
     if n == whole.shape[1] {
         return desc::shaped(library, &[m, n], &Default::default(), data);
     }
-    Desc::strided(library, &[m, n], data, &[whole.shape[1], 1]).map_err(|error| error.to_string())
+    Desc::strided(library, &[m, n], data, &[whole.shape[1], 1]).map_err(OpError::backend)
 }
 
 /// Returns the operand of a step as a matrix: all rows, one row, one column, or one element.
@@ -132,7 +132,7 @@ fn as_matrix(
     result: &TensorType,
     rows: usize,
     columns: usize,
-) -> Result<TensorType, String> {
+) -> Result<TensorType, OpError> {
     let count = ty.shape.count();
     let width = ty.shape.last().copied().unwrap_or(1);
     let shape = if count == rows * columns && width == columns {
@@ -144,7 +144,9 @@ fn as_matrix(
     } else if count == 1 {
         [1, 1]
     } else {
-        return Err(format!("the operand {ty} of a step does not broadcast to {result} by rows or columns"));
+        return Err(OpError::kernel(format!(
+            "the operand {ty} of a step does not broadcast to {result} by rows or columns"
+        )));
     };
     Ok(TensorType { shape: (&shape[..]).into(), ..ty.clone() })
 }
@@ -155,21 +157,25 @@ fn stacked(
     call: &Call<'_>,
     a: &TensorType,
     b: &TensorType,
-) -> Result<Work, String> {
+) -> Result<Work, OpError> {
     let y = call.output;
     let rank = y.shape.rank();
     let data = desc::data_type(a.dtype)?;
     if a.shape.rank() != rank || b.shape.rank() != rank || y.shape.count() == 0 {
-        return Err(format!("the operands are {a} and {b}: both must have the same number of dimensions"));
+        return Err(OpError::kernel(format!(
+            "the operands are {a} and {b}: both must have the same number of dimensions"
+        )));
     }
     let stack = y.shape[..rank - 2].iter().product::<usize>();
     let [m, n, k] = [y.shape[rank - 2], y.shape[rank - 1], a.shape[rank - 1]];
     for ty in [a, b] {
         if ty.shape[..rank - 2] != y.shape[..rank - 2] {
-            return Err(format!("the operands are {a} and {b}: their batch dimensions must be equal"));
+            return Err(OpError::kernel(format!(
+                "the operands are {a} and {b}: their batch dimensions must be equal"
+            )));
         }
     }
-    let flat = |ty: &TensorType| -> Result<TensorType, String> {
+    let flat = |ty: &TensorType| -> Result<TensorType, OpError> {
         let shape = if ty.shape == y.shape {
             [stack, m, n]
         } else if ty.shape.count() == 1 {
@@ -177,7 +183,9 @@ fn stacked(
         } else if ty.shape.count() == n && ty.shape.last() == Some(&n) {
             [1, 1, n]
         } else {
-            return Err(format!("the operand {ty} of a step broadcasts to {y} in an unsupported way"));
+            return Err(OpError::kernel(format!(
+                "the operand {ty} of a step broadcasts to {y} in an unsupported way"
+            )));
         };
         Ok(TensorType { shape: (&shape[..]).into(), ..ty.clone() })
     };
@@ -215,7 +223,7 @@ fn stacked(
                 let (src, weights) = (plain(&[count, m, k])?, plain(&[count, k, n])?);
                 let dst = plain(&[count, m, n])?;
                 let made = PrimitiveDesc::matmul(library, [&src, &weights, &dst], None, &attr)
-                    .map_err(|error| error.to_string())?;
+                    .map_err(OpError::backend)?;
                 let variant = work.variant(choose(made, 0)?, args);
                 known.push((count, variant));
                 variant

@@ -3,7 +3,7 @@
 use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Desc, Library, PrimitiveDesc};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -14,10 +14,13 @@ pub(super) const OPS: &[Lowering] = &[
 ];
 
 /// Returns the number of rows and the elements of a row. A row consists of the axes from `axis` to the last.
-fn rows(call: &Call<'_>, axis: usize) -> Result<(usize, usize), String> {
+fn rows(call: &Call<'_>, axis: usize) -> Result<(usize, usize), OpError> {
     let shape = &call.output.shape;
     if !call.output.layout.is_plain() || shape.count() == 0 {
-        return Err(format!("the result is {}: it must be in the default layout", call.output));
+        return Err(OpError::kernel(format!(
+            "the result is {}: it must be in the default layout",
+            call.output
+        )));
     }
     Ok((shape[..axis].iter().product(), shape[axis..].iter().product()))
 }
@@ -28,8 +31,8 @@ fn by_rows(
     call: &Call<'_>,
     (count, width): (usize, usize),
     more: &[(Arg, ArgPlace)],
-    make: impl Fn(&Desc, usize) -> Result<PrimitiveDesc, String>,
-) -> Result<Work, String> {
+    make: impl Fn(&Desc, usize) -> Result<PrimitiveDesc, OpError>,
+) -> Result<Work, OpError> {
     let data = desc::data_type(call.output.dtype)?;
     let threads = threads(call, 4 * call.output.shape.count());
     let mut work = Work::new(threads);
@@ -60,41 +63,39 @@ fn by_rows(
 }
 
 /// Divides a softmax or a log-softmax between threads.
-pub(super) fn softmax(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn softmax(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     if axis + 1 != call.output.shape.rank() {
-        return Err("the axis must be the last one".to_owned());
+        return Err(OpError::kernel("the axis must be the last one"));
     }
     let algorithm = match call.op.name {
         "onednn.softmax" => Algorithm::SOFTMAX_ACCURATE,
         _ => Algorithm::SOFTMAX_LOG,
     };
     by_rows(library, call, rows(call, axis)?, &[], |rows, _| {
-        let message = |error: onednn_sys::Error| error.to_string();
-        let attr = Attr::new(library).map_err(message)?;
-        PrimitiveDesc::softmax(library, algorithm, [rows, rows], 1, &attr).map_err(message)
+        let attr = Attr::new(library).map_err(OpError::backend)?;
+        PrimitiveDesc::softmax(library, algorithm, [rows, rows], 1, &attr).map_err(OpError::backend)
     })
 }
 
 /// Divides a layer normalisation between threads.
-pub(super) fn layer_norm(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn layer_norm(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     let rows = rows(call, axis)?;
     #[allow(clippy::cast_possible_truncation)]
     let epsilon = call.attrs.expect_float("epsilon") as f32;
     if call.output.dtype != DType::F32 {
-        return Err("scale and shift must be f32".to_owned());
+        return Err(OpError::kernel("scale and shift must be f32"));
     }
     if call.inputs[1..].iter().any(|ty| ty.shape.count() != rows.1 || !ty.layout.is_plain()) {
-        return Err("scale and shift must have one value for each element of a row".to_owned());
+        return Err(OpError::kernel("scale and shift must have one value for each element of a row"));
     }
     let more = [(Arg::SCALE, ArgPlace::Input(1, 0)), (Arg::SHIFT, ArgPlace::Input(2, 0))];
     by_rows(library, call, rows, &more, |rows, count| {
-        let message = |error: onednn_sys::Error| error.to_string();
-        let attr = Attr::new(library).map_err(message)?;
+        let attr = Attr::new(library).map_err(OpError::backend)?;
         let statistics =
             desc::shaped(library, &[count], &Default::default(), desc::data_type(call.output.dtype)?)?;
         PrimitiveDesc::layer_normalization(library, [rows, rows, &statistics], epsilon, &attr)
-            .map_err(message)
+            .map_err(OpError::backend)
     })
 }

@@ -5,7 +5,7 @@ use super::step::{Ranges, dense, offset};
 use super::work::{ArgPlace, Work, choose, threads};
 use super::{AS_OPERAND, Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Library, PrimitiveDesc, Window};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
@@ -14,17 +14,16 @@ pub(super) const OPS: &[Lowering] = &[
 ];
 
 /// Divides a pool between threads.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let (x, y) = (call.inputs[0], call.output);
-    let message = |error: onednn_sys::Error| error.to_string();
     let kernel: Vec<usize> =
         call.attrs.expect_ints("kernel").iter().map(|size| usize::try_from(*size).unwrap_or(0)).collect();
     let algorithm = match call.op.name {
         "onednn.max-pool" => Algorithm::POOLING_MAX,
         _ if call.attrs.expect_ints("ceil-extra") != [0, 0] => {
-            return Err(
-                "windows extend past the padding: oneDNN counts other elements for their average".to_owned()
-            );
+            return Err(OpError::kernel(
+                "windows extend past the padding: oneDNN counts other elements for their average",
+            ));
         }
         _ if call.attrs.expect_int("count-include-pad") == 1 => Algorithm::POOLING_AVG_INCLUDE_PADDING,
         _ => Algorithm::POOLING_AVG_EXCLUDE_PADDING,
@@ -34,7 +33,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     // oneDNN does not define the result of a window that reads padding only.
     for axis in axes {
         if (0..axis.output).any(|at| axis.band(&(at..at + 1)).is_none()) {
-            return Err("a window reads padding only".to_owned());
+            return Err(OpError::kernel("a window reads padding only"));
         }
     }
     let mut work = Work::new(call.threads);
@@ -43,12 +42,12 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let threads = threads(call, y.shape.count().saturating_mul(window));
     for (thread, ranges) in parts(y, threads, y.layout.block(1)) {
         let [Some(rows), Some(columns)] = [0, 1].map(|axis| axes[axis].band(&ranges[2 + axis])) else {
-            return Err("a part of the result is computed from padding only".to_owned());
+            return Err(OpError::kernel("a part of the result is computed from padding only"));
         };
         let input: Ranges =
             vec![ranges[0].clone(), ranges[1].clone(), rows.input.clone(), columns.input.clone()];
         if !dense(x, &input) {
-            return Err(format!("the input {x} cannot be divided between threads"));
+            return Err(OpError::kernel(format!("the input {x} cannot be divided between threads")));
         }
         let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
         let padding = [rows.before, rows.after, columns.before, columns.after];
@@ -69,9 +68,9 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
                     before: vec![rows.before, columns.before],
                     after: vec![rows.after, columns.after],
                 };
-                let attr = Attr::new(library).map_err(message)?;
+                let attr = Attr::new(library).map_err(OpError::backend)?;
                 let made = PrimitiveDesc::pooling(library, algorithm, [&src, &dst], &kernel, &window, &attr)
-                    .map_err(message)?;
+                    .map_err(OpError::backend)?;
                 let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
                 known.push((key, variant));
                 variant

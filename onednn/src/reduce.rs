@@ -4,7 +4,7 @@ use super::step::{Ranges, dense, offset, whole};
 use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{AS_OPERAND, Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Library, PrimitiveDesc};
-use ovolo::op::{Lowering, image};
+use ovolo::op::{Lowering, OpError, image};
 use ovolo::tensor::TensorType;
 
 /// The ops of this family.
@@ -21,13 +21,12 @@ pub(super) const OPS: &[Lowering] = &[
 ];
 
 /// Divides a reduction between threads.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
-    let message = |error: onednn_sys::Error| error.to_string();
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let x = call.inputs[0];
     let axes: Vec<usize> =
         call.attrs.expect_ints("axes").iter().filter_map(|axis| usize::try_from(*axis).ok()).collect();
     if axes.is_empty() {
-        return Err("no axis is reduced".to_owned());
+        return Err(OpError::kernel("no axis is reduced"));
     }
     let algorithm = match call.op.name {
         "onednn.reduce-sum" => Algorithm::REDUCTION_SUM,
@@ -45,7 +44,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let cut = cut.filter(|dim| !axes.contains(dim));
     let threads = if cut.is_some() { threads(call, 4 * x.shape.count()) } else { 1 };
     let mut work = Work::new(call.threads);
-    let attr = Attr::new(library).map_err(message)?;
+    let attr = Attr::new(library).map_err(OpError::backend)?;
     for thread in 0..threads {
         let mut ranges: Ranges = whole(x);
         if let Some(dim) = cut {
@@ -60,12 +59,13 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
             .map(|(dim, range)| if axes.contains(&dim) { 0..1 } else { range.clone() })
             .collect();
         if !dense(x, &ranges) || !dense(&y, &own) {
-            return Err(format!("{x} cannot be divided between threads"));
+            return Err(OpError::kernel(format!("{x} cannot be divided between threads")));
         }
         let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
         let src = desc::shaped(library, &sizes(&ranges), &x.layout, data)?;
         let dst = desc::shaped(library, &sizes(&own), &x.layout, data)?;
-        let made = PrimitiveDesc::reduction(library, algorithm, [&src, &dst], &attr).map_err(message)?;
+        let made =
+            PrimitiveDesc::reduction(library, algorithm, [&src, &dst], &attr).map_err(OpError::backend)?;
         let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
         let places = vec![
             ArgPlace::Input(0, offset(x, &ranges)),

@@ -4,7 +4,7 @@ use super::step::{Ranges, dense, offset, whole};
 use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Attr, Library, PrimitiveDesc};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::Layout;
 
 /// The ops of this family.
@@ -15,9 +15,8 @@ pub(super) const OPS: &[Lowering] = &[
 ];
 
 /// Divides a conversion between threads, by a dimension that is outermost in both layouts if there is one.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let (x, y) = (call.inputs[0], call.output);
-    let message = |error: onednn_sys::Error| error.to_string();
     let data = desc::data_type(y.dtype)?;
     let block = |dim: usize| x.layout.block(dim).max(y.layout.block(dim));
     let threads = threads(call, 4 * y.shape.count());
@@ -37,13 +36,13 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     };
     let cut = (0..y.shape.rank()).find(divides);
     let mut work = Work::new(call.threads);
-    let attr = Attr::new(library).map_err(message)?;
+    let attr = Attr::new(library).map_err(OpError::backend)?;
     for thread in 0..if cut.is_some() { threads } else { 1 } {
         let ranges = cut.map_or_else(|| whole(y), |dim| some(dim, thread));
         let sizes: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
         let src = desc::shaped(library, &sizes, &canonical(&x.layout, &sizes), data)?;
         let dst = desc::shaped(library, &sizes, &canonical(&y.layout, &sizes), data)?;
-        let made = PrimitiveDesc::reorder(library, [&src, &dst], &attr).map_err(message)?;
+        let made = PrimitiveDesc::reorder(library, [&src, &dst], &attr).map_err(OpError::backend)?;
         let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
         let places = vec![
             ArgPlace::Input(0, offset(x, &ranges)),

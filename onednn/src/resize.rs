@@ -4,8 +4,8 @@ use super::step::{Ranges, dense, offset, whole};
 use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{AS_OPERAND, Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Library, PrimitiveDesc};
-use ovolo::op::Lowering;
 use ovolo::op::resize::taps;
+use ovolo::op::{Lowering, OpError};
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] =
@@ -15,20 +15,21 @@ pub(super) const OPS: &[Lowering] =
 const WEIGHT_TOLERANCE: f64 = 1e-5;
 
 /// Divides a resampling between threads by images, channels, or blocks of channels.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let (x, y) = (call.inputs[0], call.output);
-    let message = |error: onednn_sys::Error| error.to_string();
     let linear = match call.attrs.expect_str("mode") {
         "nearest" => false,
         "linear" => true,
-        other => return Err(format!("oneDNN does not support mode \"{other}\"")),
+        other => return Err(OpError::kernel(format!("oneDNN does not support mode \"{other}\""))),
     };
     for axis in 0..2 {
         let (input, output) = (x.shape[2 + axis], y.shape[2 + axis]);
         let wanted = taps(call.attrs, axis, input);
         let given = (0..output).map(|at| library_taps(linear, at, output, input));
         if !wanted.iter().zip(given).all(|(wanted, given)| nearly_equal(wanted, &given)) {
-            return Err("oneDNN supports only half-pixel coordinates with the scale of the sizes".to_owned());
+            return Err(OpError::kernel(
+                "oneDNN supports only half-pixel coordinates with the scale of the sizes",
+            ));
         }
     }
     let algorithm = if linear { Algorithm::RESAMPLING_LINEAR } else { Algorithm::RESAMPLING_NEAREST };
@@ -50,7 +51,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         let mut input: Ranges = whole(x);
         input[..2].clone_from_slice(&ranges[..2]);
         if !dense(x, &input) || !dense(y, &ranges) {
-            return Err(format!("{x} cannot be divided between threads"));
+            return Err(OpError::kernel(format!("{x} cannot be divided between threads")));
         }
         let size = ranges[0].len() * ranges[1].len();
         let variant = match known.iter().find(|(other, _)| *other == size) {
@@ -59,9 +60,9 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
                 let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
                 let src = desc::shaped(library, &sizes(&input), &x.layout, data)?;
                 let dst = desc::shaped(library, &sizes(&ranges), &y.layout, data)?;
-                let attr = Attr::new(library).map_err(message)?;
-                let made =
-                    PrimitiveDesc::resampling(library, algorithm, [&src, &dst], &attr).map_err(message)?;
+                let attr = Attr::new(library).map_err(OpError::backend)?;
+                let made = PrimitiveDesc::resampling(library, algorithm, [&src, &dst], &attr)
+                    .map_err(OpError::backend)?;
                 let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
                 known.push((size, variant));
                 variant

@@ -4,13 +4,13 @@ use super::desc;
 use super::work::ArgPlace;
 use onednn_sys::{Algorithm, Arg, Attr, Library};
 use ovolo::attr::Step;
-use ovolo::op::post;
+use ovolo::op::{OpError, post};
 use ovolo::tensor::TensorType;
 use std::ops::Range;
 
 /// Returns the library's function for a unary step, with its parameters.
 #[allow(clippy::cast_possible_truncation)]
-pub(super) fn function(step: &Step) -> Result<(Algorithm, f32, f32), String> {
+pub(super) fn function(step: &Step) -> Result<(Algorithm, f32, f32), OpError> {
     let parameter = |at: usize| step.parameters.get(at).map_or(0.0, |value| value.0 as f32);
     Ok(match step.op.name() {
         "relu" => (Algorithm::RELU, 0.0, 0.0),
@@ -32,12 +32,12 @@ pub(super) fn function(step: &Step) -> Result<(Algorithm, f32, f32), String> {
         "mish" => (Algorithm::MISH, 0.0, 0.0),
         "elu" => (Algorithm::ELU, parameter(0), 0.0),
         "clip" => (Algorithm::CLIP, parameter(0), parameter(1)),
-        other => return Err(format!("oneDNN does not support step `{other}`")),
+        other => return Err(OpError::kernel(format!("oneDNN does not support step `{other}`"))),
     })
 }
 
 /// Returns the library's function for a binary step, and whether the value of the chain must be negated before it.
-pub(super) fn binary(step: &Step) -> Result<(Algorithm, bool), String> {
+pub(super) fn binary(step: &Step) -> Result<(Algorithm, bool), OpError> {
     Ok(match step.op.name() {
         "add" => (Algorithm::BINARY_ADD, false),
         "sub" => (Algorithm::BINARY_SUB, false),
@@ -46,7 +46,7 @@ pub(super) fn binary(step: &Step) -> Result<(Algorithm, bool), String> {
         "div" => (Algorithm::BINARY_DIV, false),
         "min" => (Algorithm::BINARY_MIN, false),
         "max" => (Algorithm::BINARY_MAX, false),
-        other => return Err(format!("oneDNN does not support step `{other}`")),
+        other => return Err(OpError::kernel(format!("oneDNN does not support step `{other}`"))),
     })
 }
 
@@ -89,24 +89,23 @@ impl Chain<'_> {
         ranges: &[Range<usize>],
         args: &mut Vec<Arg>,
         places: &mut Vec<ArgPlace>,
-    ) -> Result<Attr, String> {
-        let message = |error: onednn_sys::Error| error.to_string();
-        let mut attr = Attr::new(library).map_err(message)?;
+    ) -> Result<Attr, OpError> {
+        let mut attr = Attr::new(library).map_err(OpError::backend)?;
         let mut operand = self.first;
         let mut index = 0;
         for step in self.steps {
             if !post::is_binary(step) {
                 let (algorithm, alpha, beta) = function(step)?;
-                attr.eltwise(algorithm, alpha, beta).map_err(message)?;
+                attr.eltwise(algorithm, alpha, beta).map_err(OpError::backend)?;
                 index += 1;
                 continue;
             }
             if self.alias() == Some(operand) {
-                attr.sum(desc::data_type(self.inputs[operand].dtype)?).map_err(message)?;
+                attr.sum(desc::data_type(self.inputs[operand].dtype)?).map_err(OpError::backend)?;
             } else {
                 let (algorithm, negated) = binary(step)?;
                 if negated {
-                    attr.eltwise(Algorithm::LINEAR, -1.0, 0.0).map_err(message)?;
+                    attr.eltwise(Algorithm::LINEAR, -1.0, 0.0).map_err(OpError::backend)?;
                     index += 1;
                 }
                 let ty = self.inputs[operand];
@@ -114,7 +113,7 @@ impl Chain<'_> {
                 let layout =
                     if ty.shape.rank() == ranges.len() { ty.layout.clone() } else { Default::default() };
                 let desc = desc::shaped(library, &shape, &layout, desc::data_type(ty.dtype)?)?;
-                attr.binary(algorithm, &desc).map_err(message)?;
+                attr.binary(algorithm, &desc).map_err(OpError::backend)?;
                 args.push(Arg::step(index));
                 places.push(ArgPlace::Input(operand, at));
             }
@@ -127,11 +126,11 @@ impl Chain<'_> {
 
 /// Returns the part of an operand that a part of the result uses: its shape with the rank of the result, and the
 /// bytes to its first element.
-pub(super) fn view(ty: &TensorType, ranges: &[Range<usize>]) -> Result<(Vec<usize>, usize), String> {
+pub(super) fn view(ty: &TensorType, ranges: &[Range<usize>]) -> Result<(Vec<usize>, usize), OpError> {
     let missing = ranges
         .len()
         .checked_sub(ty.shape.rank())
-        .ok_or("an operand of a step has more dimensions than the result")?;
+        .ok_or_else(|| OpError::kernel("an operand of a step has more dimensions than the result"))?;
     let own: Ranges = ty
         .shape
         .iter()
@@ -141,7 +140,9 @@ pub(super) fn view(ty: &TensorType, ranges: &[Range<usize>]) -> Result<(Vec<usiz
     let mut shape = vec![1; missing];
     shape.extend(own.iter().map(ExactSizeIterator::len));
     if !dense(ty, &own) {
-        return Err(format!("the operand {ty} cannot be divided between threads like the result"));
+        return Err(OpError::kernel(format!(
+            "the operand {ty} cannot be divided between threads like the result"
+        )));
     }
     Ok((shape, offset(ty, &own)))
 }

@@ -5,7 +5,7 @@ use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Attr, Library, PrimitiveDesc, Window};
 use ovolo::op::transposed::Axis;
-use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::TensorType;
 
 /// The ops of this family.
@@ -21,11 +21,10 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
 }];
 
 /// Divides a transposed convolution between threads, by images, or by channels if those are outermost in memory.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
-    let message = |error: onednn_sys::Error| error.to_string();
     if call.attrs.expect_int("groups") != 1 {
-        return Err("only one group is supported".to_owned());
+        return Err(OpError::kernel("only one group is supported"));
     }
     let data = desc::data_type(x.dtype)?;
     let axes = [
@@ -74,10 +73,10 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
                 let weights = TensorType { shape: shape.as_slice().into(), ..w.clone() };
                 let weights = desc::transposed(library, &weights)?;
                 let bias = desc::shaped(library, &[outputs.len()], &Default::default(), data)?;
-                let attr = Attr::new(library).map_err(message)?;
+                let attr = Attr::new(library).map_err(OpError::backend)?;
                 let operands = [&src, &weights, &bias, &dst];
-                let made =
-                    PrimitiveDesc::deconvolution(library, operands, &window, &attr).map_err(message)?;
+                let made = PrimitiveDesc::deconvolution(library, operands, &window, &attr)
+                    .map_err(OpError::backend)?;
                 let args = vec![Arg::SRC, Arg::WEIGHTS, Arg::BIAS, Arg::DST, Arg::SCRATCH];
                 let variant = work.variant(choose(made, 0)?, args);
                 known.push((size, variant));
@@ -98,17 +97,17 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
 }
 
 /// Creates the whole work for one thread.
-fn one(library: &'static Library, call: &Call<'_>, window: &Window) -> Result<Work, String> {
+fn one(library: &'static Library, call: &Call<'_>, window: &Window) -> Result<Work, OpError> {
     let (x, w, b, y) = (call.inputs[0], call.inputs[1], call.inputs[2], call.output);
-    let message = |error: onednn_sys::Error| error.to_string();
     let operands = [
         desc::describe(library, x)?,
         desc::transposed(library, w)?,
         desc::describe(library, b)?,
         desc::describe(library, y)?,
     ];
-    let attr = Attr::new(library).map_err(message)?;
-    let made = PrimitiveDesc::deconvolution(library, operands.each_ref(), window, &attr).map_err(message)?;
+    let attr = Attr::new(library).map_err(OpError::backend)?;
+    let made = PrimitiveDesc::deconvolution(library, operands.each_ref(), window, &attr)
+        .map_err(OpError::backend)?;
     let mut work = Work::new(call.threads);
     let variant =
         work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::WEIGHTS, Arg::BIAS, Arg::DST, Arg::SCRATCH]);

@@ -2,6 +2,7 @@
 
 use onednn_sys::{Arg, Primitive, PrimitiveDesc};
 use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::OpError;
 use std::sync::Mutex;
 
 /// The place of an argument.
@@ -82,7 +83,7 @@ impl Work {
     }
 
     /// Creates the kernel, in which each thread has its own primitives.
-    pub(super) fn kernel(self) -> Result<Divided, String> {
+    pub(super) fn kernel(self) -> Result<Divided, OpError> {
         let scratch = self.scratch();
         let mut slots = Vec::new();
         for runs in self.slots.into_iter().filter(|runs| !runs.is_empty()) {
@@ -94,7 +95,7 @@ impl Work {
                     Some(at) => at,
                     None => {
                         let Variant { desc, args } = &self.variants[run.variant];
-                        let made = Primitive::new(desc, args).map_err(|error| error.to_string())?;
+                        let made = Primitive::new(desc, args).map_err(OpError::backend)?;
                         primitives.push((run.variant, made));
                         primitives.len() - 1
                     }
@@ -170,7 +171,7 @@ impl Kernel for Divided {
 }
 
 /// Moves on to implementation `index` among those that are not the reference. The error says that there is none.
-pub(super) fn choose(mut desc: PrimitiveDesc, index: usize) -> Result<PrimitiveDesc, String> {
+pub(super) fn choose(mut desc: PrimitiveDesc, index: usize) -> Result<PrimitiveDesc, OpError> {
     let mut seen = 0;
     loop {
         if !desc.name().contains("ref") {
@@ -181,8 +182,8 @@ pub(super) fn choose(mut desc: PrimitiveDesc, index: usize) -> Result<PrimitiveD
         }
         if !desc.advance() {
             return Err(match seen {
-                0 => "oneDNN has only its reference implementation for this".to_owned(),
-                _ => format!("oneDNN has {seen} implementation(s) for this"),
+                0 => OpError::kernel("oneDNN has only its reference implementation for this"),
+                _ => OpError::kernel(format!("oneDNN has {seen} implementation(s) for this")),
             });
         }
     }

@@ -11,8 +11,13 @@ pub struct Worth {
     /// The rule's name.
     pub rule: String,
     /// Seconds by the cost model, or why no plan is found without the rule.
-    pub without: Result<f64, String>,
+    pub without: Result<f64, NoProgram>,
 }
+
+/// Why no plan is found without a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoProgram(pub String);
 
 /// Returns the cost with all rules, and the cost without each rule that changed the e-graph (removing any
 /// other rule changes nothing). The rule whose loss costs most comes first. `told` is called before each rule
@@ -35,7 +40,8 @@ pub fn rules(
         told(done, applied.len(), rule);
         options.rules = all.without(rule);
         let without = options.saturate(graph).and_then(|without| cost(&without, options));
-        worths.push(Worth { rule: (*rule).to_owned(), without: without.map_err(|error| error.to_string()) });
+        let without = without.map_err(|error| NoProgram(error.to_string()));
+        worths.push(Worth { rule: (*rule).to_owned(), without });
     }
     options.rules = all;
     worths.sort_by(|a, b| {

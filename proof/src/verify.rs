@@ -30,11 +30,11 @@ mod shrink;
 mod typing;
 mod value;
 
-pub use case::compare as compare_case;
+pub use case::{NoCase, compare as compare_case};
 pub use coverage::{COARSE, Coverage, OVERFLOW};
 pub use member::{Member, MemberError, Members, members};
 pub use refusal::Reason;
-pub use typing::{Clash, Typing, typings};
+pub use typing::{Clash, Typing, Untyped, typings};
 
 use check::{Compared, Difference};
 use coverage::Seen;

@@ -1,6 +1,7 @@
 //! The processor: its name, and the instruction sets that kernels choose by.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::OnceLock;
 
 /// The instruction sets that native kernels are compiled for, from the least.
@@ -14,13 +15,43 @@ pub enum Isa {
     Avx512,
 }
 
-/// The variable that names the instruction set for which plans are made.
-pub const ISA: &str = "OVOLO_ISA";
+/// What was said or taken first.
+static PLANNED: OnceLock<Isa> = OnceLock::new();
+
+/// A name of no instruction set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is no instruction set: there are {known}")]
+pub struct UnknownIsa {
+    /// The name.
+    pub name: String,
+    /// The names of instruction sets.
+    pub known: String,
+}
+
+/// Kernels are planned for another instruction set already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("kernels are planned for {planned} already, and cannot be for {wanted}")]
+pub struct Planned {
+    /// The instruction set that they are planned for.
+    pub planned: Isa,
+    /// The one that was asked for.
+    pub wanted: Isa,
+}
+
+impl FromStr for Isa {
+    type Err = UnknownIsa;
+
+    fn from_str(name: &str) -> Result<Self, UnknownIsa> {
+        let found = Self::ALL.into_iter().find(|isa| isa.name() == name);
+        let known = || Self::ALL.map(Self::name).join(", ");
+        found.ok_or_else(|| UnknownIsa { name: name.to_owned(), known: known() })
+    }
+}
 
 impl Isa {
     const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
-    /// Its name: in [`ISA`], and in the names of implementations.
+    /// Its name, which is in the names of implementations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -55,24 +86,22 @@ impl Isa {
         })
     }
 
-    /// The one that [`ISA`] names; `None` where it is not set.
-    ///
-    /// # Errors
-    /// If it names none.
-    pub fn wanted() -> Result<Option<Self>, String> {
-        let Some(name) = std::env::var_os(ISA) else { return Ok(None) };
-        let found = Self::ALL.into_iter().find(|isa| name == isa.name());
-        found.map(Some).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            format!("{ISA} is `{}`, and an instruction set is one of {known}", name.display())
-        })
+    /// The one that native kernels are planned for: what [`Isa::plan_for`] was told, or else the best of this
+    /// processor.
+    pub fn planned() -> Self {
+        *PLANNED.get_or_init(Self::host)
     }
 
-    /// The one that native kernels are planned for: what [`ISA`] names, or else the best of this processor. A
-    /// program asks [`Isa::wanted`] first; here a name that is none counts as none.
-    pub fn planned() -> Self {
-        static PLANNED: OnceLock<Isa> = OnceLock::new();
-        *PLANNED.get_or_init(|| Self::wanted().ok().flatten().unwrap_or_else(Self::host))
+    /// Has native kernels of this process planned for an instruction set: less than the processor has runs here,
+    /// and more can be looked at and not run. It is said once, before anything is planned.
+    ///
+    /// # Errors
+    /// If something was planned for another already.
+    pub fn plan_for(self) -> Result<(), Planned> {
+        match *PLANNED.get_or_init(|| self) {
+            planned if planned == self => Ok(()),
+            planned => Err(Planned { planned, wanted: self }),
+        }
     }
 
     /// The one that native kernels run by: never more than the processor has.

@@ -6,7 +6,7 @@
 use super::entry::Entry;
 use super::folder::Kind;
 use super::{Cache, Digest, Key, Origin, prune, weights};
-use crate::error::Error;
+use crate::error::{CacheError, Error};
 use crate::file;
 use crate::graph::NodeId;
 use crate::plan::Plan;
@@ -23,17 +23,17 @@ impl Cache {
     /// If the entry is not there or damaged, or the file cannot be written.
     pub fn save(&self, key: &Key, file: &Path) -> Result<(), Error> {
         let name = key.fingerprint().to_string();
-        let cache = |why: String| Error::Cache(why);
+        let entry_error = |why: String| CacheError::Entry { why };
         let read = |error| Error::io(self.folder.path())(error);
         let bytes = self.folder.read(Kind::Plan, &name).map_err(read)?;
-        let bytes = bytes.ok_or_else(|| cache("there is no entry to save".to_owned()))?;
-        let entry = Entry::decode(&bytes).map_err(|damage| cache(damage.to_string()))?;
+        let bytes = bytes.ok_or(CacheError::Absent)?;
+        let entry = Entry::decode(&bytes).map_err(|damage| entry_error(damage.to_string()))?;
         weights::read(&self.folder, &entry.constants, entry.plan.threads())
-            .map_err(|miss| cache(miss.to_string()))?;
+            .map_err(|miss| entry_error(miss.to_string()))?;
         let mut maps: Vec<Mmap> = Vec::new();
         for (digest, _) in entry.weights() {
             let map = self.folder.map(Kind::Weight, &digest.to_string()).map_err(read)?;
-            maps.push(map.ok_or_else(|| cache(format!("weight {} is gone", digest.short())))?);
+            maps.push(map.ok_or_else(|| CacheError::Weight { digest: digest.short().to_string() })?);
         }
         write(file, &bytes, maps.iter().map(|map| &map[..]))
     }
@@ -53,13 +53,15 @@ impl Cache {
         write(file, &encoded, weights.into_values())
     }
 
-    /// Reads an entry from a file and keeps it with its weights. `fits` says why it is of no use here.
+    /// Reads an entry from a file and keeps it with its weights. `unfit` says why it is of no use here, if it is
+    /// not.
     ///
     /// # Errors
     /// If the file cannot be read, is damaged, or is of no use; or the cache cannot be written to, or its limit
     /// does not allow what is in the file.
-    pub fn load(&self, file: &Path, fits: &dyn Fn(&Entry) -> Result<(), String>) -> Result<Entry, Error> {
-        let damaged = |why: &str| Error::Cache(format!("{}: {why}", file.display()));
+    pub fn load(&self, file: &Path, unfit: &dyn Fn(&Entry) -> Option<String>) -> Result<Entry, Error> {
+        let damaged =
+            |why: &str| Error::from(CacheError::File { file: file.to_owned(), why: why.to_owned() });
         let map = crate::onnx::weight::map(file).map_err(Error::io(file))?;
         let bytes: &[u8] = map.as_ref().map_or(&[], |map| map);
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it is no file of `ovolo save-cache`"))?;
@@ -85,7 +87,9 @@ impl Cache {
             return Err(damaged(&format!("the checksum of weight {} is wrong", digest.short())));
         }
         self.allows(encoded.len() + contents.iter().map(|bytes| bytes.len()).sum::<usize>())?;
-        fits(&entry).map_err(|why| damaged(&why))?;
+        if let Some(why) = unfit(&entry) {
+            return Err(damaged(&why));
+        }
         weights::write_entry(&self.folder, &entry.key.fingerprint().to_string(), encoded, parts)?;
         prune::tidy(&self.folder, self.limit);
         Ok(entry)

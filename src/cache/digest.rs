@@ -37,7 +37,7 @@ impl Digest {
     }
 
     /// The digests of several stretches of bytes, by so many threads.
-    pub fn all(parts: &[&[u8]], threads: usize) -> Vec<Self> {
+    pub(crate) fn all(parts: &[&[u8]], threads: usize) -> Vec<Self> {
         let blocks: Vec<(usize, &[u8])> = parts
             .iter()
             .enumerate()
@@ -137,10 +137,15 @@ impl fmt::Display for Digest {
     }
 }
 
+/// A text that is no digest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no digest")]
+pub struct NoDigest(pub String);
+
 impl FromStr for Digest {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no digest");
+    type Err = NoDigest;
+    fn from_str(text: &str) -> Result<Self, NoDigest> {
+        let wrong = || NoDigest(text.to_owned());
         let mut bytes = [0; 32];
         if text.len() != 2 * bytes.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(wrong());

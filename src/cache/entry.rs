@@ -57,7 +57,7 @@ impl Entry {
     ///
     /// # Errors
     /// If it cannot be encoded.
-    pub fn encode(&self) -> Result<Vec<u8>, Damage> {
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, Damage> {
         let body = postcard::to_stdvec(self).map_err(|error| Damage(error.to_string()))?;
         let mut bytes = MAGIC.to_vec();
         bytes.extend(Digest::of(&body).bytes());
@@ -69,7 +69,7 @@ impl Entry {
     ///
     /// # Errors
     /// If there is a bit that is not as it was written.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
         let damage = |why: &str| Damage(why.to_owned());
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damage("it does not begin as an entry does"))?;
         let (digest, body) = rest.split_at_checked(32).ok_or_else(|| damage("it is cut short"))?;

@@ -25,7 +25,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Plan, Self::Weight, Self::Artifact];
+    pub(crate) const ALL: [Self; 3] = [Self::Plan, Self::Weight, Self::Artifact];
 
     fn folder(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     /// The cache in this folder, which need not be there yet.
-    pub fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
@@ -82,7 +82,7 @@ impl Folder {
     ///
     /// # Errors
     /// What the system says, with the place; the file is then as it was.
-    pub fn write(&self, kind: Kind, name: &str, parts: &[&[u8]]) -> Result<(), Error> {
+    pub(crate) fn write(&self, kind: Kind, name: &str, parts: &[&[u8]]) -> Result<(), Error> {
         let (folder, path) = (self.0.join(kind.folder()), self.place(kind, name));
         fs::create_dir_all(&folder).map_err(Error::io(folder))?;
         if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
@@ -104,7 +104,7 @@ impl Folder {
     ///
     /// # Errors
     /// What the system says.
-    pub fn read(&self, kind: Kind, name: &str) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn read(&self, kind: Kind, name: &str) -> io::Result<Option<Vec<u8>>> {
         file::read(&self.place(kind, name))
     }
 
@@ -112,7 +112,7 @@ impl Folder {
     ///
     /// # Errors
     /// What the system says.
-    pub fn map(&self, kind: Kind, name: &str) -> io::Result<Option<Mmap>> {
+    pub(crate) fn map(&self, kind: Kind, name: &str) -> io::Result<Option<Mmap>> {
         let Some(file) = self.open(kind, name)? else { return Ok(None) };
         if file.metadata()?.len() == 0 {
             return Ok(None);
@@ -125,7 +125,7 @@ impl Folder {
 
     /// Whether a file is there and holds these bytes. It is read piece by piece: mapped, it would be in memory
     /// beside them.
-    pub fn holds(&self, kind: Kind, name: &str, bytes: &[u8]) -> bool {
+    pub(crate) fn holds(&self, kind: Kind, name: &str, bytes: &[u8]) -> bool {
         let same = || {
             let Some(mut file) = self.open(kind, name)? else { return Ok(false) };
             if file.metadata()?.len() != bytes.len() as u64 {
@@ -144,7 +144,7 @@ impl Folder {
     }
 
     /// Notes that a file was used now. Where that cannot be noted, it only looks older than it is.
-    pub fn touch(&self, kind: Kind, name: &str) {
+    pub(crate) fn touch(&self, kind: Kind, name: &str) {
         let now = FileTimes::new().set_modified(SystemTime::now());
         // Times may be set by the owner of a file that is open for reading.
         if let Ok(Some(file)) = self.open(kind, name) {

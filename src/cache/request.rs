@@ -50,7 +50,7 @@ impl Request {
     pub const NO_SPEEDS: &str = "no speeds are kept";
 
     /// The cost model; empty where the pipeline chooses nothing.
-    pub fn cost(&self) -> &str {
+    pub(crate) fn cost(&self) -> &str {
         self.pipeline.extract().map_or("", |extract| extract.cost.name())
     }
 
@@ -74,7 +74,7 @@ impl Request {
         let external = if text {
             "none".to_owned()
         } else {
-            let files = onnx::external(&self.model).map_err(|error| Error::Onnx(error.to_string()))?;
+            let files = onnx::external(&self.model)?;
             self.external(&files)?
         };
         let dims: Vec<String> = self.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
@@ -174,15 +174,15 @@ fn host<'a>(key: Key, names: impl Iterator<Item = &'a str>, registry: &Registry,
         .with("processor", features::processor())
         .with("instruction sets", list(&features::planned()));
     names.fold(key, |key, name| {
-        let found = registry.backends().get(name).ok_or_else(String::new).and_then(|backend| {
+        let found = registry.backends().get(name).and_then(|backend| {
             let details = backend.details();
             let details = details.iter().map(|(name, value)| format!(", {name} {value}"));
             let files = backend.files();
             let files = files.iter().map(|file| format!(", content {}", library::content(file, 2)));
-            Ok(backend.found()? + &details.chain(files).collect::<String>())
+            Some(backend.found().ok()? + &details.chain(files).collect::<String>())
         });
         // Why it is not there, and where it was looked for, changes nothing.
-        key.with(&format!("{BACKEND}{name}"), found.unwrap_or_else(|_| "not there".to_owned()))
+        key.with(&format!("{BACKEND}{name}"), found.unwrap_or_else(|| "not there".to_owned()))
     })
 }
 

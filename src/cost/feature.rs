@@ -58,7 +58,7 @@ impl Feature {
     }
 
     /// Its value, of a number.
-    pub fn number(&self, query: &Query<'_>) -> Option<f64> {
+    pub(crate) fn number(&self, query: &Query<'_>) -> Option<f64> {
         match self.of {
             Of::Number(of) => Some(unsigned(of(query))),
             Of::Text(_) => None,

@@ -84,6 +84,67 @@ pub struct HeldOut {
     pub error: Option<f64>,
 }
 
+/// Why times cannot be learned from, or a fitted model is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FitError {
+    /// No learner has the name.
+    #[error("there is no learner `{name}`: there are {}", LEARNERS.join(", "))]
+    Learner {
+        /// The name.
+        name: String,
+    },
+    /// Too few kernels have times.
+    #[error(
+        "{count} kernels with times are too few to learn from, {least} are needed: run `ovolo tune MODEL`"
+    )]
+    TooFew {
+        /// How many kernels have times.
+        count: usize,
+        /// How many it takes.
+        least: usize,
+    },
+    /// The text is no fitted model.
+    #[error("this is no model that `ovolo fit` has written: {0}")]
+    Text(String),
+    /// It was fitted on another machine, or by another version.
+    #[error(
+        "the model was fitted on another machine or by another version: it has `{found}` where `{expected}` is; \
+         run `ovolo fit` here"
+    )]
+    Machine {
+        /// What it says of its machine.
+        found: String,
+        /// What is said of this machine.
+        expected: String,
+    },
+    /// It was fitted on other features.
+    #[error(
+        "the model was fitted on other features: it has `{found}` where `{expected}` is; run `ovolo fit` again"
+    )]
+    Features {
+        /// A feature that it has.
+        found: String,
+        /// The feature that stands there now.
+        expected: String,
+    },
+    /// It corrects other price lists.
+    #[error(
+        "the model corrects other price lists: it has {} where {} is; run `ovolo fit` again",
+        listed(found),
+        listed(expected)
+    )]
+    Prices {
+        /// A list that it corrects, with its checksum; empty where it corrects none more.
+        found: String,
+        /// The list that stands there now; empty where there is none more.
+        expected: String,
+    },
+    /// Its parts do not go together.
+    #[error("the model is damaged: run `ovolo fit` again")]
+    Damaged,
+}
+
 /// A fitted model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
@@ -118,17 +179,14 @@ impl Fit {
         machine: Machine,
         prices: &PriceList,
         examples: &[Example],
-    ) -> Result<Self, String> {
+    ) -> Result<Self, FitError> {
         if !LEARNERS.contains(&learner) {
-            return Err(format!("there is no learner `{learner}`: there are {}", LEARNERS.join(", ")));
+            return Err(FitError::Learner { name: learner.to_owned() });
         }
         let all: Vec<&Example> =
             examples.iter().filter(|one| one.seconds > 0.0 && one.estimate > 0.0).collect();
         if all.len() < FEWEST {
-            return Err(format!(
-                "{} kernels with times are too few to learn from, {FEWEST} are needed: run `ovolo tune MODEL`",
-                all.len()
-            ));
+            return Err(FitError::TooFew { count: all.len(), least: FEWEST });
         }
         let (encoder, fitted, range) = fit(learner, &all);
         let features = FEATURES.iter().map(|feature| feature.name.to_owned()).collect();
@@ -156,13 +214,12 @@ impl Fit {
     ///
     /// # Errors
     /// A text that is no fit.
-    pub fn backends(text: &str) -> Result<BTreeSet<String>, String> {
+    pub(crate) fn backends(text: &str) -> Result<BTreeSet<String>, FitError> {
         Ok(Self::parse(text)?.libraries.into_keys().collect())
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text)
-            .map_err(|error| format!("this is no model that `ovolo fit` has written: {error}"))
+    fn parse(text: &str) -> Result<Self, FitError> {
+        serde_json::from_str(text).map_err(|error| FitError::Text(error.to_string()))
     }
 
     /// Reads a fit for a machine that is told by `head`, with these libraries by their backends. Not all that
@@ -170,36 +227,26 @@ impl Fit {
     ///
     /// # Errors
     /// A text that is no fit, or one of another machine, of another version, of other price lists or features.
-    pub fn read(
+    pub(crate) fn read(
         text: &str,
         head: &[String],
         libraries: &BTreeMap<String, String>,
         prices: &PriceList,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, FitError> {
         let fit = Self::parse(text)?;
         let other = fit.libraries.iter().find_map(|(backend, found)| {
             let expected = libraries.get(backend).filter(|expected| *expected != found)?;
             Some((found.as_str(), expected.as_str()))
         });
         if let Some((found, expected)) = differs(&fit.head, head).or(other) {
-            return Err(format!(
-                "the model was fitted on another machine or by another version: it has `{found}` where \
-                 `{expected}` is; run `ovolo fit` here"
-            ));
+            return Err(FitError::Machine { found: found.to_owned(), expected: expected.to_owned() });
         }
         let features: Vec<String> = FEATURES.iter().map(|feature| feature.name.to_owned()).collect();
         if let Some((found, expected)) = differs(&fit.features, &features) {
-            return Err(format!(
-                "the model was fitted on other features: it has `{found}` where `{expected}` is; run `ovolo fit` again"
-            ));
+            return Err(FitError::Features { found: found.to_owned(), expected: expected.to_owned() });
         }
         if let Some((found, expected)) = differs(&fit.prices, &price_lists(prices)) {
-            let named = |line: &str| if line.is_empty() { "nothing".to_owned() } else { format!("`{line}`") };
-            return Err(format!(
-                "the model corrects other price lists: it has {} where {} is; run `ovolo fit` again",
-                named(found),
-                named(expected)
-            ));
+            return Err(FitError::Prices { found: found.to_owned(), expected: expected.to_owned() });
         }
         let numbers = DERIVED + FEATURES.iter().filter(|feature| feature.is_number()).count();
         let takes = match &fit.learner {
@@ -208,11 +255,7 @@ impl Fit {
         };
         let (least, most) = fit.range;
         let ranged = least.is_finite() && most.is_finite() && least <= most;
-        if takes && ranged && fit.encoder.whole() {
-            Ok(fit)
-        } else {
-            Err("the model is damaged: run `ovolo fit` again".to_owned())
-        }
+        if takes && ranged && fit.encoder.whole() { Ok(fit) } else { Err(FitError::Damaged) }
     }
 
     fn seconds(&self, features: &[Value], estimate: f64, constants: usize) -> f64 {
@@ -220,6 +263,11 @@ impl Fit {
         let row = self.encoder.row(features, estimate, constants as f64);
         estimate * self.learner.predict(&row).clamp(self.range.0, self.range.1).exp()
     }
+}
+
+/// A line of a list in quotes, or that there is none.
+fn listed(line: &str) -> String {
+    if line.is_empty() { "nothing".to_owned() } else { format!("`{line}`") }
 }
 
 /// The name and the checksum of each file of a price list.
@@ -316,7 +364,7 @@ pub struct Learned {
 
 impl Learned {
     /// Prices the kernels of a model with so many bytes of constants, by what the fit makes of a price list.
-    pub fn new(fit: Arc<Fit>, prices: Arc<PriceList>, constants: usize) -> Self {
+    pub(crate) fn new(fit: Arc<Fit>, prices: Arc<PriceList>, constants: usize) -> Self {
         let roofline = Priced::new("roofline", fit.machine, prices);
         Self { fit, roofline, constants }
     }
@@ -421,7 +469,7 @@ mod tests {
             Ok(()),
             "none is there"
         );
-        let why = with("a", "A 2").expect_err("another version");
+        let why = with("a", "A 2").expect_err("another version").to_string();
         assert!(why.contains("it has `A 1` where `A 2` is"), "{why}");
     }
 
@@ -433,30 +481,37 @@ mod tests {
                 .expect("it is fitted");
         let text = fit.write();
         let other = Fit::read(&text, &["that machine".to_owned()], &here(), PriceList::shipped())
-            .expect_err("it is another machine's");
+            .expect_err("it is another machine's")
+            .to_string();
         assert!(other.contains("it has `this machine` where `that machine` is"), "{other}");
         let renamed =
             Fit::read(&text.replace("\"bytes_out\"", "\"bytes_off\""), &head, &here(), PriceList::shipped());
-        let renamed = renamed.expect_err("it has other features");
+        let renamed = renamed.expect_err("it has other features").to_string();
         assert!(renamed.contains("it has `bytes_off` where `bytes_out` is"), "{renamed}");
         for wrong in ["", "{}", "[1, 2]"] {
             assert!(
                 Fit::read(wrong, &head, &here(), PriceList::shipped())
                     .expect_err("no fit")
+                    .to_string()
                     .contains("no model that `ovolo fit`")
             );
         }
         let short = text.replacen("\"scales\":[[", "\"scales\":[[0.0,1.0],[", 1);
         assert!(
-            Fit::read(&short, &head, &here(), PriceList::shipped()).expect_err("damaged").contains("damaged")
+            Fit::read(&short, &head, &here(), PriceList::shipped())
+                .expect_err("damaged")
+                .to_string()
+                .contains("damaged")
         );
         let mut turned: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
         turned["range"] = serde_json::json!([5.0, -5.0]);
         let turned = Fit::read(&turned.to_string(), &head, &here(), PriceList::shipped())
-            .expect_err("there is nothing between");
+            .expect_err("there is nothing between")
+            .to_string();
         assert!(turned.contains("damaged"), "{turned}");
         let few = Fit::new("linear", head, here(), Machine::NOMINAL, PriceList::shipped(), &examples()[..5])
-            .expect_err("too few");
+            .expect_err("too few")
+            .to_string();
         assert!(few.contains("5 kernels with times are too few"), "{few}");
     }
 

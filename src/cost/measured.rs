@@ -25,10 +25,10 @@ pub enum State {
 
 impl State {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Timed, Self::Rough, Self::Wrong, Self::Skipped];
+    pub(crate) const ALL: [Self; 4] = [Self::Timed, Self::Rough, Self::Wrong, Self::Skipped];
 
     /// The name in tables.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Timed => "timed",
             Self::Rough => "rough",

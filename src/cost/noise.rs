@@ -52,14 +52,14 @@ impl Noise {
 }
 
 /// A model whose choices are disturbed; what a kernel takes is told as it is.
-pub struct Noisy {
+pub(crate) struct Noisy {
     model: Box<dyn CostModel>,
     noise: Noise,
 }
 
 impl Noisy {
     /// Disturbs the choices by a model.
-    pub fn new(model: Box<dyn CostModel>, noise: Noise) -> Self {
+    pub(crate) fn new(model: Box<dyn CostModel>, noise: Noise) -> Self {
         Self { model, noise }
     }
 }

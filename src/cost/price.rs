@@ -41,7 +41,7 @@ mod tests;
 
 use super::feature::BASIC;
 use super::{CostModel, Machine, Query, fits};
-use crate::error::{Diagnostic, Diagnostics, Source, nearest};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, nearest};
 use crate::op::Ops;
 use crate::ron::Spanned;
 use expression::{Expr, Scope, Words};
@@ -147,12 +147,12 @@ impl PriceList {
     ///
     /// # Errors
     /// All mistakes of all files, each with its place.
-    pub fn read(files: &[Source]) -> Result<Self, Diagnostics> {
+    pub(crate) fn read(files: &[Source]) -> Result<Self, Diagnostics> {
         read::read(files)
     }
 
     /// The list that ships with ovolo.
-    pub fn shipped() -> &'static Arc<Self> {
+    pub(crate) fn shipped() -> &'static Arc<Self> {
         static SHIPPED: LazyLock<Arc<PriceList>> = LazyLock::new(|| {
             let list = PriceList::read(&shipped_files());
             Arc::new(list.unwrap_or_else(|mistakes| panic!("a shipped price list is wrong:\n{mistakes}")))
@@ -253,29 +253,21 @@ impl PriceList {
     }
 
     /// Seconds of a kernel; `None` where the list gives no price.
-    pub fn seconds(&self, machine: &Machine, query: &Query<'_>) -> Option<f64> {
+    pub(crate) fn seconds(&self, machine: &Machine, query: &Query<'_>) -> Option<f64> {
         let seconds = self.word(self.seconds, &[], &mut self.scope(machine, Some(query)));
         (seconds.is_finite() && seconds >= 0.0).then_some(seconds)
     }
 
     /// Seconds to copy so many bytes that were just written.
     #[allow(clippy::cast_precision_loss)]
-    pub fn copy(&self, machine: &Machine, bytes: usize) -> f64 {
+    pub(crate) fn copy(&self, machine: &Machine, bytes: usize) -> f64 {
         self.word(self.copy, &[bytes as f64], &mut self.scope(machine, None)).max(0.0)
     }
 
     /// The value of a word without parameters for a kernel; `None` where it has none.
-    pub fn value(&self, word: &str, machine: &Machine, query: &Query<'_>) -> Option<f64> {
+    pub(crate) fn value(&self, word: &str, machine: &Machine, query: &Query<'_>) -> Option<f64> {
         let at = self.words.iter().position(|one| one.name == word && one.parameters == 0)?;
         Some(self.word(at, &[], &mut self.scope(machine, Some(query)))).filter(|value| value.is_finite())
-    }
-
-    /// Every word without parameters that has a value for a kernel, in the order in which the files define them.
-    pub fn values(&self, machine: &Machine, query: &Query<'_>) -> Vec<(&str, f64)> {
-        let mut scope = self.scope(machine, Some(query));
-        let words = self.words.iter().enumerate().filter(|(_, word)| word.parameters == 0);
-        let values = words.map(|(at, word)| (word.name.as_str(), self.word(at, &[], &mut scope)));
-        values.filter(|(_, value)| value.is_finite()).collect()
     }
 }
 

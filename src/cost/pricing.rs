@@ -1,7 +1,7 @@
 //! How kernels are priced: the settings of each cost model, and how it is made of them.
 
-use super::{CostModel, Given, Machine, Measured, PriceList, Priced};
-use crate::error::{Diagnostics, Source};
+use super::{AnswerError, CostModel, FitError, Given, Machine, Measured, PriceList, Priced};
+use crate::diagnostic::{Diagnostics, Source};
 use crate::ron::{Reader, Spanned};
 use crate::setting::{Kind, Settings, Written};
 use serde::de::DeserializeOwned;
@@ -53,11 +53,11 @@ pub enum PricingError {
         /// Its file.
         file: String,
         /// Why it does not.
-        why: String,
+        why: FitError,
     },
     /// A program that does not start.
-    #[error("{0}")]
-    Program(String),
+    #[error(transparent)]
+    Program(#[from] AnswerError),
 }
 
 /// How a cost model without files is had, for a table of them.
@@ -130,7 +130,7 @@ pub struct ByPrices {
 
 impl ByPrices {
     /// How it is had: `Prices(file: "mine.ron")`, the file being in the same folder.
-    pub fn kind() -> Kind<dyn Pricing> {
+    pub(crate) fn kind() -> Kind<dyn Pricing> {
         Kind {
             plain: || Arc::new(Self::default()),
             read: |reader, written| {

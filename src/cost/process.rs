@@ -10,19 +10,61 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Why a program does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// It cannot be started.
+    #[error("--process {command}: {why}")]
+    Start {
+        /// The command.
+        command: String,
+        /// What the system says.
+        why: String,
+    },
+    /// It ended, or closed its input or output, before it answered.
+    #[error("the program `{command}` {how}")]
+    Ended {
+        /// The command.
+        command: String,
+        /// How it ended.
+        how: String,
+    },
+    /// It has not answered in time.
+    #[error(
+        "the program `{command}` has not answered kernel {kernel} within {seconds} s: it must write a line for each that it reads, and flush it; --process-timeout gives it longer"
+    )]
+    Silent {
+        /// The command.
+        command: String,
+        /// The number of the kernel that it was asked for, from 1.
+        kernel: u32,
+        /// Seconds that it had.
+        seconds: u64,
+    },
+    /// It wrote something that is no answer, or cannot be written to or read from.
+    #[error("the program `{command}` {what}")]
+    Broken {
+        /// The command.
+        command: String,
+        /// What it did.
+        what: String,
+    },
+}
+
 /// Answers a line with a line.
-pub trait Answer: Send + Sync {
+pub(crate) trait Answer: Send + Sync {
     /// The answer.
     ///
     /// # Errors
     /// Why there is none, with the name of what should have answered.
-    fn answer(&self, line: &str) -> Result<String, String>;
+    fn answer(&self, line: &str) -> Result<String, AnswerError>;
 
     /// That nothing was said beside the answers.
     ///
     /// # Errors
     /// What was said, with the name of who did.
-    fn rest(&self) -> Result<(), String> {
+    fn rest(&self) -> Result<(), AnswerError> {
         Ok(())
     }
 }
@@ -52,12 +94,12 @@ struct Said {
 
 impl Process {
     /// Asks this program; copies between buffers are priced by a price list at the machine's speeds.
-    pub fn new(machine: &Machine, prices: Arc<PriceList>, program: Arc<dyn Answer>) -> Self {
+    pub(crate) fn new(machine: &Machine, prices: Arc<PriceList>, program: Arc<dyn Answer>) -> Self {
         Self { machine: *machine, prices, program, known: Mutex::default() }
     }
 
     fn ask(&self, line: &str) -> Result<Option<f64>, String> {
-        let answer = self.program.answer(line)?;
+        let answer = self.program.answer(line).map_err(|why| why.to_string())?;
         let wrong = |why: &str| format!("the program answered `{}`, {why}", answer.trim_end());
         let form = "which is not of the form {\"seconds\": NUMBER or null}";
         let said: Said = serde_json::from_str(&answer).map_err(|_| wrong(form))?;
@@ -110,7 +152,7 @@ impl CostModel for Process {
     fn trouble(&self) -> Option<String> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.trouble.is_none() {
-            known.trouble = self.program.rest().err();
+            known.trouble = self.program.rest().err().map(|why| why.to_string());
         }
         known.trouble.clone()
     }
@@ -128,7 +170,7 @@ mod tests {
     struct Parrot(&'static str);
 
     impl Answer for Parrot {
-        fn answer(&self, _: &str) -> Result<String, String> {
+        fn answer(&self, _: &str) -> Result<String, AnswerError> {
             Ok(self.0.to_owned())
         }
     }

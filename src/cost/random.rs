@@ -16,7 +16,7 @@ pub(super) struct Random(pub u64);
 
 impl Random {
     /// A number below `end`, which is at least 1.
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         let bits = mix(self.0);
         self.0 = self.0.wrapping_add(STEP);
         bits % end

@@ -5,7 +5,7 @@ use super::{EGraph, Operands, Term};
 use crate::attr::{Attr, Attrs};
 use crate::op::{complete, scalar};
 use crate::rule::print::Names;
-use crate::rule::{self, Expr, Fact, OperandVar, RestVar, Rule, Template, Value};
+use crate::rule::{self, Expr, Fact, No, OperandVar, RestVar, Rule, Template, Value};
 use egg::Id;
 
 /// A match as the expressions of a rule see it.
@@ -43,7 +43,7 @@ impl rule::Bindings for Scope<'_> {
 
 impl EGraph {
     /// Asks the guards and computes the attributes of a match. The error is the first no.
-    pub(super) fn admit(&self, rule: &Rule, found: &mut Match) -> Result<(), String> {
+    pub(super) fn admit(&self, rule: &Rule, found: &mut Match) -> Result<(), No> {
         for guard in &rule.guards {
             rule::ask(guard, &Scope { egraph: self, found, rule: Some(rule) })?;
         }
@@ -54,10 +54,12 @@ impl EGraph {
         Ok(())
     }
 
-    fn attr_value(&self, expr: &Expr, found: &Match) -> Result<Attr, String> {
+    fn attr_value(&self, expr: &Expr, found: &Match) -> Result<Attr, No> {
         match rule::eval(expr, &Scope { egraph: self, found, rule: None })? {
             Value::Attr(attr) => Ok(attr),
-            Value::Operand(_) | Value::Rest(_) => Err("an operand stands where an attribute should".into()),
+            Value::Operand(_) | Value::Rest(_) => {
+                Err("an operand stands where an attribute should".to_owned().into())
+            }
         }
     }
 
@@ -99,7 +101,8 @@ impl EGraph {
                     }
                 }
                 for (name, expr) in attrs {
-                    values.set(name, self.attr_value(expr, found)?);
+                    let value = self.attr_value(expr, found).map_err(|no| no.to_string())?;
+                    values.set(name, value);
                 }
                 let attrs = self.pool.share(complete(*op, values));
                 self.add(Term { op: *op, attrs, children: operands })
@@ -113,7 +116,7 @@ impl EGraph {
             return Ok(id);
         }
         let types: Vec<_> = term.children.iter().map(|child| self.ty(*child)).collect();
-        crate::op::operand_count(term.op, &term.attrs, term.children.len())?;
+        crate::op::operand_count(term.op, &term.attrs, term.children.len()).map_err(|why| why.to_string())?;
         let ty = term
             .op
             .result(&term.attrs, &types)

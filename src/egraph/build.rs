@@ -7,7 +7,7 @@ use crate::cost::{CostModel, Query};
 use crate::extract::{Candidate, Class, ClassId, Extraction, Problem};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::Op;
-use crate::op::{Call, Contract};
+use crate::op::{Call, Contract, OpError};
 use crate::tensor::TensorType;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Answers for the kernel of a lowered op: its contract, or why there is none.
-pub type Contracts<'a> = &'a dyn Fn(&Call<'_>) -> Result<Contract, String>;
+pub type Contracts<'a> = &'a dyn Fn(&Call<'_>) -> Result<Contract, OpError>;
 
 /// Why no program could be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,12 +24,6 @@ pub enum BuildError {
     /// An op of the model has no kernel in the pipeline's backends.
     #[error("{0}")]
     NoKernel(String),
-}
-
-impl From<BuildError> for crate::error::Error {
-    fn from(error: BuildError) -> Self {
-        Self::Egraph(error.to_string())
-    }
 }
 
 /// The extraction problem of an e-graph, with the way back.
@@ -146,7 +140,7 @@ impl Prices<'_> {
                 (seconds, (!contract.parts.is_empty()).then_some(contract))
             }
             Err(why) => {
-                *self.missing.entry((term.op, why)).or_default() += 1;
+                *self.missing.entry((term.op, why.to_string())).or_default() += 1;
                 (f64::INFINITY, None)
             }
         };

@@ -28,7 +28,7 @@ pub(super) struct Reach {
 
 impl Reach {
     /// The reach of some changes for the deepest of `rules`.
-    pub fn new(egraph: &EGraph, changes: &Changes, rules: &[impl AsRef<Rule>]) -> Self {
+    pub(crate) fn new(egraph: &EGraph, changes: &Changes, rules: &[impl AsRef<Rule>]) -> Self {
         let heights = rules.iter().map(|rule| Depth::of(rule.as_ref()));
         let (mut looks, mut guards) = (0, 0);
         for depth in heights {
@@ -46,7 +46,7 @@ impl Reach {
     }
 
     /// Whether a new match of a rule of this depth may have its root in this class.
-    pub fn holds(&self, class: Id, depth: Depth) -> bool {
+    pub(crate) fn holds(&self, class: Id, depth: Depth) -> bool {
         let at = usize::from(class);
         self.touched[depth.looks][at] || self.sharpened.get(depth.guards).is_some_and(|level| level[at])
     }
@@ -90,7 +90,7 @@ pub(super) struct Depth {
 
 impl Depth {
     /// The depth of a rule's left sides.
-    pub fn of(rule: &Rule) -> Self {
+    pub(crate) fn of(rule: &Rule) -> Self {
         let mut times =
             Times { operands: vec![0; rule.operand_vars.len()], rests: vec![0; rule.rest_vars.len()] };
         rule.from.iter().for_each(|pattern| times.count(pattern));

@@ -18,7 +18,7 @@ pub(super) struct Below(FxHashMap<Id, Vec<u64>>);
 
 impl Below {
     /// Whether an operand of the match is computed from one of its roots.
-    pub fn knots(&mut self, egraph: &EGraph, one: &Match) -> bool {
+    pub(crate) fn knots(&mut self, egraph: &EGraph, one: &Match) -> bool {
         let operands = one.operands.iter().flatten().chain(one.rests.iter().flatten().flat_map(|r| r.iter()));
         let operands = operands.map(|id| egraph.egg.find(*id)).filter(|id| !egraph.egg[*id].data.constant);
         let roots: Vec<usize> = one.roots.iter().map(|root| usize::from(egraph.egg.find(*root))).collect();

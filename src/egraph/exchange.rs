@@ -7,7 +7,7 @@ use crate::extract::{Label, Named};
 impl Pick<'_> {
     /// The problem with the ops, attributes and types of the e-graph. Classes are `c0`, `c1`, …, as in its
     /// text; nodes count up in each.
-    pub fn named(&self) -> Named {
+    pub(crate) fn named(&self) -> Named {
         let label = |class: usize, (place, term): (usize, &&Term)| Label {
             id: format!("c{class}.{place}"),
             op: term.leaf_name().map_or_else(|| words(term), |name| format!("{} {name}", term.op)),

@@ -13,7 +13,7 @@ const SMALL: usize = 64;
 
 /// The analysis: what the leaves are, and which classes changed since it was last asked.
 #[derive(Default)]
-pub struct Facts {
+pub(crate) struct Facts {
     leaves: FxHashMap<Arc<str>, (TensorType, Option<Tensor>)>,
     changes: Changes,
     /// A merge has just made a fact more precise; the class it was for is told next.
@@ -24,7 +24,7 @@ pub struct Facts {
 
 /// What is known of one class.
 #[derive(Clone, Debug)]
-pub struct ClassFacts {
+pub(crate) struct ClassFacts {
     /// The type.
     pub ty: TensorType,
     /// Computed from constants alone.

@@ -23,7 +23,7 @@ pub(super) struct Others {
 
 impl Others {
     /// Names and values, in the order of the names.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Attr)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &Attr)> {
         self.all.iter().filter(|(name, _)| !self.written.contains(name))
     }
 }
@@ -72,7 +72,7 @@ impl Match {
     }
 
     /// The same match with today's class ids.
-    pub fn canonical(&self, egraph: &EGraph) -> Self {
+    pub(crate) fn canonical(&self, egraph: &EGraph) -> Self {
         let mut one = self.clone();
         let find = |id: &mut Id| *id = egraph.egg.find(*id);
         one.operands.iter_mut().flatten().for_each(find);

@@ -17,7 +17,13 @@ pub(super) struct Nearest {
 impl Nearest {
     /// A part that does not stand at a class, or anywhere, when so many do. The first that got
     /// furthest is kept.
-    pub fn note(&mut self, depth: usize, pattern: &Pattern, class: Option<Id>, why: impl FnOnce() -> String) {
+    pub(crate) fn note(
+        &mut self,
+        depth: usize,
+        pattern: &Pattern,
+        class: Option<Id>,
+        why: impl FnOnce() -> String,
+    ) {
         if self.miss.as_ref().is_none_or(|(best, ..)| depth > *best) {
             self.miss = Some((depth, pattern.clone(), class, why()));
         }

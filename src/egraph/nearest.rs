@@ -78,6 +78,19 @@ impl fmt::Display for WhyNot {
     }
 }
 
+/// A name that no value has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no value is called `{name}`{}",
+    .nearest.as_ref().map_or_else(String::new, |nearest| format!(": did you mean `{nearest}`?"))
+)]
+pub struct UnknownValue {
+    /// The name that was asked for.
+    pub name: String,
+    /// The value that was meant, if one is close.
+    pub nearest: Option<String>,
+}
+
 /// The places of a rule's matches.
 #[derive(Default)]
 struct Told {
@@ -96,7 +109,7 @@ impl EGraph {
     ///
     /// # Errors
     /// If no value has that name.
-    pub fn why_not(&mut self, rule: &Arc<Rule>, node: Option<&str>) -> Result<WhyNot, String> {
+    pub fn why_not(&mut self, rule: &Arc<Rule>, node: Option<&str>) -> Result<WhyNot, UnknownValue> {
         let only = node.map(|name| self.value(name)).transpose()?;
         // The value may be at the root of any left side; of two whose order does not matter, of either.
         let mut nearest: Vec<Nearest> = Vec::new();
@@ -152,19 +165,18 @@ impl EGraph {
     }
 
     /// The class of the value of this name.
-    fn value(&self, name: &str) -> Result<Id, String> {
+    fn value(&self, name: &str) -> Result<Id, UnknownValue> {
         let known = || self.named.iter().map(|(name, _)| &**name);
         let found = self.named.iter().find(|(known, _)| **known == *name);
         // Names of models are long paths: a part of one is meant as well.
         let lower = name.to_lowercase();
         let holds = |known: &&str| known.to_lowercase().contains(&lower);
         let part = || known().filter(holds).min_by_key(|known| known.len());
-        let hint = || {
-            let close = crate::error::nearest(name, known().collect::<Vec<_>>()).or_else(part)?;
-            Some(format!(": did you mean `{close}`?"))
-        };
-        let (_, id) =
-            found.ok_or_else(|| format!("no value is called `{name}`{}", hint().unwrap_or_default()))?;
+        let nearest = || crate::diagnostic::nearest(name, known().collect::<Vec<_>>()).or_else(part);
+        let (_, id) = found.ok_or_else(|| UnknownValue {
+            name: name.to_owned(),
+            nearest: nearest().map(ToOwned::to_owned),
+        })?;
         Ok(self.egg.find(*id))
     }
 
@@ -209,7 +221,7 @@ impl EGraph {
         if rule.from.len() > 1 && Below::default().knots(self, &found) {
             return Err(KNOTS.to_owned());
         }
-        self.admit(rule, &mut found)?;
+        self.admit(rule, &mut found).map_err(|no| no.to_string())?;
         Ok(found)
     }
 

@@ -19,7 +19,7 @@ pub struct Need {
 
 impl Pick<'_> {
     /// The need of every candidate, class by class.
-    pub fn needs(&self, threads: usize, contracts: Contracts<'_>) -> Vec<Vec<Need>> {
+    pub(crate) fn needs(&self, threads: usize, contracts: Contracts<'_>) -> Vec<Vec<Need>> {
         let known: Vec<Vec<Option<Contract>>> = (0..self.classes.len())
             .map(|class| {
                 (0..self.terms[class].len())
@@ -89,11 +89,5 @@ impl Pick<'_> {
             term.children.iter().map(|child| &self.egraph.egg[*child].data.ty).collect();
         let output = self.egraph.ty(id);
         contracts(&Call { op: term.op, attrs: &term.attrs, inputs: &inputs, output, threads }).ok()
-    }
-
-    /// What a value is called in messages.
-    pub fn value(&self, class: usize) -> String {
-        let name = self.names().get(&self.classes[class]).map(ToString::to_string);
-        name.unwrap_or_else(|| format!("a value of type {}", self.egraph.ty(self.classes[class])))
     }
 }

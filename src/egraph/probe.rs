@@ -4,7 +4,7 @@ use super::matcher::Match;
 use super::{EGraph, Term};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::scalar;
-use crate::rule::Rule;
+use crate::rule::{No, Rule};
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -71,11 +71,9 @@ impl EGraph {
 
     /// As [`EGraph::admit`], with the guard apart from its reason.
     fn ask(&self, rule: &Rule, found: &mut Match) -> Result<(), (String, String)> {
-        self.admit(rule, found).map_err(|why| {
-            let guard = rule.guards.iter().find(|guard| why.starts_with(&format!("{}: ", guard.text)));
-            let text = guard.map(|guard| guard.text.clone()).unwrap_or_default();
-            let reason = why.strip_prefix(&format!("{text}: ")).unwrap_or(&why).to_owned();
-            (text, reason)
+        self.admit(rule, found).map_err(|no| match no {
+            No::Guard { guard, why } => (guard, why.to_string()),
+            other => (String::new(), other.to_string()),
         })
     }
 

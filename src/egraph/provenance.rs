@@ -45,19 +45,19 @@ pub(super) struct Origins {
 }
 
 impl Origins {
-    pub fn new(imported: usize) -> Self {
+    pub(crate) fn new(imported: usize) -> Self {
         Self { nodes: vec![None; imported], unions: Vec::new() }
     }
 
     /// Says that the nodes added since the last call came from this rule.
-    pub fn record(&mut self, total: usize, rule: &Arc<Rule>, found: &Rc<Match>) {
+    pub(crate) fn record(&mut self, total: usize, rule: &Arc<Rule>, found: &Rc<Match>) {
         while self.nodes.len() < total {
             self.nodes.push(Some(Origin { rule: Arc::clone(rule), found: Rc::clone(found) }));
         }
     }
 
     /// Says that this rule united the root of a left side with what it made or found.
-    pub fn unite(&mut self, root: (usize, Id), made: Id, rule: &Arc<Rule>, found: &Rc<Match>) {
+    pub(crate) fn unite(&mut self, root: (usize, Id), made: Id, rule: &Arc<Rule>, found: &Rc<Match>) {
         let origin = Origin { rule: Arc::clone(rule), found: Rc::clone(found) };
         self.unions.push(Union { root, made, origin });
     }
@@ -105,7 +105,7 @@ enum Step {
 }
 
 impl<'a> OriginIndex<'a> {
-    pub fn new(egraph: &'a EGraph) -> Self {
+    pub(crate) fn new(egraph: &'a EGraph) -> Self {
         let count = egraph.egg.nodes().len();
         let classes: Vec<usize> =
             (0..count).map(|index| usize::from(egraph.egg.find(Id::from(index)))).collect();
@@ -130,7 +130,7 @@ impl<'a> OriginIndex<'a> {
     /// How each of these nodes of one program came about; of what is no node, nothing. An imported node
     /// that no node came from was removed: a rule found it equal to what is there. It is told where it was
     /// read, or where the output that it was is computed, with the rules that removed it.
-    pub fn chains(&self, terms: &[Option<Term>]) -> Vec<Chain> {
+    pub(crate) fn chains(&self, terms: &[Option<Term>]) -> Vec<Chain> {
         let mut traces: Vec<Trace> = terms.iter().map(|term| self.trace(term.as_ref())).collect();
         let mut known: FxHashSet<Id> =
             traces.iter().flat_map(|trace| trace.imported.iter().copied()).collect();

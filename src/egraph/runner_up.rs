@@ -47,7 +47,7 @@ impl Pick<'_> {
     /// The runner-up of every chosen node that costs something: the cheapest program without that
     /// node, extracted anew. Values that can be computed in no other way have none. `kernels` answer for
     /// so many threads. `progress` is told how many of how many have begun.
-    pub fn runner_ups(
+    pub(crate) fn runner_ups(
         &self,
         extractor: &dyn Extractor,
         extraction: &Extraction,

@@ -43,7 +43,7 @@ pub(super) struct Record {
 
 impl Record {
     /// What was done with a match.
-    pub fn of(&self, one: &Match) -> Done {
+    pub(crate) fn of(&self, one: &Match) -> Done {
         match (self.all.contains(one), self.refused.contains(one)) {
             (_, true) => Done::Refused,
             (true, false) => Done::Applied,
@@ -190,12 +190,6 @@ pub struct SaturateError {
     pub right: String,
 }
 
-impl From<SaturateError> for crate::error::Error {
-    fn from(error: SaturateError) -> Self {
-        Self::Egraph(error.to_string())
-    }
-}
-
 impl EGraph {
     /// Grows the e-graph by `rules` until nothing changes or a limit is reached.
     ///
@@ -325,7 +319,7 @@ impl EGraph {
         let before = self.egg.nodes().len();
         let order = if knots { Err(KNOTS.to_owned()) } else { Ok(()) };
         let made: Result<Vec<_>, String> = order
-            .and_then(|()| self.admit(rule, &mut one))
+            .and_then(|()| self.admit(rule, &mut one).map_err(|no| no.to_string()))
             .and_then(|()| rule.to.iter().map(|template| self.instantiate(template, &one)).collect());
         let added = self.egg.nodes().len() - before;
         growth.nodes += added;

@@ -19,12 +19,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(attrs: Attrs) -> Self {
+    pub(crate) fn new(attrs: Attrs) -> Self {
         Self { hash: rustc_hash::FxBuildHasher.hash_one(&attrs), attrs: Arc::new(attrs) }
     }
 
     /// The attributes as a graph holds them.
-    pub fn arc(&self) -> &Arc<Attrs> {
+    pub(crate) fn arc(&self) -> &Arc<Attrs> {
         &self.attrs
     }
 }
@@ -35,7 +35,7 @@ pub(super) struct Pool(FxHashSet<Shared>);
 
 impl Pool {
     /// These attributes, or equal ones that are here already.
-    pub fn share(&mut self, attrs: Attrs) -> Shared {
+    pub(crate) fn share(&mut self, attrs: Attrs) -> Shared {
         let fresh = Shared::new(attrs);
         if let Some(known) = self.0.get(&fresh) {
             return known.clone();

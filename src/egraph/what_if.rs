@@ -22,7 +22,7 @@ pub struct Flip {
 
 impl Pick<'_> {
     /// The problem with the cost of each candidate multiplied by the factor of its op.
-    pub fn scaled(&self, factor: &dyn Fn(&str) -> f64) -> Problem {
+    pub(crate) fn scaled(&self, factor: &dyn Fn(&str) -> f64) -> Problem {
         let mut problem = self.problem.clone();
         for (class, terms) in problem.classes.iter_mut().zip(&self.terms) {
             for (node, term) in class.nodes.iter_mut().zip(terms).filter(|(node, _)| node.cost > 0.0) {
@@ -33,7 +33,7 @@ impl Pick<'_> {
     }
 
     /// How many priced candidates there are of each op.
-    pub fn priced(&self) -> BTreeMap<&'static str, usize> {
+    pub(crate) fn priced(&self) -> BTreeMap<&'static str, usize> {
         let mut ops = BTreeMap::new();
         for (class, terms) in self.problem.classes.iter().zip(&self.terms) {
             for (_, term) in class.nodes.iter().zip(terms).filter(|(node, _)| node.cost > 0.0) {
@@ -45,7 +45,7 @@ impl Pick<'_> {
 
     /// Where two choices differ, each with the prices it was made by, in the order of the classes. What
     /// costs nothing in either is left out.
-    pub fn flips(&self, before: (&Problem, &Extraction), after: (&Problem, &Extraction)) -> Vec<Flip> {
+    pub(crate) fn flips(&self, before: (&Problem, &Extraction), after: (&Problem, &Extraction)) -> Vec<Flip> {
         let programs = [self.build(before.1), self.build(after.1)];
         let chosen = |(problem, extraction): (&Problem, &Extraction), class: usize| {
             let place = extraction.choice[class]? as usize;

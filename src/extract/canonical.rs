@@ -21,7 +21,7 @@ pub(super) struct Work {
 
 impl Work {
     /// The working copy of a problem.
-    pub fn new(problem: &Problem) -> Result<Self, ExtractError> {
+    pub(crate) fn new(problem: &Problem) -> Result<Self, ExtractError> {
         problem.validate()?;
         let runs = runnable(problem);
         for &root in &problem.roots {
@@ -76,12 +76,12 @@ impl Work {
         Ok(Self { classes, roots, original, total: number.len() })
     }
 
-    pub fn size(&self) -> Size {
+    pub(crate) fn size(&self) -> Size {
         Size { classes: self.classes.len(), nodes: self.classes.iter().map(Vec::len).sum() }
     }
 
     /// For each class those that read it, sorted, each once.
-    pub fn readers(&self) -> Vec<Vec<u32>> {
+    pub(crate) fn readers(&self) -> Vec<Vec<u32>> {
         let mut readers: Vec<Vec<u32>> = vec![Vec::new(); self.classes.len()];
         for (class, nodes) in self.classes.iter().enumerate() {
             for &child in nodes.iter().flat_map(|node| &node.children) {
@@ -94,7 +94,13 @@ impl Work {
     }
 
     /// The extraction of a choice, given by places in `classes[class]`.
-    pub fn finish(&self, choice: &[Option<u32>], bound: f64, proven: bool, report: Report) -> Extraction {
+    pub(crate) fn finish(
+        &self,
+        choice: &[Option<u32>],
+        bound: f64,
+        proven: bool,
+        report: Report,
+    ) -> Extraction {
         let mut out = Extraction { choice: vec![None; self.total], cost: 0.0, bound, proven, report };
         let used = reach(&self.classes, &self.roots, choice);
         for class in (0..self.classes.len()).filter(|&class| used[class]) {
@@ -149,7 +155,7 @@ pub(super) struct Trees {
 const HUGE: f64 = 1e300;
 
 impl Trees {
-    pub fn new(classes: &[Vec<Node>]) -> Self {
+    pub(crate) fn new(classes: &[Vec<Node>]) -> Self {
         let mut ready = Ready::new(classes, vec![false; classes.len()]);
         let mut trees = Self { cost: vec![f64::INFINITY; classes.len()], choice: vec![None; classes.len()] };
         while let Some((cost, class, place)) = ready.settle() {

@@ -21,7 +21,7 @@ pub(super) struct Components {
 }
 
 impl Components {
-    pub fn new(work: &Work) -> Self {
+    pub(crate) fn new(work: &Work) -> Self {
         let (classes, of) = tarjan(work);
         let mut place = vec![0; of.len()];
         for classes in &classes {
@@ -54,12 +54,12 @@ impl Components {
         Self { classes, of, place, children, readers, class_readers }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.classes.len()
     }
 
     /// Classes in the largest component.
-    pub fn largest(&self) -> usize {
+    pub(crate) fn largest(&self) -> usize {
         self.classes.iter().map(Vec::len).max().unwrap_or(0)
     }
 }

@@ -19,7 +19,7 @@ const MADE: u32 = 1 << 31;
 
 impl Made {
     /// Notes the choice of a candidate, and of all that it was made of.
-    pub fn restore(&self, class: u32, place: u32, choice: &mut [Option<u32>]) {
+    pub(crate) fn restore(&self, class: u32, place: u32, choice: &mut [Option<u32>]) {
         let mut stack = vec![(class, place)];
         while let Some((class, place)) = stack.pop() {
             match place.checked_sub(MADE).map(|at| self.0[at as usize]) {

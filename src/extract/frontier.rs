@@ -69,7 +69,7 @@ pub(super) enum Stop {
 
 impl Network<'_> {
     /// Runs over all components.
-    pub fn run(&self, plan: &Plan, caps: Caps, excess: Excess) -> Result<Outcome, Stop> {
+    pub(crate) fn run(&self, plan: &Plan, caps: Caps, excess: Excess) -> Result<Outcome, Stop> {
         let mut run = Run::new(self, plan, caps, excess);
         for step in 0..plan.order.len() {
             run.pass(step)?;

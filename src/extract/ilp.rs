@@ -27,7 +27,7 @@ pub struct Ilp {
 
 impl Ilp {
     /// With limits for what takes seconds.
-    pub const DEFAULT: Self = Self { candidates: 4_000, nodes: 20_000 };
+    pub(crate) const DEFAULT: Self = Self { candidates: 4_000, nodes: 20_000 };
 }
 
 impl Default for Ilp {

@@ -39,7 +39,7 @@ pub(super) struct Choice {
 pub(super) const INNER_CLASSES: usize = 64;
 
 impl Inner {
-    pub fn new(work: &Work, components: &Components, component: usize) -> Self {
+    pub(crate) fn new(work: &Work, components: &Components, component: usize) -> Self {
         let members = &components.classes[component];
         let classes = members.iter().map(|&class| {
             let mut nodes: Vec<InnerNode> = work.classes[class as usize]
@@ -65,7 +65,7 @@ impl Inner {
 
     /// For each class, the classes that it can be converted from at a price, nearest first: chains of
     /// candidates that read one class and nothing else.
-    pub fn conversions(&self) -> Vec<Vec<(u32, f64)>> {
+    pub(crate) fn conversions(&self) -> Vec<Vec<(u32, f64)>> {
         let size = self.classes.len();
         let mut distance = vec![vec![f64::INFINITY; size]; size];
         for (to, nodes) in self.classes.iter().enumerate() {
@@ -113,14 +113,14 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub fn new(inner: &'a Inner, words: usize, keep: u64, slot: &'a [u32], limit: usize) -> Self {
+    pub(crate) fn new(inner: &'a Inner, words: usize, keep: u64, slot: &'a [u32], limit: usize) -> Self {
         let places = vec![0; inner.classes.len()];
         Self { inner, words, keep, slot, found: Vec::new(), steps: 0, limit, places }
     }
 
     /// The options that compute at least the demanded classes, cheapest first; `None` when the limit
     /// is reached.
-    pub fn options(&mut self, demanded: u64) -> Option<Vec<Choice>> {
+    pub(crate) fn options(&mut self, demanded: u64) -> Option<Vec<Choice>> {
         self.found.clear();
         let mut extra = 0_u64;
         let free = self.keep & !demanded;

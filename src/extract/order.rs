@@ -21,7 +21,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub fn new(components: &Components, order: Vec<u32>) -> Self {
+    pub(crate) fn new(components: &Components, order: Vec<u32>) -> Self {
         let mut step = vec![0; components.len()];
         for (at, &component) in order.iter().enumerate() {
             step[component as usize] = at as u32;
@@ -30,7 +30,7 @@ impl Plan {
     }
 
     /// The first and the last step that concern a class, if other components read it.
-    pub fn life(&self, components: &Components, class: u32) -> Option<(u32, u32)> {
+    pub(crate) fn life(&self, components: &Components, class: u32) -> Option<(u32, u32)> {
         let own = self.step[components.of[class as usize] as usize];
         let steps = components.class_readers[class as usize].iter().map(|&reader| self.step[reader as usize]);
         let (first, last) = (steps.clone().min()?, steps.max()?);
@@ -38,7 +38,7 @@ impl Plan {
     }
 
     /// The step that first demands something of a component that is not passed by then.
-    pub fn first_demand(&self, components: &Components, component: usize) -> Option<u32> {
+    pub(crate) fn first_demand(&self, components: &Components, component: usize) -> Option<u32> {
         let readers = components.readers[component].iter();
         let first = readers.map(|&reader| self.step[reader as usize]).min()?;
         (first < self.step[component]).then_some(first)

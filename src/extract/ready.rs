@@ -19,7 +19,7 @@ pub(super) struct Ready<'a> {
 impl<'a> Ready<'a> {
     /// With the candidates that have no children. Classes that are settled already need no candidate; say
     /// so to those that read them by [`Ready::release`].
-    pub fn new(classes: &'a [Vec<Node>], settled: Vec<bool>) -> Self {
+    pub(crate) fn new(classes: &'a [Vec<Node>], settled: Vec<bool>) -> Self {
         let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); classes.len()];
         let mut waiting: Vec<Vec<u32>> = classes.iter().map(|nodes| vec![0; nodes.len()]).collect();
         let mut heap = BinaryHeap::new();
@@ -38,7 +38,7 @@ impl<'a> Ready<'a> {
     }
 
     /// Settles the class of the cheapest candidate that can be had: its price, the class and its place.
-    pub fn settle(&mut self) -> Option<(f64, u32, u32)> {
+    pub(crate) fn settle(&mut self) -> Option<(f64, u32, u32)> {
         loop {
             let Reverse((Key(price), class, place)) = self.heap.pop()?;
             if !std::mem::replace(&mut self.settled[class as usize], true) {
@@ -49,7 +49,7 @@ impl<'a> Ready<'a> {
 
     /// Prices the candidates for which a settled class was the last that they waited for; `None` where no
     /// price is given.
-    pub fn release(&mut self, class: u32, mut price: impl FnMut(&Node) -> Option<f64>) -> Option<()> {
+    pub(crate) fn release(&mut self, class: u32, mut price: impl FnMut(&Node) -> Option<f64>) -> Option<()> {
         for &(reader, place) in &self.readers[class as usize] {
             let left = &mut self.waiting[reader as usize][place as usize];
             *left -= 1;

@@ -48,7 +48,7 @@ pub(super) struct Reduced {
 const LONG: usize = 4;
 
 impl Reduced {
-    pub fn new(work: &Work) -> Self {
+    pub(crate) fn new(work: &Work) -> Self {
         let removed = vec![None; work.classes.len()];
         let sunken = vec![false; work.classes.len()];
         let mut reduced = Self { work: work.clone(), removed, sunk: 0.0, sunken, made: Made::default() };
@@ -78,7 +78,7 @@ impl Reduced {
     }
 
     /// The choice in the problem for one by places in the classes that are left.
-    pub fn restore(&self, choice: &[Option<u32>]) -> Vec<Option<u32>> {
+    pub(crate) fn restore(&self, choice: &[Option<u32>]) -> Vec<Option<u32>> {
         let mut whole = vec![None; choice.len()];
         for (class, place) in self.removed.iter().enumerate() {
             if let Some(place) = place {

@@ -24,7 +24,7 @@ pub(super) struct Relaxed {
 
 impl Relaxed {
     /// Whether the bound is the cost.
-    pub fn proven(&self) -> bool {
+    pub(crate) fn proven(&self) -> bool {
         self.bound >= self.cost * (1.0 - CLOSE)
     }
 }
@@ -116,7 +116,7 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Those of a problem, as far as visits tell.
-    pub fn new(work: &Work, plan: &Plan, components: &Components, visits: usize) -> Self {
+    pub(crate) fn new(work: &Work, plan: &Plan, components: &Components, visits: usize) -> Self {
         let anyhow = necessary(work, visits);
         let mut leaves = Vec::new();
         for (class, readers) in work.readers().into_iter().enumerate() {
@@ -156,7 +156,7 @@ impl Shared {
 
     /// The problem in which every reader of a leaf pays the same part of it, if there is one: what a greedy
     /// choice by these prices shares, it shares in common.
-    pub fn eased(&self, work: &Work) -> Option<Work> {
+    pub(crate) fn eased(&self, work: &Work) -> Option<Work> {
         let parts: Vec<Vec<f64>> = self.leaves.iter().map(Leaf::evenly).collect();
         (!parts.is_empty()).then(|| self.priced(work, &parts))
     }

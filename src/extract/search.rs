@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// Local search from the greedy selection, and a lower bound by landmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LocalSearch {
+pub(crate) struct LocalSearch {
     /// Candidates and states that it may visit.
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub steps: usize,
@@ -24,7 +24,7 @@ pub struct LocalSearch {
 
 impl LocalSearch {
     /// With the default limit: some seconds on what has ten thousand candidates.
-    pub const DEFAULT: Self = Self { steps: 400_000_000 };
+    pub(crate) const DEFAULT: Self = Self { steps: 400_000_000 };
 }
 
 impl Default for LocalSearch {

@@ -15,15 +15,15 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub fn new(words: usize) -> Self {
+    pub(crate) fn new(words: usize) -> Self {
         Self { words, buckets: vec![0; 64], ..Self::default() }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.cost.len()
     }
 
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.cost.clear();
         self.from.clear();
@@ -31,17 +31,17 @@ impl Table {
         self.buckets.fill(0);
     }
 
-    pub fn key(&self, at: usize) -> &[u64] {
+    pub(crate) fn key(&self, at: usize) -> &[u64] {
         &self.keys[at * self.words..][..self.words]
     }
 
     /// The bits of a range of states, one after the other.
-    pub fn keys(&self, range: std::ops::Range<usize>) -> &[u64] {
+    pub(crate) fn keys(&self, range: std::ops::Range<usize>) -> &[u64] {
         &self.keys[range.start * self.words..range.end * self.words]
     }
 
     /// Adds a state, or keeps the cheaper way to it; the first of equal ones.
-    pub fn insert(&mut self, key: &[u64], cost: f64, from: u32, option: u32) {
+    pub(crate) fn insert(&mut self, key: &[u64], cost: f64, from: u32, option: u32) {
         if self.buckets.len() < 2 * (self.len() + 1) {
             let size = 4 * self.buckets.len();
             self.buckets.clear();

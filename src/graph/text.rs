@@ -32,9 +32,10 @@ mod lex;
 mod syntax;
 mod value;
 
-pub use value::{content_hash, random};
+pub(crate) use value::content_hash;
+pub use value::random;
 
-use crate::error::{Diagnostics, Source};
+use crate::diagnostic::{Diagnostics, Source};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::Ops;
 use crate::tensor::Tensor;

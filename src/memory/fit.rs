@@ -32,17 +32,17 @@ const TOLD: u64 = 1 << 24;
 
 impl<'a> Work<'a> {
     /// So many pairs, above which no further order is tried.
-    pub fn new(most: u64, tell: &'a mut dyn FnMut(u64)) -> Self {
+    pub(crate) fn new(most: u64, tell: &'a mut dyn FnMut(u64)) -> Self {
         Self { left: most, done: 0, tell }
     }
 
     /// Whether no further order is to be tried.
-    pub fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.left == 0
     }
 
     /// Pairs that were looked at.
-    pub fn done(&self) -> u64 {
+    pub(crate) fn done(&self) -> u64 {
         self.done
     }
 

@@ -54,17 +54,17 @@ impl Limit {
     }
 
     /// The most bytes of a device.
-    pub fn of(&self, device: Device) -> Option<usize> {
+    pub(crate) fn of(&self, device: Device) -> Option<usize> {
         self.0.get(&device).copied()
     }
 
     /// Whether there is none.
-    pub fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The devices that have one, with it, the host first.
-    pub fn iter(&self) -> impl Iterator<Item = (Device, usize)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Device, usize)> + '_ {
         self.0.iter().map(|(device, bytes)| (*device, *bytes))
     }
 }

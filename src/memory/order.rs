@@ -83,12 +83,12 @@ pub(super) struct ByGrowth {
 }
 
 impl ByGrowth {
-    pub fn new(last_first: bool) -> Self {
+    pub(crate) fn new(last_first: bool) -> Self {
         Self { queue: BinaryHeap::new(), last_first }
     }
 
     /// What the next one adds to the bytes live.
-    pub fn growth(&self) -> Option<i64> {
+    pub(crate) fn growth(&self) -> Option<i64> {
         self.queue.peek().map(|Reverse((growth, ..))| *growth)
     }
 }

@@ -24,7 +24,7 @@ pub trait Order: Send + Sync {
 }
 
 /// Orders of execution by name.
-pub type Orders = Table<Arc<dyn Order>>;
+pub(crate) type Orders = Table<Arc<dyn Order>>;
 
 /// The orders of execution that ovolo has.
 pub fn execution_orders() -> Orders {

@@ -1,6 +1,7 @@
 //! One operator of the model while it is imported: its operands and attributes, and the nodes
 //! that it becomes. This is what an importer of an [`Operator`](super::Operator) works with.
 
+use super::Refusal;
 use super::proto::{AttributeProto, AttributeType, NodeProto, TensorProto};
 use super::structure::full_name;
 use super::weight::{Weights, checked_type};
@@ -36,7 +37,7 @@ enum Kind {
 
 impl Value {
     /// A constant.
-    pub fn constant(name: impl Into<Arc<str>>, tensor: Tensor) -> Self {
+    pub(crate) fn constant(name: impl Into<Arc<str>>, tensor: Tensor) -> Self {
         Self { name: name.into(), ty: tensor.ty().clone(), kind: Kind::Constant(tensor) }
     }
 
@@ -46,7 +47,7 @@ impl Value {
     }
 
     /// The value, where it is known.
-    pub fn known(&self) -> Option<&Tensor> {
+    pub(crate) fn known(&self) -> Option<&Tensor> {
         match &self.kind {
             Kind::Constant(tensor) => Some(tensor),
             Kind::Node(_) => None,
@@ -54,12 +55,12 @@ impl Value {
     }
 
     /// The number of dimensions.
-    pub fn rank(&self) -> usize {
+    pub(crate) fn rank(&self) -> usize {
         self.ty.shape.rank()
     }
 
     /// The dimensions.
-    pub fn dims(&self) -> &[usize] {
+    pub(crate) fn dims(&self) -> &[usize] {
         &self.ty.shape
     }
 }
@@ -79,12 +80,12 @@ pub(super) struct Builder {
 
 impl Builder {
     /// An empty graph.
-    pub fn new(ops: Ops, weights: Weights, taken: FxHashSet<String>) -> Self {
+    pub(crate) fn new(ops: Ops, weights: Weights, taken: FxHashSet<String>) -> Self {
         Self { graph: Graph::new(), ops, weights, taken, constants: FxHashMap::default() }
     }
 
     /// The node of a value; a constant becomes one when it is first needed.
-    pub fn node(&mut self, value: &Value) -> NodeId {
+    pub(crate) fn node(&mut self, value: &Value) -> NodeId {
         match &value.kind {
             Kind::Node(id) => *id,
             Kind::Constant(tensor) => {
@@ -106,8 +107,8 @@ impl Builder {
     }
 
     /// One op of the registry on some values; computed at once where the values are known and small.
-    fn emit(&mut self, op: &str, attrs: Attrs, inputs: &[&Value], name: &str) -> Result<Value, String> {
-        let def = self.ops.find(op).map_err(|unknown| unknown.to_string())?;
+    fn emit(&mut self, op: &str, attrs: Attrs, inputs: &[&Value], name: &str) -> Result<Value, Refusal> {
+        let def = self.ops.find(op)?;
         let attrs = op::complete(def, attrs);
         let types: Vec<&TensorType> = inputs.iter().map(|input| &input.ty).collect();
         let ty = def.result(&attrs, &types)?;
@@ -163,39 +164,43 @@ impl<'a> Call<'a> {
     }
 
     /// The operand at a position; absent ones are refused.
-    pub fn input(&self, at: usize) -> Result<Value, String> {
-        self.optional(at).ok_or_else(|| format!("its operand {at} is missing"))
+    pub fn input(&self, at: usize) -> Result<Value, Refusal> {
+        self.optional(at).ok_or_else(|| Refusal::Operand(at))
     }
 
     /// The operand at a position, if it is given.
-    pub fn optional(&self, at: usize) -> Option<Value> {
+    pub(crate) fn optional(&self, at: usize) -> Option<Value> {
         self.inputs.get(at).cloned().flatten()
     }
 
     /// The number of operands, trailing absent ones included.
-    pub fn input_count(&self) -> usize {
+    pub(crate) fn input_count(&self) -> usize {
         self.inputs.len()
     }
 
     /// The integers of an operand that must be known, if it is given.
-    pub fn known_ints(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, String> {
+    pub(crate) fn known_ints(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, Refusal> {
         let Some(value) = self.optional(at) else {
             return Ok(None);
         };
         let tensor = value.known().ok_or_else(|| unknown(what, &value))?;
         let ints = tensor.to_i64().filter(|_| value.ty.dtype != DType::Bool);
-        ints.map(Some)
-            .ok_or_else(|| format!("its {what} `{}` is {}, not a list of integers", value.name, value.ty))
+        ints.map(Some).ok_or_else(|| {
+            Refusal::other(format!("its {what} `{}` is {}, not a list of integers", value.name, value.ty))
+        })
     }
 
     /// An operand that must be known and have one element, if it is given.
-    pub fn known_scalar(&self, at: usize, what: &str) -> Result<Option<Tensor>, String> {
+    pub(crate) fn known_scalar(&self, at: usize, what: &str) -> Result<Option<Tensor>, Refusal> {
         let Some(value) = self.optional(at) else {
             return Ok(None);
         };
         let tensor = value.known().ok_or_else(|| unknown(what, &value))?;
         if tensor.ty().shape.count() != 1 {
-            return Err(format!("its {what} `{}` is {}, not one number", value.name, value.ty));
+            return Err(Refusal::other(format!(
+                "its {what} `{}` is {}, not one number",
+                value.name, value.ty
+            )));
         }
         Ok(Some(tensor.clone()))
     }
@@ -204,83 +209,83 @@ impl<'a> Call<'a> {
         &self,
         name: &'static str,
         kind: AttributeType,
-    ) -> Result<Option<&'a AttributeProto>, String> {
+    ) -> Result<Option<&'a AttributeProto>, Refusal> {
         self.asked.borrow_mut().insert(name);
         let Some(attribute) = self.node.attribute.iter().find(|a| a.name == name) else {
             return Ok(None);
         };
         match AttributeType::try_from(attribute.r#type) {
             Ok(given) if given == kind || given == AttributeType::Undefined => Ok(Some(attribute)),
-            Ok(given) => Err(format!("its attribute `{name}` is of the kind {given:?}, not {kind:?}")),
+            Ok(given) => Err(Refusal::attribute(name, format!("is of the kind {given:?}, not {kind:?}"))),
             Err(_) => {
-                Err(format!("its attribute `{name}` is of an unknown kind (number {})", attribute.r#type))
+                Err(Refusal::attribute(name, format!("is of an unknown kind (number {})", attribute.r#type)))
             }
         }
     }
 
     /// Whether an attribute is given.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.node.attribute.iter().any(|attribute| attribute.name == name)
     }
 
     /// An integer attribute.
-    pub fn int(&self, name: &'static str, default: i64) -> Result<i64, String> {
+    pub(crate) fn int(&self, name: &'static str, default: i64) -> Result<i64, Refusal> {
         Ok(self.attribute(name, AttributeType::Int)?.map_or(default, |a| a.i))
     }
 
     /// An attribute that is 0 or 1.
-    pub fn flag(&self, name: &'static str, default: bool) -> Result<bool, String> {
+    pub(crate) fn flag(&self, name: &'static str, default: bool) -> Result<bool, Refusal> {
         match self.int(name, i64::from(default))? {
             0 => Ok(false),
             1 => Ok(true),
-            other => Err(format!("its attribute `{name}` is {other}, not 0 or 1")),
+            other => Err(Refusal::attribute(name, format!("is {other}, not 0 or 1"))),
         }
     }
 
     /// A float attribute, if it is given.
-    pub fn float_if(&self, name: &'static str) -> Result<Option<f64>, String> {
+    pub(crate) fn float_if(&self, name: &'static str) -> Result<Option<f64>, Refusal> {
         Ok(self.attribute(name, AttributeType::Float)?.map(|a| f64::from(a.f)))
     }
 
     /// A float attribute. The default is taken as binary32, as ONNX does.
-    pub fn float(&self, name: &'static str, default: f32) -> Result<f64, String> {
+    pub fn float(&self, name: &'static str, default: f32) -> Result<f64, Refusal> {
         Ok(self.float_if(name)?.unwrap_or(f64::from(default)))
     }
 
     /// A list of integers, if it is given.
-    pub fn ints(&self, name: &'static str) -> Result<Option<&'a [i64]>, String> {
+    pub(crate) fn ints(&self, name: &'static str) -> Result<Option<&'a [i64]>, Refusal> {
         Ok(self.attribute(name, AttributeType::Ints)?.map(|a| a.ints.as_slice()))
     }
 
     /// A list of floats, if it is given.
-    pub fn floats(&self, name: &'static str) -> Result<Option<&'a [f32]>, String> {
+    pub(crate) fn floats(&self, name: &'static str) -> Result<Option<&'a [f32]>, Refusal> {
         Ok(self.attribute(name, AttributeType::Floats)?.map(|a| a.floats.as_slice()))
     }
 
     /// A string attribute.
-    pub fn text(&self, name: &'static str, default: &'static str) -> Result<&'a str, String> {
+    pub(crate) fn text(&self, name: &'static str, default: &'static str) -> Result<&'a str, Refusal> {
         let Some(attribute) = self.attribute(name, AttributeType::String)? else {
             return Ok(default);
         };
-        std::str::from_utf8(&attribute.s).map_err(|_| format!("its attribute `{name}` is not UTF-8"))
+        std::str::from_utf8(&attribute.s).map_err(|_| Refusal::attribute(name, "is not UTF-8"))
     }
 
     /// A tensor attribute, if it is given.
-    pub fn tensor(&mut self, name: &'static str) -> Result<Option<Tensor>, String> {
+    pub(crate) fn tensor(&mut self, name: &'static str) -> Result<Option<Tensor>, Refusal> {
         let Some(attribute) = self.attribute(name, AttributeType::Tensor)? else {
             return Ok(None);
         };
         let proto: &TensorProto =
-            attribute.t.as_ref().ok_or_else(|| format!("its attribute `{name}` lacks its tensor"))?;
+            attribute.t.as_ref().ok_or_else(|| Refusal::attribute(name, "lacks its tensor"))?;
         self.builder
             .weights
             .read(proto, &format!("attribute `{name}`"))
             .map(Some)
-            .map_err(|error| error.to_string())
+            .map_err(|error| Refusal::Tensor(Box::new(error)))
     }
 
     /// Attributes that have no bearing on the result.
-    pub fn ignore(&self, names: &[&'static str]) {
+    pub(crate) fn ignore(&self, names: &[&'static str]) {
         self.asked.borrow_mut().extend(names);
     }
 
@@ -291,7 +296,7 @@ impl<'a> Call<'a> {
     }
 
     /// The name of a result; one that the model leaves out gets a derived name.
-    pub fn output_name(&mut self, at: usize) -> String {
+    pub(crate) fn output_name(&mut self, at: usize) -> String {
         match self.node.output.get(at).filter(|name| !name.is_empty()) {
             Some(name) => name.clone(),
             None => {
@@ -307,53 +312,58 @@ impl<'a> Call<'a> {
     }
 
     /// A constant that the model does not name.
-    pub fn constant(&mut self, suffix: &str, tensor: Tensor) -> Value {
+    pub(crate) fn constant(&mut self, suffix: &str, tensor: Tensor) -> Value {
         let owner = self.owner();
         Value::constant(self.builder.helper_name(&owner, suffix), tensor)
     }
 
     /// A scalar of an element type.
-    pub fn scalar(&mut self, suffix: &str, dtype: DType, value: f64) -> Value {
+    pub(crate) fn scalar(&mut self, suffix: &str, dtype: DType, value: f64) -> Value {
         self.constant(suffix, Tensor::from_f64(dtype, [0_usize; 0], &[value]))
     }
 
     /// An op whose value the model does not name.
-    pub fn helper(
+    pub(crate) fn helper(
         &mut self,
         suffix: &str,
         op: &str,
         attrs: Attrs,
         inputs: &[&Value],
-    ) -> Result<Value, String> {
+    ) -> Result<Value, Refusal> {
         let owner = self.owner();
         let name = self.builder.helper_name(&owner, suffix);
         self.builder.emit(op, attrs, inputs, &name)
     }
 
     /// The op that makes the result.
-    pub fn result(&mut self, op: &str, attrs: Attrs, inputs: &[&Value]) -> Result<Value, String> {
+    pub fn result(&mut self, op: &str, attrs: Attrs, inputs: &[&Value]) -> Result<Value, Refusal> {
         self.result_at(0, op, attrs, inputs)
     }
 
     /// The op that makes one of several results.
-    pub fn result_at(
+    pub(crate) fn result_at(
         &mut self,
         at: usize,
         op: &str,
         attrs: Attrs,
         inputs: &[&Value],
-    ) -> Result<Value, String> {
+    ) -> Result<Value, Refusal> {
         let name = self.output_name(at);
         self.builder.emit(op, attrs, inputs, &name)
     }
 
     /// A constant that is the result.
-    pub fn constant_result(&mut self, tensor: Tensor) -> Value {
+    pub(crate) fn constant_result(&mut self, tensor: Tensor) -> Value {
         Value::constant(self.output_name(0), tensor)
     }
 
     /// A value under another shape; with a suffix for a helper, without for the result.
-    pub fn reshape(&mut self, suffix: Option<&str>, value: &Value, dims: &[usize]) -> Result<Value, String> {
+    pub(crate) fn reshape(
+        &mut self,
+        suffix: Option<&str>,
+        value: &Value,
+        dims: &[usize],
+    ) -> Result<Value, Refusal> {
         if value.dims() == dims {
             return Ok(value.clone());
         }
@@ -372,11 +382,8 @@ impl<'a> Call<'a> {
     }
 }
 
-fn unknown(what: &str, value: &Value) -> String {
-    format!(
-        "its {what} `{}` depends on the values of the model's inputs; ovolo fixes all shapes before the model runs",
-        value.name
-    )
+fn unknown(what: &str, value: &Value) -> Refusal {
+    Refusal::Dynamic { what: what.to_owned(), value: value.name.to_string() }
 }
 
 /// Dimensions as attributes hold them.
@@ -385,20 +392,19 @@ pub fn signed(dims: &[usize]) -> Vec<i64> {
 }
 
 /// An axis that may count from the end.
-pub fn axis(axis: i64, rank: usize) -> Result<usize, String> {
+pub fn axis(axis: i64, rank: usize) -> Result<usize, Refusal> {
     let signed = i64::try_from(rank).unwrap_or(i64::MAX);
     let wrapped = if axis < 0 { axis + signed } else { axis };
-    usize::try_from(wrapped)
-        .ok()
-        .filter(|&axis| axis < rank)
-        .ok_or_else(|| format!("its axis {axis} is out of range for a value of {rank} dimensions"))
+    usize::try_from(wrapped).ok().filter(|&axis| axis < rank).ok_or_else(|| {
+        Refusal::other(format!("its axis {axis} is out of range for a value of {rank} dimensions"))
+    })
 }
 
 /// Axes that may count from the end, sorted; one that stands twice is refused.
-pub fn axes(list: &[i64], rank: usize) -> Result<Vec<usize>, String> {
+pub fn axes(list: &[i64], rank: usize) -> Result<Vec<usize>, Refusal> {
     let set = list.iter().map(|&at| axis(at, rank)).collect::<Result<BTreeSet<_>, _>>()?;
     if set.len() != list.len() {
-        return Err(format!("its axes {list:?} name a dimension twice"));
+        return Err(Refusal::other(format!("its axes {list:?} name a dimension twice")));
     }
     Ok(set.into_iter().collect())
 }

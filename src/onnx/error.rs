@@ -1,5 +1,7 @@
 //! What the importer refuses, and what it says about it.
 
+use crate::op::OpError;
+use crate::table::Unknown;
 use std::fmt;
 use thiserror::Error;
 
@@ -48,12 +50,14 @@ pub enum OnnxError {
         operators: Vec<Unsupported>,
     },
     /// A node, an attribute or an operand that breaks ONNX's rules or ovolo's limits.
-    #[error("{node}: {why}")]
+    #[error("{node}: {why}{}", given(.operands))]
     Node {
         /// The operator with its node's name.
         node: String,
         /// What is wrong, and what to do.
-        why: String,
+        why: Refusal,
+        /// The types of its operands, where they matter; `none` for one that is left out.
+        operands: Vec<String>,
     },
     /// Names that nothing defines.
     #[error("{} that nothing defines:{}", plural(.names.len(), "value"), listed(.names))]
@@ -94,7 +98,7 @@ pub enum OnnxError {
         /// Which constant.
         tensor: String,
         /// What is wrong, and what to do.
-        why: String,
+        why: Refusal,
     },
     /// Constants whose values are not there.
     #[error(
@@ -112,6 +116,74 @@ pub enum OnnxError {
         /// One line for each problem.
         problems: Vec<String>,
     },
+}
+
+/// Why a node, a constant or a declared type of a model is refused.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// An operand that the operator needs is left out.
+    #[error("its operand {0} is missing")]
+    Operand(usize),
+    /// An attribute is of another kind than the operator's, or has a value that is refused.
+    #[error("its attribute `{name}` {why}")]
+    Attribute {
+        /// The attribute.
+        name: String,
+        /// What is wrong with it: how the sentence goes on.
+        why: String,
+    },
+    /// Attributes that the import does not know: they might matter.
+    #[error("{}", strangers(.0))]
+    Strangers(Vec<String>),
+    /// A value decides a shape, and is known only when the model runs.
+    #[error(
+        "its {what} `{value}` depends on the values of the model's inputs; ovolo fixes all shapes before the model runs"
+    )]
+    Dynamic {
+        /// What the value is to the operator.
+        what: String,
+        /// Its name.
+        value: String,
+    },
+    /// The op that the operator becomes refuses its operands or attributes.
+    #[error(transparent)]
+    Op(#[from] OpError),
+    /// The registry lacks the op that the operator becomes.
+    #[error(transparent)]
+    Unknown(#[from] Unknown),
+    /// A tensor among the attributes cannot be read.
+    #[error(transparent)]
+    Tensor(Box<OnnxError>),
+    /// Something else that ONNX or ovolo does not allow.
+    #[error("{why}")]
+    Other {
+        /// What is wrong, and what to do.
+        why: String,
+    },
+}
+
+impl Refusal {
+    /// That an attribute is refused; `why` goes on after its name.
+    pub fn attribute(name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Attribute { name: name.into(), why: why.into() }
+    }
+
+    /// That something is refused for a reason of its own.
+    pub fn other(why: impl Into<String>) -> Self {
+        Self::Other { why: why.into() }
+    }
+}
+
+fn strangers(names: &[String]) -> String {
+    match names {
+        [one] => format!("its attribute `{one}` is not known to ovolo for this opset"),
+        many => format!("its attributes `{}` are not known to ovolo for this opset", many.join("`, `")),
+    }
+}
+
+fn given(operands: &[String]) -> String {
+    if operands.is_empty() { String::new() } else { format!("; its operands are {}", operands.join(", ")) }
 }
 
 /// One operator that ovolo does not have, with the nodes that ask for it.

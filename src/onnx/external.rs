@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Files of external data: as the model names them, and where they lie; `None` for one that the
 /// importer would not read.
-pub type External = BTreeMap<String, Option<PathBuf>>;
+pub(crate) type External = BTreeMap<String, Option<PathBuf>>;
 
 /// The files of a model's external data. The model is decoded, but its weights are not looked at.
 ///

@@ -2,9 +2,9 @@
 //!
 //! Values inside a function get the name of the call's first result, a `/`, and their own name.
 
-use super::OnnxError;
 use super::proto::{FunctionProto, NodeProto, OperatorSetId};
 use super::structure::{Operation, describe, is_own};
+use super::{OnnxError, Refusal};
 use rustc_hash::FxHashMap;
 
 /// The most nodes that a model may have once its functions are written out.
@@ -64,13 +64,13 @@ impl Inliner<'_> {
         };
         if self.open.contains(&index) || self.open.len() >= MAX_DEPTH {
             let why = if self.open.contains(&index) {
-                "this function of the model calls itself; export the model without recursion".to_owned()
+                Refusal::other("this function of the model calls itself; export the model without recursion")
             } else {
-                format!(
+                Refusal::other(format!(
                     "functions of the model call each other more than {MAX_DEPTH} deep; export it without functions"
-                )
+                ))
             };
-            return Err(OnnxError::Node { node: describe(&node), why });
+            return Err(OnnxError::Node { node: describe(&node), why, operands: Vec::new() });
         }
         self.open.push(index);
         let result = self.call(&node, &self.functions[index]);
@@ -80,8 +80,9 @@ impl Inliner<'_> {
 
     fn call(&mut self, call: &NodeProto, function: &FunctionProto) -> Result<(), OnnxError> {
         let refuse = |what: &str, has: usize, given: usize| {
-            let why = format!("the model's function has {has} {what}, but the call names {given}");
-            Err(OnnxError::Node { node: describe(call), why })
+            let why =
+                Refusal::other(format!("the model's function has {has} {what}, but the call names {given}"));
+            Err(OnnxError::Node { node: describe(call), why, operands: Vec::new() })
         };
         if call.input.len() > function.input.len() {
             return refuse("operands", function.input.len(), call.input.len());

@@ -8,7 +8,8 @@ use super::signature::{declared, input_types};
 use super::structure::{Operation, describe, full_name, is_own, label, order};
 use super::weight::Weights;
 use super::{
-    ImportOptions, Imported, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Operator, Operators, Tables,
+    ImportOptions, Imported, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Operator, Operators, Refusal,
+    Tables,
 };
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use memmap2::Mmap;
@@ -38,7 +39,7 @@ pub(super) fn import(
     }
     if let Some(sparse) = graph.sparse_initializer.first() {
         let name = sparse.values.as_ref().map_or("", |values| &values.name);
-        let why = "it is sparse; ovolo reads dense initializers only".to_owned();
+        let why = Refusal::other("it is sparse; ovolo reads dense initializers only");
         return Err(OnnxError::Weight { tensor: format!("initializer `{name}`"), why });
     }
     let sequence = order(&graph, &operations)?;
@@ -220,7 +221,7 @@ fn run<'a>(
             .position(|name| read.contains(name.as_str()) && !name.is_empty());
         match lost {
             None => Ok(results),
-            Some(at) => Err(format!(
+            Some(at) => Err(Refusal::other(format!(
                 "its result {} (`{}`) is read, but ovolo computes only {} of this operator",
                 at + results.len(),
                 node.output[at + results.len()],
@@ -229,17 +230,15 @@ fn run<'a>(
                 } else {
                     format!("the first {}", results.len())
                 }
-            )),
+            ))),
         }
     });
     let results = results.map_err(|why| {
-        let types: Vec<String> = inputs
+        let operands = inputs
             .iter()
             .map(|input| input.as_ref().map_or_else(|| "none".to_owned(), |v| v.ty.to_string()))
             .collect();
-        let list =
-            if types.is_empty() { String::new() } else { format!("; its operands are {}", types.join(", ")) };
-        OnnxError::Node { node: format!("{} (opset {opset})", describe(node)), why: why + &list }
+        OnnxError::Node { node: format!("{} (opset {opset})", describe(node)), why, operands }
     })?;
     for (name, value) in node.output.iter().zip(results).filter(|(name, _)| !name.is_empty()) {
         values.insert(name, value);
@@ -253,7 +252,7 @@ fn execute(
     opset: i64,
     inputs: &[Option<Value>],
     builder: &mut Builder,
-) -> Result<Vec<Value>, String> {
+) -> Result<Vec<Value>, Refusal> {
     let (least, most) = operator.operands;
     if !(least..=most).contains(&inputs.len()) {
         let wanted = match (least, most) {
@@ -261,17 +260,16 @@ fn execute(
             (least, usize::MAX) => format!("at least {least}"),
             (least, most) => format!("{least} to {most}"),
         };
-        return Err(format!("it has {} operands, and needs {wanted}", inputs.len()));
+        return Err(Refusal::other(format!("it has {} operands, and needs {wanted}", inputs.len())));
     }
     if let Some(at) = inputs.iter().take(least).position(Option::is_none) {
-        return Err(format!("its operand {at} is missing"));
+        return Err(Refusal::Operand(at));
     }
     let mut call = Call::new(node, opset, inputs, builder);
     let results = (operator.import)(&mut call)?;
-    match call.strangers().as_slice() {
-        [] => Ok(results),
-        [one] => Err(format!("its attribute `{one}` is not known to ovolo for this opset")),
-        many => Err(format!("its attributes `{}` are not known to ovolo for this opset", many.join("`, `"))),
+    match call.strangers() {
+        strangers if strangers.is_empty() => Ok(results),
+        strangers => Err(Refusal::Strangers(strangers.into_iter().map(ToOwned::to_owned).collect())),
     }
 }
 

@@ -15,12 +15,13 @@ mod pool;
 mod reduce;
 mod resample;
 
+use super::Refusal;
 use super::call::{Call, Value};
 use crate::scalar;
 use crate::table::Table;
 
 /// The results of an operator, or why it is refused.
-pub type Results = Result<Vec<Value>, String>;
+pub type Results = Result<Vec<Value>, Refusal>;
 
 /// How one operator is imported.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +35,7 @@ pub struct Operator {
 }
 
 /// The operators that are imported, by their names.
-pub type Operators = Table<Operator>;
+pub(crate) type Operators = Table<Operator>;
 
 /// A line of a table.
 const fn entry(
@@ -63,7 +64,7 @@ const FAMILIES: [&[Operator]; 9] = [
 ];
 
 /// ONNX's own operators.
-pub fn operators() -> Operators {
+pub(crate) fn operators() -> Operators {
     let functions = function::operators(scalar::built_in());
     let all = FAMILIES.iter().copied().flatten().copied().chain(functions);
     Table::of("operator", all.map(|operator| (operator.name, operator)))

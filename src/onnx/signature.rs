@@ -1,9 +1,9 @@
 //! The inputs and outputs that a model declares: their types, with symbolic dimensions bound.
 
-use super::OnnxError;
 use super::error::suggestion;
 use super::proto::{DimensionProto, GraphProto, ValueInfoProto};
 use super::weight::{checked_type, element_type};
+use super::{OnnxError, Refusal};
 use crate::tensor::{DType, TensorType};
 use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ pub(super) fn input_types<'a>(
     let mut known = BTreeSet::new();
     for input in graph.input.iter().filter(|input| !initializers.contains(input.name.as_str())) {
         let refuse = |why: String| OnnxError::Graph(format!("input `{}`: {why}", input.name));
-        let (dtype, dims) = declared_type(input).map_err(refuse)?;
+        let (dtype, dims) = declared_type(input).map_err(|why| refuse(why.to_string()))?;
         let dims = dims.ok_or_else(|| {
             refuse(
                 "it has no shape, and ovolo fixes all shapes before the model runs; export it with one"
@@ -48,7 +48,7 @@ pub(super) fn input_types<'a>(
                 }
             }
         }
-        let ty = checked_type(dtype, shape).map_err(refuse)?;
+        let ty = checked_type(dtype, shape).map_err(|why| refuse(why.to_string()))?;
         types.push((input.name.as_str(), ty));
     }
     let strange: Vec<String> = bound
@@ -105,8 +105,8 @@ fn symbol(input: &ValueInfoProto, axis: usize, dim: &DimensionProto) -> String {
 
 type Declared<'a> = (DType, Option<&'a [DimensionProto]>);
 
-fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, String> {
-    let ty = info.r#type.as_ref().ok_or("it has no type; export the model again")?;
+fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, Refusal> {
+    let ty = info.r#type.as_ref().ok_or_else(|| Refusal::other("it has no type; export the model again"))?;
     let other = [
         (ty.sequence_type.is_some(), "sequence"),
         (ty.map_type.is_some(), "map"),
@@ -114,9 +114,10 @@ fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, String> {
         (ty.optional_type.is_some(), "optional value"),
     ];
     if let Some((_, kind)) = other.iter().find(|(is, _)| *is) {
-        return Err(format!("it is a {kind}; ovolo has tensors only"));
+        return Err(Refusal::other(format!("it is a {kind}; ovolo has tensors only")));
     }
-    let tensor = ty.tensor_type.as_ref().ok_or("it has no type; export the model again")?;
+    let tensor =
+        ty.tensor_type.as_ref().ok_or_else(|| Refusal::other("it has no type; export the model again"))?;
     Ok((element_type(tensor.elem_type)?, tensor.shape.as_ref().map(|shape| shape.dim.as_slice())))
 }
 
@@ -130,7 +131,7 @@ pub(super) fn declared(
         return Ok(()); // The type of an output may be left to inference.
     }
     let refuse = |why: String| OnnxError::Graph(format!("output `{}`: {why}", output.name));
-    let (dtype, dims) = declared_type(output).map_err(refuse)?;
+    let (dtype, dims) = declared_type(output).map_err(|why| refuse(why.to_string()))?;
     if dtype != ty.dtype {
         return Err(refuse(format!(
             "the model declares it as {dtype}, but computes {ty}; the model is damaged, export it again"

@@ -4,7 +4,7 @@
 //! need not be in memory beside what it is packed to.
 
 use super::proto::TensorProto;
-use super::{MissingWeights, OnnxError};
+use super::{MissingWeights, OnnxError, Refusal};
 use crate::tensor::{DType, Lender, Shape, Tensor, TensorType};
 use memmap2::Mmap;
 use std::collections::BTreeMap;
@@ -67,14 +67,14 @@ pub(super) struct Weights {
 
 impl Weights {
     /// A reader that looks for external data in a folder; without one there is no external data.
-    pub fn new(folder: Option<PathBuf>, model: Option<Arc<Mmap>>, policy: MissingWeights) -> Self {
+    pub(crate) fn new(folder: Option<PathBuf>, model: Option<Arc<Mmap>>, policy: MissingWeights) -> Self {
         Self { folder, model, policy, files: BTreeMap::new(), seeded: Vec::new(), missing: Vec::new() }
     }
 
     /// The value of a constant. `what` names it in messages.
     ///
     /// Stripped weights are generated or, where they are refused, noted in `missing` and zero.
-    pub fn read(&mut self, proto: &TensorProto, what: &str) -> Result<Tensor, OnnxError> {
+    pub(crate) fn read(&mut self, proto: &TensorProto, what: &str) -> Result<Tensor, OnnxError> {
         let ty = tensor_type(proto).map_err(|why| refusal(what, why))?;
         let count = ty.shape.count();
         let external = proto.data_location == 1 || !proto.external_data.is_empty();
@@ -99,7 +99,7 @@ impl Weights {
                 "{ty} needs {} bytes, but the file holds none for it; export the model again",
                 ty.bytes()
             );
-            return Err(refusal(what, why));
+            return Err(refusal(what, Refusal::other(why)));
         }
         if proto.raw_data.is_empty() {
             typed_tensor(proto, ty).map_err(|why| refusal(what, why))
@@ -117,31 +117,34 @@ impl Weights {
         }
     }
 
-    fn external(&mut self, proto: &TensorProto, ty: TensorType) -> Result<Tensor, String> {
+    fn external(&mut self, proto: &TensorProto, ty: TensorType) -> Result<Tensor, Refusal> {
         let entry = |key: &str| proto.external_data.iter().find(|e| e.key == key).map(|e| e.value.as_str());
         let number = |key: &str| match entry(key) {
             None => Ok(None),
             Some(text) => match text.parse::<usize>() {
                 Ok(value) => Ok(Some(value)),
-                Err(_) => Err(format!("the {key} of its external data is `{text}`, not a number of bytes")),
+                Err(_) => Err(Refusal::other(format!(
+                    "the {key} of its external data is `{text}`, not a number of bytes"
+                ))),
             },
         };
-        let location =
-            entry("location").ok_or("its data is external, but no location says where")?.to_owned();
+        let location = entry("location")
+            .ok_or_else(|| Refusal::other("its data is external, but no location says where"))?
+            .to_owned();
         let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?);
         let size = ty.bytes();
         if let Some(length) = length.filter(|&length| length != size) {
-            return Err(format!(
+            return Err(Refusal::other(format!(
                 "{ty} needs {size} bytes, but its external data in `{location}` is said to have {length}"
-            ));
+            )));
         }
         let file = self.file(&location)?;
         let held = file.as_ref().map_or(0, |map| map.len());
         let end = offset.checked_add(size).filter(|&end| end <= held).ok_or_else(|| {
-            format!(
+            Refusal::other(format!(
                 "{ty} needs {size} bytes at offset {offset} of `{location}`, but that file has only {held}; \
                  it is truncated or of another model"
-            )
+            ))
         })?;
         match file {
             Some(map) => raw_tensor(&map[offset..end], ty, Some(&map)),
@@ -150,12 +153,14 @@ impl Weights {
     }
 
     /// The mapped file, or `None` for an empty one.
-    fn file(&mut self, location: &str) -> Result<Option<Arc<Mmap>>, String> {
+    fn file(&mut self, location: &str) -> Result<Option<Arc<Mmap>>, Refusal> {
         if let Some(map) = self.files.get(location) {
             return Ok(Some(Arc::clone(map)));
         }
         let folder = self.folder.as_ref().ok_or_else(|| {
-            format!("its data is in `{location}`, but the model was read from memory; load it from its file")
+            Refusal::other(format!(
+                "its data is in `{location}`, but the model was read from memory; load it from its file"
+            ))
         })?;
         let real = locate(folder, location)?;
         let Some(map) = map(&real).map_err(|why| absent(location, &why))? else {
@@ -168,11 +173,11 @@ impl Weights {
 }
 
 /// Where a file of external data lies: in the model's folder or below.
-pub(super) fn locate(folder: &Path, location: &str) -> Result<PathBuf, String> {
+pub(super) fn locate(folder: &Path, location: &str) -> Result<PathBuf, Refusal> {
     let outside = || {
-        format!(
+        Refusal::other(format!(
             "its data is in `{location}`, outside of the model's folder; ovolo reads external data only from that folder or below"
-        )
+        ))
     };
     if !Path::new(location).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
     {
@@ -185,10 +190,10 @@ pub(super) fn locate(folder: &Path, location: &str) -> Result<PathBuf, String> {
     Ok(real)
 }
 
-fn absent(location: &str, why: &std::io::Error) -> String {
-    format!(
+fn absent(location: &str, why: &std::io::Error) -> Refusal {
+    Refusal::other(format!(
         "its data is in `{location}`, which cannot be read from the model's folder ({why}); put that file beside the model"
-    )
+    ))
 }
 
 /// Maps a file for reading; `None` for an empty one, which cannot be mapped.
@@ -210,7 +215,7 @@ pub(crate) fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
 }
 
 /// The element type of one of ONNX's numbers, or what it is called where ovolo lacks it.
-pub(super) fn element_type(number: i32) -> Result<DType, String> {
+pub(super) fn element_type(number: i32) -> Result<DType, Refusal> {
     let name = match number {
         1 => return Ok(DType::F32),
         2 => return Ok(DType::U8),
@@ -233,42 +238,49 @@ pub(super) fn element_type(number: i32) -> Result<DType, String> {
         21 | 22 => "a 4-bit integer",
         23 => "a 4-bit float",
         _ => {
-            return Err(format!("its element type has the number {number}, which ONNX does not define"));
+            return Err(Refusal::other(format!(
+                "its element type has the number {number}, which ONNX does not define"
+            )));
         }
     };
     let known: Vec<&str> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
-    Err(format!("its element type is {name}; ovolo has {}", known.join(", ")))
+    Err(Refusal::other(format!("its element type is {name}; ovolo has {}", known.join(", "))))
 }
 
-fn refusal(what: &str, why: String) -> OnnxError {
+fn refusal(what: &str, why: Refusal) -> OnnxError {
     OnnxError::Weight { tensor: what.to_owned(), why }
 }
 
-fn tensor_type(proto: &TensorProto) -> Result<TensorType, String> {
+fn tensor_type(proto: &TensorProto) -> Result<TensorType, Refusal> {
     let dtype = element_type(proto.data_type)?;
     let dims: Option<Vec<usize>> = proto.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
-    let dims = dims.ok_or_else(|| format!("its shape {:?} has a negative dimension", proto.dims))?;
+    let dims =
+        dims.ok_or_else(|| Refusal::other(format!("its shape {:?} has a negative dimension", proto.dims)))?;
     checked_type(dtype, dims)
 }
 
 /// A type whose bytes are within reason.
-pub(super) fn checked_type(dtype: DType, dims: Vec<usize>) -> Result<TensorType, String> {
+pub(super) fn checked_type(dtype: DType, dims: Vec<usize>) -> Result<TensorType, Refusal> {
     let bytes =
         dims.iter().filter(|&&dim| dim > 0).try_fold(dtype.size(), |size, &dim| size.checked_mul(dim));
     if bytes.is_none_or(|bytes| bytes > MAX_BYTES) {
-        return Err(format!("its shape {} is larger than {} GiB", Shape::new(dims), MAX_BYTES >> 30));
+        return Err(Refusal::other(format!(
+            "its shape {} is larger than {} GiB",
+            Shape::new(dims),
+            MAX_BYTES >> 30
+        )));
     }
     Ok(TensorType::plain(dtype, Shape::new(dims)))
 }
 
 /// A tensor of these bytes, which may be those of a mapped file.
-fn raw_tensor(bytes: &[u8], ty: TensorType, map: Option<&Arc<Mmap>>) -> Result<Tensor, String> {
+fn raw_tensor(bytes: &[u8], ty: TensorType, map: Option<&Arc<Mmap>>) -> Result<Tensor, Refusal> {
     if bytes.len() != ty.bytes() {
-        return Err(format!(
+        return Err(Refusal::other(format!(
             "{ty} needs {} bytes, but its data has {}; the file is damaged, export it again",
             ty.bytes(),
             bytes.len()
-        ));
+        )));
     }
     let as_stored = ty.dtype != DType::Bool && cfg!(target_endian = "little");
     let lent = map.filter(|_| as_stored && bytes.len() >= SMALL).and_then(|map| Stretch::of(map, bytes));
@@ -297,19 +309,19 @@ fn typed_count(proto: &TensorProto, dtype: DType) -> usize {
     }
 }
 
-fn typed_tensor(proto: &TensorProto, ty: TensorType) -> Result<Tensor, String> {
+fn typed_tensor(proto: &TensorProto, ty: TensorType) -> Result<Tensor, Refusal> {
     let (have, need) = (typed_count(proto, ty.dtype), ty.shape.count());
     if have != need {
-        return Err(format!(
+        return Err(Refusal::other(format!(
             "{ty} needs {need} elements, but its data has {have}; the file is damaged, export it again"
-        ));
+        )));
     }
     let shape = ty.shape.clone();
     let bits = || {
         let halves = proto.int32_data.iter().map(|&value| u16::try_from(value));
         halves
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| format!("its data has an element that is no {}", ty.dtype))
+            .map_err(|_| Refusal::other(format!("its data has an element that is no {}", ty.dtype)))
     };
     Ok(match ty.dtype {
         DType::F32 => Tensor::from_elements(shape, &proto.float_data),
@@ -331,7 +343,10 @@ fn typed_tensor(proto: &TensorProto, ty: TensorType) -> Result<Tensor, String> {
                 _ => true,
             };
             if let Some(value) = proto.int32_data.iter().find(|value| !fits(value)) {
-                return Err(format!("its data has the element {value}, which is no {}", ty.dtype));
+                return Err(Refusal::other(format!(
+                    "its data has the element {value}, which is no {}",
+                    ty.dtype
+                )));
             }
             let values: Vec<f64> = proto.int32_data.iter().map(|&value| f64::from(value)).collect();
             Tensor::from_f64(ty.dtype, shape, &values)

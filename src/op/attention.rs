@@ -1,7 +1,7 @@
 //! Scaled dot-product attention as one op.
 
 use super::elementwise::Broadcast;
-use super::{Arity, AttrDef, Flags, OpDef, plain, rank};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, plain, rank};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
@@ -23,22 +23,25 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-pub(super) fn infer(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     plain(types)?;
     for operand in 0..3 {
         rank(types, operand, 4)?;
         if types[operand].dtype != types[0].dtype || !types[0].dtype.is_float() {
-            return Err(format!("operand {operand} is {}", types[operand]));
+            return Err(OpError::operand(operand, types[operand], ""));
         }
     }
     let (q, k, v) = (&types[0].shape, &types[1].shape, &types[2].shape);
     if k[..2] != q[..2] || v[..2] != q[..2] || k[3] != q[3] || v[2] != k[2] {
-        return Err(format!("the operands {}, {} and {} do not fit", types[0], types[1], types[2]));
+        return Err(OpError::operands(format!(
+            "the operands {}, {} and {} do not fit",
+            types[0], types[1], types[2]
+        )));
     }
     if let Some(mask) = types.get(3) {
         let scores = [q[0], q[1], q[2], k[2]].into();
         if mask.dtype != types[0].dtype || mask.shape.broadcast(&scores).as_ref() != Some(&scores) {
-            return Err(format!("the mask is {mask}, and the scores are {scores}"));
+            return Err(OpError::operands(format!("the mask is {mask}, and the scores are {scores}")));
         }
     }
     Ok(TensorType::plain(types[0].dtype, [q[0], q[1], q[2], v[3]]))

@@ -1,8 +1,8 @@
 //! Whether a node has the attributes and operands that its op declares.
 
-use super::{Arity, Op, post};
+use super::{Arity, Op, OpError, post};
 use crate::attr::{Attr, Attrs, Step};
-use crate::error::suggestion;
+use crate::diagnostic::suggestion;
 
 /// What is wrong with a node's attributes, one line each.
 pub fn attr_errors(def: Op, attrs: &Attrs) -> Vec<String> {
@@ -47,27 +47,20 @@ fn step_error(written: &Step) -> Option<String> {
 ///
 /// # Errors
 /// How many it takes.
-pub fn operand_count(def: Op, attrs: &Attrs, given: usize) -> Result<(), String> {
-    let are = if given == 1 { "1 is given".to_owned() } else { format!("{given} are given") };
-    let takes = |count: usize, least: &str| {
-        format!("`{}` takes {least}{count} operand{}", def.name, if count == 1 { "" } else { "s" })
-    };
-    match def.arity {
-        Arity::Exactly(count) if given != count => Err(format!("{}, {are}", takes(count, ""))),
-        Arity::AtLeast(count) if given < count => Err(format!("{}, {are}", takes(count, "at least "))),
+pub fn operand_count(def: Op, attrs: &Attrs, given: usize) -> Result<(), OpError> {
+    let some = |count: usize| format!("{count} operand{}", if count == 1 { "" } else { "s" });
+    let takes = match def.arity {
+        Arity::Exactly(count) if given != count => some(count),
+        Arity::AtLeast(count) if given < count => format!("at least {}", some(count)),
         Arity::Between(least, most) if !(least..=most).contains(&given) => {
-            Err(format!("`{}` takes {least} to {most} operands, {are}", def.name))
+            format!("{least} to {most} operands")
         }
-        Arity::Post(count) => {
-            let extra = post::extras(attrs.post());
-            if given == count + extra {
-                Ok(())
-            } else if extra == 0 {
-                Err(format!("{}, {are}", takes(count, "")))
-            } else {
-                Err(format!("{} and {extra} for its post chain, {are}", takes(count, "")))
-            }
-        }
-        Arity::Exactly(_) | Arity::AtLeast(_) | Arity::Between(..) => Ok(()),
-    }
+        Arity::Post(count) => match post::extras(attrs.post()) {
+            extra if given == count + extra => return Ok(()),
+            0 => some(count),
+            extra => format!("{} and {extra} for its post chain", some(count)),
+        },
+        Arity::Exactly(_) | Arity::AtLeast(_) | Arity::Between(..) => return Ok(()),
+    };
+    Err(OpError::Count { op: def.name, takes, given })
 }

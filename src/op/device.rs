@@ -1,6 +1,6 @@
 //! Where operands and results lie: ops of a device's kernels compute the same values in another memory.
 
-use super::OpDef;
+use super::{OpDef, OpError};
 use crate::attr::Attrs;
 use crate::tensor::{Device, Layout, Tensor, TensorType};
 
@@ -22,7 +22,7 @@ fn memory(def: &OpDef) -> Memory {
 }
 
 /// The type of an op's result, all operands where the op takes them.
-pub(super) fn infer(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let memory = memory(def);
     if memory == Memory::Copies {
         return host(def, attrs, types);
@@ -36,7 +36,7 @@ pub(super) fn infer(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result
         _ => (true, "on the host"),
     };
     if let Some(operand) = types.iter().position(|ty| !there || ty.device != device) {
-        return Err(format!("operand {operand} is {}, not {name}", types[operand]));
+        return Err(OpError::operand(operand, types[operand], format!(", not {name}")));
     }
     if memory == Memory::Host {
         return host(def, attrs, types);
@@ -48,7 +48,7 @@ pub(super) fn infer(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result
 }
 
 /// The type of the result of operands on the host.
-fn host(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn host(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     match &def.lowered {
         Some(lowered) => lowered.result(def.arity, attrs, types),
         None => (def.infer)(attrs, types),

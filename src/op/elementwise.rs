@@ -1,7 +1,7 @@
 //! Elementwise ops beside functions and arithmetic: `not`, `isnan`, `where`, `cast`, and chains (`map`).
 
 use super::post;
-use super::{Arity, AttrDef, Flags, Op, OpDef, count};
+use super::{Arity, AttrDef, Flags, Op, OpDef, OpError, count};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ pub(crate) struct Broadcast {
 }
 
 impl Broadcast {
-    pub fn new(operand: &Shape, result: &Shape) -> Self {
+    pub(crate) fn new(operand: &Shape, result: &Shape) -> Self {
         let skip = result.rank() - operand.rank();
         let strides = operand.strides();
         let steps = (0..result.rank())
@@ -24,12 +24,12 @@ impl Broadcast {
     }
 
     /// What one step along each axis of the result adds to the operand's position.
-    pub fn steps(&self) -> Vec<isize> {
+    pub(crate) fn steps(&self) -> Vec<isize> {
         self.steps.iter().map(|step| step.cast_signed()).collect()
     }
 
     /// The operand's position for a row-major position of the result.
-    pub fn at(&self, position: usize) -> usize {
+    pub(crate) fn at(&self, position: usize) -> usize {
         if self.same {
             return position;
         }
@@ -73,7 +73,7 @@ pub(super) fn from_i64(dtype: DType, shape: &Shape, values: &[i64]) -> Tensor {
 }
 
 /// The type of a broadcasting op's result, but for the element type.
-fn broadcast(types: &[&TensorType]) -> Result<TensorType, String> {
+fn broadcast(types: &[&TensorType]) -> Result<TensorType, OpError> {
     let mut result: Option<TensorType> = None;
     for (operand, ty) in types.iter().enumerate() {
         let Some(so_far) = &result else {
@@ -81,14 +81,16 @@ fn broadcast(types: &[&TensorType]) -> Result<TensorType, String> {
             continue;
         };
         let shape = so_far.shape.broadcast(&ty.shape).ok_or_else(|| {
-            format!("operand {operand} is {ty}, which does not broadcast with {}", so_far.shape)
+            OpError::operand(operand, ty, format!(", which does not broadcast with {}", so_far.shape))
         })?;
         let scalar = |ty: &TensorType| ty.layout.is_plain() && ty.shape.count() == 1;
         let layout = match (&so_far.layout, &ty.layout) {
             (a, b) if a == b => a.clone(),
             (a, _) if scalar(ty) => a.clone(),
             (_, b) if scalar(so_far) => b.clone(),
-            (a, b) => return Err(format!("operand {operand} has layout {b}, another has {a}")),
+            (a, b) => {
+                return Err(OpError::operands(format!("operand {operand} has layout {b}, another has {a}")));
+            }
         };
         if !layout.is_plain() {
             let lanes = |ty: &TensorType| {
@@ -97,40 +99,44 @@ fn broadcast(types: &[&TensorType]) -> Result<TensorType, String> {
                         && (0..shape.rank()).all(|d| layout.block(d) == 1 || ty.shape[d] == shape[d])
             };
             if !lanes(ty) || !lanes(so_far) {
-                return Err(format!(
-                    "operand {operand} is {ty}, which would broadcast over the padding of {layout}"
+                return Err(OpError::operand(
+                    operand,
+                    ty,
+                    format!(", which would broadcast over the padding of {layout}"),
                 ));
             }
         }
         result = Some(TensorType { shape, layout, ..so_far.clone() });
     }
-    result.ok_or_else(|| "there is no operand".to_owned())
+    result.ok_or_else(|| OpError::operands("there is no operand"))
 }
 
-pub(super) fn same_dtype(types: &[&TensorType]) -> Result<(), String> {
+pub(super) fn same_dtype(types: &[&TensorType]) -> Result<(), OpError> {
     match types.iter().position(|ty| ty.dtype != types[0].dtype) {
         None => Ok(()),
-        Some(operand) => Err(format!("operand {operand} is {}, operand 0 is {}", types[operand], types[0])),
+        Some(operand) => {
+            Err(OpError::operand(operand, types[operand], format!(", operand 0 is {}", types[0])))
+        }
     }
 }
 
-pub(super) fn infer_number(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer_number(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     same_dtype(types)?;
     if types[0].dtype == DType::Bool {
-        return Err("the operands are bool, not numbers".into());
+        return Err(OpError::operands("the operands are bool, not numbers"));
     }
     broadcast(types)
 }
 
-pub(super) fn infer_comparison(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer_comparison(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     same_dtype(types)?;
     Ok(TensorType { dtype: DType::Bool, ..broadcast(types)? })
 }
 
-pub(super) fn infer_logical(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer_logical(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     match types.iter().position(|ty| ty.dtype != DType::Bool) {
         None => broadcast(types),
-        Some(operand) => Err(format!("operand {operand} is {}, not bool", types[operand])),
+        Some(operand) => Err(OpError::operand(operand, types[operand], ", not bool")),
     }
 }
 
@@ -201,7 +207,7 @@ fn choice() -> OpDef {
         flags: Flags { elementwise: false, ..FLAGS },
         infer: |_, types| {
             if types[0].dtype != DType::Bool {
-                return Err(format!("operand 0 is {}, not bool", types[0]));
+                return Err(OpError::operand(0, types[0], ", not bool"));
             }
             same_dtype(&types[1..])?;
             Ok(TensorType { dtype: types[1].dtype, ..broadcast(types)? })
@@ -254,7 +260,7 @@ fn map() -> OpDef {
         flags: Flags { elementwise: false, ..FLAGS },
         infer: |attrs, types| {
             if !matches!(types[0].dtype, DType::F32 | DType::F16 | DType::BF16) {
-                return Err(format!("operand 0 is {}, none of f32, f16 and bf16", types[0]));
+                return Err(OpError::operand(0, types[0], ", none of f32, f16 and bf16"));
             }
             post::check(attrs.post(), &types[1..], types[0])?;
             Ok(types[0].clone())

@@ -1,7 +1,7 @@
 //! The ops of functions of one number.
 
 use super::elementwise::{FLAGS, from_i64, relayout};
-use super::{Arity, AttrDef, Flags, OpDef, count};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, count};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::scalar::{self, Formula, Function};
 use crate::tensor::{DType, Layout, Tensor, TensorType};
@@ -23,7 +23,7 @@ pub(super) fn op(function: Function) -> OpDef {
         attrs: attrs.collect(),
         flags: Flags { function: Some(function), ..FLAGS },
         infer: |_, types| match types[0].dtype {
-            DType::Bool => Err(format!("operand 0 is {}, not a number", types[0])),
+            DType::Bool => Err(OpError::operand(0, types[0], ", not a number")),
             _ => Ok(types[0].clone()),
         },
         eval: |_, _, _| unreachable!("a function is evaluated by its formula"),

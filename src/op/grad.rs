@@ -2,7 +2,7 @@
 
 use super::elementwise::Broadcast;
 use super::post::parameters;
-use super::{Arity, AttrDef, Flags, OpDef, count, plain};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
@@ -26,35 +26,37 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     plain(types)?;
-    let [step] = attrs.steps("of") else { return Err("attribute `of` is not one step".into()) };
+    let [step] = attrs.steps("of") else { return Err(OpError::attribute("of", "is not one step")) };
     let operands = types.len() - 1;
     let known = match operands {
         1 => step.op.function().is_some(),
         _ => BINARY.contains(&step.op.name()),
     };
     if !known {
-        return Err(format!("`{}` of {operands} operand(s) has no gradient", step.op));
+        return Err(OpError::operands(format!("`{}` of {operands} operand(s) has no gradient", step.op)));
     }
     let parameters = parameters(step.op).len();
     if step.parameters.len() != parameters {
-        return Err(format!("`{}` takes {parameters} parameter(s)", step.op));
+        return Err(OpError::operands(format!("`{}` takes {parameters} parameter(s)", step.op)));
     }
     let operand = usize::try_from(attrs.expect_int("operand")).ok().filter(|operand| *operand < operands);
-    let operand = operand.ok_or_else(|| format!("`{}` has no such operand", step.op))?;
+    let operand = operand.ok_or_else(|| OpError::operands(format!("`{}` has no such operand", step.op)))?;
     if let Some(ty) = types.iter().find(|ty| ty.dtype != types[0].dtype || !ty.dtype.is_float()) {
-        return Err(format!("an operand is {ty}: all must be of one floating-point type"));
+        return Err(OpError::operands(format!("an operand is {ty}: all must be of one floating-point type")));
     }
     let mut shape = types[0].shape.clone();
     if operands == 2 {
-        shape = shape.broadcast(&types[1].shape).ok_or("the operands do not broadcast")?;
+        shape = shape
+            .broadcast(&types[1].shape)
+            .ok_or_else(|| OpError::operands("the operands do not broadcast"))?;
     }
     if types[operands].shape != shape {
-        return Err(format!(
+        return Err(OpError::operands(format!(
             "the gradient is {}, and the op's result has the shape {shape}",
             types[operands]
-        ));
+        )));
     }
     Ok(types[operand].clone())
 }

@@ -1,6 +1,6 @@
 //! The handle of an op.
 
-use super::{Arity, Flags, OpDef};
+use super::{Arity, Flags, OpDef, OpError};
 use crate::scalar::Function;
 use std::cmp::Ordering;
 use std::fmt;
@@ -39,7 +39,7 @@ const fn leaf(name: &'static str, doc: &'static str) -> OpDef {
             inexact: false,
             function: None,
         },
-        infer: |_, _| Err("the type of a leaf is declared, not inferred".to_owned()),
+        infer: |_, _| Err(OpError::Leaf),
         eval: |_, _, _| unreachable!("a leaf is given its value"),
         flops: |_, _, _| 0.0,
         lowered: None,
@@ -48,7 +48,7 @@ const fn leaf(name: &'static str, doc: &'static str) -> OpDef {
 
 impl Op {
     /// Keeps a definition for as long as the process lives, and gives its handle. The memory is not freed.
-    pub fn define(definition: OpDef) -> Self {
+    pub(crate) fn define(definition: OpDef) -> Self {
         Self(Box::leak(Box::new(definition)))
     }
 
@@ -68,7 +68,7 @@ impl Op {
     }
 
     /// Whether it is [`INPUT`] or [`CONST`].
-    pub fn is_leaf(self) -> bool {
+    pub(crate) fn is_leaf(self) -> bool {
         self == INPUT || self == CONST
     }
 }

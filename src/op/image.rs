@@ -1,7 +1,7 @@
 //! What keeps lowered ops from images in other layouts than the default one, where several backends have the same
 //! reasons.
 
-use super::Lowered;
+use super::{Lowered, OpError};
 use crate::attr::Attrs;
 use crate::tensor::TensorType;
 
@@ -10,17 +10,19 @@ use crate::tensor::TensorType;
 ///
 /// # Errors
 /// The operand that lies otherwise.
-pub fn concat(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub fn concat(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let layout = &types[0].layout;
     for (operand, ty) in types.iter().enumerate() {
         if ty.layout != *layout {
-            return Err(format!("operand {operand} is {ty}, operand 0 {}", types[0]));
+            return Err(OpError::operand(operand, ty, format!(", operand 0 {}", types[0])));
         }
         if !layout.is_plain()
             && (attrs.expect_int("axis") != 1 || ty.shape.get(1).is_none_or(|c| c % layout.block(1) != 0))
         {
-            return Err(format!(
-                "operand {operand} is {ty}: its channels do not fill the blocks of {layout}"
+            return Err(OpError::operand(
+                operand,
+                ty,
+                format!(": its channels do not fill the blocks of {layout}"),
             ));
         }
     }
@@ -31,10 +33,10 @@ pub fn concat(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<Tens
 ///
 /// # Errors
 /// If it is not.
-pub fn reduces_pixels(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+pub fn reduces_pixels(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     let pixels = attrs.expect_int("keepdims") != 0 && attrs.expect_ints("axes") == [2, 3];
     if types[0].layout.is_plain() || pixels {
         return Ok(());
     }
-    Err(format!("operand 0 is {}: in that layout only axes [2,3] are reduced, and kept", types[0]))
+    Err(OpError::operand(0, types[0], ": in that layout only axes [2,3] are reduced, and kept"))
 }

@@ -1,6 +1,6 @@
 //! Kernels: what is asked of one before memory is planned, what it answers, and how it is run.
 
-use super::Op;
+use super::{Op, OpError};
 use crate::attr::Attrs;
 use crate::team::Team;
 use crate::tensor::TensorType;
@@ -25,7 +25,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// Why there is no kernel.
-    pub fn contract(&self) -> Result<Contract, String> {
+    pub fn contract(&self) -> Result<Contract, OpError> {
         let Some(lowered) = &self.op.lowered else { return Err(self.logical()) };
         let own = lowered.declaration.contract;
         lowered.declaration.fallback.map_or_else(|| own(self), |fallback| (fallback.contract)(self, own))
@@ -36,14 +36,14 @@ impl Call<'_> {
     ///
     /// # Errors
     /// Why there is no kernel.
-    pub fn kernel(&self) -> Result<Box<dyn Kernel>, String> {
+    pub fn kernel(&self) -> Result<Box<dyn Kernel>, OpError> {
         let Some(lowered) = &self.op.lowered else { return Err(self.logical()) };
         let own = lowered.declaration.kernel;
         lowered.declaration.fallback.map_or_else(|| own(self), |fallback| (fallback.kernel)(self, own))
     }
 
-    fn logical(&self) -> String {
-        format!("`{}` is a logical op: no kernel runs it", self.op)
+    fn logical(&self) -> OpError {
+        OpError::Logical { op: self.op.name }
     }
 }
 
@@ -74,7 +74,7 @@ pub struct Contract {
 impl Contract {
     /// Whether an operand of so many bytes may be computed where it belongs in the result: buffers begin
     /// and end on the alignment.
-    pub fn joins(&self, operand: usize, bytes: usize) -> bool {
+    pub(crate) fn joins(&self, operand: usize, bytes: usize) -> bool {
         self.parts[operand].is_multiple_of(ALIGN) && bytes.is_multiple_of(ALIGN)
     }
 }

@@ -1,6 +1,6 @@
 //! Conversions between layouts. Logical values do not change; padding is zero.
 
-use super::{Arity, AttrDef, Flags, OpDef, plain};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, plain};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{Layout, TensorType};
 
@@ -15,7 +15,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             flags: Flags { injective: true, ..Flags::default() },
             ..def("unpack", "to the default layout from another", Vec::new(), |_, types| {
                 if types[0].layout.is_plain() {
-                    return Err(format!("operand 0 is {}, in the default layout already", types[0]));
+                    return Err(OpError::operand(0, types[0], ", in the default layout already"));
                 }
                 Ok(types[0].with_layout(Layout::PLAIN))
             })
@@ -26,7 +26,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             vec![layout_attr()],
             |attrs, types| {
                 if types[0].layout.is_plain() || types[0].layout == *attrs.expect_layout("layout") {
-                    return Err(format!("operand 0 is {}", types[0]));
+                    return Err(OpError::operand(0, types[0], ""));
                 }
                 to_layout(types[0], attrs.expect_layout("layout"))
             },
@@ -38,12 +38,12 @@ fn layout_attr() -> AttrDef {
     AttrDef::new("layout", AttrKind::Layout, None, "the layout of the result")
 }
 
-fn to_layout(ty: &TensorType, layout: &Layout) -> Result<TensorType, String> {
+fn to_layout(ty: &TensorType, layout: &Layout) -> Result<TensorType, OpError> {
     if layout.is_plain() {
-        return Err("attribute `layout` is the default layout: that is `unpack`".into());
+        return Err(OpError::attribute("layout", "is the default layout: that is `unpack`"));
     }
     if layout.rank() != Some(ty.shape.rank()) {
-        return Err(format!("layout {layout} does not fit {ty}"));
+        return Err(OpError::operands(format!("layout {layout} does not fit {ty}")));
     }
     Ok(ty.with_layout(layout.clone()))
 }
@@ -52,7 +52,7 @@ fn def(
     name: &'static str,
     doc: &'static str,
     attrs: Vec<AttrDef>,
-    infer: fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>,
+    infer: fn(&Attrs, &[&TensorType]) -> Result<TensorType, OpError>,
 ) -> OpDef {
     OpDef {
         name,

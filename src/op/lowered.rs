@@ -4,27 +4,28 @@
 //! it makes of operands ahead of time, and the kernel. The op's type, its reference evaluation, samples for
 //! verifiers and the operands of tests follow from that.
 
-use super::{Arity, AttrDef, Call, Contract, Eval, Flops, Kernel, Op, OpDef, complete, post};
+use super::{Arity, AttrDef, Call, Contract, Eval, Flops, Kernel, Op, OpDef, OpError, complete, post};
 use crate::attr::Attrs;
 use crate::table::{Duplicate, Unknown};
 use crate::tensor::{Family, Layout, Tensor, TensorType};
 
 /// Answers for a call's kernel: its contract, or why there is none.
-pub type ContractOf = fn(&Call<'_>) -> Result<Contract, String>;
+pub type ContractOf = fn(&Call<'_>) -> Result<Contract, OpError>;
 
 /// Makes a call's kernel.
-pub type KernelOf = fn(&Call<'_>) -> Result<Box<dyn Kernel>, String>;
+pub type KernelOf = fn(&Call<'_>) -> Result<Box<dyn Kernel>, OpError>;
 
 /// Says what keeps an op from some operands, beside their layouts and what its logical op says. The last
 /// argument is the type of the result.
-pub type Check = fn(&Attrs, &[&TensorType], &TensorType) -> Result<(), String>;
+pub type Check = fn(&Attrs, &[&TensorType], &TensorType) -> Result<(), OpError>;
 
 /// The declaration of a lowered op, which stands beside its kernel.
 ///
 /// ```
 /// use ovolo::op::{Form, Layouts, Lowering};
-/// # fn contract(_: &ovolo::op::Call<'_>) -> Result<ovolo::op::Contract, String> { Err(String::new()) }
-/// # fn kernel(_: &ovolo::op::Call<'_>) -> Result<Box<dyn ovolo::op::Kernel>, String> { Err(String::new()) }
+/// # use ovolo::op::{Call, Contract, Kernel, OpError};
+/// # fn contract(_: &Call<'_>) -> Result<Contract, OpError> { Err(OpError::kernel("an example")) }
+/// # fn kernel(_: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> { Err(OpError::kernel("an example")) }
 /// const MAX_POOL: Lowering = Lowering {
 ///     layouts: Layouts::Forms(&[Form::same("plain"), Form::same("nhwc")]),
 ///     ..Lowering::new("mine.max-pool", "max-pool", contract, kernel)
@@ -123,7 +124,7 @@ pub enum Layouts {
     /// takes.
     Typed {
         /// The type of the result, or what is wrong with the operands.
-        infer: fn(&Lowered, &Attrs, &[&TensorType]) -> Result<TensorType, String>,
+        infer: fn(&Lowered, &Attrs, &[&TensorType]) -> Result<TensorType, OpError>,
         /// Some forms that it takes, for samplers.
         samples: &'static [Form],
     },
@@ -200,10 +201,10 @@ pub struct Own {
 }
 
 /// Answers for a call's kernel, given what the op itself would answer.
-pub type FallbackContract = fn(&Call<'_>, ContractOf) -> Result<Contract, String>;
+pub type FallbackContract = fn(&Call<'_>, ContractOf) -> Result<Contract, OpError>;
 
 /// Makes a call's kernel, given what the op itself would make.
-pub type FallbackKernel = fn(&Call<'_>, KernelOf) -> Result<Box<dyn Kernel>, String>;
+pub type FallbackKernel = fn(&Call<'_>, KernelOf) -> Result<Box<dyn Kernel>, OpError>;
 
 /// Answers for calls in place of the op's own kernel, where that refuses them or has nothing better.
 #[derive(Clone, Copy)]
@@ -307,7 +308,7 @@ impl Lowered {
     ///
     /// # Errors
     /// An operand that its maker does not make.
-    pub fn sources(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<Vec<TensorType>, String> {
+    pub(crate) fn sources(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<Vec<TensorType>, OpError> {
         let mut sources: Vec<TensorType> = types.iter().map(|ty| ty.with_layout(Layout::PLAIN)).collect();
         for (made, maker) in self.declaration.makes.iter().zip(&self.makers) {
             let Some(ty) = sources.get_mut(made.operand) else { continue };
@@ -315,9 +316,10 @@ impl Lowered {
                 maker.result(&complete(*maker, attrs.clone()), &[source]).as_ref() == Ok(ty)
             });
             let (source, _) = source.ok_or_else(|| {
-                format!(
-                    "operand {} is {}: `{}` makes no such value",
-                    made.operand, types[made.operand], made.maker
+                OpError::operand(
+                    made.operand,
+                    types[made.operand],
+                    format!(": `{}` makes no such value", made.maker),
                 )
             })?;
             *ty = source;
@@ -329,7 +331,7 @@ impl Lowered {
     ///
     /// # Errors
     /// What is wrong with the operands.
-    pub fn logical_result(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    pub fn logical_result(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
         let sources = self.sources(attrs, types)?;
         let sources: Vec<&TensorType> = sources.iter().collect();
         match self.declaration.attributes {
@@ -356,7 +358,7 @@ impl Lowered {
         arity: Arity,
         attrs: &Attrs,
         types: &[&TensorType],
-    ) -> Result<TensorType, String> {
+    ) -> Result<TensorType, OpError> {
         let result = match self.declaration.layouts {
             Layouts::AsLogical => (self.logical.infer)(attrs, types)?,
             Layouts::Forms(_) => self.formed(arity, attrs, types)?,
@@ -366,7 +368,7 @@ impl Lowered {
         Ok(result)
     }
 
-    fn formed(&self, arity: Arity, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    fn formed(&self, arity: Arity, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
         let own = match arity {
             Arity::Exactly(count) | Arity::Post(count) => count.min(types.len()),
             Arity::AtLeast(_) | Arity::Between(..) => types.len(),
@@ -386,13 +388,17 @@ impl Lowered {
     }
 
     /// That operands lie in none of the forms.
-    fn refusal(&self, types: &[&TensorType]) -> String {
+    fn refusal(&self, types: &[&TensorType]) -> OpError {
         let given: Vec<String> = types.iter().map(|ty| ty.layout.to_string()).collect();
         let form = |(operands, result): &(Vec<Layout>, Layout)| {
             let operands = (0..types.len()).map(|at| operands.get(at).unwrap_or(result).to_string());
             operands.collect::<Vec<_>>().join(", ")
         };
         let forms: Vec<String> = self.forms.iter().map(form).collect();
-        format!("the layouts of the operands are {}: it takes {}", given.join(", "), forms.join("; or "))
+        OpError::operands(format!(
+            "the layouts of the operands are {}: it takes {}",
+            given.join(", "),
+            forms.join("; or ")
+        ))
     }
 }

@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::elementwise::{Broadcast, from_i64};
-use super::{Arity, AttrDef, Flags, OpDef, count, plain, post};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, post};
 use crate::attr::Attrs;
 use crate::tensor::{DType, Shape, Tensor, TensorType};
 
@@ -19,23 +19,25 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     plain(types)?;
     let (a, b) = (types[0], types[1]);
     if a.dtype != b.dtype || a.dtype == DType::Bool {
-        return Err(format!("the operands are {a} and {b}"));
+        return Err(OpError::operands(format!("the operands are {a} and {b}")));
     }
     if a.shape.rank() < 2 || b.shape.rank() < 2 {
-        return Err(format!("the operands are {a} and {b}: both must have at least two dimensions"));
+        return Err(OpError::operands(format!(
+            "the operands are {a} and {b}: both must have at least two dimensions"
+        )));
     }
     let (batch_a, [m, k]) = split(&a.shape);
     let (batch_b, [k2, n]) = split(&b.shape);
     if k != k2 {
-        return Err(format!("the operands are {a} and {b}: {k} columns meet {k2} rows"));
+        return Err(OpError::operands(format!("the operands are {a} and {b}: {k} columns meet {k2} rows")));
     }
-    let batch = batch_a
-        .broadcast(&batch_b)
-        .ok_or_else(|| format!("the operands are {a} and {b}: their batches do not broadcast"))?;
+    let batch = batch_a.broadcast(&batch_b).ok_or_else(|| {
+        OpError::operands(format!("the operands are {a} and {b}: their batches do not broadcast"))
+    })?;
     let mut dims = batch.to_vec();
     dims.extend([m, n]);
     let result = TensorType::plain(a.dtype, dims);

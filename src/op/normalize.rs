@@ -1,6 +1,6 @@
 //! Normalisations: softmax, layer, batch and instance norm, local response.
 
-use super::{Arity, AttrDef, Flags, OpDef, axis, count, plain, rank};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain, rank};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{Tensor, TensorType};
 
@@ -54,10 +54,10 @@ pub(super) fn ops() -> Vec<OpDef> {
                 let inner = &ty.shape[axis(attrs, "axis", ty.shape.rank())?..];
                 for (operand, what) in [(1, "scale"), (2, "bias")] {
                     if *types[operand].shape != *inner || types[operand].dtype != ty.dtype {
-                        return Err(format!(
+                        return Err(OpError::operands(format!(
                             "the {what} is {}, and the normalised axes are {inner:?}",
                             types[operand]
-                        ));
+                        )));
                     }
                 }
                 Ok(ty)
@@ -131,7 +131,11 @@ pub(super) fn ops() -> Vec<OpDef> {
             infer: |attrs, types| {
                 plain(types)?;
                 if attrs.expect_int("size") < 1 || types[0].shape.rank() < 2 || !types[0].dtype.is_float() {
-                    return Err(format!("operand 0 is {} and size {}", types[0], attrs.expect_int("size")));
+                    return Err(OpError::operand(
+                        0,
+                        types[0],
+                        format!(" and size {}", attrs.expect_int("size")),
+                    ));
                 }
                 Ok(types[0].clone())
             },
@@ -142,25 +146,25 @@ pub(super) fn ops() -> Vec<OpDef> {
     ]
 }
 
-fn infer_axis(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer_axis(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     plain(types)?;
     axis(attrs, "axis", types[0].shape.rank())?;
     if !types[0].dtype.is_float() {
-        return Err(format!("operand 0 is {}, not a floating-point type", types[0]));
+        return Err(OpError::operand(0, types[0], ", not a floating-point type"));
     }
     Ok(types[0].clone())
 }
 
-fn infer_channels(types: &[&TensorType], names: &[&str]) -> Result<TensorType, String> {
+fn infer_channels(types: &[&TensorType], names: &[&str]) -> Result<TensorType, OpError> {
     plain(types)?;
     let x = types[0];
     if x.shape.rank() < 2 || !x.dtype.is_float() {
-        return Err(format!("operand 0 is {x}: it needs a floating-point type and channels"));
+        return Err(OpError::operand(0, x, ": it needs a floating-point type and channels"));
     }
     for (name, operand) in names.iter().zip(1..) {
         rank(types, operand, 1)?;
         if types[operand].shape[0] != x.shape[1] || types[operand].dtype != x.dtype {
-            return Err(format!("the {name} is {}, and operand 0 {x}", types[operand]));
+            return Err(OpError::operands(format!("the {name} is {}, and operand 0 {x}", types[operand])));
         }
     }
     Ok(x.clone())

@@ -40,7 +40,7 @@ impl Ops {
     ///
     /// # Errors
     /// If another op has its name.
-    pub fn add(&mut self, op: Op) -> Result<(), Duplicate> {
+    pub(crate) fn add(&mut self, op: Op) -> Result<(), Duplicate> {
         self.0.add(op.name, op)
     }
 
@@ -63,7 +63,7 @@ impl Ops {
     ///
     /// # Errors
     /// That there is none, with the nearest name.
-    pub fn find(&self, name: &str) -> Result<Op, Unknown> {
+    pub(crate) fn find(&self, name: &str) -> Result<Op, Unknown> {
         self.0.find(name).copied()
     }
 
@@ -84,14 +84,9 @@ impl Ops {
     }
 
     /// The families of devices that ops run on, sorted by name.
-    pub fn families(&self) -> Vec<Family> {
+    pub(crate) fn families(&self) -> Vec<Family> {
         let families: BTreeSet<Family> = self.0.iter().filter_map(|(_, op)| op.device()).collect();
         families.into_iter().collect()
-    }
-
-    /// Whether an op is one of a backend of this name.
-    pub fn has_backend(&self, name: &str) -> bool {
-        self.0.iter().any(|(_, op)| op.backend() == Some(name))
     }
 
     /// All ops, sorted by name.
@@ -102,7 +97,7 @@ impl Ops {
     }
 
     /// All names, sorted.
-    pub fn names(&self) -> Vec<&'static str> {
+    pub(crate) fn names(&self) -> Vec<&'static str> {
         self.all().into_iter().map(|op| op.name).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! A 1x1 convolution and the depthwise convolution that reads it, as one op: what lies between them is
 //! nowhere in memory.
 
-use super::{Arity, AttrDef, Flags, OpDef, plain, post, rank, window};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, plain, post, rank, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
@@ -63,18 +63,18 @@ pub fn between(types: &[&TensorType]) -> TensorType {
 }
 
 /// The logical result: layouts, and the extra operands, are the caller's.
-pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     rank(types, 1, 4)?;
     rank(types, 3, 4)?;
     let (w, v) = (types[1], types[3]);
     if w.shape[2..] != [1, 1] {
-        return Err(format!("operand 1 is {w}, not weights of 1x1"));
+        return Err(OpError::operand(1, w, ", not weights of 1x1"));
     }
     let logical: Vec<TensorType> =
         types[..5].iter().map(|ty| TensorType::plain(ty.dtype, ty.shape.clone())).collect();
     let inner = window::infer_conv(&first(attrs), &[&logical[0], &logical[1], &logical[2]])?;
     if v.shape[..2] != [w.shape[0], 1] {
-        return Err(format!("operand 3 is {v}, not one filter for each output of {w}"));
+        return Err(OpError::operand(3, v, format!(", not one filter for each output of {w}")));
     }
     let plain = second(attrs, w.shape[0]).with("post", Attr::Post(Vec::new()));
     window::infer_conv(&plain, &[&inner, &logical[3], &logical[4]])

@@ -1,6 +1,6 @@
 //! Post chains: elementwise steps on a result.
 
-use super::{elementwise, tree};
+use super::{OpError, elementwise, tree};
 use crate::attr::{Step, StepOp};
 use crate::scalar::{Function, Parameter};
 use crate::tensor::{Layout, Tensor, TensorType};
@@ -70,40 +70,47 @@ pub fn parameters(op: StepOp) -> &'static [Parameter] {
 ///
 /// # Errors
 /// A step that is none, a wrong number of parameters, or an operand that does not broadcast.
-pub fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<(), String> {
+pub fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<(), OpError> {
     let mut rest = extras.iter();
     for step in steps {
         if is_binary(step) {
             let Some(ty) = rest.next() else {
-                return Err(format!("post step `{}` lacks its operand", step.op));
+                return Err(OpError::steps(format!("post step `{}` lacks its operand", step.op)));
             };
             check_operand(&step.op, ty, result)?;
         } else {
-            let function =
-                step.op.function().ok_or_else(|| format!("`{}` cannot be a post step", step.op))?;
+            let function = step
+                .op
+                .function()
+                .ok_or_else(|| OpError::steps(format!("`{}` cannot be a post step", step.op)))?;
             let declared = function.parameters();
             if declared.len() != step.parameters.len() {
-                return Err(format!(
+                return Err(OpError::steps(format!(
                     "post step `{}` takes {} parameter(s), not {}",
                     step.op,
                     declared.len(),
                     step.parameters.len()
-                ));
+                )));
             }
         }
     }
     match rest.count() {
         0 => Ok(()),
-        more => Err(format!("{more} operand(s) more than the post chain has binary steps")),
+        more => Err(OpError::steps(format!("{more} operand(s) more than the post chain has binary steps"))),
     }
 }
 
-pub(super) fn check_operand(step: &str, ty: &TensorType, result: &TensorType) -> Result<(), String> {
+pub(super) fn check_operand(step: &str, ty: &TensorType, result: &TensorType) -> Result<(), OpError> {
     if ty.dtype != result.dtype {
-        return Err(format!("the operand of post step `{step}` is {ty}, the result {result}"));
+        return Err(OpError::steps(format!(
+            "the operand of post step `{step}` is {ty}, the result {result}"
+        )));
     }
-    let wrong =
-        || Err(format!("the operand of post step `{step}` is {ty}, which does not broadcast to {result}"));
+    let wrong = || {
+        Err(OpError::steps(format!(
+            "the operand of post step `{step}` is {ty}, which does not broadcast to {result}"
+        )))
+    };
     if ty.shape.broadcast(&result.shape).as_ref() != Some(&result.shape) {
         return wrong();
     }

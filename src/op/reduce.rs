@@ -1,7 +1,7 @@
 //! Reductions over axes.
 
 use super::elementwise::from_i64;
-use super::{Arity, AttrDef, Flags, OpDef, axis, count, plain, sizes};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 use std::cmp::Ordering;
@@ -61,17 +61,17 @@ pub(super) fn ops() -> Vec<OpDef> {
 }
 
 /// The logical result of a reduction; the layout is the operand's where the axes stay.
-pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let x = types[0];
     let axes = sizes(attrs, "axes")?;
     if let Some(bad) = axes.iter().find(|axis| **axis >= x.shape.rank()) {
-        return Err(format!("attribute `axes` holds {bad}, and operand 0 is {x}"));
+        return Err(OpError::attribute("axes", format!("holds {bad}, and operand 0 is {x}")));
     }
     if axes.windows(2).any(|pair| pair[0] >= pair[1]) {
-        return Err("attribute `axes` is not sorted, or names an axis twice".into());
+        return Err(OpError::attribute("axes", "is not sorted, or names an axis twice"));
     }
     if x.dtype == DType::Bool {
-        return Err(format!("operand 0 is {x}, not a number"));
+        return Err(OpError::operand(0, x, ", not a number"));
     }
     let keep = attrs.expect_int("keepdims") != 0;
     let dims: Vec<usize> = x

@@ -4,7 +4,7 @@
 //! then along rows; [`taps`] has which, and with what weight, and all that an op's attributes say is in
 //! them. The conventions are those of ONNX's `Resize`.
 
-use super::{Arity, AttrDef, Flags, OpDef, count, plain, rank, sizes};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, rank, sizes};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{Tensor, TensorType};
 
@@ -60,26 +60,26 @@ pub(super) fn ops() -> Vec<OpDef> {
 }
 
 /// The result's type, in the operand's layout.
-pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     rank(types, 0, 4)?;
     let x = types[0];
     if !x.dtype.is_float() {
-        return Err(format!("operand 0 is {x}, not a floating-point type"));
+        return Err(OpError::operand(0, x, ", not a floating-point type"));
     }
     let wanted = sizes(attrs, "sizes")?;
     let [rows, columns] = wanted[..] else {
-        return Err(format!("attribute `sizes` has {} values, not 2", wanted.len()));
+        return Err(OpError::attribute("sizes", format!("has {} values, not 2", wanted.len())));
     };
     for (name, known) in [("mode", MODES), ("coordinates", COORDINATES), ("rounding", ROUNDINGS)] {
         let given = attrs.expect_str(name);
         if !known.contains(&given) {
-            return Err(format!("attribute `{name}` is \"{given}\", and may be {}", known.join(", ")));
+            return Err(OpError::attribute(name, format!("is \"{given}\", and may be {}", known.join(", "))));
         }
     }
     for name in ["row-scale", "column-scale"] {
         let scale = attrs.expect_float(name);
         if !(scale.is_finite() && (scale == 0.0 || (1e-6..1e6).contains(&scale))) {
-            return Err(format!("attribute `{name}` is {scale}: it is from 1e-6 to 1e6, or 0"));
+            return Err(OpError::attribute(name, format!("is {scale}: it is from 1e-6 to 1e6, or 0")));
         }
     }
     for (axis, name, output) in [(0, "row-scale", rows), (1, "column-scale", columns)] {
@@ -87,14 +87,14 @@ pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, 
         #[allow(clippy::cast_precision_loss)]
         let off = (scale * input as f64 - output as f64).abs();
         if scale != 0.0 && off > 1.0 {
-            return Err(format!("attribute `{name}` is {scale}: it makes no {output} of {input}"));
+            return Err(OpError::attribute(name, format!("is {scale}: it makes no {output} of {input}")));
         }
     }
     if !attrs.expect_float("cubic-coefficient").is_finite() {
-        return Err("attribute `cubic-coefficient` is not a finite number".into());
+        return Err(OpError::attribute("cubic-coefficient", "is not a finite number"));
     }
     if x.shape[2..].contains(&0) || rows == 0 || columns == 0 || rows.max(columns) > LONGEST {
-        return Err(format!("{x} does not become {rows} rows and {columns} columns"));
+        return Err(OpError::operands(format!("{x} does not become {rows} rows and {columns} columns")));
     }
     Ok(TensorType { shape: (&[x.shape[0], x.shape[1], rows, columns][..]).into(), ..x.clone() })
 }

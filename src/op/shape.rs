@@ -1,7 +1,7 @@
 //! Ops that move elements and compute none.
 
 use super::elementwise::Broadcast;
-use super::{Arity, AttrDef, Flags, OpDef, axis, plain, sizes};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, plain, sizes};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Shape, Tensor, TensorType};
 
@@ -83,7 +83,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             |attrs, types| {
                 let shape = Shape::new(sizes(attrs, "shape")?);
                 if types[0].shape.broadcast(&shape).as_ref() != Some(&shape) {
-                    return Err(format!("{} does not broadcast to {shape}", types[0]));
+                    return Err(OpError::operands(format!("{} does not broadcast to {shape}", types[0])));
                 }
                 Ok(TensorType::plain(types[0].dtype, shape))
             },
@@ -115,7 +115,7 @@ fn pick(operand: &Tensor, ty: &TensorType, from: impl Fn(usize) -> usize) -> Ten
     result
 }
 
-fn infer_reshape(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer_reshape(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let shape = Shape::new(sizes(attrs, "shape")?);
     // Zeros first: `[0, huge, huge]` has no elements and does not overflow.
     let mut dims = shape.to_vec();
@@ -123,17 +123,24 @@ fn infer_reshape(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, Str
     let elements = dims.iter().try_fold(1_usize, |product, dim| product.checked_mul(*dim));
     if elements != Some(types[0].shape.count()) {
         let has = elements.map_or_else(|| "more than any memory holds".to_owned(), |n| n.to_string());
-        return Err(format!("{} has {} elements, the shape {shape} {has}", types[0], types[0].shape.count()));
+        return Err(OpError::operands(format!(
+            "{} has {} elements, the shape {shape} {has}",
+            types[0],
+            types[0].shape.count()
+        )));
     }
     Ok(TensorType::plain(types[0].dtype, shape))
 }
 
-fn infer_transpose(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer_transpose(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let perm = sizes(attrs, "perm")?;
     let mut sorted = perm.clone();
     sorted.sort_unstable();
     if sorted.len() != types[0].shape.rank() || sorted.iter().enumerate().any(|(at, axis)| at != *axis) {
-        return Err(format!("attribute `perm` is {perm:?}, which is no order of the axes of {}", types[0]));
+        return Err(OpError::attribute(
+            "perm",
+            format!("is {perm:?}, which is no order of the axes of {}", types[0]),
+        ));
     }
     let dims: Vec<usize> = perm.iter().map(|axis| types[0].shape[*axis]).collect();
     Ok(TensorType::plain(types[0].dtype, dims))
@@ -186,18 +193,18 @@ fn copy_lines<const SIZE: usize>(from: &[u8], to: &mut [u8], shape: &[usize], st
     }
 }
 
-fn infer_slice(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer_slice(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let x = types[0];
     let (starts, counts, steps) =
         (sizes(attrs, "starts")?, sizes(attrs, "sizes")?, attrs.expect_ints("steps"));
     let rank = x.shape.rank();
     if starts.len() != rank || counts.len() != rank || steps.len() != rank {
-        return Err(format!(
+        return Err(OpError::operands(format!(
             "starts, sizes and steps have {}, {} and {} values, and operand 0 is {x}",
             starts.len(),
             counts.len(),
             steps.len()
-        ));
+        )));
     }
     for axis in 0..rank {
         let size = i64::try_from(x.shape[axis]).unwrap_or(i64::MAX);
@@ -208,10 +215,10 @@ fn infer_slice(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, Strin
         let more = i64::try_from(counts[axis] - 1).unwrap_or(i64::MAX);
         let last = steps[axis].checked_mul(more).and_then(|reach| reach.checked_add(first));
         if first >= size || last.is_none_or(|last| last < 0 || last >= size) {
-            return Err(format!(
+            return Err(OpError::operands(format!(
                 "axis {axis} of {x} has no {} element(s) from {first} in steps of {}",
                 counts[axis], steps[axis]
-            ));
+            )));
         }
     }
     Ok(TensorType::plain(x.dtype, counts))
@@ -239,7 +246,7 @@ fn eval_slice(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
 }
 
 /// The logical result of a concatenation: layouts are the caller's.
-pub(super) fn infer_concat(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer_concat(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let axis = axis(attrs, "axis", types[0].shape.rank())?;
     let mut dims = types[0].shape.to_vec();
     for (operand, ty) in types.iter().enumerate().skip(1) {
@@ -247,9 +254,10 @@ pub(super) fn infer_concat(attrs: &Attrs, types: &[&TensorType]) -> Result<Tenso
             && ty.shape.rank() == dims.len()
             && (0..dims.len()).all(|other| other == axis || ty.shape[other] == dims[other]);
         if !fits {
-            return Err(format!(
-                "operand {operand} is {ty}, which does not fit operand 0, {}, along axis {axis}",
-                types[0]
+            return Err(OpError::operand(
+                operand,
+                ty,
+                format!(", which does not fit operand 0, {}, along axis {axis}", types[0]),
             ));
         }
         dims[axis] += ty.shape[axis];
@@ -278,22 +286,22 @@ fn eval_concat(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     result
 }
 
-fn integer(types: &[&TensorType], operand: usize) -> Result<(), String> {
+fn integer(types: &[&TensorType], operand: usize) -> Result<(), OpError> {
     match types[operand].dtype {
         DType::I32 | DType::I64 => Ok(()),
-        _ => Err(format!("operand {operand} is {}, not i32 or i64", types[operand])),
+        _ => Err(OpError::operand(operand, types[operand], ", not i32 or i64")),
     }
 }
 
 /// An error where there are positions and nothing that they could name.
-fn some_to_pick(types: &[&TensorType], axis: usize) -> Result<(), String> {
+fn some_to_pick(types: &[&TensorType], axis: usize) -> Result<(), OpError> {
     if types[0].shape[axis] == 0 && types[1].shape.count() > 0 {
-        return Err(format!("operand 0 is {}: axis {axis} has no elements to pick", types[0]));
+        return Err(OpError::operand(0, types[0], format!(": axis {axis} has no elements to pick")));
     }
     Ok(())
 }
 
-fn infer_gather(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer_gather(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     integer(types, 1)?;
     let axis = axis(attrs, "axis", types[0].shape.rank())?;
     some_to_pick(types, axis)?;
@@ -326,14 +334,17 @@ fn eval_gather(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     result
 }
 
-fn infer_gather_elements(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer_gather_elements(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     integer(types, 1)?;
     let axis = axis(attrs, "axis", types[0].shape.rank())?;
     let fits = types[0].shape.rank() == types[1].shape.rank()
         && (0..types[0].shape.rank())
             .all(|other| other == axis || types[1].shape[other] <= types[0].shape[other]);
     if !fits {
-        return Err(format!("positions {} do not fit {} along axis {axis}", types[1], types[0]));
+        return Err(OpError::operands(format!(
+            "positions {} do not fit {} along axis {axis}",
+            types[1], types[0]
+        )));
     }
     some_to_pick(types, axis)?;
     Ok(TensorType::plain(types[0].dtype, types[1].shape.clone()))
@@ -355,19 +366,22 @@ fn eval_gather_elements(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) ->
     })
 }
 
-fn infer_pad(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+fn infer_pad(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let pads = sizes(attrs, "pads")?;
     let rank = types[0].shape.rank();
     if pads.len() != 2 * rank {
-        return Err(format!("attribute `pads` has {} values, and operand 0 is {}", pads.len(), types[0]));
+        return Err(OpError::attribute(
+            "pads",
+            format!("has {} values, and operand 0 is {}", pads.len(), types[0]),
+        ));
     }
     if types[1].shape.count() != 1 || types[1].dtype != types[0].dtype {
-        return Err(format!("the value is {}, not one {}", types[1], types[0].dtype));
+        return Err(OpError::operands(format!("the value is {}, not one {}", types[1], types[0].dtype)));
     }
     let dims: Option<Vec<usize>> = (0..rank)
         .map(|axis| types[0].shape[axis].checked_add(pads[axis])?.checked_add(pads[rank + axis]))
         .collect();
-    let dims = dims.ok_or("attribute `pads` makes a value larger than any memory")?;
+    let dims = dims.ok_or_else(|| OpError::attribute("pads", "makes a value larger than any memory"))?;
     Ok(TensorType::plain(types[0].dtype, dims))
 }
 

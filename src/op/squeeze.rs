@@ -1,7 +1,7 @@
 //! Squeeze and excite: channels times gates that a small network makes of their means, as in J. Hu, L. Shen and
 //! G. Sun, "Squeeze-and-Excitation Networks" (CVPR 2018).
 
-use super::{Arity, AttrDef, Flags, OpDef, binary, plain, post, rank, reduce, window};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, binary, plain, post, rank, reduce, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
@@ -36,14 +36,14 @@ fn dense(attrs: &Attrs, steps: &str) -> Attrs {
 }
 
 /// The types of the means, of what lies between the convolutions, and of the gates.
-fn between(attrs: &Attrs, types: &[&TensorType]) -> Result<[TensorType; 3], String> {
+fn between(attrs: &Attrs, types: &[&TensorType]) -> Result<[TensorType; 3], OpError> {
     rank(types, 0, 4)?;
     rank(types, 1, 4)?;
     rank(types, 3, 4)?;
     let x = types[0];
     for operand in [1, 3] {
         if types[operand].shape[2..] != [1, 1] {
-            return Err(format!("operand {operand} is {}, not weights of 1x1", types[operand]));
+            return Err(OpError::operand(operand, types[operand], ", not weights of 1x1"));
         }
     }
     let logical: Vec<TensorType> =
@@ -54,13 +54,13 @@ fn between(attrs: &Attrs, types: &[&TensorType]) -> Result<[TensorType; 3], Stri
     let gates = window::infer_conv(&dense(attrs, "gate"), &[&hidden, &logical[3], &logical[4]])?;
     post::check(attrs.steps("gate"), &[], &gates)?;
     if gates != means {
-        return Err(format!("gates are {gates} for {x}: it takes one for each channel"));
+        return Err(OpError::operands(format!("gates are {gates} for {x}: it takes one for each channel")));
     }
     Ok([means, hidden, gates])
 }
 
 /// The logical result: layouts are the caller's.
-pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     between(attrs, types)?;
     Ok(TensorType::plain(types[0].dtype, types[0].shape.clone()))
 }

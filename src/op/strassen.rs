@@ -7,7 +7,7 @@
 //! and of the sums of the result his form has twelve, taken where a product leaves the registers, the other
 //! fourteen (J. Huang, T. Smith, G. Henry and R. van de Geijn, "Strassen's Algorithm Reloaded", SC 2016).
 
-use super::{Arity, Flags, OpDef, plain};
+use super::{Arity, Flags, OpDef, OpError, plain};
 use crate::attr::Attrs;
 use crate::tensor::{DType, Tensor, TensorType};
 
@@ -48,12 +48,18 @@ pub(super) fn ops() -> Vec<OpDef> {
             plain(types)?;
             let (w, sizes) = (types[0], sizes(types[0]));
             let Some([depth, columns]) = sizes.filter(|_| w.dtype == DType::F32) else {
-                return Err(format!(
-                    "operand 0 is {w}, not f32 of two dimensions, or of four that end in 1x1"
+                return Err(OpError::operand(
+                    0,
+                    w,
+                    ", not f32 of two dimensions, or of four that end in 1x1",
                 ));
             };
             if depth % 2 + columns % 2 != 0 {
-                return Err(format!("operand 0 is {w}: {depth} by {columns} cannot be halved both ways"));
+                return Err(OpError::operand(
+                    0,
+                    w,
+                    format!(": {depth} by {columns} cannot be halved both ways"),
+                ));
             }
             Ok(TensorType::plain(w.dtype, [PRODUCTS.len(), depth / 2, columns / 2]))
         },

@@ -1,6 +1,6 @@
 //! Transposed convolution: what a convolution reads, this writes.
 
-use super::{Arity, AttrDef, Flags, OpDef, count, plain, sizes, window};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, sizes, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
@@ -59,35 +59,39 @@ pub struct Axis {
 
 impl Axis {
     /// Of an op with these attributes.
-    pub fn new(attrs: &Attrs, axis: usize, input: usize, kernel: usize) -> Result<Self, String> {
-        let entry = |name: &str, length: usize, at: usize| -> Result<usize, String> {
+    pub fn new(attrs: &Attrs, axis: usize, input: usize, kernel: usize) -> Result<Self, OpError> {
+        let entry = |name: &str, length: usize, at: usize| -> Result<usize, OpError> {
             let values = sizes(attrs, name)?;
             if values.len() == length {
                 Ok(values[at])
             } else {
-                Err(format!("attribute `{name}` has {} values, not {length}", values.len()))
+                Err(OpError::attribute(name, format!("has {} values, not {length}", values.len())))
             }
         };
         let (stride, dilation) = (entry("strides", 2, axis)?, entry("dilations", 2, axis)?);
         if stride == 0 || dilation == 0 || kernel == 0 {
-            return Err("strides, dilations and kernel sizes are at least 1".into());
+            return Err(OpError::operands("strides, dilations and kernel sizes are at least 1"));
         }
         let (before, after) = (entry("pads", 4, axis)?, entry("pads", 4, axis + 2)?);
         let added = entry("output-padding", 2, axis)?;
         if added >= stride.max(dilation) {
-            return Err(format!(
-                "attribute `output-padding` adds {added}, and must be less than the stride or the dilation"
+            return Err(OpError::attribute(
+                "output-padding",
+                format!("adds {added}, and must be less than the stride or the dilation"),
             ));
         }
-        let whole = input.checked_sub(1).ok_or("an axis of the operand has no elements")?;
+        let whole = input
+            .checked_sub(1)
+            .ok_or_else(|| OpError::operands("an axis of the operand has no elements"))?;
         let reach = (kernel - 1).checked_mul(dilation);
         let length = whole.checked_mul(stride).zip(reach).and_then(|(steps, reach)| {
             steps.checked_add(reach)?.checked_add(1 + added).filter(|length| *length <= LONGEST)
         });
-        let length = length.ok_or("an axis of the result is too long")?;
+        let length = length.ok_or_else(|| OpError::operands("an axis of the result is too long"))?;
         let output = before.checked_add(after).and_then(|cut| length.checked_sub(cut)).filter(|n| *n > 0);
-        let output =
-            output.ok_or_else(|| format!("of an axis of {length}, {before} and {after} are cut off"))?;
+        let output = output.ok_or_else(|| {
+            OpError::operands(format!("of an axis of {length}, {before} and {after} are cut off"))
+        })?;
         Ok(Self { input, output, kernel, stride, dilation, before, after })
     }
 
@@ -99,14 +103,18 @@ impl Axis {
 }
 
 /// The result's type; layouts are the caller's.
-pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let groups = window::grouped(attrs, types)?;
     let (x, w, bias) = (types[0], types[1], types[2]);
     if w.shape[0] != x.shape[1] || x.shape[1] % groups != 0 {
-        return Err(format!("weights {w} with {groups} group(s) do not fit the input {x}"));
+        return Err(OpError::operands(format!(
+            "weights {w} with {groups} group(s) do not fit the input {x}"
+        )));
     }
     if w.shape[1].checked_mul(groups) != Some(bias.shape[0]) {
-        return Err(format!("the bias {bias} does not fit the weights {w} of {groups} group(s)"));
+        return Err(OpError::operands(format!(
+            "the bias {bias} does not fit the weights {w} of {groups} group(s)"
+        )));
     }
     let rows = Axis::new(attrs, 0, x.shape[2], w.shape[2])?.output;
     let columns = Axis::new(attrs, 1, x.shape[3], w.shape[3])?.output;

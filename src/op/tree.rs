@@ -5,7 +5,7 @@
 //! value as its right side. `(a + b) * (c - d)` is `<add,push,sub,pop-mul>` of `a, b, c, d`.
 
 use super::elementwise::{Broadcast, relayout};
-use super::{Arity, AttrDef, Flags, OpDef, count, post};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, count, post};
 use crate::attr::Step;
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
@@ -37,7 +37,7 @@ pub fn popped(step: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// A step that finds nothing put aside, something that is left there, or what [`post::check`] says.
-fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<(), String> {
+fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<(), OpError> {
     let mut depth = 0_usize;
     let mut rest = extras;
     for step in steps {
@@ -45,18 +45,22 @@ fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<
         (taken, rest) = rest.split_at(usize::from(post::takes_operand(step)).min(rest.len()));
         if step.op == PUSH {
             depth += 1;
-            let ty = taken.first().ok_or("step `push` lacks its operand")?;
+            let ty = taken.first().ok_or_else(|| OpError::steps("step `push` lacks its operand"))?;
             post::check_operand(PUSH, ty, result)?;
         } else if popped(&step.op).is_some() {
-            depth = depth.checked_sub(1).ok_or_else(|| format!("nothing is put aside for `{}`", step.op))?;
+            depth = depth
+                .checked_sub(1)
+                .ok_or_else(|| OpError::steps(format!("nothing is put aside for `{}`", step.op)))?;
         } else {
             post::check(std::slice::from_ref(step), taken, result)?;
         }
     }
     match (depth, rest.len()) {
         (0, 0) => Ok(()),
-        (0, more) => Err(format!("{more} operand(s) more than the tree has steps that take one")),
-        (depth, _) => Err(format!("{depth} value(s) are put aside and not taken")),
+        (0, more) => {
+            Err(OpError::steps(format!("{more} operand(s) more than the tree has steps that take one")))
+        }
+        (depth, _) => Err(OpError::steps(format!("{depth} value(s) are put aside and not taken"))),
     }
 }
 
@@ -100,7 +104,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         flags: Flags { layout_agnostic: true, ..Flags::default() },
         infer: |attrs, types| {
             if !matches!(types[0].dtype, DType::F32 | DType::F16 | DType::BF16) {
-                return Err(format!("operand 0 is {}, none of f32, f16 and bf16", types[0]));
+                return Err(OpError::operand(0, types[0], ", none of f32, f16 and bf16"));
             }
             check(attrs.post(), &types[1..], types[0])?;
             Ok(types[0].clone())

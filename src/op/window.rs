@@ -1,6 +1,6 @@
 //! Ops that slide a window over two spatial dimensions: convolution and pooling.
 
-use super::{Arity, AttrDef, Flags, OpDef, count, plain, post, rank, sizes};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, post, rank, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 
@@ -52,7 +52,8 @@ pub(super) fn ops() -> Vec<OpDef> {
                 rank(types, 0, 4)?;
                 let (groups, into) = (attrs.expect_int("groups"), attrs.expect_int("into"));
                 let outputs = i64::try_from(types[0].shape[0]).unwrap_or(0);
-                let wrong = || format!("{groups} groups of {} do not become {into}", types[0]);
+                let wrong =
+                    || OpError::operands(format!("{groups} groups of {} do not become {into}", types[0]));
                 if into < 1 || groups < 1 || groups % into != 0 || outputs % groups != 0 {
                     return Err(wrong());
                 }
@@ -138,8 +139,8 @@ struct Axis {
 }
 
 impl Axis {
-    fn new(attrs: &Attrs, axis: usize, size: usize, kernel: usize) -> Result<Self, String> {
-        let pair = |name: &str, otherwise: usize| -> Result<usize, String> {
+    fn new(attrs: &Attrs, axis: usize, size: usize, kernel: usize) -> Result<Self, OpError> {
+        let pair = |name: &str, otherwise: usize| -> Result<usize, OpError> {
             if attrs.get(name).is_none() {
                 return Ok(otherwise);
             }
@@ -147,16 +148,16 @@ impl Axis {
             if values.len() == 2 {
                 Ok(values[axis])
             } else {
-                Err(format!("attribute `{name}` has {} values, not 2", values.len()))
+                Err(OpError::attribute(name, format!("has {} values, not 2", values.len())))
             }
         };
         let pads = sizes(attrs, "pads")?;
         if pads.len() != 4 {
-            return Err(format!("attribute `pads` has {} values, not 4", pads.len()));
+            return Err(OpError::attribute("pads", format!("has {} values, not 4", pads.len())));
         }
         let (stride, dilation) = (pair("strides", 1)?, pair("dilations", 1)?);
         if stride == 0 || dilation == 0 || kernel == 0 {
-            return Err("strides, dilations and kernel sizes are at least 1".into());
+            return Err(OpError::operands("strides, dilations and kernel sizes are at least 1"));
         }
         Ok(Self {
             size,
@@ -169,15 +170,20 @@ impl Axis {
         })
     }
 
-    fn outputs(&self) -> Result<usize, String> {
+    fn outputs(&self) -> Result<usize, OpError> {
         let parts = [self.size, self.before, self.after, self.extra];
         let padded = parts.iter().try_fold(0, |sum: usize, part| sum.checked_add(*part));
         let reach = (self.kernel - 1).checked_mul(self.dilation).and_then(|reach| reach.checked_add(1));
         let (Some(padded), Some(reach)) = (padded.filter(|n| *n <= LONGEST), reach) else {
-            return Err(format!("an axis of {} with this window and padding is too long", self.size));
+            return Err(OpError::operands(format!(
+                "an axis of {} with this window and padding is too long",
+                self.size
+            )));
         };
         if padded < reach {
-            return Err(format!("a window of {reach} does not fit into {padded} (padding included)"));
+            return Err(OpError::operands(format!(
+                "a window of {reach} does not fit into {padded} (padding included)"
+            )));
         }
         Ok((padded - reach) / self.stride + 1)
     }
@@ -198,27 +204,31 @@ impl Axis {
 }
 
 /// The groups of an image, weights and a bias of one floating-point type, of a convolution or a transposed one.
-pub(super) fn grouped(attrs: &Attrs, types: &[&TensorType]) -> Result<usize, String> {
+pub(super) fn grouped(attrs: &Attrs, types: &[&TensorType]) -> Result<usize, OpError> {
     rank(types, 0, 4)?;
     rank(types, 1, 4)?;
     rank(types, 2, 1)?;
     let (x, w, bias) = (types[0], types[1], types[2]);
     if x.dtype != w.dtype || x.dtype != bias.dtype || !x.dtype.is_float() {
-        return Err(format!("the operands are {x}, {w} and {bias}: they must be of one floating-point type"));
+        return Err(OpError::operands(format!(
+            "the operands are {x}, {w} and {bias}: they must be of one floating-point type"
+        )));
     }
     let groups = usize::try_from(attrs.expect_int("groups")).ok().filter(|groups| *groups > 0);
-    groups.ok_or_else(|| "attribute `groups` is at least 1".to_owned())
+    groups.ok_or_else(|| OpError::attribute("groups", "is at least 1"))
 }
 
 /// The logical result of a convolution: layouts are the caller's.
-pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let groups = grouped(attrs, types)?;
     let (x, w, bias) = (types[0], types[1], types[2]);
     if w.shape[1].checked_mul(groups) != Some(x.shape[1]) || w.shape[0] % groups != 0 {
-        return Err(format!("weights {w} with {groups} group(s) do not fit the input {x}"));
+        return Err(OpError::operands(format!(
+            "weights {w} with {groups} group(s) do not fit the input {x}"
+        )));
     }
     if bias.shape[0] != w.shape[0] {
-        return Err(format!("the bias {bias} does not fit the weights {w}"));
+        return Err(OpError::operands(format!("the bias {bias} does not fit the weights {w}")));
     }
     let rows = Axis::new(attrs, 0, x.shape[2], w.shape[2])?.outputs()?;
     let columns = Axis::new(attrs, 1, x.shape[3], w.shape[3])?.outputs()?;
@@ -287,15 +297,15 @@ pub(super) fn flops_conv(_: &Attrs, types: &[&TensorType], output: &TensorType) 
 }
 
 /// The logical result of a pool: the layout is the operand's.
-pub(super) fn infer_pool(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer_pool(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     rank(types, 0, 4)?;
     let x = types[0];
     if !matches!(x.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16) {
-        return Err(format!("operand 0 is {x}, not a floating-point type"));
+        return Err(OpError::operand(0, x, ", not a floating-point type"));
     }
     let kernel = sizes(attrs, "kernel")?;
     if kernel.len() != 2 {
-        return Err(format!("attribute `kernel` has {} values, not 2", kernel.len()));
+        return Err(OpError::attribute("kernel", format!("has {} values, not 2", kernel.len())));
     }
     let mut dims = x.shape.to_vec();
     for axis in 0..2 {
@@ -304,10 +314,10 @@ pub(super) fn infer_pool(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
         // A window of padding alone has no largest value and no mean; other engines refuse it as well.
         let reach = (window.kernel - 1) * window.dilation + 1;
         if window.before.max(window.after) >= reach {
-            return Err(format!(
+            return Err(OpError::operands(format!(
                 "padding of {} hides a window of {reach}: it must be smaller",
                 window.before.max(window.after)
-            ));
+            )));
         }
     }
     Ok(TensorType { shape: dims.into_iter().collect::<Vec<_>>().as_slice().into(), ..x.clone() })

@@ -8,7 +8,7 @@
 //! four inputs, two for six, and so on. (Tiles of 6 for 3 taps were measured on every shape of the shipped
 //! models: not one was faster by more than noise, and they lose half a digit more.)
 
-use super::{Arity, AttrDef, Flags, OpDef, plain, rank};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, plain, rank};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 
@@ -113,7 +113,7 @@ pub fn axes_of(attrs: &Attrs) -> Option<[Axis; 2]> {
 }
 
 /// What tiles there are, for messages.
-fn known(tile: &[i64], taps: &str) -> String {
+fn known(tile: &[i64], taps: &str) -> OpError {
     let known: Vec<String> = FORMS
         .iter()
         .map(|form| {
@@ -121,7 +121,7 @@ fn known(tile: &[i64], taps: &str) -> String {
             format!("{tile:?} for {taps:?}")
         })
         .collect();
-    format!("attribute `tile` is {tile:?} for {taps}: it is {}", known.join(", "))
+    OpError::attribute("tile", format!("is {tile:?} for {taps}: it is {}", known.join(", ")))
 }
 
 /// The transform of weights: pure arithmetic on constants, as `widen-groups` is.
@@ -137,7 +137,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             rank(types, 0, 4)?;
             let w = types[0];
             if w.dtype != DType::F32 {
-                return Err(format!("operand 0 is {w}, not f32 weights"));
+                return Err(OpError::operand(0, w, ", not f32 weights"));
             }
             let axes = axes([w.shape[2], w.shape[3]], attrs)
                 .ok_or_else(|| known(attrs.expect_ints("tile"), &format!("weights {w}")))?;

@@ -2,7 +2,6 @@
 
 use super::Catalog;
 use super::absent::missing;
-use super::extract::setting_error;
 use super::pipeline::Pipeline;
 use super::pricing::ByFit;
 use crate::backend::Backends;
@@ -24,10 +23,11 @@ pub fn check(pipeline: &Pipeline, catalog: &Catalog, ops: &Ops) -> Result<(), Er
     let Some(extract) = pipeline.extract() else { return Ok(()) };
     let cost: &dyn Any = &*extract.cost;
     if cost.is::<ByPrices>() {
-        extract
-            .cost
-            .model(&Given { prices: &catalog.prices, ops: Some(ops), ..Given::machine(&Machine::NOMINAL) })
-            .map_err(setting_error)?;
+        extract.cost.model(&Given {
+            prices: &catalog.prices,
+            ops: Some(ops),
+            ..Given::machine(&Machine::NOMINAL)
+        })?;
     }
     Ok(())
 }

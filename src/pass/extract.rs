@@ -2,7 +2,7 @@
 
 use super::{Context, Kind, Pass, PassReport, PlanMemory, Scope, State};
 use crate::cost::pricing::ByRoofline;
-use crate::cost::{CostModel, Given, Noise, Noisy, Pricing, PricingError};
+use crate::cost::{CostModel, Given, Noise, Noisy, Pricing};
 use crate::error::Error;
 use crate::extract::{Exact, Extractor};
 use crate::host;
@@ -157,7 +157,7 @@ impl Extract {
             ops: Some(context.ops),
             validators: &|| host::validators(context.threads, &context.catalog.backends),
         };
-        let model = self.cost.model(&given).map_err(setting_error)?;
+        let model = self.cost.model(&given)?;
         Ok(match self.noise {
             Some(noise) => Box::new(Noisy::new(model, noise)),
             None => model,
@@ -176,8 +176,4 @@ impl Extract {
         };
         Ok(Choice { extractor: Arc::clone(&self.extractor), worth: self.memory, planning })
     }
-}
-
-pub(super) fn setting_error(error: PricingError) -> Error {
-    Error::setting(error.to_string())
 }

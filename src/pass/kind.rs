@@ -21,7 +21,7 @@ pub struct Scope<'a> {
 }
 
 /// Kinds of passes by name.
-pub type Passes = Table<Kind>;
+pub(crate) type Passes = Table<Kind>;
 
 /// How a pass is read from a pipeline. Every mistake goes to the reader.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl Kind {
     }
 
     /// A pass that is read by this function.
-    pub fn new(read: fn(&mut Reader<'_>, Raw<'_>, &Scope<'_>) -> Option<Arc<dyn Pass>>) -> Self {
+    pub(crate) fn new(read: fn(&mut Reader<'_>, Raw<'_>, &Scope<'_>) -> Option<Arc<dyn Pass>>) -> Self {
         Self { read }
     }
 

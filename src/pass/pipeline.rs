@@ -60,12 +60,12 @@ impl Pipeline {
     }
 
     /// The passes of this type, in order.
-    pub fn passes_of<T: Pass>(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn passes_of<T: Pass>(&self) -> impl Iterator<Item = &T> {
         self.passes.iter().filter_map(|pass| pass.get())
     }
 
     /// The first pass of this type, to change its settings.
-    pub fn pass_mut<T: Pass + Clone>(&mut self) -> Option<&mut T> {
+    pub(crate) fn pass_mut<T: Pass + Clone>(&mut self) -> Option<&mut T> {
         self.passes_mut().next()
     }
 
@@ -105,7 +105,7 @@ impl Pipeline {
     }
 
     /// The memory plan.
-    pub fn plan(&self) -> Option<&PlanMemory> {
+    pub(crate) fn plan(&self) -> Option<&PlanMemory> {
         self.passes_of().next()
     }
 

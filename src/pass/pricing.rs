@@ -78,13 +78,18 @@ impl Default for Timeout {
     }
 }
 
-impl TryFrom<u64> for Timeout {
-    type Error = String;
+/// No time to wait for an answer. The second line is advice.
+#[derive(Debug, thiserror::Error)]
+#[error("must be 1 to {DAY}\nwrite a number of seconds")]
+struct BadTimeout;
 
-    fn try_from(seconds: u64) -> Result<Self, String> {
+impl TryFrom<u64> for Timeout {
+    type Error = BadTimeout;
+
+    fn try_from(seconds: u64) -> Result<Self, BadTimeout> {
         match (1..=DAY).contains(&seconds) {
             true => Ok(Self(seconds)),
-            false => Err(format!("must be 1 to {DAY}\nwrite a number of seconds")),
+            false => Err(BadTimeout),
         }
     }
 }
@@ -101,7 +106,7 @@ impl Pricing for ByProgram {
             advice: "name it with `--process COMMAND`",
         };
         let program = self.program.as_ref().ok_or_else(lacking)?;
-        let program = Program::start(program).map_err(PricingError::Program)?;
+        let program = Program::start(program)?;
         Ok(Box::new(Process::new(given.machine, Arc::clone(given.prices), Arc::new(program))))
     }
 

@@ -94,7 +94,7 @@ impl Subject<'_> {
     /// with the fewest copies, and among these the fewest bytes; else with the fewest bytes live at one time. Bytes are
     /// those live at one time, of all devices together, and, within the limits, those of constants that are read
     /// again from afar.
-    pub fn arrange(
+    pub(crate) fn arrange(
         &self,
         orders: &[Sequence],
         planner: &dyn Planner,

@@ -2,9 +2,59 @@
 
 use super::{ALIGN, Arena, Base, Place, Plan, Step};
 use crate::graph::{Graph, INPUT, Node, NodeId};
-use crate::tensor::TensorType;
+use crate::tensor::{Device, TensorType};
 use crate::verify;
 use std::sync::Arc;
+
+/// Why a stored plan must not run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unsound {
+    /// It is for no threads, or for more than [`MOST_THREADS`].
+    #[error("it is for {0} threads")]
+    Threads(usize),
+    /// An input or an output has a type that no value can have.
+    #[error("`{name}`: {why}")]
+    Type {
+        /// The name of the input or output.
+        name: String,
+        /// What is wrong with its type.
+        why: String,
+    },
+    /// Its arenas are in no order.
+    #[error("its arenas of {0} and {1} are in no order")]
+    Arenas(Device, Device),
+    /// An arena is larger than its buffers together.
+    #[error("its arena of {0} bytes is larger than all its buffers together")]
+    Arena(usize),
+    /// A buffer does not lie within its arena and the steps.
+    #[error("buffer {0} does not lie within the arena and the steps")]
+    Buffer(usize),
+    /// Buffers that are taken at one time overlap.
+    #[error("at `{step}`: {why}")]
+    Overlap {
+        /// The step at which the second is taken.
+        step: String,
+        /// Which buffers.
+        why: String,
+    },
+    /// A step does not type, does not lie in its memory, or reads what nothing has written.
+    #[error("step `{step}`: {why}")]
+    Step {
+        /// The value that the step computes.
+        step: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// An output does not lie in the plan's memory.
+    #[error("output `{output}`: {why}")]
+    Output {
+        /// The output.
+        output: String,
+        /// What is wrong.
+        why: String,
+    },
+}
 
 /// Threads that a plan may be for: more than any machine has processors for.
 pub const MOST_THREADS: usize = 1024;
@@ -16,9 +66,9 @@ impl Plan {
     ///
     /// # Errors
     /// The first step that is not sound, and why.
-    pub fn check(&self, constant: &dyn Fn(NodeId) -> Option<usize>) -> Result<(), String> {
+    pub fn check(&self, constant: &dyn Fn(NodeId) -> Option<usize>) -> Result<(), Unsound> {
         if !(1..=MOST_THREADS).contains(&self.threads) {
-            return Err(format!("it is for {} threads", self.threads));
+            return Err(Unsound::Threads(self.threads));
         }
         for (name, ty) in self
             .inputs
@@ -27,14 +77,15 @@ impl Plan {
             .chain(self.outputs.iter().map(|(name, ty, _)| (name, ty)))
         {
             if let Some(why) = crate::tensor::type_error(ty) {
-                return Err(format!("`{name}`: {why}"));
+                return Err(Unsound::Type { name: name.to_string(), why });
             }
         }
         if let Some(pair) = self.arenas().zip(&self.devices).find(|(a, b)| a.device >= b.device) {
-            return Err(format!("its arenas of {} and {} are in no order", pair.0.device, pair.1.device));
+            return Err(Unsound::Arenas(pair.0.device, pair.1.device));
         }
         for step in &self.steps {
-            self.check_step(step, constant).map_err(|why| format!("step `{}`: {why}", step.name))?;
+            self.check_step(step, constant)
+                .map_err(|why| Unsound::Step { step: step.name.to_string(), why })?;
         }
         for Arena { device, bytes, .. } in self.arenas() {
             let mut steps = self.steps.iter().filter(|step| step.output_type.device == device);
@@ -43,11 +94,12 @@ impl Plan {
                 all.checked_add(bytes)?.checked_add(2 * ALIGN)
             });
             if all.is_none_or(|all| bytes > all) {
-                return Err(format!("its arena of {bytes} bytes is larger than all its buffers together"));
+                return Err(Unsound::Arena(bytes));
             }
         }
         for (name, ty, place) in &self.outputs {
-            self.check_place(*place, ty, constant).map_err(|why| format!("output `{name}`: {why}"))?;
+            self.check_place(*place, ty, constant)
+                .map_err(|why| Unsound::Output { output: name.to_string(), why })?;
         }
         self.check_overlap()
     }

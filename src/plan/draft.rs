@@ -36,7 +36,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub fn new(graph: &Graph, constant: &[bool], sequence: &[NodeId]) -> Self {
+    pub(crate) fn new(graph: &Graph, constant: &[bool], sequence: &[NodeId]) -> Self {
         let mut slots = vec![None; graph.len()];
         let mut input = 0;
         for (id, node) in graph.nodes() {
@@ -69,7 +69,7 @@ impl Draft {
         }
     }
 
-    pub fn view(&mut self, of: NodeId, id: NodeId, offset: usize) {
+    pub(crate) fn view(&mut self, of: NodeId, id: NodeId, offset: usize) {
         self.slots[id.index()] = match self.slot(of) {
             Some(Slot::Fixed(place)) => Some(Slot::Fixed(Place { offset: place.offset + offset, ..place })),
             Some(Slot::Storage(storage, at)) => Some(Slot::Storage(storage, at + offset)),
@@ -79,7 +79,7 @@ impl Draft {
     }
 
     /// Gives a result its storage; says which operand's it took.
-    pub fn result(
+    pub(crate) fn result(
         &mut self,
         graph: &Graph,
         id: NodeId,
@@ -127,7 +127,7 @@ impl Draft {
     /// are wanted there; says which, and which of them was computed first, second, and so on. The others
     /// must be copied: inputs and constants, operands that come twice or belong to another result already,
     /// and those that begin or end off the alignment.
-    pub fn join(
+    pub(crate) fn join(
         &mut self,
         graph: &Graph,
         id: NodeId,
@@ -158,7 +158,7 @@ impl Draft {
     }
 
     /// The storage that a value lies in, with all that it is a part of.
-    pub fn storage(&self, id: NodeId) -> Option<usize> {
+    pub(crate) fn storage(&self, id: NodeId) -> Option<usize> {
         match self.slot(id) {
             Some(Slot::Storage(storage, _)) => Some(storage),
             _ => None,
@@ -166,7 +166,7 @@ impl Draft {
     }
 
     /// Where a value is.
-    pub fn slot(&self, id: NodeId) -> Option<Slot> {
+    pub(crate) fn slot(&self, id: NodeId) -> Option<Slot> {
         let mut slot = self.slots[id.index()];
         while let Some(Slot::Storage(storage, offset)) = slot
             && let Some((whole, part)) = self.storages[storage].within
@@ -177,7 +177,7 @@ impl Draft {
     }
 
     /// The buffers to place, the device of each, and for each storage the place of its buffer among them.
-    pub fn buffers(&self) -> (Vec<Buffer>, Vec<Device>, Vec<usize>) {
+    pub(crate) fn buffers(&self) -> (Vec<Buffer>, Vec<Device>, Vec<usize>) {
         let (mut buffers, mut devices, mut index) = (Vec::new(), Vec::new(), Vec::new());
         for storage in &self.storages {
             index.push(buffers.len());

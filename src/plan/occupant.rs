@@ -11,7 +11,7 @@ const NAMED: usize = 3;
 impl Plan {
     /// What a buffer holds while a step runs, in words: the scratch of that step, or the values that lie in
     /// it then, the largest first, with their types.
-    pub fn occupants(&self, buffer: &Placed, at: usize) -> String {
+    pub(crate) fn occupants(&self, buffer: &Placed, at: usize) -> String {
         match self.steps.get(at) {
             Some(step)
                 if step.scratch > 0

@@ -1,7 +1,7 @@
 //! Whether what is live in the arena lies apart: buffer from buffer, and within a step its result and its
 //! scratch from what it reads, but where the kernel works on an operand's own bytes.
 
-use super::{Base, Place, Plan, Step};
+use super::{Base, Place, Plan, Step, Unsound};
 use crate::tensor::Device;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ impl Plan {
     ///
     /// # Errors
     /// The first step at which that is not so, and why.
-    pub(super) fn check_overlap(&self) -> Result<(), String> {
+    pub(super) fn check_overlap(&self) -> Result<(), Unsound> {
         let last = self.steps.len();
         let mut begins = vec![Vec::new(); last + 1];
         let mut ends = vec![Vec::new(); last + 2];
@@ -21,7 +21,7 @@ impl Plan {
             let arena = self.arena_of(buffer.device);
             let inside = buffer.offset.checked_add(buffer.size).is_some_and(|end| end <= arena);
             if !inside || buffer.size == 0 || buffer.lower >= buffer.upper || buffer.upper > last + 1 {
-                return Err(format!("buffer {at} does not lie within the arena and the steps"));
+                return Err(Unsound::Buffer(at));
             }
             begins[buffer.lower].push(at);
             ends[buffer.upper].push(at);
@@ -31,15 +31,16 @@ impl Plan {
             for at in &ends[step] {
                 live.end(&self.span(*at));
             }
-            let name = self.steps.get(step).map_or("the end", |step| &step.name);
+            let name = || self.steps.get(step).map_or("the end", |step| &step.name).to_owned();
             for at in &begins[step] {
-                live.begin(&self.span(*at)).map_err(|why| format!("at `{name}`: {why}"))?;
+                live.begin(&self.span(*at)).map_err(|why| Unsound::Overlap { step: name(), why })?;
             }
             match self.steps.get(step) {
-                Some(step) => live.run(step).map_err(|why| format!("step `{name}`: {why}"))?,
+                Some(step) => live.run(step).map_err(|why| Unsound::Step { step: name(), why })?,
                 None => {
                     for (name, ty, place) in &self.outputs {
-                        live.reads(*place, ty.bytes()).map_err(|why| format!("output `{name}`: {why}"))?;
+                        live.reads(*place, ty.bytes())
+                            .map_err(|why| Unsound::Output { output: name.to_string(), why })?;
                     }
                 }
             }

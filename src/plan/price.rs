@@ -2,7 +2,7 @@
 
 use super::{Base, Step};
 use crate::cost::{CostModel, Query};
-use crate::op::{Call, Contract};
+use crate::op::{Call, Contract, OpError};
 use crate::tensor::TensorType;
 
 impl Step {
@@ -12,12 +12,12 @@ impl Step {
     /// # Errors
     /// Why there is no kernel.
     #[allow(clippy::cast_precision_loss)] // Bytes are far below what a float holds.
-    pub fn price(
+    pub(crate) fn price(
         &self,
         model: &dyn CostModel,
         threads: usize,
-        contracts: &dyn Fn(&Call<'_>) -> Result<Contract, String>,
-    ) -> Result<Option<f64>, String> {
+        contracts: &dyn Fn(&Call<'_>) -> Result<Contract, OpError>,
+    ) -> Result<Option<f64>, OpError> {
         let inputs: Vec<&TensorType> = self.input_types.iter().collect();
         let constant: Vec<bool> =
             self.inputs.iter().map(|place| matches!(place.base, Base::Constant(_))).collect();

@@ -150,7 +150,7 @@ impl Schedule {
     }
 
     /// Where a step of a device is queued: the segment, and the launch in it.
-    pub fn launch(&self, step: usize) -> Option<(usize, &Launch)> {
+    pub(crate) fn launch(&self, step: usize) -> Option<(usize, &Launch)> {
         let numbered = self.segments.iter().enumerate();
         numbered
             .flat_map(|(at, segment)| segment.iter().map(move |launch| (at, launch)))

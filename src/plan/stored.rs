@@ -131,7 +131,7 @@ impl Stored {
     ///
     /// # Errors
     /// An op, an attribute or a step of a post chain that is unknown.
-    pub fn resolve(self, ops: &Ops) -> Result<super::Plan, StoredError> {
+    pub(crate) fn resolve(self, ops: &Ops) -> Result<super::Plan, StoredError> {
         Ok(super::Plan {
             steps: self.steps.into_iter().map(|step| step.resolve(ops)).collect::<Result<_, _>>()?,
             inputs: self.inputs,

@@ -3,7 +3,7 @@
 
 use super::mistake::{Mistake, Role};
 use super::{Field, Raw, Shape, advice};
-use crate::error::{Span, suggestion};
+use crate::diagnostic::{Span, suggestion};
 use serde::de::value::{BorrowedStrDeserializer, UsizeDeserializer};
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess,
@@ -13,30 +13,30 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 /// Names by which types of this layer ask for what serde has no word for.
-pub const RAW: &str = "$ovolo::ron::Raw";
-pub const SPANNED: &str = "$ovolo::ron::Spanned";
-pub const ONE_OR_MANY: &str = "$ovolo::ron::OneOrMany";
+pub(crate) const RAW: &str = "$ovolo::ron::Raw";
+pub(crate) const SPANNED: &str = "$ovolo::ron::Spanned";
+pub(crate) const ONE_OR_MANY: &str = "$ovolo::ron::OneOrMany";
 
 /// One value that is read, again and again until nothing in it is wrong.
-pub struct Session {
+pub(crate) struct Session {
     /// Where the values begin that are left out.
     left_out: RefCell<BTreeSet<usize>>,
 }
 
 impl Session {
     /// Leaves these values out from the beginning.
-    pub fn without(values: &[Raw<'_>]) -> Self {
+    pub(crate) fn without(values: &[Raw<'_>]) -> Self {
         Self { left_out: RefCell::new(values.iter().map(|value| value.span().start).collect()) }
     }
 
     /// Reads the value, without what is left out. Its name was read before where it is the name of a kind.
-    pub fn read<'de, T: Deserialize<'de>>(&self, raw: Raw<'de>, named: bool) -> Result<T, Mistake> {
+    pub(crate) fn read<'de, T: Deserialize<'de>>(&self, raw: Raw<'de>, named: bool) -> Result<T, Mistake> {
         let value = Value { session: self, raw, role: Role::Root, named };
         T::deserialize(value).map_err(|mistake| mistake.at(raw, Role::Root))
     }
 
     /// Leaves out what a mistake was found in; whether something is left to read.
-    pub fn leave_out(&self, mistake: &Mistake, root: Raw<'_>) -> bool {
+    pub(crate) fn leave_out(&self, mistake: &Mistake, root: Raw<'_>) -> bool {
         let within = mistake.place().filter(|place| *place != root.span().start);
         within.is_some_and(|place| self.left_out.borrow_mut().insert(place))
     }

@@ -11,7 +11,7 @@ mod wrap;
 pub use wrap::{flat, lines};
 
 use super::Reader;
-use crate::error::{Diagnostics, Source};
+use crate::diagnostic::{Diagnostics, Source};
 use tree::{Comment, Group, Item, Node};
 
 /// The most columns of a line, where it can be broken at all.

@@ -2,11 +2,11 @@
 //!
 //! Values are read by the crate alone. This knows just enough of the syntax to step over texts and comments.
 
-use crate::error::Span;
+use crate::diagnostic::Span;
 
 /// A kind of token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// `(`, `[` or `{`.
     Open,
     /// `)`, `]` or `}`.
@@ -25,13 +25,13 @@ pub enum Kind {
 
 /// A token and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token {
+pub(crate) struct Token {
     pub kind: Kind,
     pub span: Span,
 }
 
 /// The tokens of a text, in order.
-pub fn tokens(text: &str) -> impl Iterator<Item = Token> {
+pub(crate) fn tokens(text: &str) -> impl Iterator<Item = Token> {
     let mut at = 0;
     std::iter::from_fn(move || {
         at += text[at..].len() - text[at..].trim_start().len();
@@ -126,7 +126,7 @@ fn block(rest: &str) -> usize {
 }
 
 /// The names of fields that have hyphens.
-pub fn hyphenated(text: &str) -> Vec<Span> {
+pub(crate) fn hyphenated(text: &str) -> Vec<Span> {
     let tokens: Vec<Token> = tokens(text).filter(|token| token.kind != Kind::Comment).collect();
     let is_key = |pair: &[Token]| {
         let name = pair[0].span.of(text);
@@ -140,7 +140,7 @@ pub fn hyphenated(text: &str) -> Vec<Span> {
 }
 
 /// The innermost bracket that is open at a place.
-pub fn open_bracket(text: &str, place: usize) -> Option<Span> {
+pub(crate) fn open_bracket(text: &str, place: usize) -> Option<Span> {
     let mut open = Vec::new();
     for token in tokens(text).take_while(|token| token.span.end <= place) {
         match token.kind {
@@ -153,7 +153,7 @@ pub fn open_bracket(text: &str, place: usize) -> Option<Span> {
 }
 
 /// Where the next line from a place on begins with `name(`.
-pub fn next_line(text: &str, from: usize, name: &str) -> Option<usize> {
+pub(crate) fn next_line(text: &str, from: usize, name: &str) -> Option<usize> {
     let begins = |at: &usize| text[at + name.len()..].starts_with('(');
     let first = |at: &usize| text[..*at].trim_end_matches([' ', '\t']).ends_with('\n');
     text.match_indices(name).map(|(at, _)| at).filter(|at| *at >= from).filter(begins).find(first)

@@ -1,13 +1,13 @@
 //! What is wrong with a value, on its way from where it was found to where it is reported.
 
 use super::Raw;
-use crate::error::{Diagnostic, Span};
+use crate::diagnostic::{Diagnostic, Span};
 use serde::de::{self, Expected, Unexpected};
 use std::fmt;
 
 /// The first thing that is wrong with a value.
 #[derive(Debug)]
-pub struct Mistake {
+pub(crate) struct Mistake {
     message: String,
     help: Option<String>,
     labels: Vec<(Span, &'static str)>,
@@ -21,7 +21,7 @@ pub struct Mistake {
 
 /// What a value is to what holds it, for messages.
 #[derive(Clone, Copy, Debug)]
-pub enum Role<'a> {
+pub(crate) enum Role<'a> {
     /// It is all that is read.
     Root,
     /// The value of a field or of a key.
@@ -45,7 +45,7 @@ impl fmt::Display for Role<'_> {
 
 impl Mistake {
     /// What is wrong, and what to do.
-    pub fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             help: Some(help.into()),
@@ -57,19 +57,19 @@ impl Mistake {
     }
 
     /// With a place that the message is about.
-    pub fn label(mut self, span: Span, text: &'static str) -> Self {
+    pub(crate) fn label(mut self, span: Span, text: &'static str) -> Self {
         self.labels.push((span, text));
         self
     }
 
     /// With the value that is left out.
-    pub fn leaving_out(mut self, value: Raw<'_>) -> Self {
+    pub(crate) fn leaving_out(mut self, value: Raw<'_>) -> Self {
         self.place.get_or_insert(value.span().start);
         self
     }
 
     /// As a mistake of this value, unless it is known to be of a value within.
-    pub fn at(mut self, value: Raw<'_>, role: Role<'_>) -> Self {
+    pub(crate) fn at(mut self, value: Raw<'_>, role: Role<'_>) -> Self {
         if self.place.is_some() {
             return self;
         }
@@ -88,13 +88,13 @@ impl Mistake {
     }
 
     /// Where the value begins that is left out.
-    pub fn place(&self) -> Option<usize> {
+    pub(crate) fn place(&self) -> Option<usize> {
         self.place
     }
 
     /// A missing field, of a struct of this name: reported, unless a field of the struct that was left out may
     /// have been the one.
-    pub fn of_struct(mut self, name: &str, head: Span, left_out: impl Fn(&str) -> bool) -> Self {
+    pub(crate) fn of_struct(mut self, name: &str, head: Span, left_out: impl Fn(&str) -> bool) -> Self {
         if let (Some(field), None) = (self.missing, self.place) {
             self.message = format!("`{name}` lacks the field `{field}`");
             self.labels = vec![(head, "")];
@@ -104,7 +104,7 @@ impl Mistake {
     }
 
     /// What is to be reported, if it does not follow from another mistake.
-    pub fn into_diagnostic(self, source: usize) -> Option<Diagnostic> {
+    pub(crate) fn into_diagnostic(self, source: usize) -> Option<Diagnostic> {
         let labels = self.labels.into_iter();
         let diagnostic = labels.fold(Diagnostic::new(self.message), |diagnostic, (span, text)| {
             diagnostic.label(source, span, text)

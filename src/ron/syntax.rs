@@ -1,13 +1,13 @@
 //! What is not RON, in words: the errors of the crate `ron` with the places that they are about.
 
 use super::lexer::{self, Kind};
-use crate::error::{Diagnostic, Span};
+use crate::diagnostic::{Diagnostic, Span};
 use ::ron::error::{Error, Position, SpannedError};
 use ::ron::value::RawValue;
 use serde::Deserialize;
 
 /// The end of the value that stands at a place, with the blanks and comments after it.
-pub fn value(text: &str, at: usize) -> Result<usize, SpannedError> {
+pub(crate) fn value(text: &str, at: usize) -> Result<usize, SpannedError> {
     let mut reader = ::ron::Deserializer::from_str(&text[at..])?;
     match <&RawValue>::deserialize(&mut reader) {
         Ok(_) => Ok(text.len() - reader.remainder().len()),
@@ -16,7 +16,7 @@ pub fn value(text: &str, at: usize) -> Result<usize, SpannedError> {
 }
 
 /// The message for an error that the crate found in a text from `start` on.
-pub fn diagnostic(text: &str, start: usize, error: &SpannedError, source: usize) -> Diagnostic {
+pub(crate) fn diagnostic(text: &str, start: usize, error: &SpannedError, source: usize) -> Diagnostic {
     let place = start + byte(&text[start..], error.span.end);
     let next = text[place..].chars().next();
     let here = Span::new(place, place + next.map_or(0, char::len_utf8));
@@ -83,7 +83,7 @@ pub fn diagnostic(text: &str, start: usize, error: &SpannedError, source: usize)
 }
 
 /// That a comma is missing after what ends at a place, or before what stands there.
-pub fn missing_comma(text: &str, place: usize, source: usize) -> Diagnostic {
+pub(crate) fn missing_comma(text: &str, place: usize, source: usize) -> Diagnostic {
     let place = place + text[place..].len() - text[place..].trim_start().len();
     let here = Span::new(place, place + text[place..].chars().next().map_or(0, char::len_utf8));
     let close = match lexer::open_bracket(text, place).map(|open| open.of(text)) {

@@ -1,7 +1,7 @@
 //! Text that holds a language of its own: where each of its bytes stands in the file.
 
 use super::Raw;
-use crate::error::Span;
+use crate::diagnostic::Span;
 use serde::de::{Deserialize, Deserializer, Error};
 use std::ops::Range;
 
@@ -48,12 +48,12 @@ impl Text {
     }
 
     /// Where all of the text stands, without the quotes.
-    pub fn whole(&self) -> Span {
+    pub(crate) fn whole(&self) -> Span {
         self.span(0..self.text.len())
     }
 
     /// Where a range of the text stands in the file.
-    pub fn span(&self, range: Range<usize>) -> Span {
+    pub(crate) fn span(&self, range: Range<usize>) -> Span {
         let start = self.places.get(range.start).copied().unwrap_or(self.end);
         let end = match range.end.checked_sub(1).and_then(|last| self.places.get(last)) {
             Some(last) if range.end > range.start => last + 1,
@@ -72,7 +72,7 @@ impl Text {
     ///
     /// # Errors
     /// A name that has no value, and its place.
-    pub fn replace(
+    pub(crate) fn replace(
         &self,
         values: &[(String, String)],
         used: &mut Vec<String>,

@@ -2,7 +2,7 @@
 
 use super::Raw;
 use super::deserializer::{ONE_OR_MANY, RAW, SPANNED};
-use crate::error::Span;
+use crate::diagnostic::Span;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use std::fmt;
@@ -132,7 +132,7 @@ pub fn at_least<'de, const LEAST: usize, D: Deserializer<'de>>(deserializer: D) 
 
 /// One value, or a list of them: `x` means `[x]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OneOrMany<T>(pub Vec<T>);
+pub(crate) struct OneOrMany<T>(pub Vec<T>);
 
 impl<T> Default for OneOrMany<T> {
     fn default() -> Self {

@@ -5,7 +5,7 @@ use super::expr::Eval;
 use super::expr::argument::{attr, float, int, ints, operand, post, rest};
 use super::part::{Part, before_reshape};
 use super::signature::LARGEST;
-use super::{Function, Value, literal};
+use super::{Function, No, Value, literal};
 use crate::attr::{Attr, Float};
 
 /// Every computed attribute. A new one is an entry.
@@ -48,7 +48,7 @@ pub(super) const COMPUTED: &[Function] = &[
     function("integer-of", "the value of an integer constant of one element", &[Operand], Integer, |v| {
         let fact = operand(v, 0)?;
         let value = fact.value.filter(|_| fact.ty.shape.count() == 1).and_then(|value| value.to_i64()?.pop());
-        value.map(number).ok_or_else(|| format!("{} is no known integer", fact.ty))
+        value.map(number).ok_or_else(|| format!("{} is no known integer", fact.ty).into())
     }),
     function("add", "the sum", &[Number, Number], Number, |v| arithmetic(v, i64::checked_add, |a, b| a + b)),
     function("sub", "the difference", &[Number, Number], Number, |v| {
@@ -69,7 +69,7 @@ pub(super) const COMPUTED: &[Function] = &[
     function("at", "an entry of a list", &[List, Size], Integer, |v| {
         let (entries, at) = (ints(v, 0)?, int(v, 1)?);
         let entry = usize::try_from(at).ok().and_then(|at| entries.get(at));
-        entry.map(|entry| number(*entry)).ok_or_else(|| format!("{entries:?} has no entry {at}"))
+        entry.map(|entry| number(*entry)).ok_or_else(|| format!("{entries:?} has no entry {at}").into())
     }),
     function("length", "how many entries a list has", &[List], Integer, |v| {
         Ok(number(whole(ints(v, 0)?.len())?))
@@ -77,7 +77,7 @@ pub(super) const COMPUTED: &[Function] = &[
     function("product", "the product of a list", &[List], Integer, |v| {
         let entries = ints(v, 0)?;
         let product = entries.iter().try_fold(1_i64, |product, entry| product.checked_mul(*entry));
-        product.map(number).ok_or_else(|| format!("the product of {entries:?} is too large"))
+        product.map(number).ok_or_else(|| format!("the product of {entries:?} is too large").into())
     }),
     function("zeros", "a list of so many zeros", &[Size], List, |v| Ok(list(vec![0; size(int(v, 0)?)?]))),
     function("ones", "a list of so many ones", &[Size], List, |v| Ok(list(vec![1; size(int(v, 0)?)?]))),
@@ -90,7 +90,7 @@ pub(super) const COMPUTED: &[Function] = &[
     function("without", "the list without an entry", &[List, Size], List, |v| {
         let (mut entries, at) = (ints(v, 0)?.to_vec(), size(int(v, 1)?)?);
         if at >= entries.len() {
-            return Err(format!("{entries:?} has no entry {at}"));
+            return Err(format!("{entries:?} has no entry {at}").into());
         }
         entries.remove(at);
         Ok(list(entries))
@@ -109,7 +109,10 @@ pub(super) const COMPUTED: &[Function] = &[
         let order = ints(v, 0)?;
         let places = 0..whole(order.len())?;
         let inverse = places.map(|axis| order.iter().position(|entry| *entry == axis).map(whole)?.ok());
-        inverse.collect::<Option<_>>().map(list).ok_or_else(|| format!("{order:?} is no order of axes"))
+        inverse
+            .collect::<Option<_>>()
+            .map(list)
+            .ok_or_else(|| format!("{order:?} is no order of axes").into())
     }),
     function(
         "reshaped-starts",
@@ -184,24 +187,24 @@ fn arithmetic(
     values: &[Value<'_>],
     whole: fn(i64, i64) -> Option<i64>,
     real: fn(f64, f64) -> f64,
-) -> Result<Value<'static>, String> {
+) -> Result<Value<'static>, No> {
     if let (Ok(a), Ok(b)) = (int(values, 0), int(values, 1)) {
-        return whole(a, b).map(number).ok_or_else(|| format!("{a} and {b} have no such result"));
+        return whole(a, b).map(number).ok_or_else(|| format!("{a} and {b} have no such result").into());
     }
     Ok(Value::Attr(Attr::Float(Float(real(float(values, 0)?, float(values, 1)?)))))
 }
 
 /// The part of a reshape's operand that becomes a part of its result.
-fn reshaped(values: &[Value<'_>]) -> Result<Part, String> {
-    before_reshape((ints(values, 0)?, ints(values, 1)?), ints(values, 2)?, ints(values, 3)?)
+fn reshaped(values: &[Value<'_>]) -> Result<Part, No> {
+    Ok(before_reshape((ints(values, 0)?, ints(values, 1)?), ints(values, 2)?, ints(values, 3)?)?)
 }
 
-fn permute(entries: &[i64], order: &[i64]) -> Result<Value<'static>, String> {
+fn permute(entries: &[i64], order: &[i64]) -> Result<Value<'static>, No> {
     let pick = |axis: &i64| usize::try_from(*axis).ok().and_then(|axis| entries.get(axis)).copied();
     order
         .iter()
         .map(pick)
         .collect::<Option<_>>()
         .map(list)
-        .ok_or_else(|| format!("{order:?} is no order of {entries:?}"))
+        .ok_or_else(|| format!("{order:?} is no order of {entries:?}").into())
 }

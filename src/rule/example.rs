@@ -24,7 +24,7 @@
 //! that says no, or `no match`. `for` keeps an example to some rows of a `for_each`; in any other,
 //! `$key` is replaced as in the rule.
 
-use crate::error::Span;
+use crate::diagnostic::Span;
 use std::sync::Arc;
 
 /// A graph beside a rule.

@@ -51,8 +51,53 @@ pub struct Function {
     pub eval: Eval,
 }
 
+/// A guard's no, or why an attribute cannot be computed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum No {
+    /// A guard of a rule says no.
+    #[error("{guard}: {why}")]
+    Guard {
+        /// The guard, as the rule writes it.
+        guard: String,
+        /// Its reason.
+        why: Box<No>,
+    },
+    /// A variable is not bound.
+    #[error("a variable is not bound")]
+    Unbound,
+    /// The optional operand is absent.
+    #[error("the optional operand is absent")]
+    Absent,
+    /// An argument is of another kind than the function takes.
+    #[error("argument {place} is {found}, not {wanted}")]
+    Argument {
+        /// Its place, from 1.
+        place: usize,
+        /// What it is.
+        found: String,
+        /// What the function takes.
+        wanted: &'static str,
+    },
+    /// The reason of a function of its own, in words.
+    #[error("{0}")]
+    Reason(String),
+}
+
+impl No {
+    fn argument(at: usize, found: impl fmt::Display, wanted: &'static str) -> Self {
+        Self::Argument { place: at + 1, found: found.to_string(), wanted }
+    }
+}
+
+impl From<String> for No {
+    fn from(reason: String) -> Self {
+        Self::Reason(reason)
+    }
+}
+
 /// How a function is evaluated.
-pub type Eval = for<'v, 'a> fn(&Arguments<'v, 'a>) -> Result<Value<'a>, String>;
+pub type Eval = for<'v, 'a> fn(&Arguments<'v, 'a>) -> Result<Value<'a>, No>;
 
 /// The arguments of a guard or a computed attribute: values, and how they are written.
 pub struct Arguments<'v, 'a> {
@@ -98,12 +143,12 @@ impl Function {
     }
 
     /// The fewest and the most arguments.
-    pub fn arity(&self) -> (usize, usize) {
+    pub(crate) fn arity(&self) -> (usize, usize) {
         (self.takes.len(), if self.more.is_some() { usize::MAX } else { self.takes.len() })
     }
 
     /// The kind of the argument in this place.
-    pub fn argument(&self, at: usize) -> Option<Kind> {
+    pub(crate) fn argument(&self, at: usize) -> Option<Kind> {
         self.takes.get(at).copied().or(self.more)
     }
 
@@ -159,11 +204,11 @@ pub trait Bindings {
 ///
 /// # Errors
 /// The guard with its reason for no.
-pub fn ask(guard: &Guard, bindings: &dyn Bindings) -> Result<(), String> {
+pub fn ask(guard: &Guard, bindings: &dyn Bindings) -> Result<(), No> {
     match eval(&guard.expr, bindings) {
         Ok(_) => Ok(()),
         Err(_) if names_absent(&guard.expr, bindings) => Ok(()),
-        Err(why) => Err(format!("{}: {why}", guard.text)),
+        Err(why) => Err(No::Guard { guard: guard.text.to_string(), why: Box::new(why) }),
     }
 }
 
@@ -179,8 +224,8 @@ fn names_absent(expr: &Expr, bindings: &dyn Bindings) -> bool {
 ///
 /// # Errors
 /// A guard's reason for no, or why an attribute cannot be computed.
-pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, String> {
-    let unbound = || "a variable is not bound".to_owned();
+pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, No> {
+    let unbound = || No::Unbound;
     match expr {
         Expr::Literal(attr) => Ok(Value::Attr(attr.clone())),
         Expr::Step(op) => Ok(Value::Attr(Attr::Post(vec![Step { op: *op, parameters: Vec::new() }]))),
@@ -189,12 +234,12 @@ pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, St
         Expr::Rest(var) => bindings.rest(*var).map(Value::Rest).ok_or_else(unbound),
         Expr::Optional(var) => match bindings.rest(*var).ok_or_else(unbound)?[..] {
             [fact] => Ok(Value::Operand(fact)),
-            _ => Err("the optional operand is absent".into()),
+            _ => Err(No::Absent),
         },
         // These two are about their arguments' noes, so they see them.
         Expr::Call(function, arguments) if function.name == "not" => {
             match arguments.first().map(|one| (one, eval(one, bindings))) {
-                Some((inner, Ok(_))) => Err(holds(inner, bindings)),
+                Some((inner, Ok(_))) => Err(holds(inner, bindings).into()),
                 _ => Ok(Value::yes()),
             }
         }
@@ -203,10 +248,10 @@ pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, St
             for argument in arguments {
                 match eval(argument, bindings) {
                     Ok(_) => return Ok(Value::yes()),
-                    Err(why) => reasons.push(why),
+                    Err(why) => reasons.push(why.to_string()),
                 }
             }
-            Err(reasons.join("; and "))
+            Err(reasons.join("; and ").into())
         }
         Expr::Call(function, arguments) => {
             let values = arguments.iter().map(|one| eval(one, bindings)).collect::<Result<Vec<_>, _>>()?;
@@ -229,27 +274,27 @@ fn holds(guard: &Expr, bindings: &dyn Bindings) -> String {
 
 /// Arguments by kind; errors name the position.
 pub(super) mod argument {
-    use super::{Attr, Fact, Value};
+    use super::{Attr, Fact, No, Value};
     use crate::attr::Step;
 
-    pub fn operand<'v, 'a>(values: &'v [Value<'a>], at: usize) -> Result<&'v Fact<'a>, String> {
+    pub(crate) fn operand<'v, 'a>(values: &'v [Value<'a>], at: usize) -> Result<&'v Fact<'a>, No> {
         match values.get(at) {
             Some(Value::Operand(fact)) => Ok(fact),
-            other => Err(format!("argument {} is {}, not an operand", at + 1, kind(other))),
+            other => Err(No::argument(at, kind(other), "an operand")),
         }
     }
 
-    pub fn rest<'v, 'a>(values: &'v [Value<'a>], at: usize) -> Result<&'v [Fact<'a>], String> {
+    pub(crate) fn rest<'v, 'a>(values: &'v [Value<'a>], at: usize) -> Result<&'v [Fact<'a>], No> {
         match values.get(at) {
             Some(Value::Rest(facts)) => Ok(facts),
-            other => Err(format!("argument {} is {}, not a rest of operands", at + 1, kind(other))),
+            other => Err(No::argument(at, kind(other), "a rest of operands")),
         }
     }
 
-    pub fn attr<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v Attr, String> {
+    pub(crate) fn attr<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v Attr, No> {
         match values.get(at) {
             Some(Value::Attr(attr)) => Ok(attr),
-            other => Err(format!("argument {} is {}, not an attribute", at + 1, kind(other))),
+            other => Err(No::argument(at, kind(other), "an attribute")),
         }
     }
 
@@ -262,33 +307,33 @@ pub(super) mod argument {
         }
     }
 
-    pub fn int(values: &[Value<'_>], at: usize) -> Result<i64, String> {
+    pub(crate) fn int(values: &[Value<'_>], at: usize) -> Result<i64, No> {
         match attr(values, at)? {
             Attr::Int(value) => Ok(*value),
-            other => Err(format!("argument {} is {other}, not an integer", at + 1)),
+            other => Err(No::argument(at, other, "an integer")),
         }
     }
 
     #[allow(clippy::cast_precision_loss)]
-    pub fn float(values: &[Value<'_>], at: usize) -> Result<f64, String> {
+    pub(crate) fn float(values: &[Value<'_>], at: usize) -> Result<f64, No> {
         match attr(values, at)? {
             Attr::Float(value) => Ok(value.0),
             Attr::Int(value) => Ok(*value as f64),
-            other => Err(format!("argument {} is {other}, not a number", at + 1)),
+            other => Err(No::argument(at, other, "a number")),
         }
     }
 
-    pub fn ints<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v [i64], String> {
+    pub(crate) fn ints<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v [i64], No> {
         match attr(values, at)? {
             Attr::Ints(list) => Ok(list),
-            other => Err(format!("argument {} is {other}, not a list", at + 1)),
+            other => Err(No::argument(at, other, "a list")),
         }
     }
 
-    pub fn post<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v [Step], String> {
+    pub(crate) fn post<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v [Step], No> {
         match attr(values, at)? {
             Attr::Post(steps) => Ok(steps),
-            other => Err(format!("argument {} is {other}, not a post chain", at + 1)),
+            other => Err(No::argument(at, other, "a post chain")),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Kind::{self, Attribute, Guard, Integer, List, Number, Operand, Rest, Same, Size};
 use super::expr::argument::{attr, float, int, ints, operand, rest};
-use super::{Fact, Function, Value};
+use super::{Fact, Function, No, Value};
 use crate::attr::Attr;
 use crate::tensor::DType;
 
@@ -143,8 +143,8 @@ pub(super) const GUARDS: &[Function] = &[
     },
 ];
 
-fn say(holds: bool, why_not: impl FnOnce() -> String) -> Result<Value<'static>, String> {
-    if holds { Ok(Value::yes()) } else { Err(why_not()) }
+fn say(holds: bool, why_not: impl FnOnce() -> String) -> Result<Value<'static>, No> {
+    if holds { Ok(Value::yes()) } else { Err(why_not().into()) }
 }
 
 fn ty_of(fact: Option<&Fact<'_>>) -> String {

@@ -2,7 +2,7 @@
 
 use super::{Interval, Vocabulary, literal};
 use crate::attr::Attr;
-use crate::error::suggestion;
+use crate::diagnostic::suggestion;
 use crate::op::Ops;
 use crate::ron::Text;
 use crate::tensor::{DType, Layout};
@@ -560,7 +560,7 @@ impl<'a> Parser<'a> {
                                 (Some(close), _) => (neither, format!("did you mean `{close}`?")),
                                 // With a number in it, it is meant as a layout.
                                 (None, Err(why)) if word.contains(|c: char| c.is_ascii_digit()) => {
-                                    (why, "write a layout such as `nChw16c`".to_owned())
+                                    (why.to_string(), "write a layout such as `nChw16c`".to_owned())
                                 }
                                 _ => (
                                     neither,

@@ -19,10 +19,10 @@ pub enum Precision {
 
 impl Precision {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::F32, Self::Tf32, Self::F16, Self::Bf16];
+    pub(crate) const ALL: [Self; 4] = [Self::F32, Self::Tf32, Self::F16, Self::Bf16];
 
     /// The name in rule files and pipelines.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
             Self::Tf32 => "tf32",
@@ -32,7 +32,7 @@ impl Precision {
     }
 
     /// The precision of this name.
-    pub fn find(name: &str) -> Option<Self> {
+    pub(crate) fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 

@@ -16,7 +16,7 @@ pub(super) use file::read;
 use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
 use super::set::Gone;
 use super::{AttrVar, Expr, Guard, Places, Precision, Rule, Template, Vocabulary};
-use crate::error::{Diagnostic, Diagnostics, Span, nearest, suggestion};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span, nearest, suggestion};
 use crate::op::Ops;
 use crate::ron::{self, Raw, Text};
 use example::{Beside, Written};

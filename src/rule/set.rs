@@ -1,7 +1,7 @@
 //! Sets of rules: read from files, laid beside each other, and selected by the names that pipelines give.
 
 use super::{Precision, Rule, Vocabulary, is_called, reader, stem};
-use crate::error::{Diagnostic, Diagnostics, nearest};
+use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -68,7 +68,7 @@ pub const KINDS: &[(Kind, &str)] = &[
 
 impl Kind {
     /// The kind of an attribute's value.
-    pub fn of(kind: AttrKind) -> Self {
+    pub(crate) fn of(kind: AttrKind) -> Self {
         match kind {
             AttrKind::Int => Self::Integer,
             AttrKind::Float => Self::Float,
@@ -81,7 +81,7 @@ impl Kind {
     }
 
     /// Whether a value of the other kind may stand where this one is asked for.
-    pub fn takes(self, given: Self) -> bool {
+    pub(crate) fn takes(self, given: Self) -> bool {
         match self {
             Self::Size => given == Self::Integer,
             Self::Number => matches!(given, Self::Integer | Self::Float),
@@ -92,7 +92,7 @@ impl Kind {
     }
 
     /// The kind in a sentence.
-    pub fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Operand => "an operand",
             Self::Rest => "a rest of operands",

@@ -17,7 +17,7 @@ impl Default for Words {
 
 impl Words {
     /// Those that ovolo has.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut words = Self(Table::new("guard or function"));
         for function in guard::GUARDS.iter().chain(compute::COMPUTED) {
             words.0.add(function.name, function).expect("ovolo's own words have different names");
@@ -29,12 +29,12 @@ impl Words {
     ///
     /// # Errors
     /// If another one has its name.
-    pub fn add(&mut self, function: Function) -> Result<(), Duplicate> {
+    pub(crate) fn add(&mut self, function: Function) -> Result<(), Duplicate> {
         self.0.add(function.name, Box::leak(Box::new(function)))
     }
 
     /// The guard or computed attribute of this name.
-    pub fn get(&self, name: &str) -> Option<&'static Function> {
+    pub(crate) fn get(&self, name: &str) -> Option<&'static Function> {
         self.0.get(name).copied()
     }
 

@@ -1,7 +1,7 @@
 //! Reads the text of a formula.
 
 use super::{Binary, Compare, Formula, Function, Parameter, Unary};
-use crate::error::suggestion;
+use crate::diagnostic::suggestion;
 use std::ops::Range;
 
 /// How deep a formula may stand in itself: formulas are walked by recursion.

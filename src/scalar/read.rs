@@ -2,7 +2,7 @@
 
 use super::parse::{Scope, parse};
 use super::{Definition, Function, Operator, Parameter, Setting};
-use crate::error::{Diagnostic, Diagnostics, Source};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source};
 use crate::ron::{Entries, Raw, Reader, Spanned, Text};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};

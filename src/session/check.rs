@@ -1,7 +1,7 @@
 //! Asking about the kernels of a plan's steps, and whether their contracts are still what the plan says.
 
 use crate::op::Call;
-use crate::plan::{Base, Plan, Step};
+use crate::plan::{Base, Plan, Step, Unsound};
 use crate::tensor::TensorType;
 
 /// Asks about the call of a step.
@@ -13,10 +13,10 @@ pub(super) fn ask<T>(step: &Step, threads: usize, question: impl FnOnce(&Call<'_
 
 /// Holds a plan that was not made just now to the contracts of its kernels: a kernel that needs more
 /// scratch than it is given, or another buffer, must not run.
-pub(super) fn contracts(plan: &Plan) -> Result<(), String> {
+pub(super) fn contracts(plan: &Plan) -> Result<(), Unsound> {
     for step in &plan.steps {
         let contract = ask(step, plan.threads, |call| call.contract())
-            .map_err(|why| format!("step `{}`: {why}", step.name))?;
+            .map_err(|why| Unsound::Step { step: step.name.to_string(), why: why.to_string() })?;
         let in_place = step.in_place.filter(|operand| contract.alias != Some(*operand));
         let joined = |operand: &usize| {
             let place = step.inputs.get(*operand).filter(|place| matches!(place.base, Base::Arena(_)));
@@ -30,10 +30,11 @@ pub(super) fn contracts(plan: &Plan) -> Result<(), String> {
             && contract.alias == step.copied.or(step.in_place.filter(|_| in_place.is_none()))
             && in_place.is_none_or(|operand| contract.in_place.contains(&operand));
         if !kept {
-            return Err(format!(
-                "step `{}`: the kernel `{}` is now `{}`, or asks for other buffers",
-                step.name, step.implementation, contract.implementation
-            ));
+            let why = format!(
+                "the kernel `{}` is now `{}`, or asks for other buffers",
+                step.implementation, contract.implementation
+            );
+            return Err(Unsound::Step { step: step.name.to_string(), why });
         }
     }
     Ok(())

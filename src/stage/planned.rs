@@ -24,7 +24,9 @@ impl Chosen {
         let within = self.within.as_ref().unwrap_or(&planning.limits);
         let plan = planning.plan(&self.program, &self.sources, &*self.model, &self.target, within)?;
         match plan.above(&planning.limits) {
-            Some((device, limit)) => Err(Error::Plan(too_large(&plan, device, limit))),
+            Some((device, limit)) => {
+                Err(Error::TooLarge { device, limit, why: too_large(&plan, device, limit) })
+            }
             None => Ok(Planned { chosen: self, plan }),
         }
     }

@@ -5,7 +5,7 @@ use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::memory::{self, Limit, Order, Planner};
-use crate::op::Call;
+use crate::op::{Call, OpError};
 use crate::plan::{self, Plan, Source};
 use std::sync::Arc;
 
@@ -37,8 +37,9 @@ impl Planning {
         let ask = |call: &Call<'_>, constant: &[bool]| {
             let contract = target.contract(call)?;
             let query = Query { call: *call, constant, contract: &contract };
-            let seconds = model.seconds(&query).ok_or_else(|| {
-                format!("the cost model `{}` has no price for {}", model.name(), cost::key(&query))
+            let seconds = model.seconds(&query).ok_or_else(|| OpError::Unpriced {
+                model: model.name().to_owned(),
+                call: cost::key(&query),
             })?;
             Ok((contract, seconds))
         };

@@ -3,7 +3,7 @@
 use super::chosen::{Chosen, sources};
 use super::objective::Objective;
 use super::planning::Planning;
-use super::search::{Chooser, Effort, NOTHING, Trial, memory};
+use super::search::{Chooser, Effort, Trial, memory};
 use super::target::Target;
 use crate::cost::CostModel;
 use crate::egraph::{EGraph, Pick};
@@ -45,12 +45,12 @@ impl<'a> Priced<'a> {
         let contracts = |call: &Call<'_>| target.contract(call);
         let pick = egraph.problem(&*model, target.threads, &contracts);
         if let Some(first) = pick.unpriced.first() {
-            return Err(Error::setting(format!(
-                "the cost model `{}` has no price for {} kernel(s): {}; the first is {first}",
-                model.name(),
+            let why = format!(
+                " has no price for {} kernel(s): {}; the first is {first}",
                 pick.unpriced.len(),
                 model.lacking()
-            )));
+            );
+            return Err(Error::CostModel { model: model.name().to_owned(), why });
         }
         sound(&*model)?;
         if let Some(obstacle) = pick.obstacle() {
@@ -118,7 +118,7 @@ pub(super) fn choose(chooser: &Chooser<'_>, choice: &Choice) -> Result<(Trial, O
     }
     let trial = if limit.is_none() {
         let any = chooser.best(chooser.problem, &Limit::default())?;
-        any.ok_or_else(|| Error::Extract(NOTHING.into()))?
+        any.ok_or(Error::NothingRuns)?
     } else {
         memory::within(chooser, limit)?
     };
@@ -136,7 +136,7 @@ pub fn estimates(
     target: &Target,
 ) -> Result<Vec<Vec<Option<f64>>>, Error> {
     let contract = |call: &Call<'_>| target.contract(call);
-    let one = |step: &Step| step.price(model, target.threads, &contract).map_err(Error::setting);
+    let one = |step: &Step| step.price(model, target.threads, &contract).map_err(Error::from);
     let prices = plans.iter().map(|plan| plan.steps.iter().map(one).collect()).collect();
     sound(model)?;
     prices
@@ -145,7 +145,7 @@ pub fn estimates(
 /// Reports what went wrong while kernels were priced.
 pub(super) fn sound(model: &dyn CostModel) -> Result<(), Error> {
     match model.trouble() {
-        Some(why) => Err(Error::setting(format!("the cost model `{}`: {why}", model.name()))),
+        Some(why) => Err(Error::CostModel { model: model.name().to_owned(), why: format!(": {why}") }),
         None => Ok(()),
     }
 }

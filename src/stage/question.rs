@@ -7,4 +7,4 @@ mod runner_up;
 mod what_if;
 
 pub use curve::{Curve, Point};
-pub use what_if::{Scale, Supposed};
+pub use what_if::{BadScale, Scale, Supposed};

@@ -21,12 +21,12 @@ pub(super) struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    pub fn new(model: &'a dyn CostModel) -> Self {
+    pub(crate) fn new(model: &'a dyn CostModel) -> Self {
         Self { model, kernels: Mutex::default() }
     }
 
     /// The kernels that were asked about.
-    pub fn kernels(self) -> Vec<Kernel> {
+    pub(crate) fn kernels(self) -> Vec<Kernel> {
         let kernels = self.kernels.into_inner().unwrap_or_else(PoisonError::into_inner);
         kernels.into_values().collect()
     }

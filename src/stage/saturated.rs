@@ -4,7 +4,7 @@ use super::priced::{self, Priced};
 use super::recorder::{Kernel, Recorder};
 use super::target::Target;
 use crate::cost::CostModel;
-use crate::egraph::{Clock, EGraph, Limits, SaturateError, Saturation, WhyNot};
+use crate::egraph::{Clock, EGraph, Limits, SaturateError, Saturation, UnknownValue, WhyNot};
 use crate::error::Error;
 use crate::op::Call;
 use crate::rule::Rule;
@@ -81,7 +81,7 @@ impl Saturated {
     ///
     /// # Errors
     /// No value has the name.
-    pub fn why_not(&mut self, rule: &Arc<Rule>, node: Option<&str>) -> Result<WhyNot, String> {
+    pub fn why_not(&mut self, rule: &Arc<Rule>, node: Option<&str>) -> Result<WhyNot, UnknownValue> {
         self.egraph.why_not(rule, node)
     }
 

@@ -10,6 +10,3 @@ mod trial;
 pub(super) use effort::Effort;
 pub(super) use memory::too_large;
 pub(super) use trial::{Chooser, Trial};
-
-/// Why nothing is chosen.
-pub(super) const NOTHING: &str = "nothing that can be run computes the outputs";

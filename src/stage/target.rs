@@ -1,6 +1,6 @@
 //! What a program is to run on.
 
-use crate::op::{Call, Contract};
+use crate::op::{Call, Contract, OpError};
 use std::sync::Arc;
 
 /// What a program is to run on: it decides which kernels there are.
@@ -17,10 +17,10 @@ impl Target {
     ///
     /// # Errors
     /// The backend's reason for refusing the call, or that its backend is not in play.
-    pub fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
+    pub fn contract(&self, call: &Call<'_>) -> Result<Contract, OpError> {
         let name = call.op.backend().unwrap_or_default();
         if !self.backends.iter().any(|backend| backend == name) {
-            return Err(format!("backend `{name}` is not in this pipeline"));
+            return Err(OpError::NotInPlay { backend: name.to_owned() });
         }
         call.contract()
     }

@@ -93,7 +93,7 @@ impl Tensor {
 
     /// A tensor over bytes that someone else keeps, such as a mapped file; to write it is to copy them.
     /// `None` where they are not as many as the type has, or do not begin at a multiple of 64.
-    pub fn kept(ty: TensorType, keeper: Arc<Keeper>) -> Option<Self> {
+    pub(crate) fn kept(ty: TensorType, keeper: Arc<Keeper>) -> Option<Self> {
         let length = ty.bytes();
         Aligned::holds((*keeper).as_ref(), length).then(|| Self { ty, bytes: Bytes::Kept(keeper, length) })
     }
@@ -101,7 +101,7 @@ impl Tensor {
     /// A tensor over bytes that someone else lends, wherever they begin. They are copied when they are looked
     /// at, and the copy stays; [`Tensor::taken`] makes one that does not. `None` where they are not as many
     /// as the type has.
-    pub fn lent(ty: TensorType, lender: Box<dyn Lender>) -> Option<Self> {
+    pub(crate) fn lent(ty: TensorType, lender: Box<dyn Lender>) -> Option<Self> {
         let length = ty.bytes();
         let fits = (*lender).as_ref().len() == length;
         fits.then(|| Self {
@@ -111,7 +111,7 @@ impl Tensor {
     }
 
     /// The same, for one use: of bytes that are lent, a copy that goes with it.
-    pub fn taken(&self) -> Self {
+    pub(crate) fn taken(&self) -> Self {
         match &self.bytes {
             Bytes::Lent(lent) if lent.copy.get().is_none() => {
                 Self { ty: self.ty.clone(), bytes: Bytes::Own(Arc::new(lent.copy())) }
@@ -137,7 +137,7 @@ impl Tensor {
     }
 
     /// A boolean tensor in the default layout.
-    pub fn from_bools(shape: impl Into<super::Shape>, elements: &[bool]) -> Self {
+    pub(crate) fn from_bools(shape: impl Into<super::Shape>, elements: &[bool]) -> Self {
         let mut tensor = Self::zeros(TensorType::plain(DType::Bool, shape));
         for (byte, &element) in tensor.bytes_mut().iter_mut().zip(elements) {
             *byte = u8::from(element);

@@ -30,7 +30,7 @@ impl Family {
     }
 
     /// Its name.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         self.0
     }
 

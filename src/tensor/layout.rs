@@ -112,21 +112,31 @@ impl From<Layout> for String {
 }
 
 impl TryFrom<String> for Layout {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
+    type Error = NoLayout;
+    fn try_from(text: String) -> Result<Self, NoLayout> {
         text.parse()
     }
 }
 
-impl FromStr for Layout {
-    type Err = String;
+/// A text that is no layout.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a layout: {why}")]
+pub struct NoLayout {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: String,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Layout {
+    type Err = NoLayout;
+
+    fn from_str(text: &str) -> Result<Self, NoLayout> {
         const ALPHABETS: [&str; 3] = ["ncdhw", "oidhw", "abcdef"];
         if text == "plain" || text == "nchw" || text == "oihw" {
             return Ok(Self::PLAIN);
         }
-        let bad = |why: &str| format!("`{text}` is not a layout: {why}");
+        let bad = |why: &str| NoLayout { text: text.to_owned(), why: why.to_owned() };
         let letters: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
         let mut rest = &text[letters.len()..];
         let lower = letters.to_ascii_lowercase();

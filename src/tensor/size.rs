@@ -3,7 +3,7 @@
 use super::TensorType;
 
 /// What is wrong with a type by itself.
-pub fn type_error(ty: &TensorType) -> Option<String> {
+pub(crate) fn type_error(ty: &TensorType) -> Option<String> {
     match ty.layout.rank().filter(|&rank| rank != ty.shape.rank()) {
         Some(rank) => Some(format!("layout `{}` is for {rank} dimensions, the type is {ty}", ty.layout)),
         None => size_error(ty),

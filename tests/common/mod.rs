@@ -1,7 +1,7 @@
 //! Functions that the test programs share.
 #![allow(dead_code, clippy::unwrap_used)]
 
-use ovolo::backend::features::{self, Isa};
+use ovolo::backend::features::Isa;
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
 use ovolo::cost::pricing::ByFlops;
@@ -18,6 +18,7 @@ use std::sync::{Arc, LazyLock};
 /// The registry with the backends of this repository.
 pub fn registry() -> &'static Arc<Registry> {
     static REGISTRY: LazyLock<Arc<Registry>> = LazyLock::new(|| {
+        isa();
         let mut registry = Registry::new();
         ovolo_native::register(&mut registry).unwrap();
         ovolo_onednn::register(&mut registry).unwrap();
@@ -79,11 +80,26 @@ pub fn onednn_found() -> bool {
     }
 }
 
+/// The variable that names the instruction set for which the tests plan.
+pub const ISA: &str = "OVOLO_ISA";
+
+/// The instruction set that plans are made for: what [`ISA`] names, or the best of the processor.
+pub fn isa() -> Isa {
+    static TOLD: LazyLock<()> = LazyLock::new(|| {
+        if let Some(name) = std::env::var_os(ISA) {
+            let isa: Isa = name.to_str().unwrap().parse().unwrap();
+            isa.plan_for().unwrap();
+        }
+    });
+    LazyLock::force(&TOLD);
+    Isa::planned()
+}
+
 /// Whether plans are for AVX-512, as those in snapshots are.
 pub fn snapshots() -> bool {
-    let those = Isa::planned() == Isa::Avx512;
+    let those = isa() == Isa::Avx512;
     if !those {
-        println!("skipped: snapshots of plans, which are for avx512 instead of {}", Isa::planned());
+        println!("skipped: snapshots of plans, which are for avx512 instead of {}", isa());
     }
     those
 }
@@ -91,11 +107,11 @@ pub fn snapshots() -> bool {
 /// On a processor without AVX-512, runs this test program again with plans for AVX-512, unless an instruction
 /// set was asked for. Returns whether that run passed.
 pub fn again_for_avx512() -> Option<bool> {
-    if Isa::planned() == Isa::Avx512 || std::env::var_os(features::ISA).is_some() {
+    if isa() == Isa::Avx512 || std::env::var_os(ISA).is_some() {
         return None;
     }
     let mut again = Command::new(std::env::current_exe().unwrap());
-    again.args(std::env::args_os().skip(1)).env(features::ISA, Isa::Avx512.name());
+    again.args(std::env::args_os().skip(1)).env(ISA, Isa::Avx512.name());
     println!("with plans for avx512:");
     Some(again.status().unwrap().success())
 }

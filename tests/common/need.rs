@@ -5,7 +5,7 @@
 #![allow(dead_code)]
 
 use libtest_mimic::{Failed, Trial};
-use ovolo::backend::features::{self, Isa};
+use ovolo::backend::features::Isa;
 
 /// A need of a test.
 #[derive(Clone)]
@@ -58,8 +58,7 @@ pub fn trial(
 
 /// The library oneDNN.
 pub fn onednn() -> Need {
-    let found =
-        crate::common::registry().backends().get("onednn").ok_or("there is no such backend".to_owned());
+    let found = crate::common::registry().backends().find("onednn").map_err(Into::into);
     let found = found.and_then(|backend| backend.found()).map(|_| ());
     let found = found.map_err(|why| format!("the library is {why}; `cargo xtask onednn` fetches it"));
     Need::new("oneDNN", found, "OVOLO_REQUIRE_ONEDNN")
@@ -76,6 +75,7 @@ pub fn avx512() -> Need {
 
 /// Native kernels for AVX-512, unless `OVOLO_ISA` asks for others.
 pub fn running_avx512() -> Need {
+    crate::common::isa();
     match Isa::running() {
         Isa::Avx512 => Need::undemanded("AVX-512", Ok(())),
         _ if Isa::host() == Isa::Avx512 => {
@@ -87,9 +87,9 @@ pub fn running_avx512() -> Need {
 
 /// Plans for AVX-512 on any processor, as in the snapshots. `OVOLO_ISA` may ask for others.
 pub fn plans_for_avx512() -> Need {
-    let found = match Isa::planned() {
+    let found = match crate::common::isa() {
         Isa::Avx512 => Ok(()),
-        other => Err(format!("plans are for {other}; `{}=avx512` asks for it", features::ISA)),
+        other => Err(format!("plans are for {other}; `{}=avx512` asks for it", crate::common::ISA)),
     };
     Need::undemanded("plans for AVX-512", found)
 }

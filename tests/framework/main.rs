@@ -8,6 +8,7 @@ mod equalities;
 mod extract;
 mod fit;
 mod growth;
+mod library;
 mod merge;
 mod onnx_errors;
 mod onnx_import;

@@ -4,7 +4,7 @@
 use crate::common;
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::attr::{Float, Step};
-use ovolo::op::{Arity, Op, complete, post};
+use ovolo::op::{Arity, Op, OpError, complete, post};
 use ovolo::scalar;
 use ovolo::tensor::{DType, Device, Layout, Shape};
 use ovolo::tensor::{Tensor, TensorType};
@@ -21,12 +21,12 @@ fn attrs_of(name: &str, attrs: Attrs) -> Attrs {
     complete(find(name).unwrap(), attrs)
 }
 
-fn infer(name: &str, attrs: Attrs, types: &[TensorType]) -> Result<TensorType, String> {
+fn infer(name: &str, attrs: Attrs, types: &[TensorType]) -> Result<TensorType, OpError> {
     find(name).unwrap().result(&attrs_of(name, attrs), &types.iter().collect::<Vec<_>>())
 }
 
 fn refusal(name: &str, attrs: Attrs, types: &[TensorType]) -> String {
-    infer(name, attrs, types).expect_err("the types do not fit")
+    infer(name, attrs, types).expect_err("the types do not fit").to_string()
 }
 
 fn eval(name: &str, attrs: Attrs, operands: &[Tensor]) -> Tensor {

@@ -6,8 +6,8 @@ use ovolo::attr::Attrs;
 use ovolo::graph::{Graph, Node, NodeId};
 use ovolo::memory::{Limit, execution_orders, planners};
 use ovolo::op;
-use ovolo::op::{Call, Contract};
-use ovolo::plan::{Base, Place, Plan, Settings, Step};
+use ovolo::op::{Call, Contract, OpError};
+use ovolo::plan::{Base, Place, Plan, Settings, Step, Unsound};
 use ovolo::tensor::{DType, Device, Tensor, TensorType};
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ fn program(seed: u64) -> Graph {
 }
 
 /// Contracts like those of the backends, with scratch for reductions.
-fn ask(call: &Call<'_>, _: &[bool]) -> Result<(Contract, f64), String> {
+fn ask(call: &Call<'_>, _: &[bool]) -> Result<(Contract, f64), OpError> {
     let mut contract = Contract { implementation: "any".into(), ..Contract::default() };
     match call.op.name {
         "native.abs" => contract.in_place = vec![0],
@@ -126,7 +126,7 @@ fn copies(plan: &Plan) -> f64 {
     plan.steps.iter().map(|step| step.copies).sum()
 }
 
-fn check(plan: &Plan) -> Result<(), String> {
+fn check(plan: &Plan) -> Result<(), Unsound> {
     plan.check(&|_| None)
 }
 
@@ -371,7 +371,7 @@ fn each_device_has_an_arena_of_its_own() {
     for seed in 0..300 {
         let graph = spread(seed);
         let plan = plan(&graph, "peak", None);
-        let refused: Vec<String> = check(&plan).err().into_iter().collect();
+        let refused: Vec<String> = check(&plan).err().into_iter().map(|why| why.to_string()).collect();
         // The op that copies supports only the first device; nothing else may be wrong with plans for the
         // second.
         assert!(
@@ -437,7 +437,7 @@ fn a_value_in_the_memory_of_another_device_is_refused() {
     let refused = |change: &dyn Fn(&mut Plan)| {
         let mut changed = plan.clone();
         change(&mut changed);
-        check(&changed).unwrap_err()
+        check(&changed).unwrap_err().to_string()
     };
     let host = |place: &mut Place| place.base = Base::Arena(Device::Host);
     assert!(refused(&|plan| host(&mut plan.steps[0].output)).contains("is in the memory of host"));

@@ -10,11 +10,11 @@ use ovolo::cost::{CostModel, Given, Machine, Pricing, PricingError, Query, prici
 use ovolo::error::Error;
 use ovolo::extract::{self, Claim, Exact, ExtractError, Extraction, Extractor, Problem};
 use ovolo::graph::text;
-use ovolo::op::{Arity, Call, Contract, Flags, Lowering, OpDef};
+use ovolo::op::{Arity, Call, Contract, Flags, Lowering, OpDef, OpError};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::{self, Context, Pass, PassReport, State};
 use ovolo::registry::{Registry, RegistryError};
-use ovolo::rule::{Function, Kind, RuleSet, Value};
+use ovolo::rule::{Function, Kind, No, RuleSet, Value};
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Tensor};
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ unsafe impl<const FACTOR: u8> Backend for Folded<FACTOR> {
     fn ops(&self) -> Vec<Lowering> {
         let contract = |call: &Call<'_>| match call.output.dtype {
             DType::F32 => Ok(Contract { implementation: "plain".into(), ..Contract::default() }),
-            other => Err(format!("no kernel for {other}")),
+            other => Err(OpError::kernel(format!("no kernel for {other}"))),
         };
         vec![Lowering::new("mine.fold", "fold", contract, |call| {
             Ok(Box::new(Plain::<FACTOR>(call.output.shape.count())))
@@ -166,13 +166,13 @@ fn with<const FACTOR: u8>() -> Arc<Registry> {
     let doc = "the operand's size along the axis is even";
     let even = Function::guard("is-even", doc, &[Kind::Operand, Kind::Integer], |arguments| {
         let [Value::Operand(operand), Value::Attr(axis)] = &arguments[..] else {
-            return Err("two arguments".into());
+            return Err(No::Reason("two arguments".into()));
         };
-        let Attr::Int(axis) = axis else { return Err("the axis is an integer".into()) };
+        let Attr::Int(axis) = axis else { return Err(No::Reason("the axis is an integer".into())) };
         let size = usize::try_from(*axis).ok().and_then(|axis| operand.ty.shape.get(axis));
         match size {
             Some(size) if size % 2 == 0 => Ok(Value::yes()),
-            _ => Err(format!("{} is not even", arguments.show(0))),
+            _ => Err(format!("{} is not even", arguments.show(0)).into()),
         }
     });
     registry.add_function(even).unwrap();

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
-use ovolo::backend::Backend;
+use ovolo::backend::{Backend, BackendError};
 use ovolo::compile::{self, Options};
 use ovolo::egraph::Saturation;
 use ovolo::graph::{Graph, text};
-use ovolo::op::{Call, Lowering};
+use ovolo::op::{Call, Lowering, OpError};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::{AbsentRules, PassReport};
 use ovolo::registry::Registry;
@@ -78,13 +78,13 @@ unsafe impl Backend for Gone {
         "gone"
     }
 
-    fn found(&self) -> Result<String, String> {
-        Err("not on this machine".to_owned())
+    fn found(&self) -> Result<String, BackendError> {
+        Err(BackendError::Absent("not on this machine".to_owned()))
     }
 
     fn ops(&self) -> Vec<Lowering> {
-        let contract = |_: &Call<'_>| Err("not on this machine".to_owned());
-        let kernel = |_: &Call<'_>| Err("not on this machine".to_owned());
+        let contract = |_: &Call<'_>| Err(OpError::Backend { why: "not on this machine".to_owned() });
+        let kernel = |_: &Call<'_>| Err(OpError::Backend { why: "not on this machine".to_owned() });
         vec![Lowering::new("gone.relu", "relu", contract, kernel)]
     }
 }

@@ -1,8 +1,10 @@
 //! Tests of the repository's own rules.
 #![allow(clippy::unwrap_used)]
 
+mod errors;
 mod modules;
 
+use errors::texts_for_errors;
 use modules::{Modules, Ties, circles, within};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,8 +30,9 @@ const OPEN: &[(&str, &str)] = &[("src", "op")];
 
 /// The floor of each module of the framework: a file may only use its own and lower floors.
 const FLOORS: &[(&str, usize)] = &[
-    ("error", 0),
+    ("diagnostic", 0),
     ("ron", 0),
+    ("scalar", 0),
     ("setting", 0),
     ("table", 0),
     ("team", 0),
@@ -45,10 +48,12 @@ const FLOORS: &[(&str, usize)] = &[
     ("egraph", 5),
     ("memory", 6),
     ("plan", 6),
-    ("stage", 6),
     ("backend", 7),
     ("file", 7),
     ("host", 7),
+    ("error", 8),
+    ("stage", 8),
+    ("model", 8),
     ("pass", 8),
     ("compile", 8),
     ("session", 8),
@@ -232,6 +237,16 @@ fn lower_floors_use_no_file_clock_or_environment() {
     }
 }
 
+/// What the library is to do, programs tell it: it reads no variable, and prints nothing.
+#[test]
+fn the_library_reads_no_variable_and_prints_nothing() {
+    for (_, path, text) in library() {
+        for word in ["env::var", "env::args", "println!", "print!(", "dbg!("] {
+            assert!(!code(&text).contains(word), "{} has `{word}`", path.display());
+        }
+    }
+}
+
 #[test]
 fn only_the_e_graph_names_egg() {
     for (module, path, text) in all() {
@@ -265,6 +280,27 @@ fn only_its_backend_names_nvidia_s_libraries() {
         let own = path.to_string_lossy().contains("cuda/src");
         assert!(own || !code(&text).contains("cudarc"), "{} names the binding", path.display());
     }
+}
+
+/// A caller matches on an error, which a text does not let it do.
+#[test]
+fn no_public_item_gives_a_text_as_its_error() {
+    let wrong: Vec<String> = all()
+        .into_iter()
+        .flat_map(|(_, path, text)| {
+            let found = texts_for_errors(&text);
+            found.into_iter().map(move |name| format!("{}: `{name}`", path.display()))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let found = texts_for_errors(
+        "pub fn a() -> Result<(), String> {} fn b() -> Result<(), String> {} pub type C = fn() -> Result<u8, String>;
+         impl D { pub fn e(f: &dyn Fn() -> Result<(), String>) {} fn g() -> Result<(), String> {} }
+         pub struct H { pub i: Result<u8, &'static String>, j: Result<u8, String> }
+         pub trait K { fn l() -> Result<String, Error>; fn m() -> Result<(), String>; }
+         impl FromStr for D { type Err = String; }",
+    );
+    assert_eq!(found, ["a", "C", "e", "H", "m", "Err"]);
 }
 
 #[test]

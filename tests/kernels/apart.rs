@@ -54,14 +54,14 @@ fn step(
 ) -> Result<Tensor, String> {
     let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
     let call = Call { op, attrs, inputs: &types, output: ty, threads: team.threads() };
-    let contract = call.contract()?;
+    let contract = call.contract().map_err(|why| why.to_string())?;
     let mut result = Tensor::zeros(ty.clone());
     if let Some(operand) = contract.view_of {
         let bytes = &operands[operand].bytes()[contract.view_offset..][..ty.bytes()];
         result.bytes_mut().copy_from_slice(bytes);
         return Ok(result);
     }
-    let kernel = call.kernel()?;
+    let kernel = call.kernel().map_err(|why| why.to_string())?;
     if let Some(operand) = contract.alias {
         result.bytes_mut().copy_from_slice(operands[operand].bytes());
     }

@@ -67,14 +67,14 @@ pub fn step(op: ovolo::op::Op, attrs: &Attrs, operands: &[&Tensor], want: &Tenso
     for threads in [1, 2, 3] {
         let types = types(operands);
         let call = Call { op, attrs, inputs: &types, output: want.ty(), threads };
-        let contract = call.contract()?;
+        let contract = call.contract().map_err(|why| why.to_string())?;
         if let Some(operand) = contract.view_of {
             let view = operands[operand].bytes().get(contract.view_offset..).unwrap_or_default();
             let same = view.get(..want.ty().bytes()) == Some(want.bytes());
             coverage::note(op, &contract.implementation);
             return if same { Ok(()) } else { Err("the bytes of the view differ".into()) };
         }
-        let kernel = call.kernel()?;
+        let kernel = call.kernel().map_err(|why| why.to_string())?;
         let team = Team::new(threads);
         let apart = if contract.alias.is_some() { None } else { Some(None) };
         let places = contract.in_place.iter().copied().chain(contract.alias).map(Some);

@@ -50,7 +50,8 @@ pub fn holds(graph: &Graph, pipeline: &str, reference: bool) -> Result<(), Faile
 fn run(session: &Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
     let plan = session.plan();
     let constants: BTreeMap<NodeId, &Tensor> = session.constants().into_iter().collect();
-    plan.check(&|node| constants.get(&node).map(|constant| constant.bytes().len()))?;
+    plan.check(&|node| constants.get(&node).map(|constant| constant.bytes().len()))
+        .map_err(|why| why.to_string())?;
     let mut held: Vec<Guarded> = inputs.iter().map(|input| Guarded::holding(input.bytes())).collect();
     let given: Vec<*const u8> = held.iter_mut().map(|input| input.pointer().cast_const()).collect();
     let mut arena = Guarded::poisoned(plan.arena);
@@ -65,7 +66,7 @@ fn run(session: &Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
             output: &step.output_type,
             threads: plan.threads,
         };
-        let kernel = call.kernel()?;
+        let kernel = call.kernel().map_err(|why| why.to_string())?;
         let before = arena.all_mut().to_vec();
         let base = arena.pointer();
         let pointers: Vec<*const u8> = step

@@ -21,11 +21,11 @@ mod tuner;
 
 pub use choose::{Tuned, compile, settle};
 pub use fit::examples;
-pub use merge::{Comparison, Merged, Part, compare, merge};
+pub use merge::{Comparison, MergeError, Merged, Part, compare, merge};
 pub use race::profile;
 pub use sample::{Drawn, Sampling, Timed, draw, draw_evenly, time};
-pub use shard::Shard;
-pub use tuner::{Progress, Stage, Tally, Tuner, Within};
+pub use shard::{NoShard, Shard};
+pub use tuner::{Differs, Progress, Stage, Tally, Tuner, Within};
 
 /// A digest of the crate's sources and of the compiler's settings, which distinguishes this build from
 /// others.

@@ -42,24 +42,59 @@ pub struct Comparison {
     pub spearman: Option<f64>,
 }
 
+/// Why tables of times are not merged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// There is no table.
+    #[error("there is nothing to merge")]
+    Nothing,
+    /// A text is no table of times.
+    #[error("{name}: this is not a table of times")]
+    NoTable {
+        /// The table's name.
+        name: String,
+    },
+    /// A table is damaged.
+    #[error("{name}: {why}")]
+    Damaged {
+        /// The table's name.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Two tables are of different machines, libraries or versions.
+    #[error(
+        "{} and {}: `{}` and `{}`: times of different machines or versions cannot be \
+         merged; --compare shows how they differ",
+        names[0], names[1], said[0], said[1]
+    )]
+    Different {
+        /// The tables.
+        names: [String; 2],
+        /// What each says of its machine.
+        said: [String; 2],
+    },
+}
+
 impl Part {
     /// Reads a table, whichever machine it was made on.
     ///
     /// # Errors
     /// An error if the text is not a table, or if it is damaged.
-    pub fn read(name: &str, text: &str) -> Result<Self, String> {
+    pub fn read(name: &str, text: &str) -> Result<Self, MergeError> {
         // Lines of kernels end with a checksum; those of the header do not.
         let machine: Vec<String> =
             text.lines().take_while(|line| !line.contains("\t#")).map(str::to_owned).collect();
         if !machine.first().is_some_and(|line| line.starts_with("ovolo ") && line.contains(" times, format "))
         {
-            return Err(format!("{name}: this is not a table of times"));
+            return Err(MergeError::NoTable { name: name.to_owned() });
         }
         // No libraries are given, so all lines count as those of other libraries.
         let validators = Validators { machine, ..Validators::default() };
         let (stored, note) = stored::read(text, &validators);
         match note {
-            Some(note) => Err(format!("{name}: {note}")),
+            Some(note) => Err(MergeError::Damaged { name: name.to_owned(), why: note }),
             None => Ok(Self::new(name, validators, stored)),
         }
     }
@@ -114,16 +149,15 @@ impl Part {
 ///
 /// # Errors
 /// An error if the tables are of different machines, libraries or versions.
-pub fn merge(parts: &[Part]) -> Result<Merged, String> {
-    let Some(first) = parts.first() else { return Err("there is nothing to merge".to_owned()) };
+pub fn merge(parts: &[Part]) -> Result<Merged, MergeError> {
+    let Some(first) = parts.first() else { return Err(MergeError::Nothing) };
     for (at, part) in parts.iter().enumerate() {
         for other in &parts[..at] {
             if let Some([here, there]) = other.differs(part) {
-                return Err(format!(
-                    "{} and {}: `{here}` and `{there}`: times of different machines or versions cannot be \
-                     merged; --compare shows how they differ",
-                    other.name, part.name
-                ));
+                return Err(MergeError::Different {
+                    names: [other.name.clone(), part.name.clone()],
+                    said: [here, there],
+                });
             }
         }
     }
@@ -234,7 +268,7 @@ mod tests {
             "b".to_owned(),
             BTreeSet::from(["one".to_owned(), "two".to_owned()]),
         )]));
-        let why = merge(&[none.clone(), a.clone(), b.clone()]).expect_err("two libraries");
+        let why = merge(&[none.clone(), a.clone(), b.clone()]).expect_err("two libraries").to_string();
         assert!(why.contains("a and b: `backend b: one` and `backend b: two`"), "{why}");
         for parts in [[&none, &a], [&both, &b], [&a, &both]] {
             let parts: Vec<Part> = parts.into_iter().cloned().collect();
@@ -252,7 +286,7 @@ mod tests {
     fn tables_of_two_machines_are_compared_and_not_merged() {
         let a = part("a", "here", "one", &[("w", FAST), ("x", FAST), ("y", SLOW), ("z", GUESS)]);
         let b = part("b", "there", "one", &[("x", SLOW), ("y", SLOW), ("z", SLOW)]);
-        let why = merge(&[a.clone(), b.clone()]).expect_err("two machines");
+        let why = merge(&[a.clone(), b.clone()]).expect_err("two machines").to_string();
         assert!(why.contains("a and b: `here` and `there`"), "{why}");
         let [found] = &compare(&[a, b])[..] else { unreachable!("two are compared") };
         assert_eq!((found.kernels, found.ratio, found.spearman), (2, Some(1.5), None));

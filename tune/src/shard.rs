@@ -32,15 +32,20 @@ impl fmt::Display for Shard {
     }
 }
 
-impl FromStr for Shard {
-    type Err = String;
+/// A text that names no shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("give NUMBER/COUNT, such as 2/4 for the second of four parts")]
+pub struct NoShard;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Shard {
+    type Err = NoShard;
+
+    fn from_str(text: &str) -> Result<Self, NoShard> {
         let parts = text.split_once('/').and_then(|(number, count)| {
             let (number, count) = (number.parse().ok()?, count.parse().ok()?);
             (1 <= number && number <= count).then_some(Self { number, count })
         });
-        parts.ok_or_else(|| "give NUMBER/COUNT, such as 2/4 for the second of four parts".to_owned())
+        parts.ok_or(NoShard)
     }
 }
 

@@ -140,6 +140,11 @@ struct Job {
     rivals: usize,
 }
 
+/// A table has other lines than those that a plan was chosen by; in words, what differs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Differs(pub String);
+
 impl<'a> Tuner<'a> {
     /// Returns a tuner with the table that is kept in a folder; without a folder, nothing is kept. The lines
     /// of the table hold as long as these backends do not change.
@@ -179,11 +184,11 @@ impl<'a> Tuner<'a> {
     ///
     /// # Errors
     /// An error if this table has different lines for the same kernels; then nothing is added.
-    pub fn adopt(&mut self, basis: &Basis) -> Result<(), String> {
+    pub fn adopt(&mut self, basis: &Basis) -> Result<(), Differs> {
         let mut stored = self.stored.clone();
         basis.add_to(&mut stored);
         if let Some(why) = basis.differs(&stored) {
-            return Err(why);
+            return Err(Differs(why));
         }
         self.stored = stored;
         self.keep();

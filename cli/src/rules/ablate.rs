@@ -90,13 +90,13 @@ impl Ablate {
             if self.json {
                 let value = serde_json::json!({
                     "model": model.display().to_string(), "rule": rule, "with": whole, "without": without.as_ref().ok(),
-                    "error": without.as_ref().err(),
+                    "error": without.as_ref().err().map(ToString::to_string),
                 });
                 let _ = writeln!(text, "{value}");
                 continue;
             }
             let worth = match without {
-                Err(why) => format!("does not compile: {}", why.replace('\n', " ").trim()),
+                Err(why) => format!("does not compile: {}", why.to_string().replace('\n', " ").trim()),
                 Ok(without) => {
                     format!("{:12.6} ms  {:+7.2} %", without * 1e3, (without / whole - 1.0).max(0.0) * 100.0)
                 }

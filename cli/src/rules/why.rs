@@ -62,7 +62,7 @@ impl WhyNotCommand {
         let Some(growth) = saturation.growth.iter().find(|growth| growth.rule == rule.name) else {
             return Ok(String::new());
         };
-        let why = saturated.why_not(rule, self.node.as_deref()).map_err(Error::setting)?;
+        let why = saturated.why_not(rule, self.node.as_deref())?;
         let limited = saturation.stop != Stop::Saturated;
         if self.json {
             let value = serde_json::json!({

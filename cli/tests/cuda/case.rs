@@ -2,7 +2,7 @@
 
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::backend::Call;
-use ovolo::op;
+use ovolo::op::{self, OpError};
 use ovolo::scalar::{self, Function};
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 use ovolo_cuda::Job;
@@ -30,7 +30,7 @@ impl Case {
     }
 
     /// The kernels of the call.
-    pub fn job(&self) -> Result<Job, String> {
+    pub fn job(&self) -> Result<Job, OpError> {
         let op = crate::common::ops().get(self.op).unwrap();
         let types: Vec<&TensorType> = self.operands.iter().map(Tensor::ty).collect();
         ovolo_cuda::job(&Call { op, attrs: &self.attrs, inputs: &types, output: &self.ty, threads: 1 })

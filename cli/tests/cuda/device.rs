@@ -329,7 +329,7 @@ fn lowered(cases: &[Case]) -> Result<Graph, String> {
         let def = common::ops().get(op).ok_or_else(|| format!("there is no op `{op}`"))?;
         let types: Vec<TensorType> =
             inputs.iter().map(|input: &ovolo::graph::NodeId| graph[*input].ty.clone()).collect();
-        let ty = def.result(attrs, &types.iter().collect::<Vec<_>>())?;
+        let ty = def.result(attrs, &types.iter().collect::<Vec<_>>()).map_err(|why| why.to_string())?;
         let attrs = Arc::new(attrs.clone());
         Ok::<_, String>(graph.add_node(Node { op: def, attrs, inputs, name: name.into(), ty }))
     };

@@ -14,7 +14,7 @@ use ovolo::cost::{Entry, Machine, State};
 use ovolo::op;
 use ovolo::pass::pricing::pricings;
 use ovolo::session::Session;
-use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
+use ovolo::tensor::{DType, Device, Layout, NoLayout, Tensor, TensorType};
 use ovolo_cuda::Module;
 use ovolo_tune::Tuner;
 use std::path::Path;
@@ -91,7 +91,7 @@ fn convolution_cases() -> Result<Vec<One>, String> {
                         let one = One {
                             case: Case::new("conv", attrs.clone(), operands.clone()).ok_or("refused")?,
                             more: Attrs::new().int("engine", engine),
-                            layout: layout.parse()?,
+                            layout: layout.parse().map_err(|why: NoLayout| why.to_string())?,
                             form: "-graph",
                         };
                         // Of the stand-in's last two engines, no device has one, and the other gives wrong
@@ -264,7 +264,12 @@ fn told() -> Result<(), Failed> {
     for (name, case, layout, form) in
         [("convolution", convolution, "nhwc", "-graph"), ("attention", attention, "plain", "")]
     {
-        let one = One { case: case.ok_or("refused")?, more: Attrs::new(), layout: layout.parse()?, form };
+        let one = One {
+            case: case.ok_or("refused")?,
+            more: Attrs::new(),
+            layout: layout.parse().map_err(|why: NoLayout| why.to_string())?,
+            form,
+        };
         let graph = lowered("cudnn", std::slice::from_ref(&one))?;
         let plan = device::planned(&graph)?;
         let _turn = standin::turn();

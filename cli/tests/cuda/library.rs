@@ -15,7 +15,7 @@ use ovolo::op;
 use ovolo::pass::pricing::pricings;
 use ovolo::session::Session;
 use ovolo::team::Team;
-use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
+use ovolo::tensor::{DType, Device, Layout, NoLayout, Tensor, TensorType};
 use ovolo_cuda::{Job, Module, job};
 use ovolo_tune::Tuner;
 use std::path::Path;
@@ -186,7 +186,7 @@ fn convolution_cases() -> Result<Vec<One>, String> {
                         let one = One {
                             case: case.ok_or("refused")?,
                             more: Attrs::new().int("algorithm", algorithm),
-                            layout: layout.parse()?,
+                            layout: layout.parse().map_err(|why: NoLayout| why.to_string())?,
                             form: "",
                         };
                         let types: Vec<TensorType> =
@@ -236,7 +236,7 @@ pub fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
         let def = common::ops().get(op).ok_or_else(|| format!("there is no op `{op}`"))?;
         let attrs = op::complete(def, attrs.clone());
         let types: Vec<TensorType> = inputs.iter().map(|input| graph[*input].ty.clone()).collect();
-        let ty = def.result(&attrs, &types.iter().collect::<Vec<_>>())?;
+        let ty = def.result(&attrs, &types.iter().collect::<Vec<_>>()).map_err(|why| why.to_string())?;
         Ok::<_, String>(graph.add_node(Node {
             op: def,
             attrs: Arc::new(attrs),
@@ -297,9 +297,9 @@ pub fn contract(name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<op
         |ty: &TensorType| TensorType { device: Device::Accelerator(ovolo_cuda::FAMILY, 0), ..ty.clone() };
     let types: Vec<TensorType> = operands.iter().map(there).collect();
     let types: Vec<&TensorType> = types.iter().collect();
-    let output = def.result(&attrs, &types)?;
+    let output = def.result(&attrs, &types).map_err(|why| why.to_string())?;
     let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
-    call.contract()
+    call.contract().map_err(|why| why.to_string())
 }
 
 /// Refusals give the reason, and accepted calls have their scratch and their operands in place.
@@ -640,7 +640,7 @@ fn a_call_alone() -> Result<(), Failed> {
             if let Ok(job) = job(&call) {
                 standin.register("alone", &Module::new([&job]));
             }
-            let kernel = call.kernel()?;
+            let kernel = call.kernel().map_err(|why| why.to_string())?;
             let mut result = Tensor::zeros(TensorType { device: Device::Host, ..output.clone() });
             let inputs: Vec<*const u8> = given.iter().map(|one| one.bytes().as_ptr()).collect();
             let output = result.bytes_mut().as_mut_ptr();

@@ -61,8 +61,8 @@ fn standin() -> Need {
 
 /// A library of NVIDIA, or the stand-in for it; it must be the same kind as the driver.
 fn library(name: &'static str) -> Need {
-    let found = crate::common::registry().backends().get(name).ok_or("there is no such backend".to_owned());
-    let found = found.and_then(|backend| backend.found()).map(|_| ());
+    let found = crate::common::registry().backends().find(name).map_err(Into::into);
+    let found = found.and_then(|backend| backend.found()).map(|_| ()).map_err(|why| why.to_string());
     if let (Some(_), Err(why)) = (standin::get(), &found) {
         panic!("the stand-in for `{name}`: {why}");
     }

@@ -10,7 +10,7 @@ pub const ARCHITECTURES: [Architecture; 2] = [Architecture(8, 0), Architecture(9
 
 /// The compiler.
 pub fn compiler() -> Result<&'static Compiler, String> {
-    nvrtc::compiler().map_err(Clone::clone)
+    nvrtc::compiler().map_err(ToString::to_string)
 }
 
 /// Compiles every kernel of a family. The assembler's figures must show no spills and no stack.
@@ -104,7 +104,8 @@ pub fn canonical() -> Result<(), Failed> {
                 .into_iter()
                 .flatten()
                 .map(|case| case.job())
-                .collect::<Result<_, _>>()?;
+                .collect::<Result<_, _>>()
+                .map_err(|why| why.to_string())?;
             let mut backwards = jobs.clone();
             backwards.reverse();
             let (one, other) = (Module::new(&jobs).source(), Module::new(&backwards).source());

@@ -44,7 +44,7 @@ pub fn generated(plan: &Plan) -> Result<(Vec<Job>, usize), String> {
         };
         match step.implementation.as_str() {
             "copy" => copies += 1,
-            _ => jobs.push(job(&call)?),
+            _ => jobs.push(job(&call).map_err(|why| why.to_string())?),
         }
     }
     Ok((jobs, copies))

@@ -6,8 +6,8 @@ use crate::device::FAMILY;
 use crate::single_call::SingleCall;
 use crate::{command, driver, tf32};
 use ovolo::attr::{Attr, AttrKind, Attrs};
-use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
-use ovolo::op::{AttrDef, Attributes, Lowering, Reference};
+use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner};
+use ovolo::op::{AttrDef, Attributes, Lowering, OpError, Reference};
 use ovolo::tensor::{DType, TensorType};
 
 /// The backend.
@@ -19,12 +19,12 @@ unsafe impl Backend for CublasLt {
         "cublaslt"
     }
 
-    fn found(&self) -> Result<String, String> {
-        cublaslt::opened().map(|found| format!("cuBLASLt {found}"))
+    fn found(&self) -> Result<String, BackendError> {
+        cublaslt::opened().map(|found| format!("cuBLASLt {found}")).map_err(BackendError::Absent)
     }
 
-    fn identity(&self) -> Result<String, String> {
-        let version = &cublaslt::opened()?.version;
+    fn identity(&self) -> Result<String, BackendError> {
+        let version = &cublaslt::opened().map_err(BackendError::Absent)?.version;
         let device = driver::identity().unwrap_or_else(|_| "no device".to_owned());
         Ok(format!("cuBLASLt {version}, {device}"))
     }
@@ -37,7 +37,7 @@ unsafe impl Backend for CublasLt {
         vec![MATMUL]
     }
 
-    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
+    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, BackendError>> {
         Cuda.runner(loading)
     }
 }
@@ -67,26 +67,26 @@ fn attributes() -> Vec<AttrDef> {
     ]
 }
 
-fn check(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), String> {
+fn check(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), OpError> {
     if !TYPES.contains(&result.dtype) {
-        return Err(format!(
+        return Err(OpError::operands(format!(
             "the operands are {} and {}: it takes f32, f16, bf16 and f64",
             types[0], types[1]
-        ));
+        )));
     }
     tf32::check(attrs, result.dtype)?;
     for name in ["algorithm", "workspace"] {
         let value = attrs.expect_int(name);
         if !(0..1 << 16).contains(&value) {
-            return Err(format!("attribute `{name}` is {value}, not between 0 and 65535"));
+            return Err(OpError::attribute(name, format!("is {value}, not between 0 and 65535")));
         }
     }
     Ok(())
 }
 
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
-    cublaslt::opened().map_err(|why| format!("cuBLASLt is {why}"))?;
-    let problem = Problem::new(call)?;
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
+    cublaslt::opened().map_err(|why| OpError::backend(format!("cuBLASLt is {why}")))?;
+    let problem = Problem::new(call).map_err(OpError::kernel)?;
     let scratch = command::workspace(problem.workspace);
     Ok(Contract {
         implementation: problem.name(),
@@ -96,6 +96,6 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(SingleCall::new(call, &contract(call)?)?))
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    Ok(Box::new(SingleCall::new(call, &contract(call)?).map_err(OpError::backend)?))
 }

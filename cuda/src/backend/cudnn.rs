@@ -7,8 +7,8 @@ use crate::device::FAMILY;
 use crate::single_call::SingleCall;
 use crate::{command, driver, tf32};
 use ovolo::attr::{Attr, AttrKind, Attrs};
-use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
-use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowering, Reference};
+use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner};
+use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowering, OpError, Reference};
 use ovolo::tensor::{DType, TensorType};
 
 /// The backend.
@@ -20,12 +20,13 @@ unsafe impl Backend for CuDnn {
         "cudnn"
     }
 
-    fn found(&self) -> Result<String, String> {
-        cudnn::opened().map(|found| format!("cuDNN {}", found.calls.describe(found)))
+    fn found(&self) -> Result<String, BackendError> {
+        let found = cudnn::opened().map_err(BackendError::Absent)?;
+        Ok(format!("cuDNN {}", found.calls.describe(found)))
     }
 
-    fn identity(&self) -> Result<String, String> {
-        let version = &cudnn::opened()?.version;
+    fn identity(&self) -> Result<String, BackendError> {
+        let version = &cudnn::opened().map_err(BackendError::Absent)?.version;
         let device = driver::identity().unwrap_or_else(|_| "no device".to_owned());
         Ok(format!("cuDNN {version}, {device}"))
     }
@@ -38,7 +39,7 @@ unsafe impl Backend for CuDnn {
         OPS.to_vec()
     }
 
-    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
+    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, BackendError>> {
         Cuda.runner(loading)
     }
 }
@@ -78,7 +79,7 @@ const IMAGES: Layouts = Layouts::Forms(&[
 ]);
 
 /// Declares the common parts of both kinds of convolution.
-const fn convolution(name: &'static str, contract: fn(&Call<'_>) -> Result<Contract, String>) -> Lowering {
+const fn convolution(name: &'static str, contract: fn(&Call<'_>) -> Result<Contract, OpError>) -> Lowering {
     Lowering {
         layouts: IMAGES,
         reference: Reference::Prepared(tf32::rounded),
@@ -106,60 +107,63 @@ fn engine() -> AttrDef {
     )
 }
 
-fn check_engine(attrs: &Attrs) -> Result<(), String> {
+fn check_engine(attrs: &Attrs) -> Result<(), OpError> {
     let engine = attrs.expect_int("engine");
     if (0..ENGINES).contains(&engine) {
         return Ok(());
     }
-    Err(format!("attribute `engine` is {engine}, not between 0 and {}", ENGINES - 1))
+    Err(OpError::attribute("engine", format!("is {engine}, not between 0 and {}", ENGINES - 1)))
 }
 
-fn check_attention(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), String> {
+fn check_attention(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), OpError> {
     if !matches!(result.dtype, DType::F16 | DType::BF16) {
-        return Err(format!("operand 0 is {}: f16 and bf16 are supported", types[0]));
+        return Err(OpError::operand(0, types[0], ": f16 and bf16 are supported"));
     }
     check_engine(attrs)
 }
 
-fn check_graph(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+fn check_graph(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     if types[0].dtype == DType::F64 {
-        return Err(format!("operand 0 is {}: graphs support f32, f16 and bf16", types[0]));
+        return Err(OpError::operand(0, types[0], ": graphs support f32, f16 and bf16"));
     }
     check_engine(attrs)?;
     check_types(attrs, types)
 }
 
-fn check_call(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+fn check_call(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     let algorithm = attrs.expect_int("algorithm");
     if !ALGORITHMS.contains(&algorithm) {
-        return Err(format!("attribute `algorithm` is {algorithm}: the library has 0, 1, 2, 4, 5, 6 and 7"));
+        return Err(OpError::attribute(
+            "algorithm",
+            format!("is {algorithm}: the library has 0, 1, 2, 4, 5, 6 and 7"),
+        ));
     }
     check_types(attrs, types)
 }
 
-fn check_types(attrs: &Attrs, types: &[&TensorType]) -> Result<(), String> {
+fn check_types(attrs: &Attrs, types: &[&TensorType]) -> Result<(), OpError> {
     if !TYPES.contains(&types[0].dtype) {
-        return Err(format!("operand 0 is {}: f32, f16, bf16 and f64 are supported", types[0]));
+        return Err(OpError::operand(0, types[0], ": f32, f16, bf16 and f64 are supported"));
     }
     tf32::check(attrs, types[0].dtype)
 }
 
-fn found() -> Result<(), String> {
-    cudnn::opened().map(drop).map_err(|why| format!("cuDNN is {why}"))
+fn found() -> Result<(), OpError> {
+    cudnn::opened().map(drop).map_err(|why| OpError::backend(format!("cuDNN is {why}")))
 }
 
-fn contract_of_call(call: &Call<'_>) -> Result<Contract, String> {
+fn contract_of_call(call: &Call<'_>) -> Result<Contract, OpError> {
     found()?;
-    let problem = Problem::new(call)?;
+    let problem = Problem::new(call).map_err(OpError::kernel)?;
     let scratch = command::workspace(problem.workspace());
     Ok(Contract { implementation: problem.name(), scratch, ..Contract::default() })
 }
 
-fn contract_of_graph(call: &Call<'_>) -> Result<Contract, String> {
+fn contract_of_graph(call: &Call<'_>) -> Result<Contract, OpError> {
     found()?;
-    cudnn::contract(call)
+    cudnn::contract(call).map_err(OpError::kernel)
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(SingleCall::new(call, &call.contract()?)?))
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    Ok(Box::new(SingleCall::new(call, &call.contract()?).map_err(OpError::backend)?))
 }

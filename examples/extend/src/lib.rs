@@ -7,7 +7,7 @@ use ovolo::cost::{CostModel, Given, Pricing, PricingError, Query, pricing};
 use ovolo::error::Error;
 use ovolo::extract::{self, Claim, ExtractError, Extraction, Extractor, GreedyDag, GreedyTree, Problem};
 use ovolo::onnx::Operator;
-use ovolo::op::{Arity, AttrDef, Flags, Lowering, OpDef};
+use ovolo::op::{Arity, AttrDef, Flags, Lowering, OpDef, OpError};
 use ovolo::pass::{self, Context, Pass, PassReport, State};
 use ovolo::registry::{Registry, RegistryError};
 use ovolo::rule::{Function, Kind, Value};
@@ -32,7 +32,7 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add_backend(std::sync::Arc::new(Extend))?;
     registry.add_function(Function::guard("is-still", "`turns` is 0", &[Kind::Number], |v| match v[0] {
         Value::Attr(Attr::Float(Float(0.0))) => Ok(Value::yes()),
-        _ => Err(format!("{} is not 0", v.show(0))),
+        _ => Err(format!("{} is not 0", v.show(0)).into()),
     }))?;
     registry.add_pass("Census", pass::Kind::of::<Census>())?;
     registry.add_pricing(pricing::kind::<ByBytes>())?;
@@ -51,7 +51,7 @@ fn swirl() -> OpDef {
         flags: Flags::default(),
         infer: |_, types| match types[0].layout.is_plain() {
             true => Ok(types[0].clone()),
-            false => Err(format!("operand 0 is {}, but must have the default layout", types[0])),
+            false => Err(OpError::operand(0, types[0], ", but must have the default layout")),
         },
         eval: |attrs, operands, ty| {
             let turns = attrs.expect_float("turns");
@@ -74,7 +74,7 @@ unsafe impl Backend for Extend {
     fn ops(&self) -> Vec<Lowering> {
         let contract = |call: &Call<'_>| match call.output.dtype {
             DType::F32 => Ok(Contract { implementation: "scalar".into(), ..Contract::default() }),
-            other => Err(format!("there is no kernel for {other}")),
+            other => Err(OpError::kernel(format!("there is no kernel for {other}"))),
         };
         vec![Lowering::new("extend.swirl", "swirl", contract, |call| {
             Ok(Box::new(Swirl(call.attrs.expect_float("turns") as f32, call.output.shape.count())))

@@ -209,7 +209,7 @@ impl<'a> Runner<'a> {
             .into_iter()
             .map(|worth| match worth.without {
                 Ok(cost) => json!({"rule": worth.rule, "without": cost}),
-                Err(why) => json!({"rule": worth.rule, "error": why}),
+                Err(why) => json!({"rule": worth.rule, "error": why.to_string()}),
             })
             .collect();
         Ok(json!({"with": whole, "rules": rules}))
@@ -241,8 +241,7 @@ impl<'a> Runner<'a> {
         let (mut points, mut times) = (Vec::new(), Vec::new());
         for (effort, extractor) in &tries {
             let start = Instant::now();
-            let found =
-                extractor.extract(priced.problem()).map_err(|error| Error::Extract(error.to_string()))?;
+            let found = extractor.extract(priced.problem())?;
             times.push(start.elapsed().as_secs_f64());
             points.push(json!({
                 "effort": effort, "states": found.report.states, "cost": found.cost, "bound": found.bound,
@@ -404,5 +403,5 @@ fn load(file: &Path, model: &super::spec::Model, registry: &Registry) -> Result<
     }
     let missing_weights = if model.seeded { MissingWeights::Seeded } else { MissingWeights::Refuse };
     let options = ImportOptions { dims: model.dims.clone(), missing_weights };
-    Ok(onnx::load(registry.onnx(), file, &options).map_err(|error| Error::Onnx(error.to_string()))?.graph)
+    Ok(onnx::load(registry.onnx(), file, &options)?.graph)
 }

@@ -6,7 +6,7 @@ use crate::args::{Buffers, tasks};
 use crate::{ISAS, reference};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::TensorType;
 
 /// The declaration of the op.
@@ -20,22 +20,24 @@ pub(super) const OP: Lowering = Lowering {
     ..Lowering::new("native.conv-depthwise", "conv", contract, kernel)
 };
 
-fn one_filter_a_channel(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+fn one_filter_a_channel(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     let (x, w) = (types[0], types[1]);
     if (w.shape[0], w.shape[1]) != (x.shape[1], 1) {
-        return Err(format!("the weights are {w} for the input {x}: they must have one filter per channel"));
+        return Err(OpError::kernel(format!(
+            "the weights are {w} for the input {x}: they must have one filter per channel"
+        )));
     }
     Ok(())
 }
 
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Depthwise::new(call) {
         Ok(_) => Ok(named("depthwise", 0)),
         Err(_) => reference::contract(call),
     }
 }
 
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match Depthwise::new(call) {
         Ok(depthwise) => Ok(Box::new(depthwise)),
         Err(_) => reference::kernel(call),
@@ -48,7 +50,7 @@ struct Depthwise {
 }
 
 impl Depthwise {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
         Ok(Self { geometry: Geometry::new(call)?, finish })
     }

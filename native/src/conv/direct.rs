@@ -12,7 +12,7 @@ use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::TensorType;
 
 /// The largest number of bytes of weights for a chunk of input channels.
@@ -32,24 +32,26 @@ pub(super) const OP: Lowering = Lowering {
 };
 
 /// Checks that each block of channels belongs to one group.
-fn groups_fill_blocks(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+fn groups_fill_blocks(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1).max(1);
     let block = types[0].layout.block(1);
     let [outputs, inputs] = [0, 1].map(|axis| types[1].shape[axis]);
     if groups > 1 && (inputs % block != 0 || outputs / groups % block != 0) {
-        return Err(format!("{groups} groups of {inputs} channels do not fill blocks of {block}"));
+        return Err(OpError::kernel(format!(
+            "{groups} groups of {inputs} channels do not fill blocks of {block}"
+        )));
     }
     Ok(())
 }
 
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Direct::new(call) {
         Ok(_) => Ok(named("direct", 0)),
         Err(_) => reference::contract(call),
     }
 }
 
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match Direct::new(call) {
         Ok(direct) => Ok(Box::new(direct)),
         Err(_) => reference::kernel(call),
@@ -70,7 +72,7 @@ struct Direct {
 }
 
 impl Direct {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let mut geometry = Geometry::new(call)?;
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
         if geometry.pointwise() {

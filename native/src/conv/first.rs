@@ -11,7 +11,7 @@ use crate::lanes::{Isa, Lanes};
 use crate::{ISAS, reference};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::TensorType;
 
 /// The largest number of rows in a band, and the smallest number of bands per thread.
@@ -34,24 +34,24 @@ pub(super) const OP: Lowering = Lowering {
     ..Lowering::new("native.conv-first", "conv", contract, kernel)
 };
 
-fn few_channels(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+fn few_channels(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     if types[0].shape[1] > 4 {
-        return Err(format!("operand 0 is {}: at most 4 channels are supported", types[0]));
+        return Err(OpError::operand(0, types[0], ": at most 4 channels are supported"));
     }
     match attrs.expect_int("groups") {
         1 => Ok(()),
-        groups => Err(format!("attribute `groups` is {groups}: only 1 is supported")),
+        groups => Err(OpError::attribute("groups", format!("is {groups}: only 1 is supported"))),
     }
 }
 
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match First::new(call) {
         Ok(first) => Ok(named("first", first.threads * first.room() * size_of::<f32>())),
         Err(_) => reference::contract(call),
     }
 }
 
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match First::new(call) {
         Ok(first) => Ok(Box::new(first)),
         Err(_) => reference::kernel(call),
@@ -171,7 +171,7 @@ tiles!(
 tiles!(portable, [f32; 8], [1, 2, 3, 4, 5, 6],);
 
 impl First {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let geometry = Geometry::new(call)?;
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
         let Geometry { kernel, strides, dilations, pads, pads_after, .. } = geometry;

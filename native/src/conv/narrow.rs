@@ -11,7 +11,7 @@ use crate::lanes::{Lanes, widened};
 use crate::{ISAS, reference};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::TensorType;
 
 /// The number of pixels whose sums are kept in registers at the same time.
@@ -28,24 +28,24 @@ pub(super) const OP: Lowering = Lowering {
     ..Lowering::new("native.conv-narrow", "conv", contract, kernel)
 };
 
-fn narrow_groups(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+fn narrow_groups(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     let (x, w) = (types[0], types[1]);
     if ![2, 4].contains(&w.shape[1]) || w.shape[0] != x.shape[1] {
-        return Err(format!(
+        return Err(OpError::kernel(format!(
             "the weights are {w} for the input {x}: groups of 2 or 4 channels with as many outputs are supported"
-        ));
+        )));
     }
     Ok(())
 }
 
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Narrow::new(call) {
         Ok(_) => Ok(named("narrow", 0)),
         Err(_) => reference::contract(call),
     }
 }
 
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match Narrow::new(call) {
         Ok(narrow) => Ok(Box::new(narrow)),
         Err(_) => reference::kernel(call),
@@ -62,7 +62,7 @@ struct Narrow {
 }
 
 impl Narrow {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
         let width = call.inputs[1].shape[1];
         let mut lanes = [[0; 16]; 4];

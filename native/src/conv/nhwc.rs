@@ -13,7 +13,7 @@ use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::TensorType;
 use std::ops::Range;
 
@@ -33,23 +33,25 @@ pub(super) const OP: Lowering = Lowering {
 };
 
 /// Checks that each panel of outputs belongs to one group.
-fn groups_fill_panels(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+fn groups_fill_panels(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1).max(1);
     let outputs = types[1].shape[0];
     if groups > 1 && !(outputs / groups).is_multiple_of(types[1].layout.block(0)) {
-        return Err(format!("{outputs} outputs of {groups} groups do not fill panels of 32"));
+        return Err(OpError::kernel(format!(
+            "{outputs} outputs of {groups} groups do not fill panels of 32"
+        )));
     }
     Ok(())
 }
 
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Nhwc::new(call) {
         Ok(_) => Ok(named("nhwc", 0)),
         Err(_) => reference::contract(call),
     }
 }
 
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match Nhwc::new(call) {
         Ok(nhwc) => Ok(Box::new(nhwc)),
         Err(_) => reference::kernel(call),
@@ -82,7 +84,7 @@ struct Extra {
 }
 
 impl Extra {
-    fn new(operand: usize, ty: &TensorType, output: &TensorType) -> Result<Self, String> {
+    fn new(operand: usize, ty: &TensorType, output: &TensorType) -> Result<Self, OpError> {
         if ty.shape.count() == 1 && ty.layout.is_plain() {
             return Ok(Self { operand, ..Self::default() });
         }
@@ -98,14 +100,14 @@ impl Extra {
             let image = if ty.shape[0] == 1 { 0 } else { channels };
             return Ok(Self { operand, image, pixel: 0, channel: 1 });
         }
-        Err(format!(
+        Err(OpError::kernel(format!(
             "an extra operand is {ty}: it must have the result's type, one value per channel, or one element"
-        ))
+        )))
     }
 }
 
 impl Nhwc {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let mut geometry = Geometry::new(call)?;
         let mut operand = 2;
         let mut steps = Vec::new();

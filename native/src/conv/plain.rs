@@ -12,7 +12,7 @@ use crate::gemm::{Micro, PANEL, Tile, micro};
 use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::TensorType;
 use std::ops::Range;
 
@@ -27,14 +27,14 @@ const TASKS: usize = 4;
 pub(super) const OP: Lowering =
     Lowering { instruction_sets: ISAS, ..Lowering::new("native.conv", "conv", contract, kernel) };
 
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Plain::new(call) {
         Ok(plain) => Ok(named("panels", plain.slots * plain.panels() * size_of::<f32>())),
         Err(_) => reference::contract(call),
     }
 }
 
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match Plain::new(call) {
         Ok(plain) => Ok(Box::new(plain)),
         Err(_) => reference::kernel(call),
@@ -68,9 +68,12 @@ struct Extra {
 }
 
 impl Extra {
-    fn new(operand: usize, ty: &TensorType, output: &TensorType) -> Result<Self, String> {
-        let refuse =
-            || format!("an extra operand is {ty}: it must have one element, or one plane per channel");
+    fn new(operand: usize, ty: &TensorType, output: &TensorType) -> Result<Self, OpError> {
+        let refuse = || {
+            OpError::kernel(format!(
+                "an extra operand is {ty}: it must have one element, or one plane per channel"
+            ))
+        };
         if !ty.layout.is_plain() || ty.shape.rank() > 4 {
             return Err(refuse());
         }
@@ -91,10 +94,10 @@ impl Extra {
 }
 
 impl Plain {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let geometry = Geometry::new(call)?;
         if !call.inputs[..2].iter().all(|ty| ty.layout.is_plain()) {
-            return Err("the operands must be in the default layout".into());
+            return Err(OpError::kernel("the operands must be in the default layout"));
         }
         let mut operand = 2;
         let mut steps = Vec::new();

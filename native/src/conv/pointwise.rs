@@ -16,7 +16,7 @@ use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::pointwise::{between, parts, second};
-use ovolo::op::{Form, Layouts, Lowering, Own};
+use ovolo::op::{Form, Layouts, Lowering, OpError, Own};
 use std::ops::Range;
 
 /// The number of blocks of channels in a task: pairs use the registers best.
@@ -46,14 +46,14 @@ pub(super) const OP: Lowering = Lowering {
     ..Lowering::new("native.pointwise-depthwise", "pointwise-depthwise", contract, kernel)
 };
 
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Pair::new(call) {
         Ok(pair) => Ok(named("pointwise-depthwise", call.threads * pair.room() * size_of::<f32>())),
         Err(_) => reference::contract(call),
     }
 }
 
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match Pair::new(call) {
         Ok(pair) => Ok(Box::new(pair)),
         Err(_) => reference::kernel(call),
@@ -78,17 +78,22 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let middle = between(call.inputs);
         let attrs = second(call.attrs, middle.shape[1]);
         let mut geometry = Geometry::between(&attrs, &middle, call.inputs[3], call.output)?;
         if geometry.block == 1 {
-            return Err(format!("the result is {}: it must be in blocks of channels", call.output));
+            return Err(OpError::kernel(format!(
+                "the result is {}: it must be in blocks of channels",
+                call.output
+            )));
         }
         let (columns, before) = (geometry.input[1], geometry.pads[1]);
         let across = (geometry.kernel[1] - 1) * geometry.dilations[1] + 1;
         if before.max(geometry.pads_after[1]) > across {
-            return Err(format!("there are more columns of padding than the {across} columns of a window"));
+            return Err(OpError::kernel(format!(
+                "there are more columns of padding than the {across} columns of a window"
+            )));
         }
         geometry.input[1] += before + geometry.pads_after[1];
         (geometry.pads[1], geometry.pads_after[1]) = (0, 0);

@@ -9,7 +9,7 @@ use crate::lanes::{Lanes, widened};
 use crate::reference;
 use crate::strassen::{Left, Part, Strassen, definition};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Arity, Form, Layouts, Lowering, Reference};
+use ovolo::op::{Arity, Form, Layouts, Lowering, OpError, Reference};
 
 /// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
@@ -27,14 +27,14 @@ pub(super) const OP: Lowering = Lowering {
     ..Lowering::new("native.conv-strassen", "conv", contract, kernel)
 };
 
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Pointwise::new(call) {
         Ok(one) => Ok(named("strassen", one.strassen.scratch() * size_of::<f32>())),
         Err(_) => reference::contract(call),
     }
 }
 
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match Pointwise::new(call) {
         Ok(one) => Ok(Box::new(one)),
         Err(_) => reference::kernel(call),
@@ -48,14 +48,14 @@ struct Pointwise {
 }
 
 impl Pointwise {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let (x, u, y) = (call.inputs[0], call.inputs[1], call.output);
         let block = y.layout.block(1);
         let (channels, outputs) = (x.shape[1], y.shape[1]);
         if channels % (2 * block) + outputs % (2 * block) != 0 {
-            return Err(format!(
+            return Err(OpError::kernel(format!(
                 "half of {channels} or half of {outputs} channels does not fill blocks of {block}"
-            ));
+            )));
         }
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, y)?;
         let size = [y.shape[2], y.shape[3]];

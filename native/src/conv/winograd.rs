@@ -24,6 +24,7 @@ use crate::args::{Buffers, Shared};
 use crate::product::{Product, Set, StoreMode};
 use crate::reference;
 use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::OpError;
 use ovolo::op::winograd::{Axis, axes_of};
 use std::ops::Range;
 
@@ -34,14 +35,14 @@ const SHARED_BYTES: usize = 32 << 20;
 /// The number of channel blocks of a tile that are worth a task.
 const MIN_TASK_BLOCKS: usize = 24;
 
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Winograd::new(call) {
         Ok(one) => Ok(named(&one.name(), one.scratch() * size_of::<f32>())),
         Err(_) => reference::contract(call),
     }
 }
 
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match Winograd::new(call) {
         Ok(one) => Ok(Box::new(one)),
         Err(_) => reference::kernel(call),
@@ -67,12 +68,14 @@ struct Winograd {
 }
 
 impl Winograd {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let (x, y) = (call.inputs[0], call.output);
         let block = y.layout.block(1);
-        let axes = axes_of(call.attrs).ok_or("the tiles of the attributes are not supported")?;
+        let axes = axes_of(call.attrs)
+            .ok_or_else(|| OpError::kernel("the tiles of the attributes are not supported"))?;
         let products = Set::new(block)?;
-        let transforms = Transforms::new(block, axes).ok_or("there is no kernel for these tiles")?;
+        let transforms = Transforms::new(block, axes)
+            .ok_or_else(|| OpError::kernel("there is no kernel for these tiles"))?;
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, y)?;
         let pads: Vec<usize> =
             call.attrs.expect_ints("pads").iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect();

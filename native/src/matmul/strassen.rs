@@ -7,7 +7,7 @@ use super::steps::Steps;
 use crate::args::{Buffers, Shared};
 use crate::lanes::Isa;
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Arity, Form, Layouts, Lowering, Reference};
+use ovolo::op::{Arity, Form, Layouts, Lowering, OpError, Reference};
 
 /// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
@@ -25,7 +25,7 @@ pub(super) const OP: Lowering = Lowering {
     ..Lowering::new("native.matmul-strassen", "matmul", contract, kernel)
 };
 
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Product::new(call) {
         Ok(product) => Ok(Contract {
             scratch: product.strassen.scratch() * size_of::<f32>(),
@@ -35,7 +35,7 @@ pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     }
 }
 
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     match Product::new(call) {
         Ok(product) => Ok(Box::new(product)),
         Err(_) => reference::kernel(call),
@@ -54,17 +54,18 @@ struct Product {
 }
 
 impl Product {
-    fn new(call: &Call<'_>) -> Result<Self, String> {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let (u, y) = (call.inputs[1], call.output);
         let columns = y.shape[y.shape.rank() - 1];
         let rows = y.shape[y.shape.rank() - 2];
         let images = y.shape[..y.shape.rank() - 2].iter().product();
         if let Some(extra) = call.inputs[2..].iter().find(|ty| !ty.layout.is_plain() || ty.dtype != y.dtype) {
-            return Err(format!(
+            return Err(OpError::kernel(format!(
                 "an extra operand is {extra}: it must have the result's element type and the default layout"
-            ));
+            )));
         }
-        let steps = Steps::new(call).ok_or("an extra operand does not broadcast by rows")?;
+        let steps =
+            Steps::new(call).ok_or_else(|| OpError::kernel("an extra operand does not broadcast by rows"))?;
         let strassen = Strassen::new([images, rows], u, call.threads)?;
         Ok(Self { strassen, steps, rows, depth: 2 * u.shape[1], columns, lanes: u.layout.block(2) })
     }

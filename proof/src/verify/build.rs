@@ -9,7 +9,7 @@ use ovolo::tensor::{DType, TensorType};
 /// Tests the guards. The error is the first refusal.
 pub(super) fn admit(rule: &Rule, draft: &Draft) -> Result<(), Refusal> {
     for (at, guard) in rule.guards.iter().enumerate() {
-        rule::ask(guard, draft).map_err(|why| Refusal::guard(at, why))?;
+        rule::ask(guard, draft).map_err(|why| Refusal::guard(at, why.to_string()))?;
     }
     Ok(())
 }
@@ -41,7 +41,7 @@ pub(super) fn right(rule: &Rule, draft: &mut Draft) -> Result<(), String> {
 }
 
 fn attribute(expr: &Expr, draft: &Draft) -> Result<Attr, String> {
-    match rule::eval(expr, draft)? {
+    match rule::eval(expr, draft).map_err(|no| no.to_string())? {
         Value::Attr(attr) => Ok(attr),
         Value::Operand(_) | Value::Rest(_) => Err("an operand stands where an attribute should".into()),
     }

@@ -92,12 +92,21 @@ fn list(tensor: &Tensor) -> String {
 /// The most elements of a value of a case; printed cases are small.
 const LARGEST: usize = 1 << 20;
 
+/// Why a graph is not a case of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoCase(pub String);
+
 /// Evaluates a case file that was printed for a wrong rule. Returns how its outputs `left` and `right`, or
 /// `left.N` and `right.N`, differ; `None` if they agree.
 ///
 /// # Errors
 /// An error if the graph has inputs or other outputs.
-pub fn compare(graph: &Graph) -> Result<Option<String>, String> {
+pub fn compare(graph: &Graph) -> Result<Option<String>, NoCase> {
+    difference(graph).map_err(NoCase)
+}
+
+fn difference(graph: &Graph) -> Result<Option<String>, String> {
     let mut draft = Draft::empty(LARGEST);
     for (id, node) in graph.nodes() {
         match graph.constant(id) {

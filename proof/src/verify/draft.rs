@@ -127,7 +127,7 @@ impl Draft {
     ///
     /// # Errors
     /// A message if it is too large.
-    pub fn fits(&self, ty: &TensorType) -> Result<(), String> {
+    pub(super) fn fits(&self, ty: &TensorType) -> Result<(), String> {
         if ovolo::tensor::size_error(ty).is_some() || ty.layout.padded_count(&ty.shape) > self.largest {
             return Err(format!(
                 "a value of type {ty} has more than {} elements, too many to evaluate",
@@ -146,7 +146,7 @@ impl Draft {
     ///
     /// # Errors
     /// A message if it is too large.
-    pub fn leaf(&mut self, ty: TensorType, constant: bool, values: Filling) -> Result<usize, String> {
+    pub(super) fn leaf(&mut self, ty: TensorType, constant: bool, values: Filling) -> Result<usize, String> {
         self.fits(&ty)?;
         let leaf = Leaf::new(constant, values);
         #[allow(clippy::cast_precision_loss)]
@@ -167,13 +167,13 @@ impl Draft {
     ///
     /// # Errors
     /// The reason if the op cannot be typed or is too large to evaluate.
-    pub fn op(&mut self, op: Op, attrs: Attrs, inputs: Vec<usize>) -> Result<usize, String> {
+    pub(super) fn op(&mut self, op: Op, attrs: Attrs, inputs: Vec<usize>) -> Result<usize, String> {
         let attrs = op::complete(op, attrs);
         // The op's `infer` relies on complete attributes and a correct number of operands.
         if let Some(wrong) = op::attr_errors(op, &attrs).into_iter().next() {
             return Err(format!("`{}`: {wrong}", op.name));
         }
-        op::operand_count(op, &attrs, inputs.len())?;
+        op::operand_count(op, &attrs, inputs.len()).map_err(|why| why.to_string())?;
         let types: Vec<&TensorType> = inputs.iter().map(|input| &self.values[*input].ty).collect();
         let ty = op.result(&attrs, &types).map_err(|why| format!("`{}` cannot be typed: {why}", op.name))?;
         self.fits(&ty)?;

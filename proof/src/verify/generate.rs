@@ -51,7 +51,7 @@ impl<'a> Generator<'a> {
     ///
     /// # Errors
     /// The reason if the parts do not fit together.
-    pub fn left(&self, rng: &mut Rng) -> Result<Draft, String> {
+    pub(super) fn left(&self, rng: &mut Rng) -> Result<Draft, String> {
         let mut draft = Draft::new(self.rule, self.palette.largest);
         draft.names = Some(Arc::clone(&self.names));
         let dtype = self.hints.dtype(rng, &self.palette);

@@ -45,8 +45,13 @@ pub struct Clash {
     /// The type of the left side.
     pub left: String,
     /// The type of the right side, or why it has none.
-    pub right: Result<String, String>,
+    pub right: Result<String, Untyped>,
 }
+
+/// Why a side has no type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Untyped(pub String);
 
 /// Compares the types of one rule.
 fn typing(rule: &Rule) -> Typing {
@@ -108,7 +113,7 @@ fn shown(rule: &Rule, found: (Draft, Difference), judge: Judge) -> Clash {
         side,
         variables: variables(rule, &draft),
         left: type_of(&draft.left).unwrap_or_default(),
-        right: type_of(&draft.right).ok_or(difference.what),
+        right: type_of(&draft.right).ok_or(Untyped(difference.what)),
     }
 }
 

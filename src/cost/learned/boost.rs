@@ -51,7 +51,7 @@ enum Node {
 impl Boosted {
     /// Fits rows to targets, each of which counts by its weight, of whatever scale.
     #[allow(clippy::cast_precision_loss)] // Rows are few.
-    pub fn fit(rows: &[Row], targets: &[f64], weights: &[f64], sizes: &[usize]) -> Self {
+    pub(crate) fn fit(rows: &[Row], targets: &[f64], weights: &[f64], sizes: &[usize]) -> Self {
         let scale = rows.len() as f64 / weights.iter().sum::<f64>();
         let weights: Vec<f64> = weights.iter().map(|weight| weight * scale).collect();
         let mean = targets.iter().sum::<f64>() / targets.len().max(1) as f64;
@@ -92,13 +92,13 @@ impl Boosted {
     }
 
     /// The value for a row.
-    pub fn predict(&self, row: &Row) -> f64 {
+    pub(crate) fn predict(&self, row: &Row) -> f64 {
         let values = self.values(row);
         self.mean + self.trees.iter().map(|tree| descend(tree, &values)).sum::<f64>()
     }
 
     /// Whether it takes rows of so many numbers, and every node leads somewhere.
-    pub fn takes(&self, numbers: usize) -> bool {
+    pub(crate) fn takes(&self, numbers: usize) -> bool {
         let columns = self.numbers + self.texts.len();
         // Children stand behind their parents, so that every way ends.
         let sound = |(at, node): (usize, &Node), length: usize| match node {

@@ -30,7 +30,7 @@ pub(super) struct Row {
 
 impl Encoder {
     /// The texts of some examples.
-    pub fn new(examples: &[&Example]) -> Self {
+    pub(crate) fn new(examples: &[&Example]) -> Self {
         let seen = |category: &&str| {
             let texts: BTreeSet<String> =
                 examples.iter().filter_map(|example| text(&example.features, category)).collect();
@@ -40,18 +40,18 @@ impl Encoder {
     }
 
     /// How many texts each category has.
-    pub fn sizes(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = usize> {
         self.texts.iter().map(Vec::len)
     }
 
     /// Whether there is a list for each category.
-    pub fn whole(&self) -> bool {
+    pub(crate) fn whole(&self) -> bool {
         self.texts.len() == CATEGORIES.len()
     }
 
     /// The row of a kernel by its features, the seconds that the roofline gives it, and the bytes of
     /// constants in its model.
-    pub fn row(&self, features: &[Value], estimate: f64, constants: f64) -> Row {
+    pub(crate) fn row(&self, features: &[Value], estimate: f64, constants: f64) -> Row {
         let mut numbers = vec![estimate.max(1e-12).ln(), constants.ln_1p()];
         let size = |name: &str| {
             let at = FEATURES.iter().position(|feature| feature.name == name);

@@ -25,7 +25,7 @@ pub(super) struct Linear {
 impl Linear {
     /// Fits rows to targets.
     #[allow(clippy::cast_precision_loss)] // Rows are few.
-    pub fn fit(rows: &[Row], targets: &[f64], sizes: Vec<usize>) -> Self {
+    pub(crate) fn fit(rows: &[Row], targets: &[f64], sizes: Vec<usize>) -> Self {
         let numbers = rows.first().map_or(0, |row| row.numbers.len());
         let count = rows.len().max(1) as f64;
         let scale = |at: usize| {
@@ -55,12 +55,12 @@ impl Linear {
     }
 
     /// The value for a row.
-    pub fn predict(&self, row: &Row) -> f64 {
+    pub(crate) fn predict(&self, row: &Row) -> f64 {
         self.columns(row).into_iter().map(|(at, x)| x * self.weights[at]).sum()
     }
 
     /// Whether it takes rows of so many numbers.
-    pub fn takes(&self, numbers: usize) -> bool {
+    pub(crate) fn takes(&self, numbers: usize) -> bool {
         self.scales.len() == numbers && self.weights.len() == self.width()
     }
 

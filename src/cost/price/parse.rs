@@ -3,7 +3,7 @@
 use super::expression::{Expr, FUNCTIONS, function};
 use super::quantity::{MEASURES, Place, SPEEDS};
 use crate::cost::feature::BASIC;
-use crate::error::{Span, suggestion};
+use crate::diagnostic::{Span, suggestion};
 use crate::ron::Text;
 
 /// The names that the files define.

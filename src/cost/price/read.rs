@@ -5,7 +5,7 @@ use super::parse::{self, Names};
 use super::quantity::texts;
 use super::{Case, Definition, File, PriceList, Table, Word};
 use crate::cost::feature::{BASIC, Feature};
-use crate::error::{Diagnostics, Source, Span};
+use crate::diagnostic::{Diagnostics, Source, Span};
 use crate::ron::{Entries, OneOrMany, Raw, Reader, Spanned, Text};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::collections::BTreeMap;

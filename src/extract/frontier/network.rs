@@ -21,7 +21,7 @@ pub(in crate::extract) struct Network<'a> {
 
 impl<'a> Network<'a> {
     /// `None` if a component has too many classes.
-    pub fn new(work: &'a Work, components: &'a Components, worth: &'a [f64]) -> Option<Self> {
+    pub(crate) fn new(work: &'a Work, components: &'a Components, worth: &'a [f64]) -> Option<Self> {
         if components.largest() > INNER_CLASSES {
             return None;
         }

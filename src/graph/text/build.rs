@@ -7,10 +7,10 @@
 use super::syntax::{Body, GraphText, Literal, RawAttr, Spanned, Statement};
 use super::value;
 use crate::attr::{Attr, AttrKind, Attrs, Float, Step};
-use crate::error::{Diagnostic, Diagnostics, Span};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::{Op, Ops, post};
-use crate::tensor::{Tensor, TensorType};
+use crate::tensor::{NoLayout, Tensor, TensorType, UnknownDType};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -156,13 +156,13 @@ impl Builder<'_> {
         let attrs = self.attrs(def, op, &attrs)?;
         if let Err(takes) = crate::op::operand_count(def, &attrs, operands.len()) {
             let whole = operands.iter().fold(op.span, |span, operand| span.to(operand.span));
-            self.report(takes, whole, "");
+            self.report(takes.to_string(), whole, "");
             return None;
         }
         let inputs = inputs.into_iter().collect::<Option<Vec<NodeId>>>()?;
         let types: Vec<&TensorType> = inputs.iter().map(|&input| &self.graph[input].ty).collect();
-        let inferred =
-            def.result(&attrs, &types).and_then(|ty| crate::tensor::size_error(&ty).map_or(Ok(ty), Err));
+        let inferred = def.result(&attrs, &types).map_err(|why| why.to_string());
+        let inferred = inferred.and_then(|ty| crate::tensor::size_error(&ty).map_or(Ok(ty), Err));
         let inferred = match inferred {
             Ok(inferred) => inferred,
             Err(message) => {
@@ -307,9 +307,13 @@ fn read_attr(ops: &Ops, kind: AttrKind, raw: &Spanned<RawAttr>) -> Result<Attr, 
         (AttrKind::Ints, _) => Err(wrong("a list of integers, as in `[1,2]`")),
         (AttrKind::Str, RawAttr::Quoted(text)) => Ok(Attr::Str(text.as_str().into())),
         (AttrKind::Str, _) => Err(wrong("a string in quotes")),
-        (AttrKind::DType, RawAttr::Word(word)) => word.parse().map(Attr::DType).map_err(known),
+        (AttrKind::DType, RawAttr::Word(word)) => {
+            word.parse().map(Attr::DType).map_err(|why: UnknownDType| known(why.to_string()))
+        }
         (AttrKind::DType, _) => Err(wrong("an element type, as in `f32`")),
-        (AttrKind::Layout, RawAttr::Word(word)) => word.parse().map(Attr::Layout).map_err(known),
+        (AttrKind::Layout, RawAttr::Word(word)) => {
+            word.parse().map(Attr::Layout).map_err(|why: NoLayout| known(why.to_string()))
+        }
         (AttrKind::Layout, _) => Err(wrong("a layout, as in `nChw16c`")),
         (AttrKind::Post, RawAttr::Post(steps)) => steps
             .iter()

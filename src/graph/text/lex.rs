@@ -1,7 +1,7 @@
 //! Tokens of the text form. Takes a text, gives tokens with byte spans; refuses characters that
 //! belong to no token and strings that do not end.
 
-use crate::error::{Diagnostic, Diagnostics, Span};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 
 /// The kinds of tokens.
 #[derive(Clone, Debug, PartialEq)]

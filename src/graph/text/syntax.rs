@@ -2,7 +2,7 @@
 //! of the grammar, skips to the next line after a mistake, and goes on.
 
 use super::lex::{Lexeme, Token, lex};
-use crate::error::{Diagnostic, Diagnostics, Span};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::tensor::{DType, Device, Family, Layout, Shape, TensorType};
 
 /// A value with its place.
@@ -227,7 +227,7 @@ impl Parser<'_> {
             Token::Word(word) => word.parse::<DType>(),
             _ => return Err(self.expected("a type such as `f32[1,64]`")),
         };
-        let dtype = dtype.map_err(|message| self.wrong_type(start, message))?;
+        let dtype = dtype.map_err(|why| self.wrong_type(start, why.to_string()))?;
         self.at += 1;
         self.need('[')?;
         let mut dims = Vec::new();
@@ -251,7 +251,7 @@ impl Parser<'_> {
         if self.take('@') {
             let span = self.span();
             let text = self.name("a layout such as `nChw16c`")?.value;
-            ty.layout = text.parse::<Layout>().map_err(|message| self.wrong_type(span, message))?;
+            ty.layout = text.parse::<Layout>().map_err(|why| self.wrong_type(span, why.to_string()))?;
             if let Some(other) = ty.layout.rank().filter(|&other| other != rank) {
                 let message = format!("layout `{text}` is for {other} dimensions, the shape has {rank}");
                 return Err(self.wrong_type(span, message));

@@ -1,7 +1,7 @@
 //! Constants in the text form: printing, reading, seeded values and content hashes.
 
 use super::syntax::{Literal, Spanned};
-use crate::error::Span;
+use crate::diagnostic::Span;
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
 /// Constants with at most so many elements are printed with their values: enough for shapes and
@@ -10,7 +10,7 @@ const INLINE_ELEMENTS: usize = 16;
 
 /// A 64-bit hash of a tensor's bytes, the same on every machine. Not for adversaries: it names
 /// constants in text.
-pub fn content_hash(tensor: &Tensor) -> u64 {
+pub(crate) fn content_hash(tensor: &Tensor) -> u64 {
     let bytes = tensor.bytes();
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];

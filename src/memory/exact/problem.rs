@@ -46,12 +46,12 @@ const VISITS: usize = 2_560;
 
 impl Problem {
     /// The peak of offsets, in bytes.
-    pub fn peak(&self, offsets: &[usize]) -> usize {
+    pub(crate) fn peak(&self, offsets: &[usize]) -> usize {
         self.items.iter().zip(offsets).map(|(item, offset)| offset + item.given.size).max().unwrap_or(0)
     }
 
     /// The least peak above one that cannot be, in bytes.
-    pub fn next_peak(&self, impossible: usize) -> usize {
+    pub(crate) fn next_peak(&self, impossible: usize) -> usize {
         if self.regular { (impossible + 1).next_multiple_of(self.unit) } else { impossible + 1 }
     }
 
@@ -90,7 +90,7 @@ impl Problem {
     }
 
     /// The items that are live somewhere in these slices, each once.
-    pub fn live(&self, first: usize, end: usize) -> impl Iterator<Item = usize> + use<'_> {
+    pub(crate) fn live(&self, first: usize, end: usize) -> impl Iterator<Item = usize> + use<'_> {
         self.slices[first].iter().chain(self.begin[first + 1..end].iter().flatten()).copied()
     }
 }

@@ -3,7 +3,7 @@
 use super::{Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
 use crate::onnx::call::{axes, axis, signed};
-use crate::onnx::weight::checked_type;
+use crate::onnx::{Refusal, weight::checked_type};
 use crate::tensor::Shape;
 
 pub(super) const TABLE: &[Operator] = &[
@@ -18,8 +18,8 @@ pub(super) const TABLE: &[Operator] = &[
     entry("Unsqueeze", 1, 2, unsqueeze),
 ];
 
-fn size(value: i64) -> Result<usize, String> {
-    usize::try_from(value).map_err(|_| format!("its shape has the dimension {value}"))
+fn size(value: i64) -> Result<usize, Refusal> {
+    usize::try_from(value).map_err(|_| Refusal::other(format!("its shape has the dimension {value}")))
 }
 
 /// 0 keeps a dimension (unless `allowzero`), one -1 takes what is left.
@@ -27,7 +27,8 @@ fn reshape(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let wanted = call.known_ints(1, "shape")?.unwrap_or_default();
     let zero = call.opset >= 14 && call.flag("allowzero", false)?;
-    let refuse = |why: &str| Err(format!("its shape {wanted:?} {why}, and the operand is {}", x.ty));
+    let refuse =
+        |why: &str| Err(Refusal::other(format!("its shape {wanted:?} {why}, and the operand is {}", x.ty)));
     let mut dims = Vec::with_capacity(wanted.len());
     let mut open = None;
     for (at, &dim) in wanted.iter().enumerate() {
@@ -68,12 +69,12 @@ fn flatten(call: &mut Call<'_>) -> Results {
 }
 
 /// Axes are an attribute before opset 13, and an operand since.
-fn axes_of(call: &Call<'_>) -> Result<Option<Vec<i64>>, String> {
+fn axes_of(call: &Call<'_>) -> Result<Option<Vec<i64>>, Refusal> {
     if call.opset >= 13 {
         return call.known_ints(1, "axes");
     }
     if call.input_count() > 1 {
-        return Err("its axes are an operand, which they are from opset 13 on".to_owned());
+        return Err(Refusal::other("its axes are an operand, which they are from opset 13 on"));
     }
     Ok(call.ints("axes")?.map(<[i64]>::to_vec))
 }
@@ -85,7 +86,10 @@ fn squeeze(call: &mut Call<'_>) -> Results {
         None => (0..x.rank()).filter(|&at| x.dims()[at] == 1).collect(),
     };
     if let Some(at) = gone.iter().find(|&&at| x.dims()[at] != 1) {
-        return Err(format!("it takes out dimension {at}, which is {}, not 1", x.dims()[*at]));
+        return Err(Refusal::other(format!(
+            "it takes out dimension {at}, which is {}, not 1",
+            x.dims()[*at]
+        )));
     }
     let dims: Vec<usize> = (0..x.rank()).filter(|at| !gone.contains(at)).map(|at| x.dims()[at]).collect();
     Ok(vec![call.reshape(None, &x, &dims)?])
@@ -93,7 +97,7 @@ fn squeeze(call: &mut Call<'_>) -> Results {
 
 fn unsqueeze(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
-    let list = axes_of(call)?.ok_or("its axes are missing")?;
+    let list = axes_of(call)?.ok_or_else(|| Refusal::other("its axes are missing"))?;
     let rank = x.rank() + list.len();
     let new = axes(&list, rank)?;
     let mut old = x.dims().iter();
@@ -109,7 +113,7 @@ fn transpose(call: &mut Call<'_>) -> Results {
     let mut sorted = perm.clone();
     sorted.sort_unstable();
     if !sorted.iter().copied().eq(0..rank) {
-        return Err(format!("its attribute `perm` is {perm:?}, not an order of {rank} dimensions"));
+        return Err(Refusal::attribute("perm", format!("is {perm:?}, not an order of {rank} dimensions")));
     }
     if perm.iter().copied().eq(0..rank) {
         return Ok(vec![x]);
@@ -122,8 +126,9 @@ fn expand(call: &mut Call<'_>) -> Results {
     let wanted = call.known_ints(1, "shape")?.unwrap_or_default();
     let dims = wanted.iter().map(|&dim| size(dim)).collect::<Result<Vec<_>, _>>()?;
     let shape = x.ty.shape.broadcast(&Shape::new(dims));
-    let shape =
-        shape.ok_or_else(|| format!("its shape {wanted:?} and its operand, {}, do not broadcast", x.ty))?;
+    let shape = shape.ok_or_else(|| {
+        Refusal::other(format!("its shape {wanted:?} and its operand, {}, do not broadcast", x.ty))
+    })?;
     if shape == x.ty.shape {
         return Ok(vec![x]);
     }
@@ -135,21 +140,24 @@ fn tile(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let repeats = call.known_ints(1, "repeats")?.unwrap_or_default();
     if repeats.len() != x.rank() {
-        return Err(format!("it has {} repeats for {} dimensions", repeats.len(), x.rank()));
+        return Err(Refusal::other(format!("it has {} repeats for {} dimensions", repeats.len(), x.rank())));
     }
     let (mut split, mut wide, mut dims) = (Vec::new(), Vec::new(), Vec::new());
     for (&dim, &repeat) in x.dims().iter().zip(&repeats) {
         let repeat = size(repeat)
             .ok()
             .filter(|&repeat| repeat > 0)
-            .ok_or_else(|| format!("its repeats {repeats:?} must be at least 1"))?;
+            .ok_or_else(|| Refusal::other(format!("its repeats {repeats:?} must be at least 1")))?;
         if repeat > 1 {
             split.push(1);
             wide.push(repeat);
         }
         split.push(dim);
         wide.push(dim);
-        dims.push(dim.checked_mul(repeat).ok_or_else(|| format!("its repeats {repeats:?} are too large"))?);
+        dims.push(
+            dim.checked_mul(repeat)
+                .ok_or_else(|| Refusal::other(format!("its repeats {repeats:?} are too large")))?,
+        );
     }
     if dims == x.dims() {
         return Ok(vec![x]);
@@ -163,13 +171,15 @@ fn depth_to_space(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let (block, [n, c, h, w]) = blocks(call, &x)?;
     if c % (block * block) != 0 {
-        return Err(format!("its {c} channels do not divide into blocks of {block} x {block}"));
+        return Err(Refusal::other(format!(
+            "its {c} channels do not divide into blocks of {block} x {block}"
+        )));
     }
     let depth = c / (block * block);
     let (split, perm) = match call.text("mode", "DCR")? {
         "DCR" => ([n, block, block, depth, h, w], [0, 3, 4, 1, 5, 2]),
         "CRD" => ([n, depth, block, block, h, w], [0, 1, 4, 2, 5, 3]),
-        other => return Err(format!("its attribute `mode` is `{other}`, not `DCR` or `CRD`")),
+        other => return Err(Refusal::attribute("mode", format!("is `{other}`, not `DCR` or `CRD`"))),
     };
     let apart = call.reshape(Some("apart"), &x, &split)?;
     let moved = call.helper("moved", "transpose", Attrs::new().ints("perm", &perm), &[&apart])?;
@@ -178,12 +188,14 @@ fn depth_to_space(call: &mut Call<'_>) -> Results {
 
 fn space_to_depth(call: &mut Call<'_>) -> Results {
     if call.text("mode", "DCR")? != "DCR" {
-        return Err("its attribute `mode` is not `DCR`, the only one that ovolo does".to_owned());
+        return Err(Refusal::attribute("mode", "is not `DCR`, the only one that ovolo does"));
     }
     let x = call.input(0)?;
     let (block, [n, c, h, w]) = blocks(call, &x)?;
     if h % block != 0 || w % block != 0 {
-        return Err(format!("its image of {h} x {w} does not divide into blocks of {block} x {block}"));
+        return Err(Refusal::other(format!(
+            "its image of {h} x {w} does not divide into blocks of {block} x {block}"
+        )));
     }
     let apart = call.reshape(Some("apart"), &x, &[n, c, h / block, block, w / block, block])?;
     let perm = Attrs::new().ints("perm", &[0, 3, 5, 1, 2, 4]);
@@ -191,10 +203,12 @@ fn space_to_depth(call: &mut Call<'_>) -> Results {
     Ok(vec![call.reshape(None, &moved, &[n, c * block * block, h / block, w / block])?])
 }
 
-fn blocks(call: &Call<'_>, x: &Value) -> Result<(usize, [usize; 4]), String> {
-    let dims =
-        x.dims().try_into().map_err(|_| format!("it needs an image of four dimensions, not {}", x.ty))?;
+fn blocks(call: &Call<'_>, x: &Value) -> Result<(usize, [usize; 4]), Refusal> {
+    let dims = x
+        .dims()
+        .try_into()
+        .map_err(|_| Refusal::other(format!("it needs an image of four dimensions, not {}", x.ty)))?;
     let block = call.int("blocksize", 0)?;
     let block = usize::try_from(block).ok().filter(|block| (1..=1 << 15).contains(block));
-    Ok((block.ok_or("its attribute `blocksize` is missing, or out of range")?, dims))
+    Ok((block.ok_or_else(|| Refusal::attribute("blocksize", "is missing, or out of range"))?, dims))
 }

@@ -1,8 +1,8 @@
 //! Operators whose results are known from attributes, shapes and constants alone.
 
 use super::{Call, Operator, Results, entry};
-use crate::onnx::call::signed;
 use crate::onnx::weight::checked_type;
+use crate::onnx::{Refusal, call::signed};
 use crate::tensor::{DType, Tensor};
 
 /// The most elements of a `Range`.
@@ -22,9 +22,9 @@ pub(super) const TABLE: &[Operator] = &[
 fn constant(call: &mut Call<'_>) -> Results {
     let forms = ["value_string", "value_strings", "sparse_value"];
     if let Some(form) = forms.into_iter().find(|form| call.has(form)) {
-        return Err(format!(
+        return Err(Refusal::other(format!(
             "its value is given by the attribute `{form}`; ovolo has dense tensors of numbers only"
-        ));
+        )));
     }
     let tensor = if let Some(tensor) = call.tensor("value")? {
         tensor
@@ -37,7 +37,7 @@ fn constant(call: &mut Call<'_>) -> Results {
     } else if let Some(value) = call.float_if("value_float")? {
         Tensor::from_f64(DType::F32, [0_usize; 0], &[value])
     } else {
-        return Err("it has no attribute that gives its value".to_owned());
+        return Err(Refusal::other("it has no attribute that gives its value"));
     };
     Ok(vec![call.constant_result(tensor)])
 }
@@ -46,10 +46,11 @@ fn constant_of_shape(call: &mut Call<'_>) -> Results {
     let dims = call.known_ints(0, "shape")?.unwrap_or_default();
     let value = call.tensor("value")?.unwrap_or_else(|| Tensor::from_elements([1_usize], &[0_f32]));
     if value.ty().shape.count() != 1 {
-        return Err(format!("its attribute `value` is {}, not one element", value.ty()));
+        return Err(Refusal::attribute("value", format!("is {}, not one element", value.ty())));
     }
     let sizes: Option<Vec<usize>> = dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
-    let sizes = sizes.ok_or_else(|| format!("its shape {dims:?} has a negative dimension"))?;
+    let sizes =
+        sizes.ok_or_else(|| Refusal::other(format!("its shape {dims:?} has a negative dimension")))?;
     let mut tensor = Tensor::zeros(checked_type(value.ty().dtype, sizes)?);
     if value.bytes().iter().any(|&byte| byte != 0) {
         fill(tensor.bytes_mut(), value.bytes());
@@ -76,10 +77,10 @@ fn fill(bytes: &mut [u8], element: &[u8]) {
 fn eye_like(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let &[rows, columns] = x.dims() else {
-        return Err(format!("it needs two dimensions, but has {}", x.ty));
+        return Err(Refusal::other(format!("it needs two dimensions, but has {}", x.ty)));
     };
     let number = i32::try_from(call.int("dtype", 1)?)
-        .map_err(|_| "its attribute `dtype` is no element type".to_owned())?;
+        .map_err(|_| Refusal::attribute("dtype", "is no element type"))?;
     let dtype = if call.has("dtype") { crate::onnx::weight::element_type(number)? } else { x.ty.dtype };
     let diagonal = call.int("k", 0)?;
     let at = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
@@ -93,21 +94,21 @@ fn eye_like(call: &mut Call<'_>) -> Results {
 fn range(call: &mut Call<'_>) -> Results {
     call.ignore(&["stash_type"]);
     let scalar =
-        |at, what| Ok::<_, String>(call.known_scalar(at, what)?.unwrap_or_else(|| Tensor::scalar(0_i64)));
+        |at, what| Ok::<_, Refusal>(call.known_scalar(at, what)?.unwrap_or_else(|| Tensor::scalar(0_i64)));
     let (start, limit, delta) = (scalar(0, "start")?, scalar(1, "limit")?, scalar(2, "delta")?);
     let dtype = start.ty().dtype;
     if limit.ty().dtype != dtype || delta.ty().dtype != dtype || dtype == DType::Bool {
-        return Err("its operands must be numbers of one type".to_owned());
+        return Err(Refusal::other("its operands must be numbers of one type"));
     }
     let (from, to, step) = (start.to_f64()[0], limit.to_f64()[0], delta.to_f64()[0]);
     if step == 0.0 || !(from.is_finite() && to.is_finite() && step.is_finite()) {
-        return Err(format!("it cannot count from {from} to {to} in steps of {step}"));
+        return Err(Refusal::other(format!("it cannot count from {from} to {to} in steps of {step}")));
     }
     let count = ((to - from) / step).ceil().max(0.0);
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let count = if count <= LONGEST as f64 { count as usize } else { usize::MAX };
     if count > LONGEST {
-        return Err(format!("it would count more than {LONGEST} numbers"));
+        return Err(Refusal::other(format!("it would count more than {LONGEST} numbers")));
     }
     #[allow(clippy::cast_precision_loss)]
     let tensor = match (start.to_i64(), delta.to_i64()) {
@@ -146,7 +147,7 @@ fn size(call: &mut Call<'_>) -> Results {
 fn dropout(call: &mut Call<'_>) -> Results {
     call.ignore(&["ratio", "seed"]);
     if call.known_scalar(2, "training mode")?.is_some_and(|training| training.to_f64()[0] != 0.0) {
-        return Err("it is in training mode; export the model for inference".to_owned());
+        return Err(Refusal::other("it is in training mode; export the model for inference"));
     }
     Ok(vec![call.input(0)?])
 }

@@ -2,8 +2,8 @@
 
 use super::{ANY, Call, Operator, Results, Value, entry};
 use crate::attr::{Attr, Attrs};
-use crate::onnx::proto::AttributeType;
 use crate::onnx::weight::element_type;
+use crate::onnx::{Refusal, proto::AttributeType};
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
@@ -52,7 +52,7 @@ fn is_inf(call: &mut Call<'_>) -> Results {
     let limit = match (negative, positive) {
         (_, true) => f64::INFINITY,
         (true, false) => f64::NEG_INFINITY,
-        (false, false) => return Err("it detects neither infinity; leave it out".to_owned()),
+        (false, false) => return Err(Refusal::other("it detects neither infinity; leave it out")),
     };
     let limit = call.scalar("infinity", x.ty.dtype, limit);
     let size = if negative && positive { call.helper("abs", "abs", Attrs::new(), &[&x])? } else { x };
@@ -63,7 +63,7 @@ fn is_inf(call: &mut Call<'_>) -> Results {
 fn prelu(call: &mut Call<'_>) -> Results {
     let (x, slope) = (call.input(0)?, call.input(1)?);
     if x.ty.shape.broadcast(&slope.ty.shape).as_ref() != Some(&x.ty.shape) {
-        return Err("its slope does not broadcast to the shape of its first operand".to_owned());
+        return Err(Refusal::other("its slope does not broadcast to the shape of its first operand"));
     }
     let zero = call.scalar("zero", x.ty.dtype, 0.0);
     let positive = call.helper("positive", "max", Attrs::new(), &[&x, &zero])?;
@@ -77,7 +77,7 @@ fn clip(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let attribute_form = call.opset < 11;
     if attribute_form && call.input_count() > 1 {
-        return Err("its limits are operands, which they are from opset 11 on".to_owned());
+        return Err(Refusal::other("its limits are operands, which they are from opset 11 on"));
     }
     let limit = |value: Option<Value>, default: f64| match value {
         None => Some(default),
@@ -103,7 +103,7 @@ fn clip(call: &mut Call<'_>) -> Results {
     }
     // Integers, and limits that are computed.
     match (call.optional(1), call.optional(2)) {
-        (None, None) => Err(format!("its limits are floats, but it clips {}", x.ty)),
+        (None, None) => Err(Refusal::other(format!("its limits are floats, but it clips {}", x.ty))),
         (Some(low), None) => Ok(vec![call.result("max", Attrs::new(), &[&x, &low])?]),
         (None, Some(high)) => Ok(vec![call.result("min", Attrs::new(), &[&x, &high])?]),
         (Some(low), Some(high)) => {
@@ -116,12 +116,13 @@ fn clip(call: &mut Call<'_>) -> Results {
 fn cast(call: &mut Call<'_>) -> Results {
     call.ignore(&["saturate", "round_mode"]); // They speak of 8-bit floats.
     if !call.has("to") {
-        return Err(format!("its attribute `to` ({:?}) is missing", AttributeType::Int));
+        return Err(Refusal::attribute("to", format!("({:?}) is missing", AttributeType::Int)));
     }
     let number =
-        i32::try_from(call.int("to", 0)?).map_err(|_| "its attribute `to` is no element type".to_owned())?;
-    let to = element_type(number)
-        .map_err(|why| why.replace("its element type", "the element type that it casts to"))?;
+        i32::try_from(call.int("to", 0)?).map_err(|_| Refusal::attribute("to", "is no element type"))?;
+    let to = element_type(number).map_err(|why| {
+        Refusal::other(why.to_string().replace("its element type", "the element type that it casts to"))
+    })?;
     let x = call.input(0)?;
     convert(call, x, to)
 }
@@ -170,7 +171,7 @@ fn modulo(call: &mut Call<'_>) -> Results {
 }
 
 /// The operands joined from the left.
-fn chain(call: &mut Call<'_>, op: &str) -> Result<Value, String> {
+fn chain(call: &mut Call<'_>, op: &str) -> Result<Value, Refusal> {
     let mut value = call.input(0)?;
     let last = call.input_count() - 1;
     for at in 1..=last {

@@ -2,6 +2,7 @@
 
 use super::{Call, Operator, Results};
 use crate::attr::Attrs;
+use crate::onnx::Refusal;
 use crate::scalar::{self, Function, Setting};
 
 /// The operators of functions, each once.
@@ -34,7 +35,7 @@ fn import(call: &mut Call<'_>) -> Results {
 }
 
 /// Whether the conditions hold under which the operator is the function.
-fn is(call: &Call<'_>, function: Function, operator: &scalar::Operator) -> Result<bool, String> {
+fn is(call: &Call<'_>, function: Function, operator: &scalar::Operator) -> Result<bool, Refusal> {
     for (attribute, wanted) in &operator.when {
         let holds = match wanted {
             Setting::Number(wanted) => number(call, function, operator, attribute)? == *wanted,
@@ -60,7 +61,7 @@ fn number(
     function: Function,
     operator: &scalar::Operator,
     attribute: &'static str,
-) -> Result<f64, String> {
+) -> Result<f64, Refusal> {
     let own = || function.parameters().iter().find(|one| one.name == attribute).map(|one| one.default);
     let default = match operator.default_of(attribute) {
         Some(Setting::Number(number)) => Some(*number),
@@ -68,12 +69,12 @@ fn number(
     };
     match default {
         Some(default) => call.float(attribute, default as f32),
-        None => call.float_if(attribute)?.ok_or_else(|| format!("its attribute `{attribute}` is missing")),
+        None => call.float_if(attribute)?.ok_or_else(|| Refusal::attribute(attribute, "is missing")),
     }
 }
 
 /// That no function is the operator with the attributes that it has.
-fn refusal(call: &Call<'_>, name: &str) -> String {
+fn refusal(call: &Call<'_>, name: &str) -> Refusal {
     let functions: Vec<Function> = call.ops().functions().collect();
     let operators = functions.iter().flat_map(|function| function.operators());
     let mut wanted: Vec<(&'static str, String, Vec<String>)> = Vec::new();
@@ -89,11 +90,14 @@ fn refusal(call: &Call<'_>, name: &str) -> String {
         };
         match wanted.iter_mut().find(|(name, ..)| name == attribute) {
             Some((_, _, values)) => values.push(value),
-            None => wanted.push((attribute, given.unwrap_or_else(|why| why), vec![value])),
+            None => wanted.push((attribute, given.unwrap_or_else(|why| why.to_string()), vec![value])),
         }
+    }
+    if let [(attribute, given, values)] = &wanted[..] {
+        return Refusal::attribute(*attribute, format!("is {given}, not {}", values.join(" or ")));
     }
     let said = wanted.iter().map(|(attribute, given, values)| {
         format!("its attribute `{attribute}` is {given}, not {}", values.join(" or "))
     });
-    said.collect::<Vec<_>>().join("; ")
+    Refusal::other(said.collect::<Vec<_>>().join("; "))
 }

@@ -2,6 +2,7 @@
 
 use super::{ANY, Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
+use crate::onnx::Refusal;
 use crate::onnx::call::{axes, axis, signed};
 use crate::tensor::{Shape, Tensor, TensorType};
 
@@ -18,15 +19,15 @@ pub(super) const TABLE: &[Operator] = &[
 fn concat(call: &mut Call<'_>) -> Results {
     let parts = (0..call.input_count()).map(|at| call.input(at)).collect::<Result<Vec<_>, _>>()?;
     if !call.has("axis") {
-        return Err("its attribute `axis` is missing".to_owned());
+        return Err(Refusal::attribute("axis", "is missing"));
     }
     let at = axis(call.int("axis", 0)?, parts[0].rank())?;
     let dtype = parts[0].ty.dtype;
     if let Some(other) = parts.iter().find(|part| part.ty.dtype != dtype || part.rank() != parts[0].rank()) {
-        return Err(format!(
+        return Err(Refusal::other(format!(
             "it joins {} and {}, which differ in type or number of dimensions",
             parts[0].ty, other.ty
-        ));
+        )));
     }
     // Parts without elements come from shape arithmetic, and give nothing.
     let full: Vec<&Value> = parts.iter().filter(|part| part.dims()[at] > 0).collect();
@@ -43,7 +44,9 @@ fn gather(call: &mut Call<'_>, op: &str) -> Results {
     if let Some(values) = indices.known().and_then(Tensor::to_i64) {
         let size = signed(&[x.dims()[at]])[0];
         if let Some(index) = values.into_iter().find(|index| !(-size..size).contains(index)) {
-            return Err(format!("its index {index} is out of range for dimension {at}, which is {size}"));
+            return Err(Refusal::other(format!(
+                "its index {index} is out of range for dimension {at}, which is {size}"
+            )));
         }
     }
     Ok(vec![call.result(op, Attrs::new().int("axis", signed(&[at])[0]), &[&x, &indices])?])
@@ -82,9 +85,9 @@ fn slice(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let (starts, ends, over, steps) = if call.opset < 10 {
         if call.input_count() > 1 {
-            return Err("its limits are operands, which they are from opset 10 on".to_owned());
+            return Err(Refusal::other("its limits are operands, which they are from opset 10 on"));
         }
-        let list = |name| Ok::<_, String>(call.ints(name)?.map(<[i64]>::to_vec));
+        let list = |name| Ok::<_, Refusal>(call.ints(name)?.map(<[i64]>::to_vec));
         (list("starts")?, list("ends")?, list("axes")?, None)
     } else {
         (
@@ -94,14 +97,17 @@ fn slice(call: &mut Call<'_>) -> Results {
             call.known_ints(4, "steps")?,
         )
     };
-    let (starts, ends) = (starts.ok_or("its starts are missing")?, ends.ok_or("its ends are missing")?);
+    let (starts, ends) = (
+        starts.ok_or_else(|| Refusal::other("its starts are missing"))?,
+        ends.ok_or_else(|| Refusal::other("its ends are missing"))?,
+    );
     let over = over.unwrap_or_else(|| (0..signed(&[starts.len()])[0]).collect());
     let steps = steps.unwrap_or_else(|| vec![1; starts.len()]);
     if [ends.len(), over.len(), steps.len()] != [starts.len(); 3] {
         let lengths = [starts.len(), ends.len(), over.len(), steps.len()];
-        return Err(format!(
+        return Err(Refusal::other(format!(
             "its starts, ends, axes and steps have {lengths:?} numbers, and must have as many"
-        ));
+        )));
     }
     axes(&over, x.rank())?;
     let mut part = Part::whole(&x);
@@ -112,7 +118,7 @@ fn slice(call: &mut Call<'_>) -> Results {
             if value < 0 { value.saturating_add(size) } else { value }
         };
         if step == 0 {
-            return Err(format!("its step is 0 in dimension {at}"));
+            return Err(Refusal::other(format!("its step is 0 in dimension {at}")));
         }
         let (start, distance) = if step > 0 {
             let start = wrap(start).clamp(0, size);
@@ -144,7 +150,7 @@ fn split(call: &mut Call<'_>) -> Results {
     let given = if call.opset >= 13 {
         call.known_ints(1, "sizes")?
     } else if call.input_count() > 1 {
-        return Err("its sizes are an operand, which they are from opset 13 on".to_owned());
+        return Err(Refusal::other("its sizes are an operand, which they are from opset 13 on"));
     } else {
         call.ints("split")?.map(<[i64]>::to_vec)
     };
@@ -153,10 +159,12 @@ fn split(call: &mut Call<'_>) -> Results {
     let sizes = match given {
         Some(sizes) => sizes,
         None if count != outputs => {
-            return Err(format!("it splits into {count} parts, but has {outputs} results"));
+            return Err(Refusal::other(format!("it splits into {count} parts, but has {outputs} results")));
         }
         None if total % count != 0 && call.opset < 18 => {
-            return Err(format!("it splits dimension {at}, which is {total}, into {count} equal parts"));
+            return Err(Refusal::other(format!(
+                "it splits dimension {at}, which is {total}, into {count} equal parts"
+            )));
         }
         None => {
             let size = (total + count - 1) / count;
@@ -165,10 +173,12 @@ fn split(call: &mut Call<'_>) -> Results {
     };
     let sum = sizes.iter().try_fold(0_i64, |sum, &size| sum.checked_add(size));
     if sum != Some(total) || sizes.iter().any(|&size| size < 0) {
-        return Err(format!("its parts {sizes:?} do not make up dimension {at}, which is {total}"));
+        return Err(Refusal::other(format!(
+            "its parts {sizes:?} do not make up dimension {at}, which is {total}"
+        )));
     }
     if signed(&[sizes.len()])[0] < outputs {
-        return Err(format!("it has {outputs} results, but only {} parts", sizes.len()));
+        return Err(Refusal::other(format!("it has {outputs} results, but only {} parts", sizes.len())));
     }
     let mut results = Vec::new();
     let mut start = 0;
@@ -198,20 +208,20 @@ fn pad(call: &mut Call<'_>) -> Results {
     } else {
         let fill = match call.optional(2) {
             Some(value) if value.ty.shape.count() == 1 => call.reshape(Some("value"), &value, &[])?,
-            Some(value) => return Err(format!("its value is {}, not one element", value.ty)),
+            Some(value) => return Err(Refusal::other(format!("its value is {}, not one element", value.ty))),
             None => call.scalar("value", x.ty.dtype, 0.0),
         };
         (call.known_ints(1, "pads")?, fill, call.known_ints(3, "axes")?)
     };
-    let amounts = amounts.ok_or("its amounts of padding are missing")?;
+    let amounts = amounts.ok_or_else(|| Refusal::other("its amounts of padding are missing"))?;
     let over = over.unwrap_or_else(|| (0..signed(&[x.rank()])[0]).collect());
     axes(&over, x.rank())?;
     if amounts.len() != 2 * over.len() {
-        return Err(format!(
+        return Err(Refusal::other(format!(
             "it has {} amounts of padding for both ends of {} dimensions",
             amounts.len(),
             over.len()
-        ));
+        )));
     }
     let (mut begin, mut end) = (vec![0; x.rank()], vec![0; x.rank()]);
     for (position, &over_axis) in over.iter().enumerate() {
@@ -219,7 +229,7 @@ fn pad(call: &mut Call<'_>) -> Results {
         (begin[at], end[at]) = (amounts[position], amounts[position + over.len()]);
     }
     if amounts.iter().any(|amount| amount.unsigned_abs() > 1 << 24) {
-        return Err(format!("its amounts of padding {amounts:?} are out of range"));
+        return Err(Refusal::other(format!("its amounts of padding {amounts:?} are out of range")));
     }
     let x = crop(call, x, &mut begin, &mut end)?;
     if begin.iter().chain(&end).all(|&amount| amount == 0) {
@@ -251,13 +261,13 @@ fn pad(call: &mut Call<'_>) -> Results {
 }
 
 /// Negative padding takes elements away.
-fn crop(call: &mut Call<'_>, x: Value, begin: &mut [i64], end: &mut [i64]) -> Result<Value, String> {
+fn crop(call: &mut Call<'_>, x: Value, begin: &mut [i64], end: &mut [i64]) -> Result<Value, Refusal> {
     let mut part = Part::whole(&x);
     for at in 0..x.rank() {
         part.starts[at] = (-begin[at]).max(0);
         part.sizes[at] -= part.starts[at] + (-end[at]).max(0);
         if part.sizes[at] < 1 {
-            return Err(format!("its negative padding takes all of dimension {at}"));
+            return Err(Refusal::other(format!("its negative padding takes all of dimension {at}")));
         }
         (begin[at], end[at]) = (begin[at].max(0), end[at].max(0));
     }
@@ -265,7 +275,7 @@ fn crop(call: &mut Call<'_>, x: Value, begin: &mut [i64], end: &mut [i64]) -> Re
 }
 
 /// The element that stands at an index outside of a dimension.
-fn source(mode: &str, index: i64, size: i64) -> Result<i64, String> {
+fn source(mode: &str, index: i64, size: i64) -> Result<i64, Refusal> {
     match mode {
         "edge" => Ok(index.clamp(0, size - 1)),
         "wrap" => Ok(index.rem_euclid(size)),
@@ -274,7 +284,9 @@ fn source(mode: &str, index: i64, size: i64) -> Result<i64, String> {
             let folded = index.rem_euclid(2 * (size - 1));
             Ok(folded.min(2 * (size - 1) - folded))
         }
-        other => Err(format!("its attribute `mode` is `{other}`, not constant, edge, reflect or wrap")),
+        other => {
+            Err(Refusal::attribute("mode", format!("is `{other}`, not constant, edge, reflect or wrap")))
+        }
     }
 }
 
@@ -284,7 +296,7 @@ fn trilu(call: &mut Call<'_>) -> Results {
     let upper = call.flag("upper", true)?;
     let diagonal = call.known_ints(1, "diagonal")?.and_then(|list| list.first().copied()).unwrap_or(0);
     let &[.., rows, columns] = x.dims() else {
-        return Err(format!("it needs two dimensions, but has {}", x.ty));
+        return Err(Refusal::other(format!("it needs two dimensions, but has {}", x.ty)));
     };
     let (row_count, column_count) = (signed(&[rows])[0], signed(&[columns])[0]);
     let kept = |row: i64, column: i64| {

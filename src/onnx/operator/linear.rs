@@ -2,8 +2,8 @@
 
 use super::{Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
-use crate::onnx::call::signed;
 use crate::onnx::operator::pool::Window;
+use crate::onnx::{Refusal, call::signed};
 use crate::tensor::{Tensor, TensorType};
 
 pub(super) const TABLE: &[Operator] =
@@ -13,20 +13,21 @@ pub(super) const TABLE: &[Operator] =
 fn conv(call: &mut Call<'_>) -> Results {
     let (x, w) = (call.input(0)?, call.input(1)?);
     if x.rank() != w.rank() {
-        return Err("its image and its weights differ in their number of dimensions".to_owned());
+        return Err(Refusal::other("its image and its weights differ in their number of dimensions"));
     }
     let group = call.int("group", 1)?;
     let groups = usize::try_from(group).ok().filter(|&groups| groups > 0);
-    let groups = groups.ok_or_else(|| format!("its attribute `group` is {group}, and must be at least 1"))?;
+    let groups =
+        groups.ok_or_else(|| Refusal::attribute("group", format!("is {group}, and must be at least 1")))?;
     if x.rank() >= 2 {
         let (channels, outputs, depth) = (x.dims()[1], w.dims()[0], w.dims()[1]);
         if depth.checked_mul(groups) != Some(channels) || outputs % groups != 0 {
-            return Err(format!(
+            return Err(Refusal::other(format!(
                 "its image has {channels} channels, but its weights {} are for {} in {groups} group{}",
                 w.ty.shape,
                 depth.saturating_mul(groups),
                 if groups == 1 { "" } else { "s" }
-            ));
+            )));
         }
     }
     let window = Window::read(call, &x, Some(w.dims().get(2..).unwrap_or(&[])))?;
@@ -51,7 +52,9 @@ fn gemm(call: &mut Call<'_>) -> Results {
     let (mut a, mut b) = (call.input(0)?, call.input(1)?);
     let (alpha, beta) = (call.float("alpha", 1.0)?, call.float("beta", 1.0)?);
     if a.rank() != 2 || b.rank() != 2 {
-        return Err("it multiplies matrices, so its first two operands need two dimensions each".to_owned());
+        return Err(Refusal::other(
+            "it multiplies matrices, so its first two operands need two dimensions each",
+        ));
     }
     let swap = Attrs::new().ints("perm", &[1, 0]);
     if call.flag("transA", false)? {
@@ -61,7 +64,10 @@ fn gemm(call: &mut Call<'_>) -> Results {
         b = call.helper("b", "transpose", swap, &[&b])?;
     }
     if a.dims()[1] != b.dims()[0] {
-        return Err(format!("its matrices are {} and {} where they are multiplied", a.ty.shape, b.ty.shape));
+        return Err(Refusal::other(format!(
+            "its matrices are {} and {} where they are multiplied",
+            a.ty.shape, b.ty.shape
+        )));
     }
     let c = match call.optional(2) {
         Some(_) if beta == 0.0 => None,
@@ -89,7 +95,10 @@ fn gemm(call: &mut Call<'_>) -> Results {
 
 fn add(call: &mut Call<'_>, product: &Value, c: &Value) -> Results {
     if product.ty.shape.broadcast(&c.ty.shape).as_ref() != Some(&product.ty.shape) {
-        return Err(format!("its third operand does not broadcast to the product, {}", product.ty));
+        return Err(Refusal::other(format!(
+            "its third operand does not broadcast to the product, {}",
+            product.ty
+        )));
     }
     Ok(vec![call.result("add", Attrs::new(), &[product, c])?])
 }
@@ -98,7 +107,7 @@ fn add(call: &mut Call<'_>, product: &Value, c: &Value) -> Results {
 fn matmul(call: &mut Call<'_>) -> Results {
     let (mut a, mut b) = (call.input(0)?, call.input(1)?);
     if a.rank() == 0 || b.rank() == 0 {
-        return Err("it multiplies matrices, but an operand is a scalar".to_owned());
+        return Err(Refusal::other("it multiplies matrices, but an operand is a scalar"));
     }
     let (row, column) = (a.rank() == 1, b.rank() == 1);
     if !row && !column {

@@ -2,6 +2,7 @@
 
 use super::{Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
+use crate::onnx::Refusal;
 use crate::onnx::call::{axis, signed};
 use crate::tensor::{Shape, Tensor, TensorType};
 
@@ -24,10 +25,10 @@ fn batch(call: &mut Call<'_>) -> Results {
         call.node.output.iter().skip(1).any(|name| !name.is_empty())
     };
     if training {
-        return Err("it is in training mode; export the model for inference".to_owned());
+        return Err(Refusal::other("it is in training mode; export the model for inference"));
     }
     if call.opset < 9 && !call.flag("spatial", true)? {
-        return Err("its attribute `spatial` is 0; ovolo normalises over whole channels only".to_owned());
+        return Err(Refusal::attribute("spatial", "is 0; ovolo normalises over whole channels only"));
     }
     let attrs = Attrs::new().float("epsilon", call.float("epsilon", 1e-5)?);
     let operands = (0..5).map(|at| call.input(at)).collect::<Result<Vec<_>, _>>()?;
@@ -42,7 +43,7 @@ fn instance(call: &mut Call<'_>) -> Results {
 
 fn layer(call: &mut Call<'_>) -> Results {
     if call.int("stash_type", 1)? != 1 {
-        return Err("its attribute `stash_type` asks for another precision than float32".to_owned());
+        return Err(Refusal::attribute("stash_type", "asks for another precision than float32"));
     }
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let at = axis(call.int("axis", -1)?, x.rank())?;
@@ -63,7 +64,7 @@ fn group(call: &mut Call<'_>) -> Results {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let groups = usize::try_from(call.int("num_groups", 0)?).unwrap_or(0);
     if x.rank() < 3 || groups == 0 || x.dims()[1] == 0 || !x.dims()[1].is_multiple_of(groups) {
-        return Err(format!("its {groups} groups do not divide the channels of {}", x.ty));
+        return Err(Refusal::other(format!("its {groups} groups do not divide the channels of {}", x.ty)));
     }
     let (batch, channels, dtype) = (x.dims()[0], x.dims()[1], x.ty.dtype);
     let image: usize = x.dims()[1..].iter().product::<usize>() / groups;
@@ -75,7 +76,7 @@ fn group(call: &mut Call<'_>) -> Results {
     // Channels of one group side by side, so that either kind of parameter broadcasts.
     let wanted = if call.opset >= 21 { channels } else { groups };
     if scale.dims() != [wanted] || bias.dims() != [wanted] {
-        return Err(format!("its scale and bias must be of shape [{wanted}]"));
+        return Err(Refusal::other(format!("its scale and bias must be of shape [{wanted}]")));
     }
     let split = [batch, groups, channels / groups, image * groups / channels];
     let parameter = [1, groups, wanted / groups, 1];
@@ -90,7 +91,7 @@ fn group(call: &mut Call<'_>) -> Results {
 /// `x / sqrt(mean(x * x) + epsilon) * scale`.
 fn root_mean_square(call: &mut Call<'_>) -> Results {
     if call.int("stash_type", 1)? != 1 {
-        return Err("its attribute `stash_type` asks for another precision than float32".to_owned());
+        return Err(Refusal::attribute("stash_type", "asks for another precision than float32"));
     }
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let at = axis(call.int("axis", -1)?, x.rank())?;
@@ -106,13 +107,16 @@ fn root_mean_square(call: &mut Call<'_>) -> Results {
 }
 
 /// A parameter of the shape that is normalised over.
-fn spread(call: &mut Call<'_>, what: &str, value: Value, dims: &[usize]) -> Result<Value, String> {
+fn spread(call: &mut Call<'_>, what: &str, value: Value, dims: &[usize]) -> Result<Value, Refusal> {
     if value.dims() == dims {
         return Ok(value);
     }
     let shape = Shape::from(dims);
     if value.ty.shape.broadcast(&shape).as_ref() != Some(&shape) {
-        return Err(format!("its {what} is {}, which does not broadcast to {shape}", value.ty));
+        return Err(Refusal::other(format!(
+            "its {what} is {}, which does not broadcast to {shape}",
+            value.ty
+        )));
     }
     call.helper(what, "expand", Attrs::new().ints("shape", &signed(dims)), &[&value])
 }
@@ -120,7 +124,7 @@ fn spread(call: &mut Call<'_>, what: &str, value: Value, dims: &[usize]) -> Resu
 fn local_response(call: &mut Call<'_>) -> Results {
     let size = call.int("size", 0)?;
     if size < 1 {
-        return Err("its attribute `size` is missing, or less than 1".to_owned());
+        return Err(Refusal::attribute("size", "is missing, or less than 1"));
     }
     let x = call.input(0)?;
     let attrs = Attrs::new()
@@ -135,7 +139,7 @@ fn local_response(call: &mut Call<'_>) -> Results {
 fn softmax(call: &mut Call<'_>, op: &str) -> Results {
     let x = call.input(0)?;
     if x.rank() == 0 {
-        return Err("it needs an axis, but its operand is a scalar".to_owned());
+        return Err(Refusal::other("it needs an axis, but its operand is a scalar"));
     }
     let over = |axis: usize| Attrs::new().int("axis", signed(&[axis])[0]);
     if call.opset >= 13 {

@@ -2,7 +2,7 @@
 
 use super::{Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
-use crate::onnx::call::signed;
+use crate::onnx::{Refusal, call::signed};
 
 pub(super) const TABLE: &[Operator] = &[
     entry("AveragePool", 1, 1, average_pool),
@@ -25,27 +25,28 @@ pub(super) struct Window {
 
 impl Window {
     /// Reads the attributes of a window over `x`. A convolution's kernel is that of its weights.
-    pub fn read(call: &Call<'_>, x: &Value, weights: Option<&[usize]>) -> Result<Self, String> {
+    pub(crate) fn read(call: &Call<'_>, x: &Value, weights: Option<&[usize]>) -> Result<Self, Refusal> {
         let spatial = match x.rank() {
             rank @ (3 | 4) => rank - 2,
             rank => {
-                return Err(format!(
+                return Err(Refusal::other(format!(
                     "it works on {} dimensions beside batch and channels; ovolo does one and two",
                     rank.max(2) - 2
-                ));
+                )));
             }
         };
         let list = |name: &'static str, length: usize, least: i64, default: i64| {
             let values = call.ints(name)?.map_or_else(|| vec![default; length], <[i64]>::to_vec);
             if values.len() != length {
-                return Err(format!(
-                    "its attribute `{name}` has {} numbers, and needs {length}",
-                    values.len()
+                return Err(Refusal::attribute(
+                    name,
+                    format!("has {} numbers, and needs {length}", values.len()),
                 ));
             }
             if values.iter().any(|&value| value < least || value > i64::from(i32::MAX)) {
-                return Err(format!(
-                    "its attribute `{name}` is {values:?}, and its numbers must be at least {least}"
+                return Err(Refusal::attribute(
+                    name,
+                    format!("is {values:?}, and its numbers must be at least {least}"),
                 ));
             }
             Ok(values)
@@ -53,14 +54,15 @@ impl Window {
         let kernel = match weights.map(signed) {
             Some(kernel) => {
                 if let Some(given) = call.ints("kernel_shape")?.filter(|given| *given != kernel) {
-                    return Err(format!(
-                        "its attribute `kernel_shape` is {given:?}, but its weights have {kernel:?}"
+                    return Err(Refusal::attribute(
+                        "kernel_shape",
+                        format!("is {given:?}, but its weights have {kernel:?}"),
                     ));
                 }
                 kernel
             }
             None if call.has("kernel_shape") => list("kernel_shape", spatial, 1, 1)?,
-            None => return Err("its attribute `kernel_shape` is missing".to_owned()),
+            None => return Err(Refusal::attribute("kernel_shape", "is missing")),
         };
         let strides = list("strides", spatial, 1, 1)?;
         let dilations = list("dilations", spatial, 1, 1)?;
@@ -86,19 +88,20 @@ impl Window {
                 begin = (0..spatial).map(|axis| total(axis) - total(axis) / 2).collect();
             }
             other => {
-                return Err(format!(
-                    "its attribute `auto_pad` is `{other}`, not NOTSET, VALID, SAME_UPPER or SAME_LOWER"
+                return Err(Refusal::attribute(
+                    "auto_pad",
+                    format!("is `{other}`, not NOTSET, VALID, SAME_UPPER or SAME_LOWER"),
                 ));
             }
         }
         for axis in 0..spatial {
             if size[axis] + begin[axis] + end[axis] < reach[axis] {
-                return Err(format!(
+                return Err(Refusal::other(format!(
                     "its window spans {} in dimension {}, but the padded image has only {}",
                     reach[axis],
                     axis + 2,
                     size[axis] + begin[axis] + end[axis]
-                ));
+                )));
             }
         }
         let ceil = call.flag("ceil_mode", false)?;
@@ -129,28 +132,28 @@ impl Window {
     }
 
     /// Padding as ops have it: top, left, bottom, right.
-    pub fn pads(&self) -> Vec<i64> {
+    pub(crate) fn pads(&self) -> Vec<i64> {
         [&self.begin[..], &self.end[..]].concat()
     }
 
     /// Refuses rounding up, for operators that do not round.
-    pub fn no_ceil(&self) -> Result<(), String> {
+    pub(crate) fn no_ceil(&self) -> Result<(), Refusal> {
         if self.extra.iter().all(|&extra| extra == 0) {
             Ok(())
         } else {
-            Err("it cannot round up (`ceil_mode`)".to_owned())
+            Err(Refusal::other("it cannot round up (`ceil_mode`)"))
         }
     }
 
     /// A line of pixels as an image of one row.
-    pub fn lift(&self, call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, String> {
+    pub(crate) fn lift(&self, call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, Refusal> {
         let mut dims = x.dims().to_vec();
         dims.insert(2, 1);
         call.reshape(Some(suffix), x, &dims)
     }
 
     /// The op that makes the result; for a line of pixels its row is taken out again.
-    pub fn finish(
+    pub(crate) fn finish(
         &self,
         call: &mut Call<'_>,
         flat: bool,
@@ -188,7 +191,7 @@ fn average_pool(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let window = Window::read(call, &x, None)?;
     if window.dilations != [1, 1] {
-        return Err("its window has dilations; ovolo does them for MaxPool and Conv".to_owned());
+        return Err(Refusal::other("its window has dilations; ovolo does them for MaxPool and Conv"));
     }
     let include = call.flag("count_include_pad", false)?;
     let flat = x.rank() == 3;
@@ -205,7 +208,7 @@ fn average_pool(call: &mut Call<'_>) -> Results {
 fn global(call: &mut Call<'_>, op: &str) -> Results {
     let x = call.input(0)?;
     if x.rank() < 3 {
-        return Err("it needs at least one dimension beside batch and channels".to_owned());
+        return Err(Refusal::other("it needs at least one dimension beside batch and channels"));
     }
     let axes = signed(&(2..x.rank()).collect::<Vec<_>>());
     Ok(vec![call.result(op, Attrs::new().ints("axes", &axes).int("keepdims", 1), &[&x])?])

@@ -2,6 +2,7 @@
 
 use super::{Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
+use crate::onnx::Refusal;
 use crate::onnx::call::{axes, axis, signed};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -27,12 +28,14 @@ struct Axes {
 
 impl Axes {
     /// Axes are an attribute before opset 18 (`ReduceSum`: 13), and an operand since.
-    fn read(call: &Call<'_>, x: &Value) -> Result<Self, String> {
+    fn read(call: &Call<'_>, x: &Value) -> Result<Self, Refusal> {
         let operand_from = if call.node.op_type == "ReduceSum" { 13 } else { 18 };
         let given = if call.opset >= operand_from {
             call.known_ints(1, "axes")?
         } else if call.input_count() > 1 {
-            return Err(format!("its axes are an operand, which they are from opset {operand_from} on"));
+            return Err(Refusal::other(format!(
+                "its axes are an operand, which they are from opset {operand_from} on"
+            )));
         } else {
             call.ints("axes")?.map(<[i64]>::to_vec)
         };
@@ -50,7 +53,7 @@ impl Axes {
         Attrs::new().ints("axes", self.axes.as_deref().unwrap_or(&[])).int("keepdims", i64::from(keep))
     }
 
-    fn helper(&self, call: &mut Call<'_>, op: &str, x: &Value) -> Result<Value, String> {
+    fn helper(&self, call: &mut Call<'_>, op: &str, x: &Value) -> Result<Value, Refusal> {
         if self.axes.is_none() {
             Ok(x.clone())
         } else {

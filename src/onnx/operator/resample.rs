@@ -2,6 +2,7 @@
 
 use super::{Call, Operator, Results, Value, entry};
 use crate::attr::{Attr, Attrs};
+use crate::onnx::Refusal;
 use crate::onnx::call::{axis, signed};
 use crate::tensor::{Tensor, TensorType};
 
@@ -22,14 +23,14 @@ struct Transposed {
 
 impl Transposed {
     /// Rows or columns of a result that is to have so many.
-    fn sized(mut self, natural: i64, wanted: i64, upper: bool) -> Result<Self, String> {
+    fn sized(mut self, natural: i64, wanted: i64, upper: bool) -> Result<Self, Refusal> {
         let total = natural + self.added - wanted;
         let half = total.div_euclid(2);
         (self.before, self.after) = if upper { (half, total - half) } else { (total - half, half) };
         if self.before < 0 {
-            return Err(format!(
+            return Err(Refusal::other(format!(
                 "its result is to have {wanted} of {natural} elements of an axis, which lack"
-            ));
+            )));
         }
         // What is beyond the last window is added there.
         self.added += (-self.after).max(0);
@@ -44,27 +45,37 @@ fn conv_transpose(call: &mut Call<'_>) -> Results {
     let spatial = match x.rank() {
         rank @ (3 | 4) if w.rank() == rank => rank - 2,
         rank @ (3 | 4) => {
-            return Err(format!("its image has {rank} dimensions, and its weights {}", w.rank()));
+            return Err(Refusal::other(format!(
+                "its image has {rank} dimensions, and its weights {}",
+                w.rank()
+            )));
         }
         rank => {
-            return Err(format!(
+            return Err(Refusal::other(format!(
                 "it works on {} dimensions beside batch and channels; ovolo does one and two",
                 rank.max(2) - 2
-            ));
+            )));
         }
     };
     let kernel = signed(&w.dims()[2..]);
     if let Some(given) = call.ints("kernel_shape")?.filter(|given| *given != kernel) {
-        return Err(format!("its attribute `kernel_shape` is {given:?}, but its weights have {kernel:?}"));
+        return Err(Refusal::attribute(
+            "kernel_shape",
+            format!("is {given:?}, but its weights have {kernel:?}"),
+        ));
     }
     let list = |name: &'static str, length: usize, least: i64, default: i64| {
         let values = call.ints(name)?.map_or_else(|| vec![default; length], <[i64]>::to_vec);
         if values.len() != length {
-            return Err(format!("its attribute `{name}` has {} numbers, and needs {length}", values.len()));
+            return Err(Refusal::attribute(
+                name,
+                format!("has {} numbers, and needs {length}", values.len()),
+            ));
         }
         if values.iter().any(|&value| value < least || value > i64::from(i32::MAX)) {
-            return Err(format!(
-                "its attribute `{name}` is {values:?}, and its numbers must be at least {least}"
+            return Err(Refusal::attribute(
+                name,
+                format!("is {values:?}, and its numbers must be at least {least}"),
             ));
         }
         Ok(values)
@@ -73,7 +84,10 @@ fn conv_transpose(call: &mut Call<'_>) -> Results {
     let (pads, added) = (list("pads", 2 * spatial, 0, 0)?, list("output_padding", spatial, 0, 0)?);
     let wanted = call.ints("output_shape")?;
     if let Some(wanted) = wanted.filter(|wanted| wanted.len() != spatial) {
-        return Err(format!("its attribute `output_shape` is {wanted:?}, and needs {spatial} numbers"));
+        return Err(Refusal::attribute(
+            "output_shape",
+            format!("is {wanted:?}, and needs {spatial} numbers"),
+        ));
     }
     let padding = call.text("auto_pad", "NOTSET")?;
     let size = signed(&x.dims()[2..]);
@@ -92,8 +106,9 @@ fn conv_transpose(call: &mut Call<'_>) -> Results {
                 one.sized(natural, size[at] * strides[at], padding == "SAME_UPPER")?
             }
             (other, _) => {
-                return Err(format!(
-                    "its attribute `auto_pad` is `{other}`, not NOTSET, VALID, SAME_UPPER or SAME_LOWER"
+                return Err(Refusal::attribute(
+                    "auto_pad",
+                    format!("is `{other}`, not NOTSET, VALID, SAME_UPPER or SAME_LOWER"),
                 ));
             }
         });
@@ -102,7 +117,7 @@ fn conv_transpose(call: &mut Call<'_>) -> Results {
     let outputs = usize::try_from(group).ok().and_then(|groups| w.dims()[1].checked_mul(groups));
     let outputs = outputs.filter(|_| group > 0);
     let outputs =
-        outputs.ok_or_else(|| format!("its attribute `group` is {group}, and must be at least 1"))?;
+        outputs.ok_or_else(|| Refusal::attribute("group", format!("is {group}, and must be at least 1")))?;
     let bias = match call.optional(2) {
         Some(bias) => bias,
         None => call.constant("bias", Tensor::zeros(TensorType::plain(w.ty.dtype, [outputs]))),
@@ -132,7 +147,7 @@ fn conv_transpose(call: &mut Call<'_>) -> Results {
 }
 
 /// A line of pixels as an image of one row.
-fn lifted(call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, String> {
+fn lifted(call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, Refusal> {
     let mut dims = x.dims().to_vec();
     dims.insert(2, 1);
     call.reshape(Some(suffix), x, &dims)
@@ -146,13 +161,13 @@ struct Size {
 }
 
 /// The numbers of an operand that must be known, if it is given and has any.
-fn numbers(call: &Call<'_>, at: usize, what: &str) -> Result<Option<Vec<f64>>, String> {
+fn numbers(call: &Call<'_>, at: usize, what: &str) -> Result<Option<Vec<f64>>, Refusal> {
     let Some(value) = call.optional(at) else { return Ok(None) };
     let tensor = value.known().ok_or_else(|| {
-        format!(
+        Refusal::other(format!(
             "its {what} `{}` are computed while the model runs, and ovolo fixes all shapes before",
             value.name
-        )
+        ))
     })?;
     Ok(Some(tensor.to_f64()).filter(|numbers| !numbers.is_empty()))
 }
@@ -161,7 +176,7 @@ fn upsample(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let scales = match call.floats("scales")? {
         Some(scales) => scales.iter().map(|scale| f64::from(*scale)).collect(),
-        None => numbers(call, 1, "scales")?.ok_or("its scales are missing")?,
+        None => numbers(call, 1, "scales")?.ok_or_else(|| Refusal::other("its scales are missing"))?,
     };
     let sizes = scaled(&x, &scales)?;
     let attrs = legacy(call)?;
@@ -169,11 +184,11 @@ fn upsample(call: &mut Call<'_>) -> Results {
 }
 
 /// Before opset 11 places are those of `asymmetric`, and the nearest is the one below.
-fn legacy(call: &Call<'_>) -> Result<Attrs, String> {
+fn legacy(call: &Call<'_>) -> Result<Attrs, Refusal> {
     let mode = match call.text("mode", "nearest")? {
         mode @ ("nearest" | "linear") => mode,
         "bilinear" => "linear",
-        other => return Err(format!("its attribute `mode` is `{other}`, not nearest or linear")),
+        other => return Err(Refusal::attribute("mode", format!("is `{other}`, not nearest or linear"))),
     };
     let text = |text: &str| Attr::Str(text.into());
     Ok(Attrs::new()
@@ -184,12 +199,12 @@ fn legacy(call: &Call<'_>) -> Result<Attrs, String> {
 
 /// Sizes by scales, rounded down.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn scaled(x: &Value, scales: &[f64]) -> Result<Vec<Size>, String> {
+fn scaled(x: &Value, scales: &[f64]) -> Result<Vec<Size>, Refusal> {
     if scales.len() != x.rank() {
-        return Err(format!("it has {} scales for {}", scales.len(), x.ty));
+        return Err(Refusal::other(format!("it has {} scales for {}", scales.len(), x.ty)));
     }
     if let Some(scale) = scales.iter().find(|scale| !(**scale > 0.0 && scale.is_finite())) {
-        return Err(format!("its scale {scale} is not a number above zero"));
+        return Err(Refusal::other(format!("its scale {scale} is not a number above zero")));
     }
     let size = |(size, scale): (&usize, &f64)| Size {
         output: (*size as f64 * scale).floor() as usize,
@@ -201,14 +216,16 @@ fn scaled(x: &Value, scales: &[f64]) -> Result<Vec<Size>, String> {
 fn resize(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     if call.opset < 11 {
-        let scales = numbers(call, 1, "scales")?.ok_or("its scales are missing")?;
+        let scales = numbers(call, 1, "scales")?.ok_or_else(|| Refusal::other("its scales are missing"))?;
         let sizes = scaled(&x, &scales)?;
         let attrs = legacy(call)?;
         return resample(call, &x, &sizes, attrs);
     }
     let mode = match call.text("mode", "nearest")? {
         mode @ ("nearest" | "linear" | "cubic") => mode,
-        other => return Err(format!("its attribute `mode` is `{other}`, not nearest, linear or cubic")),
+        other => {
+            return Err(Refusal::attribute("mode", format!("is `{other}`, not nearest, linear or cubic")));
+        }
     };
     let coordinates = match call.text("coordinate_transformation_mode", "half_pixel")? {
         "half_pixel" => "half-pixel",
@@ -217,9 +234,12 @@ fn resize(call: &mut Call<'_>) -> Results {
         "align_corners" => "align-corners",
         "asymmetric" => "asymmetric",
         other => {
-            return Err(format!(
-                "its attribute `coordinate_transformation_mode` is `{other}`; ovolo does half_pixel, \
+            return Err(Refusal::attribute(
+                "coordinate_transformation_mode",
+                format!(
+                    "is `{other}`; ovolo does half_pixel, \
                  half_pixel_symmetric, pytorch_half_pixel, align_corners and asymmetric"
+                ),
             ));
         }
     };
@@ -228,7 +248,7 @@ fn resize(call: &mut Call<'_>) -> Results {
         "round_prefer_ceil" => "prefer-ceil",
         "floor" => "floor",
         "ceil" => "ceil",
-        other => return Err(format!("its attribute `nearest_mode` is `{other}`, which is none")),
+        other => return Err(Refusal::attribute("nearest_mode", format!("is `{other}`, which is none"))),
     };
     call.ignore(&["extrapolation_value"]); // Of `tf_crop_and_resize` alone.
     let sizes = sizes(call, &x)?;
@@ -245,7 +265,7 @@ fn resize(call: &mut Call<'_>) -> Results {
 
 /// What becomes of each axis.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn sizes(call: &Call<'_>, x: &Value) -> Result<Vec<Size>, String> {
+fn sizes(call: &Call<'_>, x: &Value) -> Result<Vec<Size>, Refusal> {
     let all: Vec<usize> = (0..x.rank()).collect();
     let axes = match call.ints("axes")? {
         Some(axes) => axes.iter().map(|one| axis(*one, x.rank())).collect::<Result<Vec<_>, _>>()?,
@@ -254,7 +274,7 @@ fn sizes(call: &Call<'_>, x: &Value) -> Result<Vec<Size>, String> {
     let policy = call.text("keep_aspect_ratio_policy", "stretch")?;
     let given = |what: &str, numbers: &[f64]| match numbers.len() == axes.len() {
         true => Ok(()),
-        false => Err(format!("it has {} {what} for {} axes", numbers.len(), axes.len())),
+        false => Err(Refusal::other(format!("it has {} {what} for {} axes", numbers.len(), axes.len()))),
     };
     let mut found: Vec<Size> = x.dims().iter().map(|&output| Size { output, scale: 1.0 }).collect();
     if let Some(scales) = numbers(call, 2, "scales")? {
@@ -263,10 +283,11 @@ fn sizes(call: &Call<'_>, x: &Value) -> Result<Vec<Size>, String> {
         axes.iter().zip(&scales).for_each(|(axis, scale)| whole[*axis] = *scale);
         return scaled(x, &whole);
     }
-    let wanted = numbers(call, 3, "sizes")?.ok_or("it has neither scales nor sizes")?;
+    let wanted =
+        numbers(call, 3, "sizes")?.ok_or_else(|| Refusal::other("it has neither scales nor sizes"))?;
     given("sizes", &wanted)?;
     if let Some(size) = wanted.iter().find(|size| **size < 1.0 || **size > f64::from(i32::MAX)) {
-        return Err(format!("its size {size} is no number of elements"));
+        return Err(Refusal::other(format!("its size {size} is no number of elements")));
     }
     let ratios = axes.iter().zip(&wanted).map(|(axis, size)| size / x.dims()[*axis] as f64);
     let common = match policy {
@@ -274,8 +295,9 @@ fn sizes(call: &Call<'_>, x: &Value) -> Result<Vec<Size>, String> {
         "not_larger" => Some(ratios.fold(f64::INFINITY, f64::min)),
         "not_smaller" => Some(ratios.fold(0.0, f64::max)),
         other => {
-            return Err(format!(
-                "its attribute `keep_aspect_ratio_policy` is `{other}`, not stretch, not_larger or not_smaller"
+            return Err(Refusal::attribute(
+                "keep_aspect_ratio_policy",
+                format!("is `{other}`, not stretch, not_larger or not_smaller"),
             ));
         }
     };
@@ -300,7 +322,7 @@ fn resample(call: &mut Call<'_>, x: &Value, sizes: &[Size], attrs: Attrs) -> Res
     };
     let result: Vec<usize> = sizes.iter().map(|size| size.output).collect();
     if result.contains(&0) {
-        return Err(format!("its result would have the shape {result:?}"));
+        return Err(Refusal::other(format!("its result would have the shape {result:?}")));
     }
     let mut steps: Vec<[Option<usize>; 2]> =
         (0..rank.saturating_sub(2)).filter(|at| changed(*at)).map(|at| [Some(at), None]).collect();

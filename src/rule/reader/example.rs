@@ -2,7 +2,7 @@
 
 use super::Reader;
 use super::row::{Row, Scalar};
-use crate::error::{Diagnostic, Diagnostics, Source, Span, nearest};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span, nearest};
 use crate::ron::{self, Entries, OneOrMany, Spanned, Text};
 use crate::rule::example::{Example, Place};
 use serde::de::{Deserialize, Deserializer, Error};

@@ -3,7 +3,7 @@
 use super::Reader;
 use super::scope::Scope;
 use crate::attr::Attr;
-use crate::error::Diagnostic;
+use crate::diagnostic::Diagnostic;
 use crate::ron::Text;
 use crate::rule::expr::Function;
 use crate::rule::pattern::{ExprAst, ExprKind};
@@ -183,7 +183,7 @@ impl Reader<'_> {
             let span = text.span(argument.range.clone());
             let diagnostic = Diagnostic::new(format!("`{name}` is no step of a chain"))
                 .label(self.source, span, "")
-                .help(match crate::error::suggestion(name, known.iter().copied()) {
+                .help(match crate::diagnostic::suggestion(name, known.iter().copied()) {
                     Some(close) => format!("did you mean `{close}`?"),
                     None => format!("the steps are {}", known.join(", ")),
                 });

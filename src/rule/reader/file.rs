@@ -2,7 +2,7 @@
 
 use super::example::Beside;
 use super::{Reader, in_rule};
-use crate::error::{Diagnostic, Diagnostics, Source, Span};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use crate::ron;
 use crate::rule::set::Gone;
 use crate::rule::{Rule, Vocabulary, example};

@@ -3,7 +3,7 @@
 use super::Reader;
 use super::row::{Functions, Row, Rows, Scalar};
 use crate::attr::{Float, Step};
-use crate::error::{Diagnostic, Span, suggestion};
+use crate::diagnostic::{Diagnostic, Span, suggestion};
 use crate::ron::{Entries, OneOrMany, Spanned, Text};
 use crate::rule::{Places, example};
 use crate::scalar::Function;
@@ -33,7 +33,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    pub fn places(&self) -> Places {
+    pub(crate) fn places(&self) -> Places {
         let all = |texts: &OneOrMany<Text>| texts.0.iter().map(Text::whole).collect();
         Places {
             name: self.name.whole(),

@@ -4,7 +4,7 @@ use super::Reader;
 use super::operator::Given;
 use super::scope::{Scope, index};
 use crate::attr::Attr;
-use crate::error::Diagnostic;
+use crate::diagnostic::Diagnostic;
 use crate::op::{self, Op};
 use crate::ron::Text;
 use crate::rule::pattern::{Ast, Entry, ExprAst, ExprKind, Kind};

@@ -2,7 +2,7 @@
 
 use super::Reader;
 use crate::attr::{Attr, AttrKind, Float};
-use crate::error::Diagnostic;
+use crate::diagnostic::Diagnostic;
 use crate::op::{self, Arity, Op};
 use crate::ron::Text;
 use crate::rule::Kind;
@@ -22,7 +22,7 @@ pub(super) struct Given {
 
 impl Given {
     /// Of operands as they are written: some of them may not read.
-    pub fn of(children: &[Ast]) -> Self {
+    pub(crate) fn of(children: &[Ast]) -> Self {
         let spread = |child: &Ast| match &child.kind {
             PatternKind::Spread { optional, .. } => Some(*optional),
             // Of each value of a rest.

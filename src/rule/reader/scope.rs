@@ -1,7 +1,7 @@
 //! What names of variables stand for.
 
 use super::Reader;
-use crate::error::{Span, suggestion};
+use crate::diagnostic::{Span, suggestion};
 use crate::ron::Text;
 use crate::rule::{Kind, Rest};
 use std::ops::Range;
@@ -24,13 +24,13 @@ pub(super) struct Scope {
 
 impl Scope {
     /// Notes that a variable stands here.
-    pub fn stands(&mut self, text: &Text, range: &Range<usize>) {
+    pub(crate) fn stands(&mut self, text: &Text, range: &Range<usize>) {
         let written = text.text.get(range.clone()).unwrap_or_default().to_owned();
         self.places.push((written, text.span(range.clone())));
     }
 
     /// The index of a rest or an optional operand, which is added where it is new.
-    pub fn rest(&mut self, name: &str, optional: bool) -> usize {
+    pub(crate) fn rest(&mut self, name: &str, optional: bool) -> usize {
         self.rests.iter().position(|known| known.name == name).unwrap_or_else(|| {
             self.rests.push(Rest { name: name.to_owned(), optional });
             self.rests.len() - 1
@@ -38,7 +38,7 @@ impl Scope {
     }
 
     /// The index of an attribute variable, which is added where it is new, and its kind.
-    pub fn attr(&mut self, name: &str, kind: Option<Kind>) -> (usize, Option<Kind>) {
+    pub(crate) fn attr(&mut self, name: &str, kind: Option<Kind>) -> (usize, Option<Kind>) {
         let at = index(&mut self.attrs, name);
         if at == self.attr_kinds.len() {
             self.attr_kinds.push(kind);
@@ -47,7 +47,7 @@ impl Scope {
     }
 
     /// The operands and rests that may stand where this kind is asked for, as a guard writes them.
-    pub fn written(&self, kind: Kind) -> Vec<String> {
+    pub(crate) fn written(&self, kind: Kind) -> Vec<String> {
         let rests = |optional: bool, end: &'static str| {
             let of_kind = self.rests.iter().filter(move |rest| rest.optional == optional);
             of_kind.map(move |rest| format!("?{}{end}", rest.name))
@@ -62,7 +62,7 @@ impl Scope {
     }
 
     /// What a variable of this name is, in words.
-    pub fn kind(&self, name: &str) -> Option<&'static str> {
+    pub(crate) fn kind(&self, name: &str) -> Option<&'static str> {
         let is = |names: &[String]| names.iter().any(|known| known == name);
         let rest = self.rests.iter().find(|known| known.name == name);
         match rest {

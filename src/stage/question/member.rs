@@ -21,7 +21,7 @@ impl Priced<'_> {
                 .flat_map(|class| &mut class.nodes)
                 .for_each(|node| node.cost = price());
         }
-        let extraction = GreedyTree.extract(&problem).map_err(|error| Error::Extract(error.to_string()))?;
+        let extraction = GreedyTree.extract(&problem)?;
         let program = self.pick.build(&extraction);
         let sources = sources(&self.pick, &program);
         Ok(Chosen {

@@ -7,6 +7,20 @@ use crate::extract::{Extraction, Problem};
 use crate::stage::priced::choose;
 use crate::stage::{Choice, Priced};
 
+/// A text that does not scale costs.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BadScale {
+    /// It lacks a part.
+    #[error("it takes PATTERN=FACTOR, such as `onednn.conv*=1.2`")]
+    Form,
+    /// What stands for the factor is no number.
+    #[error("`{0}` is no number: it takes PATTERN=FACTOR, such as `onednn.conv*=1.2`")]
+    Number(String),
+    /// The factor is none that a cost can be multiplied by.
+    #[error("a cost is not multiplied by {0}: give a finite factor above zero")]
+    Factor(f64),
+}
+
 /// Ops, by a pattern of their names, and what their costs are multiplied by.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
@@ -21,19 +35,18 @@ impl Scale {
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let form = "it takes PATTERN=FACTOR, such as `onednn.conv*=1.2`";
-        let (ops, factor) = text.rsplit_once('=').filter(|(ops, _)| !ops.is_empty()).ok_or(form)?;
-        let number: f64 = factor.parse().map_err(|_| format!("`{factor}` is no number: {form}"))?;
+    pub fn read(text: &str) -> Result<Self, BadScale> {
+        let (ops, factor) = text.rsplit_once('=').filter(|(ops, _)| !ops.is_empty()).ok_or(BadScale::Form)?;
+        let number: f64 = factor.parse().map_err(|_| BadScale::Number(factor.to_owned()))?;
         if number > 0.0 && number.is_finite() {
             Ok(Self { ops: ops.to_owned(), factor: number })
         } else {
-            Err(format!("a cost is not multiplied by {number}: give a finite factor above zero"))
+            Err(BadScale::Factor(number))
         }
     }
 
     /// Whether the pattern fits an op.
-    pub fn fits(&self, op: &str) -> bool {
+    pub(crate) fn fits(&self, op: &str) -> bool {
         fits(&self.ops, op)
     }
 }
@@ -74,8 +87,7 @@ impl Priced<'_> {
         let mut chooser = self.chooser(choice);
         let now = choose(&chooser, choice)?.0.extraction;
         let scaled = self.pick.scaled(&factor);
-        let cost =
-            |problem: &Problem| problem.cost(&now.choice).map_err(|error| Error::Extract(error.to_string()));
+        let cost = |problem: &Problem| problem.cost(&now.choice);
         // The copies that the plan adds cost what they did.
         let unchanged = cost(&scaled)? + (now.cost - cost(&self.pick.problem)?);
         chooser.problem = &scaled;

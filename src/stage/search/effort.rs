@@ -33,35 +33,35 @@ const PLAN: usize = 10_000;
 
 impl<'a> Effort<'a> {
     /// Of an extractor, without a budget.
-    pub fn new(own: &'a dyn Extractor) -> Self {
+    pub(crate) fn new(own: &'a dyn Extractor) -> Self {
         let quick = own.hurried();
         let allowed = [own.work(), quick.as_ref().map_or(0, |quick| quick.work())];
         Self { own, quick, allowed, hasty: Cell::new(false), left: Cell::new(None) }
     }
 
     /// A search begins, after an extraction that says how hard the problem is.
-    pub fn begin(&self, first: &Extraction) {
+    pub(crate) fn begin(&self, first: &Extraction) {
         self.hasty.set(first.report.limit.is_some());
         self.left.set(Some(WORK));
     }
 
     /// Whether extractions are quick ones.
-    pub fn is_hasty(&self) -> bool {
+    pub(crate) fn is_hasty(&self) -> bool {
         self.hasty.get()
     }
 
     /// Whether there is no work left.
-    pub fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.left.get() == Some(0)
     }
 
     /// Work that was done in the search.
-    pub fn spent(&self) -> usize {
+    pub(crate) fn spent(&self) -> usize {
         self.left.get().map_or(0, |left| WORK - left)
     }
 
     /// Extracts; `None` where there is no work left.
-    pub fn extract(&self, problem: &Problem) -> Option<Result<Extraction, ExtractError>> {
+    pub(crate) fn extract(&self, problem: &Problem) -> Option<Result<Extraction, ExtractError>> {
         if self.is_spent() {
             return None;
         }

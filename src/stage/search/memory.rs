@@ -12,7 +12,6 @@
 //! arena, and what each step has proven of time becomes a bound on the sum: no plan between two limits is faster
 //! than the bound of the larger, or smaller than the smaller allows.
 
-use super::NOTHING;
 use super::effort::WORK;
 use super::trial::{Chooser, Trial};
 use crate::egraph::Need;
@@ -79,11 +78,11 @@ fn fastest(chooser: &Chooser<'_>) -> Result<Trial, Error> {
 }
 
 fn nothing() -> Error {
-    Error::Extract(NOTHING.into())
+    Error::NothingRuns
 }
 
 /// What is wrong with a plan that is too large: what is live at its peak.
-pub fn too_large(plan: &Plan, device: Device, limit: usize) -> String {
+pub(crate) fn too_large(plan: &Plan, device: Device, limit: usize) -> String {
     let live = |step: &usize| live(plan, device, *step).map(|buffer| buffer.size).sum::<usize>();
     let peak = (0..plan.steps.len()).max_by_key(|step| (live(step), std::cmp::Reverse(*step))).unwrap_or(0);
     let of = if plan.devices.is_empty() { String::new() } else { format!(" of {device}") };
@@ -188,7 +187,7 @@ impl<'a, 'b> Search<'a, 'b> {
                 "\nthe search ended at its limit of work ({WORK} steps): there may be a smaller plan"
             );
         }
-        Error::Plan(text)
+        Error::TooLarge { device, limit, why: text }
     }
 
     /// Plans ever smaller by the arena of a device, from one on, until one is within the limit or none smaller is

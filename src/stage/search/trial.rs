@@ -43,7 +43,7 @@ impl Chooser<'_> {
     /// the choice made anew.
     ///
     /// `None` where nothing can be run, or where a search has no work left.
-    pub fn best(&self, problem: &Problem, limit: &Limit) -> Result<Option<Trial>, Error> {
+    pub(crate) fn best(&self, problem: &Problem, limit: &Limit) -> Result<Option<Trial>, Error> {
         let Some(mut best) = self.trial(problem, limit)? else { return Ok(None) };
         let above = |trial: &Trial| trial.plan.above(limit).is_some();
         let (bound, proven) = (best.extraction.bound, best.extraction.proven);
@@ -81,13 +81,13 @@ impl Chooser<'_> {
         let mut extraction = match self.effort.extract(problem) {
             Some(Ok(extraction)) => extraction,
             None | Some(Err(ExtractError::NothingRuns { .. })) => return Ok(None),
-            Some(Err(error)) => return Err(Error::Extract(error.to_string())),
+            Some(Err(error)) => return Err(error.into()),
         };
         let program = self.pick.build(&extraction);
         let plan = self.planning.plan(&program.graph, &[], self.model, self.target, limit)?;
         let copies: f64 = plan.steps.iter().map(|step| step.copies).sum();
         let cost = self.problem.cost(&extraction.choice);
-        extraction.cost = cost.map_err(|error| Error::Extract(error.to_string()))? + copies;
+        extraction.cost = cost? + copies;
         Ok(Some(Trial { extraction, program, plan, within: limit.clone() }))
     }
 
@@ -105,7 +105,7 @@ impl Chooser<'_> {
 
 impl Trial {
     /// The candidate that computes a node of the program.
-    pub fn candidate(&self, node: NodeId) -> Option<(usize, usize)> {
+    pub(crate) fn candidate(&self, node: NodeId) -> Option<(usize, usize)> {
         let class = self.program.classes[node.index()]?;
         Some((class, self.extraction.choice[class]? as usize))
     }

@@ -273,7 +273,7 @@ impl<'ast> Visit<'ast> for File {
 }
 
 /// Whether an attribute limits an item to unit tests.
-fn is_for_tests(attribute: &syn::Attribute) -> bool {
+pub fn is_for_tests(attribute: &syn::Attribute) -> bool {
     let syn::Meta::List(list) = &attribute.meta else { return false };
     list.path.is_ident("cfg") && list.tokens.to_string() == "test"
 }

@@ -238,7 +238,7 @@ fn check_question(
     let there = |ty: &TensorType| TensorType { device: Device::Accelerator(crate::FAMILY, 0), ..ty.clone() };
     let types: Vec<TensorType> = operands.iter().map(there).collect();
     let types: Vec<&TensorType> = types.iter().collect();
-    let output = def.result(&attrs, &types)?;
+    let output = def.result(&attrs, &types).map_err(|why| why.to_string())?;
     let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
     let title = format!("{name}{attrs} of {}", operands[0]);
     let failed = |why: String| format!("{title}: {why}");

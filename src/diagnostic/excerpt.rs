@@ -28,7 +28,7 @@ pub(super) struct Excerpt<'a> {
 
 impl<'a> Excerpt<'a> {
     /// A text, cut around these places, which lie in it at the bounds of characters.
-    pub fn new(name: &'a str, whole: &'a str, places: &[Range<usize>]) -> Self {
+    pub(crate) fn new(name: &'a str, whole: &'a str, places: &[Range<usize>]) -> Self {
         let ends: Vec<usize> = places.iter().flat_map(|place| [place.start, place.end]).collect();
         let mut cut = Cow::Borrowed("");
         let mut pieces = Vec::new();
@@ -63,7 +63,7 @@ impl<'a> Excerpt<'a> {
     }
 
     /// Where a place of the whole text is in the cut one.
-    pub fn place(&self, place: Range<usize>) -> Range<usize> {
+    pub(crate) fn place(&self, place: Range<usize>) -> Range<usize> {
         let moved = |at: usize| {
             let after = self.pieces.partition_point(|(_, whole, _)| *whole <= at);
             match after.checked_sub(1).map(|piece| self.pieces[piece]) {

@@ -1,0 +1,40 @@
+//! What goes wrong with the cache.
+
+use std::path::PathBuf;
+
+/// Why an entry of the cache cannot be written, saved or loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// There is no entry of the key.
+    #[error("there is no entry to save")]
+    Absent,
+    /// The entry cannot be encoded, is damaged, or is not complete.
+    #[error("{why}")]
+    Entry {
+        /// What is wrong.
+        why: String,
+    },
+    /// A weight of the entry is gone.
+    #[error("weight {digest} is gone")]
+    Weight {
+        /// The beginning of its digest.
+        digest: String,
+    },
+    /// A file with an entry is damaged, or of no use here.
+    #[error("{}: {why}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The limit of the cache does not allow an entry.
+    #[error("it takes {bytes} bytes, and the cache is limited to {limit} bytes")]
+    Limit {
+        /// Bytes of the entry.
+        bytes: usize,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+}

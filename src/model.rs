@@ -1,0 +1,87 @@
+//! The shortest way from a model's file to its results.
+//!
+//! A [`Model`] is a graph that was read from a file; compiled with some [`Options`] it is a [`Compilation`], whose
+//! plan a [`Session`] runs. All of it can be had by the parts, too: the modules that these types come from.
+
+use crate::backend::Backends;
+use crate::compile::{self, Compilation, Options};
+use crate::cost::Machine;
+use crate::error::{Error, Source};
+use crate::graph::{Graph, text};
+use crate::onnx::{self, ImportOptions};
+use crate::pass::pipeline::Pipeline;
+use crate::registry::Registry;
+use crate::session::Session;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A model, as a graph of logical ops.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The graph, all of it in the default layout on the host.
+    pub graph: Graph,
+}
+
+impl Model {
+    /// Reads a model from a file: ONNX, or the text of a graph where the name ends in `.ovolo`. ONNX's operators
+    /// become ops of the registry; every symbolic dimension needs a size among the options.
+    ///
+    /// # Errors
+    /// [`Error::Onnx`], [`Error::Graph`] or [`Error::File`].
+    pub fn load(registry: &Registry, file: impl AsRef<Path>, options: &ImportOptions) -> Result<Self, Error> {
+        let file = file.as_ref();
+        let graph = if file.extension().is_some_and(|extension| extension == "ovolo") {
+            let text = std::fs::read_to_string(file).map_err(Error::io(file))?;
+            let source = Source::new(file.display().to_string(), text);
+            text::parse_source(registry.ops(), &source, &|_| None).map_err(Error::Graph)?
+        } else {
+            onnx::load(registry.onnx(), file, options)?.graph
+        };
+        Ok(Self { graph })
+    }
+
+    /// Compiles the model.
+    ///
+    /// # Errors
+    /// If the graph does not verify or a pass of the pipeline fails.
+    pub fn compile(&self, options: &Options) -> Result<Compilation, Error> {
+        compile::compile(self.graph.clone(), options)
+    }
+}
+
+impl Options {
+    /// A pipeline of the registry by its name, with all rules of the registry, for one thread, and with the speeds
+    /// of a nominal machine: the same plan on every machine with the same instruction sets.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] where the registry has no such pipeline; [`Error::Pipeline`] and [`Error::Rules`] where
+    /// a text that was added to it has mistakes.
+    pub fn new(registry: &Arc<Registry>, pipeline: &str) -> Result<Self, Error> {
+        let (name, text) = registry.pipeline(pipeline).ok_or_else(|| registry.no_pipeline(pipeline))?;
+        Ok(Self {
+            registry: Arc::clone(registry),
+            rules: registry.rule_set().map_err(Error::Rules)?,
+            pipeline: Pipeline::read(&registry.scope(), name, text).map_err(Error::Pipeline)?,
+            threads: 1,
+            machine: Machine::NOMINAL,
+            measured: None,
+            keep_egraph_after: None,
+        })
+    }
+
+    /// The same for a plan that runs with so many threads.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+}
+
+impl Compilation {
+    /// Loads the plan: makes its kernels, computes what depends on constants alone, takes its memory.
+    ///
+    /// # Errors
+    /// [`Error::Session`] where a backend refuses a kernel, or the memory cannot be had.
+    pub fn session(&self, backends: &Backends) -> Result<Session, Error> {
+        Ok(Session::new(&self.program, self.plan.clone(), backends)?)
+    }
+}
