@@ -9,6 +9,7 @@
 mod compute;
 pub mod example;
 mod expr;
+mod gone;
 mod guard;
 mod interval;
 mod literal;

@@ -322,7 +322,7 @@ mod tests {
         let long = "(conv ?aaaaaaaaaaaaaaaaaaaa (conv ?bbbbbbbbbbbbbbbbbbbb ?cccccccccccccccccccc {group: 1}) {axis: ?dddddddd})";
         becomes(
             &format!("[A(from: \"{long}\")]"),
-            "[\n    A(\n        from: \"(conv ?aaaaaaaaaaaaaaaaaaaa\n            (conv ?bbbbbbbbbbbbbbbbbbbb ?cccccccccccccccccccc {group: 1}) {axis: ?dddddddd})\",\n    ),\n]\n",
+            "[\n    A(\n        from: \"(conv ?aaaaaaaaaaaaaaaaaaaa\n                (conv ?bbbbbbbbbbbbbbbbbbbb ?cccccccccccccccccccc {group: 1}) {axis: ?dddddddd})\",\n    ),\n]\n",
         );
     }
 

@@ -13,8 +13,8 @@ mod symmetry;
 
 pub(super) use file::read;
 
+use super::gone::Gone;
 use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
-use super::set::Gone;
 use super::{AttrVar, Expr, Guard, Places, Precision, Rule, Template, Vocabulary};
 use crate::error::{Diagnostic, Diagnostics, Span, nearest, suggestion};
 use crate::op::Ops;

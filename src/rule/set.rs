@@ -1,6 +1,7 @@
 //! Sets of rules: read from files, laid beside each other, and selected by the names that pipelines give.
 
-use super::{Precision, Rule, Vocabulary, is_called, reader, stem};
+use super::gone::Gone;
+use super::{Precision, Rule, Vocabulary, reader};
 use crate::error::{Diagnostic, Diagnostics, nearest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,26 +12,6 @@ pub struct RuleSet {
     rules: Vec<Arc<Rule>>,
     /// Rules that were removed or left out: their names and those of their files are still known, and select nothing.
     gone: Vec<Gone>,
-}
-
-/// A rule that was removed from a set, or left out of it.
-#[derive(Clone, Debug)]
-pub(super) struct Gone {
-    pub name: String,
-    pub file: String,
-    pub row: Vec<String>,
-}
-
-impl Gone {
-    fn is_called(&self, name: &str) -> bool {
-        is_called(name, &self.name, stem(&self.file), &self.row)
-    }
-}
-
-impl From<&Arc<Rule>> for Gone {
-    fn from(rule: &Arc<Rule>) -> Self {
-        Self { name: rule.name.clone(), file: rule.file.clone(), row: rule.row.clone() }
-    }
 }
 
 impl RuleSet {

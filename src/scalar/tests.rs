@@ -1,3 +1,5 @@
+//! Tests of functions of one number: their formulas, values and derivatives.
+
 use super::*;
 
 /// Values of the parameters of a function, none of them special.

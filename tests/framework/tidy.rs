@@ -30,6 +30,7 @@ const OPEN: &[(&str, &str)] = &[("src", "op")];
 const FLOORS: &[(&str, usize)] = &[
     ("error", 0),
     ("ron", 0),
+    ("scalar", 0),
     ("setting", 0),
     ("table", 0),
     ("team", 0),

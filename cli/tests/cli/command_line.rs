@@ -105,10 +105,10 @@ fn blessing_reports_what_it_did_and_what_it_cannot_do() {
     assert_eq!(blessed, expected);
     let (code, second, _) = said(&at, &bless);
     assert_eq!((code, second.as_str()), (Some(0), "nothing to bless: 2 examples are as expected\n"));
-    std::fs::write(at.join("rules/mine.ron"), RULE.replace("z = neg(y)", "z = exp(y)")).unwrap();
+    std::fs::write(at.join("rules/examples/mine.ron"), EXAMPLES.replace("z = neg(y)", "z = exp(y)")).unwrap();
     let (code, report, why) = said(&at, &bless);
     assert_eq!(code, Some(1));
-    assert!(report.contains("no-neg (rules/mine.ron:2:20): it does not fire"), "{report}");
+    assert!(report.contains("no-neg (rules/examples/mine.ron:6:24): it does not fire"), "{report}");
     assert!(report.contains("1 examples blessed"), "examples that can be blessed must be: {report}");
     assert!(why.contains("1 examples are wrong or missing, and cannot be blessed"), "{why}");
 }

@@ -4,7 +4,7 @@ use super::example::Beside;
 use super::{Reader, in_rule};
 use crate::error::{Diagnostic, Diagnostics, Source, Span};
 use crate::ron;
-use crate::rule::set::Gone;
+use crate::rule::gone::Gone;
 use crate::rule::{Rule, Vocabulary, example};
 use std::collections::HashMap;
 
