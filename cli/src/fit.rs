@@ -153,6 +153,7 @@ impl Fit {
     fn settings(&self, model: &Path, dims: Vec<String>) -> Settings {
         Settings {
             model: model.to_owned(),
+            weights: None,
             dims,
             pipeline: self.pipeline.clone(),
             rules: self.rules.clone(),

@@ -107,8 +107,12 @@ enum Command {
 /// How a model is compiled.
 #[derive(Args, Clone)]
 struct Settings {
-    /// The model: an ONNX file, or a graph in text form (.ovolo).
+    /// The model: an ONNX file, or a graph in text form, as `dump` prints it (.ovolo, .txt).
     model: PathBuf,
+    /// The model that a graph in text form was printed from: it has the constants that stand in the text as
+    /// hashes.
+    #[arg(long, value_name = "MODEL")]
+    weights: Option<PathBuf>,
     /// Binds a symbolic dimension.
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
@@ -143,8 +147,9 @@ struct Settings {
     /// Threads, the calling one included. Default: the processors this process may use.
     #[arg(long)]
     threads: Option<usize>,
-    /// The most bytes that the arena of the plan may have: 4194304, 4MiB, 4.2MB. The host's, unless a device
-    /// is named; may be given once for each.
+    /// The most bytes of memory that the plan may take, for its arena and the constants that it keeps (weights, as
+    /// its kernels want them): 4194304, 4MiB, 4.2MB. The host's, unless a device is named; may be given once for
+    /// each.
     #[arg(long, value_name = "[DEVICE=]BYTES", value_parser = amount::of_device)]
     memory_limit: Vec<(Device, usize)>,
     /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.

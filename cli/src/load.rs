@@ -9,7 +9,8 @@ use ovolo::cost::Machine;
 use ovolo::cost::pricing::ByPrices;
 use ovolo::error::Source;
 use ovolo::extract;
-use ovolo::graph::{Graph, text};
+use ovolo::graph::Graph;
+use ovolo::graph::text::{self, Constants};
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::pipeline::Pipeline;
@@ -139,11 +140,28 @@ impl Settings {
 
     /// The graph of the model.
     pub(super) fn graph(&self, registry: &Registry) -> Result<Graph, String> {
-        if self.model.extension().is_some_and(|extension| extension == "ovolo") {
-            return read_graph(registry, &self.model);
+        let Some(weights) = &self.weights else {
+            return self.read(registry, &self.model, &Constants::none());
+        };
+        if !text::is_named(&self.model) {
+            return Err(format!(
+                "--weights {}: it gives the constants of a graph in text form, and {} is an ONNX model",
+                weights.display(),
+                self.model.display()
+            ));
+        }
+        let constants = self
+            .read(registry, weights, &Constants::none())
+            .map_err(|why| format!("--weights {}: {why}", weights.display()))?;
+        self.read(registry, &self.model, &Constants::of(&constants, &weights.display().to_string()))
+    }
+
+    fn read(&self, registry: &Registry, model: &Path, constants: &Constants<'_>) -> Result<Graph, String> {
+        if text::is_named(model) {
+            return read_graph(registry, model, constants);
         }
         let options = ImportOptions { dims: self.bound()?, missing_weights: self.missing_weights() };
-        Ok(onnx::load(registry.onnx(), &self.model, &options).map_err(|error| error.to_string())?.graph)
+        Ok(onnx::load(registry.onnx(), model, &options).map_err(|error| error.to_string())?.graph)
     }
 
     /// The dimensions that are bound.
@@ -231,6 +249,7 @@ impl Settings {
         let threads = self.threads()?;
         Ok(Request {
             model: self.model.clone(),
+            weights: self.weights.clone(),
             dims: self.bound()?,
             missing_weights: self.missing_weights(),
             pipeline,
@@ -424,9 +443,13 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
 }
 
 /// A graph in text form; its mistakes name the file.
-pub(super) fn read_graph(registry: &Registry, path: &Path) -> Result<Graph, String> {
+pub(super) fn read_graph(
+    registry: &Registry,
+    path: &Path,
+    constants: &Constants<'_>,
+) -> Result<Graph, String> {
     let source = Source::new(path.display().to_string(), read(path)?);
-    text::parse_source(registry.ops(), &source, &|_| None).map_err(|error| error.to_string())
+    text::parse_source(registry.ops(), &source, constants).map_err(|error| error.to_string())
 }
 
 /// The name of the file that holds a value: a `/` becomes a `_`.

@@ -6,4 +6,5 @@ mod cache;
 mod command_line;
 mod devices;
 mod lab;
+mod dump;
 mod memory;
