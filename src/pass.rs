@@ -121,7 +121,7 @@ impl Context<'_> {
     /// # Errors
     /// The backend's reason, or that the backend is not in play.
     pub fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
-        let name = call.op.backend().unwrap_or_default();
+        let Some(name) = call.op.backend() else { return call.contract() };
         if !self.pipeline.backends.iter().any(|backend| backend == name) {
             return Err(format!("backend `{name}` is not in this pipeline"));
         }

@@ -180,16 +180,12 @@ pub struct Plan {
 /// Why a graph cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// No kernel.
-    #[error("`{name}`: no kernel for `{op}`: {why}")]
-    NoKernel {
-        /// The value.
-        name: String,
-        /// Its op.
-        op: String,
-        /// The backend's reason.
-        why: String,
-    },
+    /// Nodes without a kernel.
+    #[error("{}", listed(.0))]
+    NoKernel(
+        /// All of them, in the order of the graph.
+        Vec<NoKernel>,
+    ),
     /// What orders programs has given none of this one.
     #[error("the order of execution `{order}` gives {why}")]
     Order {
@@ -207,6 +203,32 @@ impl From<PlanError> for crate::error::Error {
 }
 
 /// Answers about the kernel of a call: its contract and what one run costs, in seconds.
+/// A node that has no kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoKernel {
+    /// The value that it computes.
+    pub name: String,
+    /// Its op.
+    pub op: String,
+    /// The backend's reason.
+    pub why: String,
+}
+
+impl fmt::Display for NoKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: no kernel for `{}`: {}", self.name, self.op, self.why)
+    }
+}
+
+fn listed(nodes: &[NoKernel]) -> String {
+    match nodes {
+        [only] => only.to_string(),
+        several => several.iter().fold(format!("{} nodes have no kernel:", several.len()), |text, node| {
+            format!("{text}\n  {node}")
+        }),
+    }
+}
+
 pub type Asked<'a> = &'a dyn Fn(&Call<'_>, &[bool]) -> Result<(Contract, f64), String>;
 
 /// Whether each node, by position, depends on no input.
@@ -358,17 +380,20 @@ fn contracts(
     threads: usize,
     ask: Asked<'_>,
 ) -> Result<Vec<Option<(Contract, f64)>>, PlanError> {
-    let one = |(id, node): (NodeId, &Arc<Node>)| {
+    let mut refused = Vec::new();
+    let mut one = |(id, node): (NodeId, &Arc<Node>)| {
         if node.op == INPUT || constant[id.index()] {
-            return Ok(None);
+            return None;
         }
         let inputs: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
         let flags: Vec<bool> = node.inputs.iter().map(|input| constant[input.index()]).collect();
         let call = Call { op: node.op, attrs: &node.attrs, inputs: &inputs, output: &node.ty, threads };
-        let refused = |why| PlanError::NoKernel { name: node.name.to_string(), op: node.op.to_string(), why };
-        ask(&call, &flags).map(Some).map_err(refused)
+        let refuse =
+            |why| refused.push(NoKernel { name: node.name.to_string(), op: node.op.to_string(), why });
+        ask(&call, &flags).map_err(refuse).ok()
     };
-    graph.nodes().map(one).collect()
+    let contracts = graph.nodes().map(&mut one).collect();
+    if refused.is_empty() { Ok(contracts) } else { Err(PlanError::NoKernel(refused)) }
 }
 
 impl fmt::Display for Plan {
