@@ -2,7 +2,8 @@
 //!
 //! Takes an extracted graph and the contracts of the implementations that were chosen, gives steps
 //! whose operands and results have fixed offsets in the arena of the device that they lie on: devices share
-//! no memory, so each has one arena, with a lower bound of its own. What names no device means the host. Views cost nothing, a result takes
+//! no memory, so each has one arena, with a lower bound of its own, which holds for the order of execution that
+//! was chosen. What names no device means the host. Views cost nothing, a result takes
 //! its operand's buffer where the contract allows it and nobody reads the operand later, and
 //! scratch lives for one step. What is computed from constants alone is no step: it is evaluated
 //! once, when the plan is loaded.
@@ -10,6 +11,8 @@
 mod arrange;
 mod check;
 mod draft;
+mod inside;
+mod kept;
 mod occupant;
 mod order;
 mod overlap;
@@ -20,6 +23,8 @@ mod subject;
 mod view;
 
 pub use check::MOST_THREADS;
+pub use inside::Unfit;
+pub use kept::{Kept, constant_bytes};
 pub use stored::{Stored, StoredError};
 
 use crate::attr::Attrs;
@@ -132,7 +137,8 @@ pub struct Arena {
     pub device: Device,
     /// Bytes.
     pub bytes: usize,
-    /// The most bytes live at one step in the chosen order: no arena can be smaller.
+    /// The most bytes live at one step in the chosen order of execution: no arena can be smaller in that order. In
+    /// another order fewer may be live.
     pub lower_bound: usize,
     /// Whether no arena can be smaller in the chosen order.
     pub proven: bool,
@@ -167,7 +173,8 @@ pub struct Plan {
     pub buffers: Vec<Placed>,
     /// Bytes of the host's arena.
     pub arena: usize,
-    /// The most bytes of the host's arena that are live at one step in the chosen order: it can be no smaller.
+    /// The most bytes of the host's arena that are live at one step in the chosen order of execution: in that order
+    /// it can be no smaller.
     pub lower_bound: usize,
     /// Whether the host's arena can be no smaller in the chosen order.
     pub proven: bool,
@@ -196,13 +203,6 @@ pub enum PlanError {
     },
 }
 
-impl From<PlanError> for crate::error::Error {
-    fn from(error: PlanError) -> Self {
-        Self::Plan(error.to_string())
-    }
-}
-
-/// Answers about the kernel of a call: its contract and what one run costs, in seconds.
 /// A node that has no kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoKernel {
@@ -229,6 +229,13 @@ fn listed(nodes: &[NoKernel]) -> String {
     }
 }
 
+impl From<PlanError> for crate::error::Error {
+    fn from(error: PlanError) -> Self {
+        Self::Plan(error.to_string())
+    }
+}
+
+/// Answers about the kernel of a call: its contract and what one run costs, in seconds.
 pub type Asked<'a> = &'a dyn Fn(&Call<'_>, &[bool]) -> Result<(Contract, f64), String>;
 
 /// Whether each node, by position, depends on no input.
@@ -361,11 +368,6 @@ impl Plan {
         self.arenas().find(|arena| arena.device == device).map_or(0, |arena| arena.bytes)
     }
 
-    /// The first device whose arena is above its limit, with that limit.
-    pub fn above(&self, limit: &Limit) -> Option<(Device, usize)> {
-        limit.iter().find(|(device, most)| self.arena_of(*device) > *most)
-    }
-
     /// The sum of the steps' estimates, in seconds.
     pub fn seconds(&self) -> f64 {
         // The sum of nothing is a negative zero.
@@ -428,10 +430,10 @@ impl fmt::Display for Plan {
             writeln!(f, "output {name}: {ty} = {place}")?;
         }
         if self.devices.is_empty() {
-            return writeln!(f, "arena {} bytes, lower bound {}", self.arena, self.lower_bound);
+            return writeln!(f, "arena {} bytes, lower bound {} in this order", self.arena, self.lower_bound);
         }
         self.arenas().try_for_each(|Arena { device, bytes, lower_bound, .. }| {
-            writeln!(f, "arena of {device} {bytes} bytes, lower bound {lower_bound}")
+            writeln!(f, "arena of {device} {bytes} bytes, lower bound {lower_bound} in this order")
         })
     }
 }

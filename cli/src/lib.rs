@@ -49,7 +49,7 @@ pub const BUILDS: Builds = &[
 /// What a command ends with: nothing, or a message for the user.
 type Outcome = Result<(), String>;
 
-/// Compiles and runs neural networks; every decision is a rule in a text file.
+/// Compiles and runs neural networks, by rewrite rules in text files.
 #[derive(Parser)]
 #[command(name = "ovolo", version, about, propagate_version = true)]
 struct Arguments {

@@ -16,7 +16,7 @@ use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::{ByFit, ByProgram};
 use ovolo::pass::{self, Extract, Scope};
-use ovolo::plan::{MOST_THREADS, Plan};
+use ovolo::plan::{MOST_THREADS, Plan, Unfit};
 use ovolo::registry::Registry;
 use ovolo::rule::RuleSet;
 use ovolo::session::Session;
@@ -25,7 +25,7 @@ use ovolo::subprocess::Invocation;
 use ovolo::tensor::Tensor;
 use ovolo_tune::calibrate::Calibration;
 use ovolo_tune::{Tuned, Tuner};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ pub(super) fn tuned(
     if tally.in_plans > 0 {
         eprintln!("tuned: {} kernels timed within plans", tally.in_plans);
     }
-    eprintln!("{}", tuned.report());
+    eprintln!("{}\n{}", tuned.report(), tuned.considered());
     Ok(tuned)
 }
 
@@ -364,6 +364,25 @@ fn options(registry: &Arc<Registry>, request: &Request) -> Result<(Options, Opti
     };
     let kept = calibrated.filter(|machine| ovolo_tune::calibrate::kept(request.threads) == Some(*machine));
     Ok((options, kept))
+}
+
+/// One line on the steps of a plan for whose types no kernel has code, if there are some.
+pub(super) fn unfit(plan: &Plan) -> Option<String> {
+    let Unfit { reference, converting } = plan.unfit()?;
+    let part = |(count, ops): &(usize, BTreeSet<&str>), what: &str| {
+        let ops = ops.iter().copied().collect::<Vec<_>>().join(", ");
+        (*count > 0).then(|| format!("{count} {what} ({ops})"))
+    };
+    let parts = [
+        part(&reference, "by the reference evaluation, which is slow and has one thread"),
+        part(&converting, "by kernels for f32 that convert their operands and results inside"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    Some(format!(
+        "note: of {} step(s) no kernel has code for the types of: {}",
+        plan.steps.len(),
+        parts.join("; ")
+    ))
 }
 
 /// A line for each backend that was not there.

@@ -9,7 +9,7 @@ use ovolo::op::Op;
 use ovolo::tensor::{Tensor, TensorType};
 
 /// The implementation's name.
-pub(super) const NAME: &str = "reference";
+pub(super) const NAME: &str = ovolo::op::REFERENCE;
 
 /// The contract of the reference kernel, for any op.
 #[allow(clippy::unnecessary_wraps)] // It stands where kernels may refuse.

@@ -17,6 +17,7 @@ use self::sums::{Quarters, sums};
 use super::args::Shared;
 use super::product::{Product, Set, Way};
 use ovolo::backend::Args;
+use ovolo::op::Choice;
 use ovolo::op::strassen::{PRODUCTS, whole};
 use ovolo::tensor::TensorType;
 
@@ -125,6 +126,19 @@ impl Strassen {
             threads,
             copies: if own { threads } else { 1 },
         })
+    }
+
+    /// How threads share the work: by sizes and threads alone.
+    pub fn choices(&self) -> Vec<Choice> {
+        let sums =
+            if self.copies > 1 { "made by each thread for itself" } else { "made once, by all threads" };
+        vec![
+            Choice::new("sums of the left operand", sums),
+            Choice::new(
+                "pieces",
+                format!("{} bands of rows by {} groups of columns", self.bands, self.groups),
+            ),
+        ]
     }
 
     /// Blocks of lanes of a sum of the left operand.

@@ -13,7 +13,7 @@ use ovolo::team::Team;
 use ovolo::tensor::{DType, TensorType};
 
 /// How an implementation's name begins.
-pub(super) const NAME: &str = "widened ";
+pub(super) const NAME: &str = ovolo::op::WIDENED;
 
 /// The most operands of a call.
 const MOST: usize = 16;

@@ -6,6 +6,7 @@
 mod effort;
 mod memory;
 mod recorder;
+mod room;
 mod trial;
 
 pub use memory::{Curve, Objective, Point, too_large};
@@ -20,7 +21,6 @@ use crate::error::Error;
 use crate::extract::{Exact, Extraction, Extractor, Problem};
 use crate::graph::Graph;
 use crate::host;
-use crate::memory::Limit;
 use crate::op::Call;
 use crate::plan::{Plan, Source, Step};
 use crate::ron::{Raw, Reader};
@@ -29,10 +29,12 @@ use crate::table::{Table, Unknown};
 use crate::tensor::Device;
 use effort::Effort;
 use recorder::Recorder;
+use room::Room;
 use serde::de::{Deserializer, Error as _};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
+use std::cell::Cell;
 use std::sync::Arc;
 use trial::{Chooser, Trial, sources};
 
@@ -47,7 +49,7 @@ pub struct Extract {
     pub cost: Arc<dyn Pricing>,
     /// How prices are disturbed, to have other good programs.
     pub noise: Option<Noise>,
-    /// Milliseconds that a mebibyte of the host's arena is worth.
+    /// Milliseconds that a mebibyte of the host's memory is worth: of the arena, and of the constants that are kept.
     pub memory: f64,
 }
 
@@ -342,7 +344,7 @@ fn choose(chooser: &Chooser<'_>, settings: &Extract) -> Result<(Trial, Option<Ob
         return Ok((trial, Some(objective)));
     }
     let trial = if limit.is_none() {
-        let any = chooser.best(&chooser.pick.problem, &Limit::default())?;
+        let any = chooser.best(&chooser.pick.problem, &Room::default())?;
         any.ok_or_else(|| Error::Extract(NOTHING.into()))?
     } else {
         memory::within(chooser, limit)?
@@ -420,5 +422,5 @@ fn chooser<'a>(
     }
     let settings = context.pipeline.plan().cloned().unwrap_or_default();
     let effort = Effort::new(extractor);
-    Ok(Chooser { pick, effort, model, context, settings })
+    Ok(Chooser { pick, effort, model, context, settings, worth: Cell::new(0.0) })
 }

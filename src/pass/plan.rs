@@ -18,7 +18,7 @@ pub struct PlanMemory {
     pub order: Spanned<String>,
     /// The planner.
     pub planner: Spanned<String>,
-    /// The most bytes that the arena of each device may have.
+    /// The most bytes that the plan may take of each device: its arena and the constants that it keeps.
     pub limits: Limit,
 }
 
@@ -44,18 +44,22 @@ impl Pass for PlanMemory {
         // What was chosen was chosen by its plan; another may not fit.
         let plan = match state.chosen.take() {
             Some(plan) => plan,
-            None => plan(&state.graph, &state.sources, state.cost.as_deref(), self, &self.limits, context)?,
+            None => {
+                let limit = self.limits.less(&plan::constant_bytes(&state.graph));
+                plan(&state.graph, &state.sources, state.cost.as_deref(), self, &limit, context)?
+            }
         };
         if let Some((device, limit)) = plan.above(&self.limits) {
             return Err(Error::Plan(super::extract::too_large(&plan, device, limit)));
         }
-        let report = PassReport::Plan { steps: plan.steps.len(), arenas: plan.arenas().collect() };
+        let (arenas, constants) = (plan.arenas().collect(), plan.kept(&state.graph));
+        let report = PassReport::Plan { steps: plan.steps.len(), arenas, constants };
         state.plan = Some(plan);
         Ok(report)
     }
 }
 
-/// Plans a program whose steps are priced by a model; without one they cost nothing.
+/// Plans a program whose steps are priced by a model; without one they cost nothing. The limit is one of arenas.
 pub(super) fn plan(
     graph: &Graph,
     sources: &[Source],

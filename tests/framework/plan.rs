@@ -432,7 +432,10 @@ fn a_value_in_the_memory_of_another_device_is_refused() {
     check(&plan).unwrap();
     let text = plan.to_string();
     assert!(text.contains(" -> @0#cuda:0 ") && text.contains(" -> @0 "), "{text}");
-    assert!(text.contains("arena of host 256 bytes, lower bound 256\narena of cuda:0 "), "{text}");
+    assert!(
+        text.contains("arena of host 256 bytes, lower bound 256 in this order\narena of cuda:0 "),
+        "{text}"
+    );
     let refused = |change: &dyn Fn(&mut Plan)| {
         let mut changed = plan.clone();
         change(&mut changed);

@@ -4,7 +4,8 @@ mod common;
 
 mod cache;
 mod command_line;
+mod decision;
 mod devices;
-mod lab;
 mod dump;
+mod lab;
 mod memory;

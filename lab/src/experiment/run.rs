@@ -219,7 +219,12 @@ impl<'a> Runner<'a> {
         let points: Vec<Value> = curve
             .points
             .iter()
-            .map(|point| json!({"seconds": point.seconds, "arena": point.arena, "proven": point.proven}))
+            .map(|point| {
+                json!({
+                    "seconds": point.seconds, "bytes": point.bytes(), "arena": point.arena,
+                    "constants": point.constants, "proven": point.proven,
+                })
+            })
             .collect();
         Ok(json!({"points": points, "complete": curve.complete}))
     }

@@ -78,7 +78,10 @@ impl Results<'_> {
                 "ablation",
                 &["model", "pipeline", "cost", "rule", "with", "without", "more", "error"],
             ),
-            Table::new("memory", &["model", "pipeline", "cost", "arena", "seconds", "proven"]),
+            Table::new(
+                "memory",
+                &["model", "pipeline", "cost", "bytes", "arena", "constants", "seconds", "proven"],
+            ),
             Table::new(
                 "gap",
                 &[
@@ -200,7 +203,7 @@ impl Results<'_> {
             Task::Memory(cell) => {
                 for point in list("points") {
                     let mut line = names(cell);
-                    line.extend(get(point, &["arena", "seconds", "proven"]));
+                    line.extend(get(point, &["bytes", "arena", "constants", "seconds", "proven"]));
                     find(tables, "memory").lines.push(line);
                 }
             }

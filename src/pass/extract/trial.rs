@@ -1,16 +1,18 @@
 //! A choice with its plan: what it costs is known only then.
 
 use super::effort::Effort;
+use super::room::Room;
 use crate::cost::CostModel;
 use crate::egraph::{Chain, Pick, Program};
 use crate::error::Error;
 use crate::extract::{ExtractError, Extraction, Problem};
 use crate::graph::NodeId;
-use crate::memory::Limit;
 use crate::pass::Context;
 use crate::pass::plan::{PlanMemory, plan};
-use crate::plan::{Imported, Plan, Source};
+use crate::plan::{Imported, Plan, Source, constant_bytes};
 use crate::rule::Rule;
+use crate::tensor::Device;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// What chooses, and by what.
@@ -20,6 +22,8 @@ pub(super) struct Chooser<'a> {
     pub model: &'a dyn CostModel,
     pub context: &'a Context<'a>,
     pub settings: PlanMemory,
+    /// Seconds that a byte of the host's constants is worth: part of what a plan costs.
+    pub worth: Cell<f64>,
 }
 
 /// A program that was chosen and planned. The extraction's cost includes the copies that the plan adds; the
@@ -41,9 +45,9 @@ impl Chooser<'_> {
     /// the choice made anew.
     ///
     /// `None` where nothing can be run, or where a search has no work left.
-    pub fn best(&self, problem: &Problem, limit: &Limit) -> Result<Option<Trial>, Error> {
-        let Some(mut best) = self.trial(problem, limit)? else { return Ok(None) };
-        let above = |trial: &Trial| trial.plan.above(limit).is_some();
+    pub fn best(&self, problem: &Problem, room: &Room) -> Result<Option<Trial>, Error> {
+        let Some(mut best) = self.trial(problem, room)? else { return Ok(None) };
+        let above = |trial: &Trial| !room.holds(&trial.plan);
         let (bound, proven) = (best.extraction.bound, best.extraction.proven);
         let mut priced: Option<Problem> = None;
         let mut copies = self.copies(&best);
@@ -56,7 +60,7 @@ impl Chooser<'_> {
                 let node = &mut priced.classes[class].nodes[place];
                 node.cost = node.cost.max(problem.classes[class].nodes[place].cost + seconds);
             }
-            let Some(next) = self.trial(priced, limit)? else { break };
+            let Some(next) = self.trial(priced, room)? else { break };
             copies = self.copies(&next);
             let known = |(class, place, seconds): &(usize, usize, f64)| {
                 let cost = |problem: &Problem| problem.classes[*class].nodes[*place].cost;
@@ -75,17 +79,23 @@ impl Chooser<'_> {
     }
 
     /// The choice by some prices, and what it costs by the true ones.
-    fn trial(&self, problem: &Problem, limit: &Limit) -> Result<Option<Trial>, Error> {
+    fn trial(&self, problem: &Problem, room: &Room) -> Result<Option<Trial>, Error> {
         let mut extraction = match self.effort.extract(problem) {
             Some(Ok(extraction)) => extraction,
             None | Some(Err(ExtractError::NothingRuns { .. })) => return Ok(None),
             Some(Err(error)) => return Err(Error::Extract(error.to_string())),
         };
         let program = self.pick.build(&extraction);
-        let plan = plan(&program.graph, &[], Some(self.model), &self.settings, limit, self.context)?;
+        let limit = room.beside(&constant_bytes(&program.graph));
+        let plan = plan(&program.graph, &[], Some(self.model), &self.settings, &limit, self.context)?;
         let copies: f64 = plan.steps.iter().map(|step| step.copies).sum();
         let cost = self.pick.problem.cost(&extraction.choice);
         extraction.cost = cost.map_err(|error| Error::Extract(error.to_string()))? + copies;
+        if self.worth.get() > 0.0 {
+            #[allow(clippy::cast_precision_loss)] // Bytes are far below what a float holds.
+            let constants = plan.constants_of(Device::Host) as f64;
+            extraction.cost += self.worth.get() * constants;
+        }
         Ok(Some(Trial { extraction, program, plan }))
     }
 
