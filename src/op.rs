@@ -36,10 +36,10 @@ pub mod winograd;
 pub use declaration::{attr_errors, operand_count};
 pub use elementwise::scalar;
 pub use handle::{CONST, INPUT, Op};
-pub use kernel::{ALIGN, Args, Call, Contract, Kernel};
+pub use kernel::{ALIGN, Args, Call, Choice, Contract, Kernel, REFERENCE, WIDENED};
 pub use lowered::{
-    Attributes, Check, ContractOf, Draw, Fallback, FallbackContract, FallbackKernel, Form, KernelOf, Layouts,
-    LowerError, Lowered, Lowering, Made, Own, Reference, Sample,
+    Attributes, Check, ChoicesOf, ContractOf, Draw, Fallback, FallbackContract, FallbackKernel, Form,
+    KernelOf, Layouts, LowerError, Lowered, Lowering, Made, Own, Reference, Sample,
 };
 pub use ops::Ops;
 

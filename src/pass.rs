@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::extract::{self as extraction, Extraction, Extractors};
 use crate::memory::{self, Limit, Orders, Planners};
 use crate::op::Ops;
-use crate::plan::Arena;
+use crate::plan::{Arena, Kept};
 use crate::ron;
 use crate::rule::RuleSet;
 use crate::setting::Settings;
@@ -152,7 +152,8 @@ pub enum PassReport {
         extractor: String,
         /// The cost model's name.
         cost_model: String,
-        /// What was chosen. Its cost, bound and proof are of time alone, within as many bytes as its plan has.
+        /// What was chosen. Its cost, bound and proof are of time alone, within as many bytes of the arena
+        /// and of constants as its plan has.
         extraction: Extraction,
         /// What time and memory come to together, where memory is weighed.
         objective: Option<Objective>,
@@ -165,6 +166,8 @@ pub enum PassReport {
         steps: usize,
         /// The arena of each device, the host's first.
         arenas: Vec<Arena>,
+        /// The constants that are kept beside them.
+        constants: Vec<Kept>,
     },
     /// Of a pass that is none of ovolo's own: what it did, in one line.
     Custom(String),

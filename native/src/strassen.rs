@@ -18,6 +18,7 @@ use self::sums::{Quarters, sums};
 use super::args::Shared;
 use super::product::{Product, Set, StoreMode};
 use ovolo::backend::Args;
+use ovolo::op::Choice;
 use ovolo::op::strassen::{PRODUCTS, whole};
 use ovolo::tensor::TensorType;
 
@@ -133,6 +134,19 @@ impl Strassen {
             threads,
             copies: if own { threads } else { 1 },
         })
+    }
+
+    /// Returns how threads share the work: by sizes and threads alone.
+    pub fn choices(&self) -> Vec<Choice> {
+        let sums =
+            if self.copies > 1 { "made by each thread for itself" } else { "made once, by all threads" };
+        vec![
+            Choice::new("sums of the left operand", sums),
+            Choice::new(
+                "pieces",
+                format!("{} bands of rows by {} groups of columns", self.bands, self.groups),
+            ),
+        ]
     }
 
     /// Returns the number of blocks of lanes in a sum of the left operand.

@@ -26,7 +26,7 @@ pub struct Extract {
     pub cost: Arc<dyn Pricing>,
     /// How prices are disturbed, to have other good programs.
     pub noise: Option<Noise>,
-    /// Milliseconds that a mebibyte of the host's arena is worth.
+    /// Milliseconds that a mebibyte of the host's memory is worth: of the arena, and of the constants that are kept.
     pub memory: f64,
 }
 

@@ -16,7 +16,7 @@ pub struct PlanMemory {
     pub order: Spanned<String>,
     /// The planner.
     pub planner: Spanned<String>,
-    /// The most bytes that the arena of each device may have.
+    /// The most bytes that the plan may take of each device: its arena and the constants that it keeps.
     pub limits: Limit,
 }
 
@@ -41,8 +41,9 @@ impl Pass for PlanMemory {
 
     fn run(&self, state: State, context: &Context<'_>) -> Result<(State, PassReport), Error> {
         let planned = state.into_chosen(self.name())?.plan(&self.planning(context)?)?;
-        let arenas = planned.plan.arenas().collect();
-        let report = PassReport::Plan { steps: planned.plan.steps.len(), arenas };
+        let plan = &planned.plan;
+        let (arenas, constants) = (plan.arenas().collect(), plan.kept(&planned.chosen.program));
+        let report = PassReport::Plan { steps: plan.steps.len(), arenas, constants };
         Ok((State::Planned(Box::new(planned)), report))
     }
 }

@@ -28,7 +28,8 @@ pub struct Chosen {
     pub missing: Vec<(String, String, usize)>,
     pub(super) model: Arc<dyn CostModel>,
     pub(super) target: Target,
-    /// The limits of memory that the program was chosen to be planned for; `None` for those of the planning itself.
+    /// The limits of arenas that the program was chosen to be planned for; `None` for what the limits of the planning
+    /// leave beside the constants.
     pub(super) within: Option<Limit>,
 }
 

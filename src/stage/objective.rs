@@ -1,13 +1,15 @@
 //! The sum of time and memory, where a choice weighs both.
 
-/// What the time of a plan and the host's arena come to together.
+/// What the time of a plan and the host's memory come to together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Objective {
     /// The estimate of one run, in seconds.
     pub seconds: f64,
     /// Bytes of the host's arena.
     pub arena: usize,
-    /// Milliseconds that a mebibyte of it is worth.
+    /// Bytes of the constants that the host keeps beside it.
+    pub constants: usize,
+    /// Milliseconds that a mebibyte of either is worth.
     pub worth: f64,
     /// No plan within the limits has a lower sum, in seconds.
     pub bound: f64,
@@ -21,7 +23,12 @@ impl Objective {
 
     /// What the bytes are worth, in seconds.
     pub fn memory(&self) -> f64 {
-        Self::memory_of(self.arena, self.worth)
+        Self::memory_of(self.bytes(), self.worth)
+    }
+
+    /// Bytes of the arena and of the constants.
+    pub fn bytes(&self) -> usize {
+        self.arena + self.constants
     }
 
     /// What so many bytes are worth, in seconds, at so many milliseconds a mebibyte.

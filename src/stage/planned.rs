@@ -4,7 +4,7 @@ use super::chosen::Chosen;
 use super::planning::Planning;
 use super::search::too_large;
 use crate::error::Error;
-use crate::plan::Plan;
+use crate::plan::{Plan, constant_bytes};
 
 /// The last stage: the program, and the plan by which it runs.
 #[derive(Clone, Debug)]
@@ -21,8 +21,9 @@ impl Chosen {
     /// # Errors
     /// The plan needs more memory than the limits allow; a kernel without a contract or a price.
     pub fn plan(self, planning: &Planning) -> Result<Planned, Error> {
-        let within = self.within.as_ref().unwrap_or(&planning.limits);
-        let plan = planning.plan(&self.program, &self.sources, &*self.model, &self.target, within)?;
+        let beside = || planning.limits.less(&constant_bytes(&self.program));
+        let within = self.within.clone().unwrap_or_else(beside);
+        let plan = planning.plan(&self.program, &self.sources, &*self.model, &self.target, &within)?;
         match plan.above(&planning.limits) {
             Some((device, limit)) => Err(Error::Plan(too_large(&plan, device, limit))),
             None => Ok(Planned { chosen: self, plan }),

@@ -3,13 +3,12 @@
 use super::chosen::{Chosen, sources};
 use super::objective::Objective;
 use super::planning::Planning;
-use super::search::{Chooser, Effort, NOTHING, Trial, memory};
+use super::search::{Chooser, Effort, NOTHING, Room, Trial, memory};
 use super::target::Target;
 use crate::cost::CostModel;
 use crate::egraph::{EGraph, Pick};
 use crate::error::Error;
 use crate::extract::{Exact, Extractor, Problem};
-use crate::memory::Limit;
 use crate::op::Call;
 use crate::plan::{Plan, Step};
 use std::sync::Arc;
@@ -19,8 +18,8 @@ use std::sync::Arc;
 pub struct Choice {
     /// The extractor.
     pub extractor: Arc<dyn Extractor>,
-    /// Milliseconds that a mebibyte of the host's arena is worth. At 0 the fastest program within the limits of
-    /// `planning` is chosen.
+    /// Milliseconds that a mebibyte of the host's memory is worth: of the arena, and of the constants that are kept.
+    /// At 0 the fastest program within the limits of `planning` is chosen.
     pub worth: f64,
     /// How programs are planned while they are compared: what a program needs of memory, and which copies it needs,
     /// is known only from its plan.
@@ -87,6 +86,7 @@ impl<'a> Priced<'a> {
             model: &*self.model,
             target: &self.target,
             planning: &choice.planning,
+            worth: choice.worth,
         }
     }
 
@@ -113,11 +113,11 @@ impl<'a> Priced<'a> {
 pub(super) fn choose(chooser: &Chooser<'_>, choice: &Choice) -> Result<(Trial, Option<Objective>), Error> {
     let limit = &chooser.planning.limits;
     if choice.worth > 0.0 {
-        let (trial, objective) = memory::cheapest(chooser, choice.worth, limit)?;
+        let (trial, objective) = memory::cheapest(chooser, limit)?;
         return Ok((trial, Some(objective)));
     }
     let trial = if limit.is_none() {
-        let any = chooser.best(chooser.problem, &Limit::default())?;
+        let any = chooser.best(chooser.problem, &Room::default())?;
         any.ok_or_else(|| Error::Extract(NOTHING.into()))?
     } else {
         memory::within(chooser, limit)?

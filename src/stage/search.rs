@@ -5,10 +5,12 @@
 
 mod effort;
 pub(super) mod memory;
+mod room;
 mod trial;
 
 pub(super) use effort::Effort;
 pub(super) use memory::too_large;
+pub(super) use room::Room;
 pub(super) use trial::{Chooser, Trial};
 
 /// Why nothing is chosen.

@@ -18,7 +18,7 @@ impl Target {
     /// # Errors
     /// The backend's reason for refusing the call, or that its backend is not in play.
     pub fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
-        let name = call.op.backend().unwrap_or_default();
+        let Some(name) = call.op.backend() else { return call.contract() };
         if !self.backends.iter().any(|backend| backend == name) {
             return Err(format!("backend `{name}` is not in this pipeline"));
         }

@@ -202,6 +202,7 @@ impl Check {
     fn load(&self, registry: &Registry, model: &Path) -> Result<Graph, String> {
         let settings = Settings {
             model: model.to_owned(),
+            weights: None,
             dims: self.dims.clone(),
             pipeline: String::new(),
             rules: Vec::new(),

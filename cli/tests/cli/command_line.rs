@@ -502,3 +502,20 @@ fn a_limit_that_leaves_a_value_without_a_kernel_is_reported_with_the_growth() {
     assert_eq!(value["passes"][1]["pass"], "few", "{value}");
     assert!(value["error"].as_str().unwrap().contains("phase `few` stopped"), "{value}");
 }
+
+#[test]
+fn every_value_without_a_kernel_is_named_those_behind_another_too() {
+    let at = folder("no-kernels");
+    let model = "graph {\n  x: f32[1,4,4,4] = input\n  a = softmax(x) {axis: 1}\n  b = relu(a)\n  c = softmax(b) {axis: 2}\n  \
+                 d = neg(x)\n  return c\n  return d\n}\n";
+    std::fs::write(at.join("two.ovolo"), model).unwrap();
+    // Rules lower elementwise ops alone: the second softmax stands behind the first, and is named as well.
+    let pipeline = r#"Pipeline(name: "p", passes: [
+        Rewrite(name: "r", rules: ["lower-map-native", "map-relu", "map-neg"]), Extract(cost: "flops"), Plan(),
+    ], backends: ["native"])"#;
+    std::fs::write(at.join("p.ron"), pipeline).unwrap();
+    let compile = ["compile", "two.ovolo", "--pipeline", "p.ron", "--no-cache"];
+    refused(&at, &compile, "2 value(s) cannot be computed:");
+    refused(&at, &compile, "`a`: no backend in play runs `softmax`");
+    refused(&at, &compile, "`c`: no backend in play runs `softmax`");
+}

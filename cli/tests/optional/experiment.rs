@@ -118,7 +118,7 @@ pub fn the_first_example_is_the_same_twice_and_agrees_with_the_commands() {
     }
     let memory = rows(&at.join("first"), "memory");
     for pair in memory.windows(2).filter(|pair| pair[0]["cost"] == pair[1]["cost"]) {
-        assert!(number(&pair[0], "arena") > number(&pair[1], "arena"));
+        assert!(number(&pair[0], "bytes") > number(&pair[1], "bytes"));
         assert!(number(&pair[0], "seconds") <= number(&pair[1], "seconds"));
     }
 }

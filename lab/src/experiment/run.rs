@@ -222,7 +222,12 @@ impl<'a> Runner<'a> {
         let points: Vec<Value> = curve
             .points
             .iter()
-            .map(|point| json!({"seconds": point.seconds, "arena": point.arena, "proven": point.proven}))
+            .map(|point| {
+                json!({
+                    "seconds": point.seconds, "bytes": point.bytes(), "arena": point.arena,
+                    "constants": point.constants, "proven": point.proven,
+                })
+            })
             .collect();
         Ok(json!({"points": points, "complete": curve.complete}))
     }
@@ -397,10 +402,10 @@ fn named(spec: &Spec, values: Vec<Value>) -> Value {
 }
 
 fn load(file: &Path, model: &super::spec::Model, registry: &Registry) -> Result<Graph, Error> {
-    if file.extension().is_some_and(|extension| extension == "ovolo") {
+    if text::is_named(file) {
         let content = std::fs::read_to_string(file).map_err(Error::io(file))?;
         let source = ovolo::error::Source::new(file.display().to_string(), content);
-        return text::parse_source(registry.ops(), &source, &|_| None).map_err(Error::Graph);
+        return text::parse_source(registry.ops(), &source, &text::Constants::none()).map_err(Error::Graph);
     }
     let missing_weights = if model.seeded { MissingWeights::Seeded } else { MissingWeights::Refuse };
     let options = ImportOptions { dims: model.dims.clone(), missing_weights };

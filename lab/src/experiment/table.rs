@@ -66,7 +66,7 @@ const TABLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("ablation", &["model", "pipeline", "cost", "rule", "with", "without", "more", "error"]),
-    ("memory", &["model", "pipeline", "cost", "arena", "seconds", "proven"]),
+    ("memory", &["model", "pipeline", "cost", "bytes", "arena", "constants", "seconds", "proven"]),
     (
         "gap",
         &["model", "pipeline", "cost", "extractor", "effort", "states", "seconds", "bound", "gap", "proven"],
@@ -177,7 +177,7 @@ impl Results<'_> {
             Task::Memory(cell) => {
                 for point in list("points") {
                     let mut line = names(cell);
-                    line.extend(get(point, &["arena", "seconds", "proven"]));
+                    line.extend(get(point, &["bytes", "arena", "constants", "seconds", "proven"]));
                     find(tables, "memory").lines.push(line);
                 }
             }

@@ -24,6 +24,7 @@ use crate::args::{Buffers, Shared};
 use crate::product::{Product, Set, StoreMode};
 use crate::reference;
 use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::Choice;
 use ovolo::op::winograd::{Axis, axes_of};
 use std::ops::Range;
 
@@ -46,6 +47,13 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
         Ok(one) => Ok(Box::new(one)),
         Err(_) => reference::kernel(call),
     }
+}
+
+/// How threads share the tiles: by sizes and threads alone.
+pub(super) fn choices(call: &Call<'_>) -> Vec<Choice> {
+    let Ok(one) = Winograd::new(call) else { return Vec::new() };
+    let threads = if one.lanes > 0 { "each has chunks of tiles of its own" } else { "all work on one chunk" };
+    vec![Choice::new("threads", threads), Choice::new("tiles of a chunk", one.chunk.to_string())]
 }
 
 struct Winograd {

@@ -1,15 +1,18 @@
 //! A choice with its plan: what it costs is known only then.
 
 use super::effort::Effort;
+use super::room::Room;
 use crate::cost::CostModel;
 use crate::egraph::{Pick, Program};
 use crate::error::Error;
 use crate::extract::{ExtractError, Extraction, Problem};
 use crate::graph::NodeId;
 use crate::memory::Limit;
-use crate::plan::Plan;
+use crate::plan::{Plan, constant_bytes};
+use crate::stage::objective::Objective;
 use crate::stage::planning::Planning;
 use crate::stage::target::Target;
+use crate::tensor::Device;
 
 /// What chooses, and by what.
 pub(in crate::stage) struct Chooser<'a> {
@@ -20,6 +23,9 @@ pub(in crate::stage) struct Chooser<'a> {
     pub model: &'a dyn CostModel,
     pub target: &'a Target,
     pub planning: &'a Planning,
+    /// Milliseconds that a mebibyte of the host's memory is worth. What constants are worth is part of what a plan
+    /// costs.
+    pub worth: f64,
 }
 
 /// A program that was chosen and planned. The extraction's cost includes the copies that the plan adds; the
@@ -28,7 +34,7 @@ pub(in crate::stage) struct Trial {
     pub extraction: Extraction,
     pub program: Program,
     pub plan: Plan,
-    /// The limits that it was planned for.
+    /// The limits of arenas that it was planned for.
     pub within: Limit,
 }
 
@@ -43,9 +49,9 @@ impl Chooser<'_> {
     /// the choice made anew.
     ///
     /// `None` where nothing can be run, or where a search has no work left.
-    pub fn best(&self, problem: &Problem, limit: &Limit) -> Result<Option<Trial>, Error> {
-        let Some(mut best) = self.trial(problem, limit)? else { return Ok(None) };
-        let above = |trial: &Trial| trial.plan.above(limit).is_some();
+    pub fn best(&self, problem: &Problem, room: &Room) -> Result<Option<Trial>, Error> {
+        let Some(mut best) = self.trial(problem, room)? else { return Ok(None) };
+        let above = |trial: &Trial| !room.holds(&trial.plan);
         let (bound, proven) = (best.extraction.bound, best.extraction.proven);
         let mut priced: Option<Problem> = None;
         let mut copies = self.copies(&best);
@@ -58,7 +64,7 @@ impl Chooser<'_> {
                 let node = &mut priced.classes[class].nodes[place];
                 node.cost = node.cost.max(problem.classes[class].nodes[place].cost + seconds);
             }
-            let Some(next) = self.trial(priced, limit)? else { break };
+            let Some(next) = self.trial(priced, room)? else { break };
             copies = self.copies(&next);
             let known = |(class, place, seconds): &(usize, usize, f64)| {
                 let cost = |problem: &Problem| problem.classes[*class].nodes[*place].cost;
@@ -77,18 +83,22 @@ impl Chooser<'_> {
     }
 
     /// The choice by some prices, and what it costs by the true ones.
-    fn trial(&self, problem: &Problem, limit: &Limit) -> Result<Option<Trial>, Error> {
+    fn trial(&self, problem: &Problem, room: &Room) -> Result<Option<Trial>, Error> {
         let mut extraction = match self.effort.extract(problem) {
             Some(Ok(extraction)) => extraction,
             None | Some(Err(ExtractError::NothingRuns { .. })) => return Ok(None),
             Some(Err(error)) => return Err(Error::Extract(error.to_string())),
         };
         let program = self.pick.build(&extraction);
-        let plan = self.planning.plan(&program.graph, &[], self.model, self.target, limit)?;
+        let limit = room.beside(&constant_bytes(&program.graph));
+        let plan = self.planning.plan(&program.graph, &[], self.model, self.target, &limit)?;
         let copies: f64 = plan.steps.iter().map(|step| step.copies).sum();
         let cost = self.problem.cost(&extraction.choice);
         extraction.cost = cost.map_err(|error| Error::Extract(error.to_string()))? + copies;
-        Ok(Some(Trial { extraction, program, plan, within: limit.clone() }))
+        if self.worth > 0.0 {
+            extraction.cost += Objective::memory_of(plan.constants_of(Device::Host), self.worth);
+        }
+        Ok(Some(Trial { extraction, program, plan, within: limit }))
     }
 
     /// Candidates of a choice that need copies: class, place, seconds.
