@@ -429,12 +429,13 @@ mod tests {
         same || close || huge
     }
 
-    /// Parameters that `f32` holds: thresholds are where they are in double precision.
+    /// Returns parameters that `f32` represents exactly, so that thresholds are the same as in double precision.
     fn parameters(function: scalar::Function) -> Vec<f64> {
         [0.25, 0.75].into_iter().take(function.parameters().len()).collect()
     }
 
-    /// Every function on one instruction set, by its formula and by its own loop, and every binary step.
+    /// Compares every function on one instruction set with the reference, by its formula and by its own loop, and
+    /// every binary step.
     fn check<V: Lanes>(what: &str) {
         let x = values();
         for function in scalar::built_in() {
@@ -445,7 +446,7 @@ mod tests {
             for (way, action) in ways {
                 for (x, got) in x.iter().zip(run::<V>(&action, &x, &0.0)) {
                     let want = function.evaluate(&parameters, f64::from(*x));
-                    // Formulas are rounded after each primitive, and past the range of `f32` they overflow.
+                    // Formulas round after each primitive, and overflow beyond the range of `f32`.
                     let beyond = way == "its formula" && f64::from(*x).abs() > 1e18;
                     let right = agrees(*x, got, want) || beyond && !got.is_finite();
                     assert!(right, "{what} {function}({x}) by {way} is {got}, not {want}");
