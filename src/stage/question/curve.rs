@@ -10,27 +10,29 @@ use crate::tensor::Device;
 pub struct Point {
     /// The estimate of one run, in seconds.
     pub seconds: f64,
-    /// Bytes of the arena.
+    /// The size of the arena, in bytes.
     pub arena: usize,
-    /// Whether no plan of the e-graph within these bytes is faster by the cost model.
+    /// Whether it is proven that no plan of the e-graph with an arena of at most this size is faster by the cost
+    /// model.
     pub proven: bool,
 }
 
 /// The plans from the fastest to the smallest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Each faster than all that are smaller, the fastest first.
+    /// The points, fastest first. Each one is faster than all smaller ones.
     pub points: Vec<Point>,
-    /// Whether the search went to its end. Where its work was limited there may be more plans.
+    /// Whether the search was complete. If its work was limited, there may be more plans.
     pub complete: bool,
 }
 
 impl Priced<'_> {
-    /// The plans from the fastest to the smallest by the arena of a device, each faster than all that are smaller; the
-    /// fastest is within the limits of the choice. `progress` is told how many of how many million steps are done.
+    /// Returns the plans from the fastest one to the one with the smallest arena on a device. Each is faster than all
+    /// smaller ones, and the fastest is within the limits of the choice. `progress` gets the number of steps that are
+    /// done, and the number of all steps, both in millions.
     ///
     /// # Errors
-    /// As of [`Priced::choose`].
+    /// As for [`Priced::choose`].
     pub fn curve(
         &self,
         choice: &Choice,

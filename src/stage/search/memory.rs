@@ -1,16 +1,16 @@
-//! Time against memory: the fastest plan that fits, and the plans from the fastest to the smallest.
+//! Time against memory: the fastest plan within limits, and the plans from the fastest to the smallest.
 //!
-//! The peak of a plan is no sum over its kernels, so no single extraction knows it. A limit forbids the
-//! kernels that no plan within it can run, which loses nothing; where the plan of the best that is left is
-//! still too large, kernels at its peak that leave no room for what lies beside them are forbidden too, and
-//! then every byte gets a price that rises until a plan fits. Every plan on the way may keep to the limit by
-//! copies; where one does, plans without them are looked for as well. What is found is a plan that fits, not
-//! always the fastest; it is proven where the first step was enough. The work of all steps is counted, and where
-//! it is as much as is allowed (`search/effort.rs`) the search ends and says so.
+//! The peak of a plan is not a sum over its kernels, so no single extraction can compute it. The search has three
+//! steps. First it forbids the kernels that no plan within the limit can run, which loses no solution. If the plan of
+//! the best remaining program is still too large, it also forbids kernels at the peak that leave no room for the
+//! other live buffers. Finally every byte gets a price, which rises until a plan fits. Every plan may keep within the
+//! limit by copies; if one does, the search also looks for plans without them. The result is a plan within the limit,
+//! but not always the fastest; it is proven if the first step was enough. The work of all steps is counted. If it
+//! reaches its budget (`search/effort.rs`), the search ends and reports that.
 //!
-//! Each limit is of the arena of one device. Where memory is weighed against time, what is weighed is the host's
-//! arena, and what each step has proven of time becomes a bound on the sum: no plan between two limits is faster
-//! than the bound of the larger, or smaller than the smaller allows.
+//! Each limit applies to the arena of one device. If memory is weighed against time, the memory is the host's arena.
+//! The time that is proven for each limit then gives a bound of the sum: a plan between two limits is not faster than
+//! the bound of the larger limit, and its arena is not smaller than the smaller limit.
 
 use super::NOTHING;
 use super::effort::WORK;
@@ -26,10 +26,10 @@ use crate::tensor::Device;
 use std::cell::RefCell;
 use std::fmt::Write;
 
-/// Sums of the same numbers in another order.
+/// The largest relative difference between sums of the same numbers in different orders.
 const ROUNDING: f64 = 1e-9;
 
-/// The fastest plan that was found within limits.
+/// Returns the fastest plan that was found within limits.
 pub(in crate::stage) fn within(chooser: &Chooser<'_>, limit: &Limit) -> Result<Trial, Error> {
     let fastest = fastest(chooser)?;
     if fastest.plan.above(limit).is_none() {
@@ -39,8 +39,8 @@ pub(in crate::stage) fn within(chooser: &Chooser<'_>, limit: &Limit) -> Result<T
     search.within(fastest, limit, &mut |_, _| {})
 }
 
-/// The plan for which time and the host's memory together cost the least, at so many milliseconds a mebibyte; of
-/// those within limits.
+/// Returns the plan within limits with the least sum of time and memory, where the host's arena costs `worth`
+/// milliseconds per MiB.
 pub(in crate::stage) fn cheapest(
     chooser: &Chooser<'_>,
     worth: f64,
@@ -62,7 +62,7 @@ pub(in crate::stage) fn cheapest(
     Ok((best, Objective { bound: bound.min(objective.sum()), ..objective }))
 }
 
-/// Plans each faster than all that are smaller by the arena of a device, the fastest within limits first.
+/// Returns plans, the fastest within limits first. Each is faster than all plans with a smaller arena on the device.
 pub(in crate::stage) fn curve(
     chooser: &Chooser<'_>,
     device: Device,
@@ -73,7 +73,7 @@ pub(in crate::stage) fn curve(
     Search::new(chooser, &fastest).curve(fastest, device, limit, progress)
 }
 
-/// The fastest plan, whatever memory it takes.
+/// Returns the fastest plan, regardless of its memory.
 fn fastest(chooser: &Chooser<'_>) -> Result<Trial, Error> {
     chooser.best(chooser.problem, &Limit::default())?.ok_or_else(nothing)
 }
@@ -82,7 +82,7 @@ fn nothing() -> Error {
     Error::Extract(NOTHING.into())
 }
 
-/// What is wrong with a plan that is too large: what is live at its peak.
+/// Returns the message for a plan that is too large, with the buffers that are live at its peak.
 pub fn too_large(plan: &Plan, device: Device, limit: usize) -> String {
     let live = |step: &usize| live(plan, device, *step).map(|buffer| buffer.size).sum::<usize>();
     let peak = (0..plan.steps.len()).max_by_key(|step| (live(step), std::cmp::Reverse(*step))).unwrap_or(0);
@@ -102,7 +102,7 @@ pub fn too_large(plan: &Plan, device: Device, limit: usize) -> String {
     text
 }
 
-/// The buffers of a device that are live while a step runs.
+/// Returns the buffers of a device that are live while a step runs.
 fn live(plan: &Plan, device: Device, step: usize) -> impl Iterator<Item = &Placed> {
     plan.buffers
         .iter()
@@ -112,27 +112,27 @@ fn live(plan: &Plan, device: Device, step: usize) -> impl Iterator<Item = &Place
 struct Search<'a, 'b> {
     chooser: &'a Chooser<'b>,
     needs: Vec<Vec<Need>>,
-    /// The smallest plan that was seen, by what is above the limits that were asked for.
+    /// The smallest plan so far, compared by the bytes above the requested limits.
     least: RefCell<Plan>,
-    /// Bytes of the host's arena, and the seconds that no plan within them is faster than: infinite where there
-    /// is none.
+    /// Sizes of the host's arena in bytes, each with a lower bound of the seconds of all plans within it; the bound
+    /// is infinite if there is no plan.
     levels: RefCell<Vec<(usize, f64)>>,
 }
 
-/// How often a limit is tried with other prices.
+/// The number of different prices that are tried for a limit.
 const ROUNDS: usize = 24;
-/// The price of a byte at first, as a share of the time that an arena of them takes, and what it is then
-/// multiplied by.
+/// The first price of a byte, such that a whole arena costs this share of the plan's time, and the factor of each
+/// following price.
 const PRICE: (f64, f64) = (1.0 / 64.0, 4.0);
-/// The price from which on time is of no account, as such a share: a dearer one finds nothing else.
+/// The highest price, as such a share. Here time no longer matters, so a higher price would find the same plans.
 const DEAREST: f64 = 4096.0;
-/// What work is told in.
+/// The unit in which work is reported.
 const MILLION: usize = 1_000_000;
-/// The most points of a curve.
+/// The largest number of points of a curve.
 const POINTS: usize = 64;
 
 impl<'a, 'b> Search<'a, 'b> {
-    /// A search that begins with the fastest plan.
+    /// Returns a search that starts from the fastest plan.
     fn new(chooser: &'a Chooser<'b>, fastest: &Trial) -> Self {
         let contracts = |call: &Call<'_>| chooser.target.contract(call);
         let needs = chooser.pick.needs(chooser.target.threads, &contracts);
@@ -141,7 +141,8 @@ impl<'a, 'b> Search<'a, 'b> {
         Self { chooser, needs, least: RefCell::new(fastest.plan.clone()), levels }
     }
 
-    /// Plans each faster than all that are smaller by the arena of a device, the fastest within limits first.
+    /// Returns plans, the fastest within limits first. Each is faster than all plans with a smaller arena on the
+    /// device.
     fn curve(
         &self,
         fastest: Trial,
@@ -156,7 +157,8 @@ impl<'a, 'b> Search<'a, 'b> {
         self.down(first, device, 0, limit, progress)
     }
 
-    /// A plan within limits: a fast one, or else the one that is reached by ever smaller plans, device by device.
+    /// Returns a plan within limits: a fast one if possible, otherwise one that is found by making plans smaller and
+    /// smaller, device by device.
     fn within(
         &self,
         fastest: Trial,
@@ -177,7 +179,7 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(trial)
     }
 
-    /// Why no plan is within a limit: what stands in the way in the smallest that was found.
+    /// Returns the error that no plan is within a limit, with the live buffers of the smallest plan that was found.
     fn too_large(&self, found: Plan, device: Device, limit: usize) -> Error {
         let least = self.least.borrow();
         let plan = if least.arena_of(device) < found.arena_of(device) { &*least } else { &found };
@@ -191,8 +193,8 @@ impl<'a, 'b> Search<'a, 'b> {
         Error::Plan(text)
     }
 
-    /// Plans ever smaller by the arena of a device, from one on, until one is within the limit or none smaller is
-    /// found that keeps to the other limits.
+    /// Returns plans with smaller and smaller arenas on a device, until one is within the limit, or no smaller one
+    /// within the other limits is found.
     fn down(
         &self,
         first: Trial,
@@ -201,7 +203,7 @@ impl<'a, 'b> Search<'a, 'b> {
         others: &Limit,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<Trial>, Error> {
-        // Where each plan is a long way to the next one, all of them are not to be had.
+        // If each plan takes much work, it is not possible to find all of them.
         let hasty = self.chooser.effort.is_hasty();
         let least_step = if hasty { first.plan.arena_of(device) / POINTS } else { 0 };
         let mut trials = vec![first];
@@ -220,14 +222,14 @@ impl<'a, 'b> Search<'a, 'b> {
             trials.push(next);
         }
         if limit == 0 {
-            // It is over, however much work is left.
+            // The search is over, so progress is complete even if some work is left.
             let done = (self.chooser.effort.spent() / MILLION).max(1);
             progress(done, done);
         }
         Ok(trials)
     }
 
-    /// No plan whose host's arena has at most so many bytes has a lower sum of time and memory.
+    /// Returns a lower bound of the sum of time and memory for plans whose host's arena has at most `most` bytes.
     fn bound(&self, worth: f64, most: usize) -> f64 {
         let mut levels = self.levels.borrow().clone();
         levels.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
@@ -235,7 +237,7 @@ impl<'a, 'b> Search<'a, 'b> {
         let (mut bound, mut seconds) = (f64::INFINITY, 0.0_f64);
         for (at, (limit, faster)) in levels.iter().enumerate() {
             seconds = seconds.max(*faster);
-            // The smallest plan that is within this limit and above the next.
+            // The smallest plan within this limit but above the next one.
             let smallest = levels.get(at + 1).map_or(0, |(next, _)| next.saturating_add(1)).max(least);
             if smallest <= (*limit).min(most) {
                 bound = bound.min(seconds + Objective::memory_of(smallest, worth));
@@ -244,8 +246,8 @@ impl<'a, 'b> Search<'a, 'b> {
         bound
     }
 
-    /// Bytes that the host's arena has at the least, whatever is chosen: with less, the kernels that are left
-    /// compute no outputs.
+    /// Returns a lower bound of the host's arena in bytes for all choices: the kernels that fit into less cannot
+    /// compute the outputs.
     fn least_arena(&self) -> usize {
         let host = self.needs.iter().flatten().filter(|need| need.device == Device::Host);
         let mut known: Vec<usize> = host.map(|need| need.least).chain([0]).collect();
@@ -255,11 +257,12 @@ impl<'a, 'b> Search<'a, 'b> {
         known.get(enough).copied().unwrap_or(0)
     }
 
-    /// Whether kernels that need at most so many bytes of the host compute the outputs.
+    /// Returns whether kernels that need at most `bytes` bytes of the host can compute the outputs.
     fn runs_within(&self, bytes: usize) -> bool {
         let Problem { classes, roots, .. } = &self.chooser.problem;
         let mut runs = vec![false; classes.len()];
-        // The candidates that read each class, and how many of a candidate's operands nothing computes yet.
+        // The candidates that read each class, and for each candidate the number of operands that are not computed
+        // yet.
         let mut readers: Vec<Vec<(usize, usize)>> = vec![Vec::new(); classes.len()];
         let mut missing: Vec<Vec<usize>> = Vec::with_capacity(classes.len());
         let mut ready = Vec::new();
@@ -293,7 +296,7 @@ impl<'a, 'b> Search<'a, 'b> {
         roots.iter().all(|root| runs[root.index()])
     }
 
-    /// A fast plan within a limit, if one is found.
+    /// Returns a fast plan within a limit, if one is found.
     fn fit(&self, limit: &Limit) -> Result<Option<Trial>, Error> {
         let with_copies = self.search(limit, limit)?;
         let copies = |trial: &Trial| trial.plan.steps.iter().map(|step| step.copies).sum::<f64>();
@@ -308,9 +311,10 @@ impl<'a, 'b> Search<'a, 'b> {
         })
     }
 
-    /// A fast plan within a limit, if one is found, of those that are planned for that limit or for none.
+    /// Returns a fast plan within a limit, if one is found. Programs are planned for the limits `planned`, which are
+    /// the same or empty.
     fn search(&self, limit: &Limit, planned: &Limit) -> Result<Option<Trial>, Error> {
-        // No plan within the limit runs a kernel that needs more by itself.
+        // A kernel that alone needs more than the limit cannot be part of a plan within it.
         let mut allowed = self.chooser.problem.clone();
         self.forbid(&mut allowed, |_, need| limit.of(need.device).is_some_and(|most| need.least > most));
         let (mut problem, mut price, mut bound) = (allowed.clone(), 0.0, None);
@@ -323,7 +327,7 @@ impl<'a, 'b> Search<'a, 'b> {
                 if price > 0.0 || bound.is_none() || spent {
                     return Ok(None);
                 }
-                // Too much was forbidden: prices alone, then.
+                // Too many kernels were forbidden, so try prices only.
                 problem = allowed.clone();
                 price = f64::MIN_POSITIVE;
                 continue;
@@ -355,7 +359,7 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(None)
     }
 
-    /// Notes what no plan within a limit is faster than.
+    /// Records a lower bound of the time of all plans within a limit.
     fn level(&self, limit: &Limit, seconds: f64) {
         self.levels.borrow_mut().push((limit.of(Device::Host).unwrap_or(usize::MAX), seconds));
     }
@@ -373,8 +377,8 @@ impl<'a, 'b> Search<'a, 'b> {
         any
     }
 
-    /// Forbids, where a plan is above the limit, the kernels that leave no room for what lies beside
-    /// them; says whether there were any.
+    /// For a plan above the limit, forbids the kernels at its peak that leave no room for the other live buffers.
+    /// Returns whether there were any.
     fn make_room(&self, trial: &Trial, limit: &Limit, problem: &mut Problem) -> bool {
         let mut room = vec![usize::MAX; self.needs.len()];
         for (at, step) in trial.plan.steps.iter().enumerate() {
@@ -392,7 +396,7 @@ impl<'a, 'b> Search<'a, 'b> {
         self.forbid(problem, |class, need| need.least > room[class])
     }
 
-    /// The problem with a price for every byte of results and scratch on a device that has a limit.
+    /// Returns the problem with a price for every byte of results and scratch on devices with limits.
     #[allow(clippy::cast_precision_loss)]
     fn priced(&self, problem: &Problem, limit: &Limit, price: f64) -> Problem {
         let mut priced = problem.clone();
