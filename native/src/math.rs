@@ -40,8 +40,8 @@ pub(super) unsafe fn exp<V: Lanes>(x: V) -> V {
     }
 }
 
-/// Returns `ln x` as `e ln 2 + ln m` with `m` between `1/sqrt 2` and `sqrt 2`, with a fit of `(ln(1+f) - f + f^2/2) /
-/// f^3`.
+/// Returns `ln x` as `e ln 2 + ln m` with `m` between `1/sqrt 2` and `sqrt 2`, with a fit of
+/// `(ln(1+f) - f + f^2/2) / f^3`.
 ///
 /// # Safety
 /// As for [`exp`].
