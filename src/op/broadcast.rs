@@ -1,9 +1,9 @@
-//! What elementwise ops share: operands that broadcast, results in the layout of their type.
+//! The common parts of elementwise ops: broadcast operands, and results in the layout of their type.
 
 use super::Flags;
 use crate::tensor::{DType, Shape, Tensor, TensorType};
 
-/// Walks an operand along a result that it broadcasts to.
+/// Maps the positions of a result to those of an operand that is broadcast to it.
 pub(crate) struct Broadcast {
     shape: Shape,
     steps: Vec<usize>,
@@ -20,12 +20,12 @@ impl Broadcast {
         Self { shape: result.clone(), steps, same: operand == result }
     }
 
-    /// What one step along each axis of the result adds to the operand's position.
+    /// Returns the distance in the operand for one step along each axis of the result, in elements.
     pub fn steps(&self) -> Vec<isize> {
         self.steps.iter().map(|step| step.cast_signed()).collect()
     }
 
-    /// The operand's position for a row-major position of the result.
+    /// Returns the operand's position for a row-major position of the result.
     pub fn at(&self, position: usize) -> usize {
         if self.same {
             return position;
@@ -49,12 +49,13 @@ pub(super) const FLAGS: Flags = Flags {
     function: None,
 };
 
-/// Keeps the padding of a blocked operand out: evaluates in the default layout and packs again.
+/// Converts a result that was computed in the default layout to the layout of its type, so that padding is not part
+/// of the computation.
 pub(super) fn relayout(result: Tensor, ty: &TensorType) -> Tensor {
     result.to_layout(&ty.layout)
 }
 
-/// An integer or boolean tensor from `i64` values; wraps as the hardware does.
+/// Returns an integer or boolean tensor from `i64` values, which wrap as on the hardware.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(super) fn from_i64(dtype: DType, shape: &Shape, values: &[i64]) -> Tensor {
     let shape = shape.clone();

@@ -1,6 +1,6 @@
-//! The steps that trees alone have.
+//! The steps that only trees have.
 
-/// The steps that take the value that was put aside, and the binary steps that they are.
+/// The steps that take the value that was put aside, each with its binary step.
 const POPS: [(&str, &str); 7] = [
     ("pop-add", "add"),
     ("pop-sub", "sub"),
@@ -11,15 +11,15 @@ const POPS: [(&str, &str); 7] = [
     ("pop-pow", "pow"),
 ];
 
-/// What begins another value.
+/// The step that puts the value aside and begins another one.
 pub const PUSH: &str = "push";
 
-/// The canonical name of a step that trees alone have.
+/// Returns the canonical name of a step that only trees have.
 pub(crate) fn step_name(name: &str) -> Option<&'static str> {
     std::iter::once(PUSH).chain(POPS.iter().map(|(pop, _)| *pop)).find(|known| *known == name)
 }
 
-/// The binary step of what was put aside and the value, where a step is one that takes it.
+/// Returns the binary step of a step that takes the value that was put aside; `None` for other steps.
 pub fn popped(step: &str) -> Option<&'static str> {
     POPS.iter().find(|(pop, _)| *pop == step).map(|(_, binary)| *binary)
 }
