@@ -7,6 +7,7 @@
 
 mod attention;
 mod binary;
+mod broadcast;
 mod declaration;
 mod device;
 mod elementwise;
@@ -27,6 +28,7 @@ mod reduce;
 pub mod resize;
 mod shape;
 mod squeeze;
+mod step;
 pub mod strassen;
 pub mod transposed;
 pub mod tree;

@@ -387,7 +387,7 @@ impl Diff {
             [&self.from, &self.to].iter().all(|name| *name == "import" || grows(&compilation, name));
         Ok(match &stage.egraph {
             Some(text) => Side::Classes(text.clone()),
-            // The import as an e-graph, beside another.
+            // Show the import as an e-graph, to compare it with another one.
             None if name == "import" && both_grow => {
                 let imported = Imported::new(stage.graph.clone()).map_err(|error| error.to_string())?;
                 Side::Classes(imported.saturate().egraph().to_text())

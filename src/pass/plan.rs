@@ -1,4 +1,4 @@
-//! Orders the steps and gives every buffer its place.
+//! The pass that orders the steps and assigns an offset to every buffer.
 
 use super::{Context, Pass, PassReport, Scope, State};
 use crate::error::Error;
@@ -8,7 +8,7 @@ use crate::stage::Planning;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The memory plan.
+/// The pass `plan`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename = "Plan")]
 pub struct PlanMemory {
@@ -49,10 +49,10 @@ impl Pass for PlanMemory {
 }
 
 impl PlanMemory {
-    /// The order, the planner and the limits that the settings name.
+    /// Returns the order, the planner and the limits that the settings name.
     ///
     /// # Errors
-    /// A name that no order or no planner has.
+    /// If no order or no planner has the name.
     pub(super) fn planning(&self, context: &Context<'_>) -> Result<Planning, Error> {
         Ok(Planning {
             order: Arc::clone(context.catalog.orders.find(&self.order)?),

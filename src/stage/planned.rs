@@ -6,20 +6,20 @@ use super::search::too_large;
 use crate::error::Error;
 use crate::plan::{Plan, constant_bytes};
 
-/// The last stage: the program, and the plan by which it runs.
+/// The last stage: the program with the plan that runs it.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The program.
     pub chosen: Chosen,
-    /// Its plan.
+    /// The plan of the program.
     pub plan: Plan,
 }
 
 impl Chosen {
-    /// Plans the program: orders its steps, and gives every buffer its place.
+    /// Plans the program: orders its steps, and assigns an offset to every buffer.
     ///
     /// # Errors
-    /// The plan needs more memory than the limits allow; a kernel without a contract or a price.
+    /// If the plan needs more memory than the limits allow, or a kernel has no contract or no price.
     pub fn plan(self, planning: &Planning) -> Result<Planned, Error> {
         let beside = || planning.limits.less(&constant_bytes(&self.program));
         let within = self.within.clone().unwrap_or_else(beside);

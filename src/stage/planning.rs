@@ -1,4 +1,4 @@
-//! How programs are planned.
+//! The settings for planning programs.
 
 use super::target::Target;
 use crate::cost::{self, CostModel, Query};
@@ -9,12 +9,12 @@ use crate::op::Call;
 use crate::plan::{self, Plan, Source};
 use std::sync::Arc;
 
-/// How programs are planned.
+/// The settings for planning programs.
 #[derive(Clone)]
 pub struct Planning {
-    /// What orders the steps.
+    /// The method that orders the steps.
     pub order: Arc<dyn Order>,
-    /// What gives buffers their places.
+    /// The planner that assigns offsets to buffers.
     pub planner: Arc<dyn Planner>,
     /// The most bytes that a plan may take of each device: its arena and the constants that it keeps.
     pub limits: Limit,

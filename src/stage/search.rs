@@ -1,7 +1,7 @@
-//! The search for a program by what it costs with its plan.
+//! The search for a program by its cost including its plan.
 //!
-//! What an extraction chose is planned at once: a copy that the plan had to add, or an arena that is too
-//! large, goes back into the prices, and the best of what was planned is kept.
+//! Each extracted program is planned at once. If its plan needs a copy, or an arena that is too large, the prices
+//! change accordingly, and another program is extracted. The best planned program is kept.
 
 mod effort;
 pub(super) mod memory;
@@ -13,5 +13,5 @@ pub(super) use memory::too_large;
 pub(super) use room::Room;
 pub(super) use trial::{Chooser, Trial};
 
-/// Why nothing is chosen.
+/// The message if no program can be chosen.
 pub(super) const NOTHING: &str = "nothing that can be run computes the outputs";

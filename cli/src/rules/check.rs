@@ -186,7 +186,8 @@ impl Check {
                     measured: None,
                     keep_egraph_after: None,
                 };
-                // That a rule never fires is said of the rule, and not of what this machine has.
+                // Rules of absent backends take part, so that a report of a rule that never fires does not depend on
+                // this machine.
                 let saturated = options
                     .saturate_by_phases(&graph, AbsentRules::TakePart, &mut |_| Ok(()))
                     .map_err(|error| format!("{} by `{name}`: {error}", model.display()))?;

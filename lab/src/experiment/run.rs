@@ -39,7 +39,7 @@ pub(super) struct Runner<'a> {
     graph: Option<(usize, Graph)>,
     /// The e-graph of a model and a pipeline.
     saturated: Option<((usize, usize), Saturated)>,
-    /// The times that everything is priced by.
+    /// The times that all prices come from.
     measured: Option<Measured>,
     /// The models and pipelines whose kernels have no times, with the reason.
     untimed: BTreeMap<(usize, usize), String>,
@@ -164,7 +164,7 @@ impl<'a> Runner<'a> {
 
     fn saturated(&self) -> &Saturated {
         let Some((_, saturated)) = &self.saturated else {
-            unreachable!("a cell is ready before it is asked about")
+            unreachable!("a cell is prepared before it is used")
         };
         saturated
     }
@@ -333,7 +333,7 @@ impl<'a> Runner<'a> {
         }))
     }
 
-    /// The plans of a cell: one, or those that are drawn by a seed.
+    /// Returns the plans of a cell: one, or those that are drawn with a seed.
     fn entrants(&mut self, cell: &Cell, extractor: &str, seed: u64) -> Result<Vec<(String, Planned)>, Error> {
         if extractor == SAMPLE {
             let mut options = self.ready(cell, "exact")?;

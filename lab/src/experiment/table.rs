@@ -43,7 +43,8 @@ impl Table {
     }
 }
 
-/// The tables with their columns. Those of drawn plans and of timed kernels have one more for each cost model.
+/// The tables with their columns. The tables of drawn plans and of timed kernels have one more column for each cost
+/// model.
 const TABLES: &[(&str, &[&str])] = &[
     (
         "plans",
@@ -81,7 +82,7 @@ const TABLES: &[(&str, &[&str])] = &[
     ("failed", &["task", "cell", "error"]),
 ];
 
-/// The results of tasks: each with what is known of the task.
+/// The results of tasks, each with the facts about its task.
 pub(super) struct Results<'a> {
     pub spec: &'a Spec,
     /// The machine, if results of several are compared, and its results by task.

@@ -10,7 +10,7 @@ use crate::tensor::Device;
 pub struct Point {
     /// The estimate of one run, in seconds.
     pub seconds: f64,
-    /// Bytes of the arena.
+    /// The size of the arena, in bytes.
     pub arena: usize,
     /// Bytes of the constants that are kept beside it.
     pub constants: usize,
@@ -28,9 +28,9 @@ impl Point {
 /// The plans from the fastest to the smallest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Each faster than all that are smaller, the fastest first.
+    /// The points, fastest first. Each one is faster than all smaller ones.
     pub points: Vec<Point>,
-    /// Whether the search went to its end. Where its work was limited there may be more plans.
+    /// Whether the search was complete. If its work was limited, there may be more plans.
     pub complete: bool,
 }
 
@@ -40,7 +40,7 @@ impl Priced<'_> {
     /// how many million steps are done.
     ///
     /// # Errors
-    /// As of [`Priced::choose`].
+    /// As for [`Priced::choose`].
     pub fn curve(
         &self,
         choice: &Choice,

@@ -1,12 +1,12 @@
-//! Time against memory: the fastest plan that fits, and the plans from the fastest to the smallest.
+//! Time against memory: the fastest plan within limits, and the plans from the fastest to the smallest.
 //!
-//! The peak of a plan is no sum over its kernels, so no single extraction knows it. A limit forbids the
-//! kernels that no plan within it can run, which loses nothing; where the plan of the best that is left is
-//! still too large, kernels at its peak that leave no room for what lies beside them are forbidden too, and
-//! then every byte gets a price that rises until a plan fits. Every plan on the way may keep to the limit by
-//! copies; where one does, plans without them are looked for as well. What is found is a plan that fits, not
-//! always the fastest; it is proven where the first step was enough. The work of all steps is counted, and where
-//! it is as much as is allowed (`search/effort.rs`) the search ends and says so.
+//! The peak of a plan is not a sum over its kernels, so no single extraction can compute it. The search has three
+//! steps. First it forbids the kernels that no plan within the limit can run, which loses no solution. If the plan of
+//! the best remaining program is still too large, it also forbids kernels at the peak that leave no room for the
+//! other live buffers. Finally every byte gets a price, which rises until a plan fits. Every plan may keep within the
+//! limit by copies; if one does, the search also looks for plans without them. The result is a plan within the limit,
+//! but not always the fastest; it is proven if the first step was enough. The work of all steps is counted. If it
+//! reaches its budget (`search/effort.rs`), the search ends and reports that.
 //!
 //! What is limited and weighed is all memory that a plan takes of a device: the arena, and the constants that it
 //! keeps, such as packed weights. Constants are no guess: each is a class of the problem, which costs its bytes
@@ -30,10 +30,10 @@ use crate::tensor::Device;
 use search::Search;
 use std::fmt::Write;
 
-/// Sums of the same numbers in another order.
+/// The largest relative difference between sums of the same numbers in different orders.
 const ROUNDING: f64 = 1e-9;
 
-/// The fastest plan that was found within limits.
+/// Returns the fastest plan that was found within limits.
 pub(in crate::stage) fn within(chooser: &Chooser<'_>, limit: &Limit) -> Result<Trial, Error> {
     let room = Room::new(limit);
     let fastest = fastest(chooser)?;
@@ -93,7 +93,7 @@ fn nothing() -> Error {
     Error::Extract(NOTHING.into())
 }
 
-/// What is wrong with a plan that is too large: what is live at its peak.
+/// Returns the message for a plan that is too large, with the buffers that are live at its peak.
 pub fn too_large(plan: &Plan, device: Device, limit: usize) -> String {
     let live = |step: &usize| live(plan, device, *step).map(|buffer| buffer.size).sum::<usize>();
     let peak = (0..plan.steps.len()).max_by_key(|step| (live(step), std::cmp::Reverse(*step))).unwrap_or(0);
@@ -121,7 +121,7 @@ pub fn too_large(plan: &Plan, device: Device, limit: usize) -> String {
     text
 }
 
-/// The buffers of a device that are live while a step runs.
+/// Returns the buffers of a device that are live while a step runs.
 fn live(plan: &Plan, device: Device, step: usize) -> impl Iterator<Item = &Placed> {
     plan.buffers
         .iter()
