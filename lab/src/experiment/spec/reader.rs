@@ -64,6 +64,13 @@ impl Reader<'_> {
         self.twice("cost model", costs.iter().map(|cost| cost.name.clone()), "costs", costs_at);
         self.twice("extractor", extractors.iter().cloned(), "extractors", extractors_at);
         self.twice("seed", seeds.iter().map(u64::to_string), "seeds", seeds_at);
+        // Everything is checked before a missing name ends the reading, so that all mistakes are reported.
+        let threads = self.within("threads", form.threads, 1..=MOST_THREADS).unwrap_or(1);
+        let machine = form.machine.and_then(|machine| self.machine(&machine.value));
+        let sample = self.within("sample", form.sample, 1..=MOST).unwrap_or(0);
+        let spread = self.within("spread", form.spread, 1..=MOST_SPREAD).unwrap_or(1);
+        let among = self.within("among", form.among, 1..=MOST_AMONG).unwrap_or(1);
+        let rounds = self.within("rounds", form.rounds, 0..=MOST).unwrap_or(0);
         Some(Spec {
             name: name?,
             source: source.clone(),
@@ -72,12 +79,12 @@ impl Reader<'_> {
             costs,
             extractors,
             seeds: if seeds.is_empty() { vec![1] } else { seeds },
-            threads: self.within("threads", form.threads, 1..=MOST_THREADS).unwrap_or(1),
-            machine: form.machine.and_then(|machine| self.machine(&machine.value)),
-            sample: self.within("sample", form.sample, 1..=MOST).unwrap_or(0),
-            spread: self.within("spread", form.spread, 1..=MOST_SPREAD).unwrap_or(1),
-            among: self.within("among", form.among, 1..=MOST_AMONG).unwrap_or(1),
-            rounds: self.within("rounds", form.rounds, 0..=MOST).unwrap_or(0),
+            threads,
+            machine,
+            sample,
+            spread,
+            among,
+            rounds,
             parts,
         })
     }
