@@ -1,8 +1,7 @@
-//! Compiling: a graph through the passes of a pipeline to a plan.
+//! Compilation: takes a graph through the passes of a pipeline to a plan.
 //!
-//! There is one road. [`compile`] takes a graph through all passes; a question about a compilation takes it through the
-//! same passes up to the extraction ([`Options::saturate`]) and is asked of the stage that comes next
-//! ([`Options::price`]).
+//! All compilations run the same code. [`compile`] runs all passes. A question about a compilation runs the same
+//! passes up to the extraction ([`Options::saturate`]), and is then answered by the next stage ([`Options::price`]).
 
 use crate::cost::{Machine, Measured};
 use crate::egraph::EGraph;
@@ -18,26 +17,26 @@ use crate::verify;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a compilation is told.
+/// The inputs of a compilation besides the graph.
 pub struct Options {
-    /// What the compilation chooses among.
+    /// The ops, backends and other parts that the compilation may use.
     pub registry: Arc<Registry>,
-    /// The rules in play.
+    /// The enabled rules.
     pub rules: RuleSet,
     /// The pipeline.
     pub pipeline: Pipeline,
-    /// Threads that the plan runs with.
+    /// The number of threads that the plan runs with.
     pub threads: usize,
     /// The speeds of the machine.
     pub machine: Machine,
     /// The table of times, for the cost model `measured`.
     pub measured: Option<Measured>,
-    /// Keep the e-graph's text after this pass.
+    /// The name of the pass after which the text of the e-graph is kept.
     pub keep_egraph_after: Option<String>,
 }
 
 impl Options {
-    /// What the passes are told beside this graph.
+    /// Returns the inputs of the passes besides this graph.
     pub fn context(&self, graph: &Graph) -> Context<'_> {
         Context {
             ops: self.registry.ops(),
@@ -52,19 +51,19 @@ impl Options {
         }
     }
 
-    /// The stage that the pipeline's extraction starts from: the graph after all passes before it.
+    /// Runs all passes before the extraction, and returns the stage from which the extraction starts.
     ///
     /// # Errors
-    /// As of [`compile`].
+    /// As for [`compile`].
     pub fn saturate(&self, graph: &Graph) -> Result<Saturated, Error> {
         self.saturate_by_phases(graph, AbsentRules::LeftOut, &mut |_| Ok(()))
     }
 
-    /// As [`Options::saturate`], with a say on rules that lead to absent backends. `after` is told of the e-graph after
-    /// each phase of rewriting, the last of [`Saturated::growth`].
+    /// As [`Options::saturate`], with a choice whether rules of absent backends take part. `after` is called with the
+    /// e-graph after each phase of rewriting; that phase is the last one of [`Saturated::growth`].
     ///
     /// # Errors
-    /// As of [`Options::saturate`], and those of `after`.
+    /// As for [`Options::saturate`], and the errors of `after`.
     pub fn saturate_by_phases(
         &self,
         graph: &Graph,
@@ -86,46 +85,47 @@ impl Options {
         state.into_saturated("extract")
     }
 
-    /// The e-graph with the prices of the pipeline's cost model.
+    /// Prices the e-graph by the pipeline's cost model.
     ///
     /// # Errors
-    /// As of [`Saturated::price`]; the cost model lacks something.
+    /// As for [`Saturated::price`]; also if the cost model lacks something.
     pub fn price<'s>(&self, saturated: &'s Saturated) -> Result<Priced<'s>, Error> {
         let context = self.context(saturated.graph());
         saturated.price(self.pipeline.extraction()?.model(&context)?, &context.target())
     }
 
-    /// How the pipeline chooses a program.
+    /// Returns the settings by which the pipeline chooses a program.
     ///
     /// # Errors
-    /// The pipeline has no `Extract`, or names an order or a planner that there is not.
+    /// If the pipeline has no `Extract`, or names an unknown order or planner.
     pub fn choice(&self, graph: &Graph) -> Result<Choice, Error> {
         self.pipeline.extraction()?.choice(&self.context(graph))
     }
 
-    /// The program that the pipeline chooses of an e-graph, with its plan, as compiling has it.
+    /// Returns the program that the pipeline chooses from an e-graph, with its plan. Both are the same as after
+    /// [`compile`].
     ///
     /// # Errors
-    /// As of [`compile`].
+    /// As for [`compile`].
     pub fn plan(&self, saturated: &Saturated) -> Result<Planned, Error> {
         let choice = self.choice(saturated.graph())?;
         self.price(saturated)?.choose(&choice)?.plan(&choice.planning)
     }
 
-    /// The features of each distinct kernel that the pipeline may choose, with its price where it has one.
+    /// Returns the features of each distinct kernel that the pipeline may choose, with its price if it has one.
     ///
     /// # Errors
-    /// The pipeline has no `Extract`; the cost model lacks something.
+    /// If the pipeline has no `Extract`, or if the cost model lacks something.
     pub fn features(&self, saturated: &Saturated) -> Result<Vec<stage::Kernel>, Error> {
         let context = self.context(saturated.graph());
         saturated.features(&*self.pipeline.extraction()?.model(&context)?, &context.target())
     }
 
-    /// What the pipeline's cost model says of each step of some plans of a graph, which others may have chosen. `None`
-    /// for a step that it has no price for.
+    /// Returns the price of each step of some plans of a graph by the pipeline's cost model, which need not be the
+    /// model that chose the plans. A step without a price is `None`.
     ///
     /// # Errors
-    /// The cost model lacks something; a kernel that no backend in play has.
+    /// If the cost model lacks something, or if no enabled backend has a kernel.
     pub fn estimates(&self, graph: &Graph, plans: &[&Plan]) -> Result<Vec<Vec<Option<f64>>>, Error> {
         let context = self.context(graph);
         stage::estimates(plans, &*self.pipeline.extraction()?.model(&context)?, &context.target())
@@ -135,33 +135,33 @@ impl Options {
 /// The state after one pass, as a compilation keeps it.
 #[derive(Debug)]
 pub struct Stage {
-    /// The pass; `import` for the graph as it came.
+    /// The name of the pass; `import` for the graph before all passes.
     pub name: String,
-    /// The graph after it. Rewriting passes leave it as it is: their result is in the e-graph.
+    /// The graph after the pass. Rewriting passes do not change it: their result is in the e-graph.
     pub graph: Graph,
-    /// The e-graph's text, where it was asked for.
+    /// The text of the e-graph, if it was requested.
     pub egraph: Option<String>,
-    /// What the pass has to say.
+    /// The report of the pass.
     pub report: Option<PassReport>,
-    /// How long it took.
+    /// The time that the pass took.
     pub time: Duration,
 }
 
 /// A compiled model.
 #[derive(Debug)]
 pub struct Compilation {
-    /// Backends of the pipeline none of whose kernels was a candidate, each with the reason.
+    /// The backends of the pipeline without candidates, each with the reason.
     pub absent: Vec<(String, String)>,
     /// The stages, from `import` on.
     pub stages: Vec<Stage>,
-    /// The extracted program.
+    /// The chosen program.
     pub program: Graph,
     /// The plan.
     pub plan: Plan,
 }
 
 impl Compilation {
-    /// The report of the extraction.
+    /// Returns the report of the extraction.
     pub fn extraction(&self) -> Option<&PassReport> {
         self.stages
             .iter()
@@ -178,10 +178,10 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
     compile_into(graph, options, &mut Vec::new())
 }
 
-/// As [`compile`]; where a pass fails, `stages` holds those before it, and is empty elsewhere.
+/// As [`compile`]. If a pass fails, `stages` contains the stages before it; otherwise it is empty.
 ///
 /// # Errors
-/// As of [`compile`].
+/// As for [`compile`].
 pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) -> Result<Compilation, Error> {
     let context = options.context(&graph);
     let keep = |pass: Option<&dyn Pass>, state: &State, report: Option<PassReport>, time: Duration| {
@@ -210,12 +210,12 @@ pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) ->
     Ok(Compilation { absent, stages, program: chosen.program, plan })
 }
 
-/// What is told of each state on the road: the pass that led to it, which is none for the import, its report, and the
-/// time that it took.
+/// A function that is called after each pass, with the new state, the pass, its report and its time. For the import
+/// there is no pass.
 type After<'a> =
     &'a mut dyn FnMut(Option<&dyn Pass>, &mut State, Option<PassReport>, Duration) -> Result<(), Error>;
 
-/// The road: verifies a graph, and takes it through the passes of a pipeline, or as far as the first pass that `ends` it.
+/// Verifies a graph, and takes it through the passes of a pipeline, up to the first pass for which `ends` is true.
 fn walk(
     graph: Graph,
     context: &Context<'_>,

@@ -1,7 +1,7 @@
-//! Cost models: what one run of a kernel costs, in seconds.
+//! Cost models: the cost of one run of a kernel, in seconds.
 //!
-//! Takes a lowered op with its types and the contract of its implementation, gives seconds. The cost
-//! of a program is the sum over its distinct kernels; the extraction asks once per distinct call.
+//! A cost model takes a lowered op with its types and the contract of its implementation, and returns seconds. The
+//! cost of a program is the sum over its distinct kernels. The extraction asks once for each distinct call.
 
 mod basis;
 mod column;
@@ -40,76 +40,76 @@ pub use stored::{Decision, Stored, Validators};
 use crate::op::{Call, Contract, Ops};
 use std::sync::Arc;
 
-/// What a cost model may look at.
+/// The data that a cost model may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     /// The op with its attributes and types.
     pub call: Call<'a>,
-    /// For each operand, whether it is a constant: constants are too many to stay in a cache
-    /// from one run to the next.
+    /// For each operand, whether it is a constant. Constants are usually too large to stay in a cache from one run to
+    /// the next.
     pub constant: &'a [bool],
-    /// The implementation's contract.
+    /// The contract of the implementation.
     pub contract: &'a Contract,
 }
 
 impl Query<'_> {
-    /// A number that the op's declaration has beside what is known of every op; zero where it has none of the name.
+    /// Returns a number from the op's declaration that only some ops have; 0 if this op has no number of this name.
     pub(crate) fn own(&self, name: &str) -> f64 {
         let features = self.call.op.lowered.as_ref().map_or(&[][..], |lowered| lowered.declaration.features);
         features.iter().find(|own| own.name == name).map_or(0.0, |own| (own.value)(&self.call))
     }
 }
 
-/// Prices kernels.
+/// A cost model, which prices kernels.
 pub trait CostModel: Sync {
-    /// Its name in pipelines and on the command line.
+    /// Returns the name in pipelines and on the command line.
     fn name(&self) -> &'static str;
 
-    /// Seconds for one run, not negative; infinite for a kernel that must not be chosen, and `None` for
-    /// one that the model knows nothing of, which is then an error and not a guess.
+    /// Returns the seconds for one run, which are not negative. They are infinite for a kernel that must not be
+    /// chosen, and `None` for a kernel that the model does not know; this is an error, and no price is guessed.
     fn seconds(&self, query: &Query<'_>) -> Option<f64>;
 
-    /// Seconds to copy so many bytes from one buffer to another, for what the memory plan adds.
+    /// Returns the seconds to copy `bytes` bytes from one buffer to another, for the copies that a plan adds.
     fn copy(&self, bytes: usize) -> f64;
 
-    /// What went wrong while kernels were priced, beside kernels that the model knows nothing of. To be asked
-    /// once all are priced: what was said of them is not to be used then.
+    /// Returns an error that occurred while kernels were priced, other than unknown kernels. Callers ask after all
+    /// kernels are priced; if there is an error, they must not use the prices.
     fn trouble(&self) -> Option<String> {
         None
     }
 
-    /// What to do where there is no price.
+    /// Returns advice for a kernel without a price.
     fn lacking(&self) -> String {
         "run `ovolo tune MODEL`".to_owned()
     }
 
-    /// What an extraction adds up: the seconds, unless the model leans.
+    /// Returns the cost that an extraction adds up: the seconds, unless the model deliberately departs from them.
     fn weight(&self, query: &Query<'_>) -> Option<f64> {
         self.seconds(query)
     }
 }
 
-/// What cost models are made of, beside their settings.
+/// The inputs of cost models besides their settings.
 #[derive(Clone, Copy)]
 pub struct Given<'a> {
     /// The calibrated machine.
     pub machine: &'a Machine,
-    /// Its table of times.
+    /// The table of times of the machine.
     pub measured: Option<&'a Measured>,
-    /// Threads that the plan will run with.
+    /// The number of threads that the plan will run with.
     pub threads: usize,
-    /// Bytes of the model's constants.
+    /// The size of the model's constants, in bytes.
     pub constants: usize,
     /// The price list of the registry.
     pub prices: &'a Arc<PriceList>,
-    /// The ops that there are, to which further price lists are held; `None` where that is not asked.
+    /// All ops, to check the names in further price lists; `None` if they are not checked.
     pub ops: Option<&'a Ops>,
-    /// What times of this machine depend on.
+    /// Returns what the times of this machine depend on.
     pub validators: &'a dyn Fn() -> Validators,
 }
 
 impl<'a> Given<'a> {
-    /// The machine alone.
+    /// Returns inputs that contain only the machine.
     pub fn machine(machine: &'a Machine) -> Self {
         Self {
             machine,

@@ -119,6 +119,8 @@ pub struct EGraph {
     /// What was done with the matches of each rule, so that none is tried twice.
     tried: FxHashMap<String, saturate::Tried>,
     pool: shared::Pool,
+    /// Classes that were united since injective ops of equal results have equal operands.
+    closed: usize,
     /// Phases that a limit stopped, each with the limit.
     limited: Vec<(String, Stop)>,
 }
@@ -153,7 +155,17 @@ impl EGraph {
             graph.outputs().map(|(name, id): (_, NodeId)| (Arc::clone(name), ids[id.index()])).collect();
         let inputs = graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
         let origins = provenance::Origins::new(egg.nodes().len());
-        Self { egg, named, inputs, outputs, origins, tried: FxHashMap::default(), pool, limited: Vec::new() }
+        Self {
+            egg,
+            named,
+            inputs,
+            outputs,
+            origins,
+            tried: FxHashMap::default(),
+            pool,
+            closed: 0,
+            limited: Vec::new(),
+        }
     }
 
     /// Notes how a phase ended: where a value cannot be computed, a limit that stopped one is told.

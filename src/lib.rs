@@ -1,4 +1,5 @@
-//! Ovolo compiles and runs neural networks, and every decision it takes is a rule in a text file.
+//! Ovolo compiles and runs neural networks: which kernels run, in which layouts and on which backend, and what is
+//! fused, are rules in text files, priced by a cost model and chosen by one extraction.
 //!
 //! An ONNX model becomes a [`graph::Graph`]; rules ([`rule`]) grow an e-graph ([`egraph`]) in which
 //! fusion, layout, algorithm, backend and conversions stand side by side; one extraction
@@ -48,7 +49,9 @@
 //! | 8 | [`error`], [`stage`], [`pass`], [`mod@compile`], [`registry`], [`session`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
 //!
 //! # Invariants
-//! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
+//! - Every choice of kernels, layouts, backends and fusions comes from the e-graph: no pass rewrites the graph before
+//!   or after it, and what was chosen is what runs. `docs/DECISIONS.md` names what is decided elsewhere (import, order
+//!   of execution, places in memory, variants inside of kernels), each with the command that shows it.
 //! - A logical op has no price; nothing runs it. A lowered op's name begins with its backend's.
 //! - Padding in a blocked layout holds zero, in every value and after every kernel.
 //! - What comes from the [`cache`] was checked to the last bit, and is what would be compiled now; what is

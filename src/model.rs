@@ -23,17 +23,17 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a model from a file: ONNX, or the text of a graph where the name ends in `.ovolo`. ONNX's operators
+    /// Reads a model from a file: ONNX, or the text of a graph where [`text::is_named`] says so of its name. ONNX's operators
     /// become ops of the registry; every symbolic dimension needs a size among the options.
     ///
     /// # Errors
     /// [`Error::Onnx`], [`Error::Graph`] or [`Error::File`].
     pub fn load(registry: &Registry, file: impl AsRef<Path>, options: &ImportOptions) -> Result<Self, Error> {
         let file = file.as_ref();
-        let graph = if file.extension().is_some_and(|extension| extension == "ovolo") {
+        let graph = if text::is_named(file) {
             let text = std::fs::read_to_string(file).map_err(Error::io(file))?;
             let source = Source::new(file.display().to_string(), text);
-            text::parse_source(registry.ops(), &source, &|_| None).map_err(Error::Graph)?
+            text::parse_source(registry.ops(), &source, &text::Constants::none()).map_err(Error::Graph)?
         } else {
             onnx::load(registry.onnx(), file, options)?.graph
         };

@@ -6,8 +6,9 @@
 //!
 //! Values keep the model's names; a node that an operator needs beside its result is named after
 //! the result (`conv1.bias`). What ovolo cannot do is refused with an [`OnnxError`], never
-//! skipped: unknown operators (all in one message), unknown attributes, values that are not
-//! constant where a shape depends on them.
+//! skipped: unknown operators, unknown attributes, values that are not constant where a shape
+//! depends on them. All reasons stand in one message; only nodes that read the result of a refused
+//! node, where the model does not declare its type, cannot be looked at, and are counted.
 //!
 //! ```no_run
 //! let options = ovolo::onnx::ImportOptions::default();
@@ -29,13 +30,13 @@ mod operator;
 #[doc(hidden)]
 pub mod proto;
 mod signature;
+mod stand_in;
 mod structure;
 pub(crate) mod weight;
 
 pub use call::{Call, Value, axes, axis, signed};
 pub use error::Unsupported;
 pub use error::{OnnxError, Refusal};
-pub(crate) use external::External;
 pub use external::{external, symbols};
 pub use input::{check_inputs, check_types};
 pub(crate) use operator::function::operators as functions;

@@ -7,6 +7,7 @@
 
 mod attention;
 mod binary;
+mod broadcast;
 mod declaration;
 mod device;
 mod elementwise;
@@ -28,6 +29,7 @@ mod reduce;
 pub mod resize;
 mod shape;
 mod squeeze;
+mod step;
 pub mod strassen;
 pub mod transposed;
 pub mod tree;
@@ -38,9 +40,10 @@ pub use declaration::{attr_errors, operand_count};
 pub use elementwise::scalar;
 pub use error::OpError;
 pub use handle::{CONST, INPUT, Op};
-pub use kernel::{ALIGN, Args, Call, Contract, Kernel};
+pub use kernel::{ALIGN, Args, Call, Choice, Contract, Kernel, REFERENCE, WIDENED};
 pub use lowered::{
-    Attributes, Check, Draw, Fallback, Form, Layouts, Lowered, Lowering, Made, Own, Reference, Sample,
+    Attributes, Check, ChoicesOf, Draw, Fallback, Form, Layouts, Lowered, Lowering, Made, Own, Reference,
+    Sample,
 };
 pub use lowered::{ContractOf, FallbackContract, FallbackKernel, KernelOf, LowerError};
 pub use ops::Ops;

@@ -1,4 +1,4 @@
-//! Passes: what a pipeline is made of. Each takes a compilation at one stage and brings it to the next.
+//! Passes, the parts of a pipeline. Each pass takes a compilation at one stage and brings it to the next.
 
 pub mod pipeline;
 
@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::extract::{self as extraction, Extraction, Extractors};
 use crate::memory::{self, Limit, Orders, Planners};
 use crate::op::Ops;
-use crate::plan::Arena;
+use crate::plan::{Arena, Kept};
 use crate::ron;
 use crate::rule::RuleSet;
 use crate::setting::Settings;
@@ -40,7 +40,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-/// The passes that ship with ovolo. A new one is a file and a line here.
+/// Returns ovolo's own passes. A new pass needs a file and a line here.
 pub fn passes() -> &'static Passes {
     static PASSES: LazyLock<Passes> = LazyLock::new(|| {
         let kinds = [
@@ -53,20 +53,20 @@ pub fn passes() -> &'static Passes {
     &PASSES
 }
 
-/// What pipelines choose among, each by its name.
+/// The parts that pipelines may name.
 #[derive(Clone)]
 pub struct Catalog {
-    /// Kinds of passes.
+    /// The kinds of passes.
     pub passes: Passes,
-    /// Extractors.
+    /// The extractors.
     pub extractors: Extractors,
-    /// Cost models.
+    /// The cost models.
     pub pricings: Pricings,
-    /// Orders of execution.
+    /// The orders of execution.
     pub orders: Orders,
-    /// Memory planners.
+    /// The memory planners.
     pub planners: Planners,
-    /// Backends.
+    /// The backends.
     pub backends: Backends,
     /// The price list.
     pub prices: Arc<PriceList>,
@@ -79,7 +79,7 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// What ovolo has, without a backend.
+    /// Returns the catalog of ovolo's own parts, without a backend.
     pub(crate) fn new() -> Self {
         Self {
             passes: passes().clone(),
@@ -92,10 +92,10 @@ impl Catalog {
         }
     }
 
-    /// Whether a backend has devices of the families that a limit of memory names.
+    /// Checks that a backend has devices of all families that a memory limit names.
     ///
     /// # Errors
-    /// The first device of another family.
+    /// If it does not; names the first device without a backend.
     pub(crate) fn check_limit(&self, limit: &Limit) -> Result<(), Error> {
         let lowerings = self.backends.iter().flat_map(|(_, backend)| backend.ops());
         let families: BTreeSet<Family> = lowerings.filter_map(|lowering| lowering.device).collect();
@@ -113,83 +113,87 @@ impl Catalog {
     }
 }
 
-/// What a compilation is given beside the graph.
+/// The inputs of a compilation besides the graph.
 pub struct Context<'a> {
-    /// What the pipeline chooses among.
+    /// The parts that the pipeline may name.
     pub catalog: &'a Catalog,
-    /// The ops that there are.
+    /// All ops.
     pub ops: &'a Ops,
-    /// The rules in play: shipped ones and the user's.
+    /// The enabled rules: ovolo's own and the user's.
     pub rules: &'a RuleSet,
     /// The pipeline.
     pub pipeline: &'a Pipeline,
-    /// Threads that the plan will run with.
+    /// The number of threads that the plan will run with.
     pub threads: usize,
     /// The speeds of the machine, for the cost models that need them.
     pub machine: Machine,
-    /// Times of kernels in a model with so many constants, for the cost model `measured`.
+    /// The times of kernels in models with as many bytes of constants, for the cost model `measured`.
     pub measured: Option<Measured>,
-    /// Bytes of the graph's constants, for the cost model `learned`.
+    /// The size of the graph's constants in bytes, for the cost model `learned`.
     pub constants: usize,
-    /// Whether rules that lead to absent backends take part.
+    /// Whether rules of absent backends take part.
     pub absent_rules: AbsentRules,
 }
 
 impl Context<'_> {
-    /// What the program is to run on.
+    /// Returns the machine that the program shall run on.
     pub fn target(&self) -> Target {
         Target { threads: self.threads, backends: self.pipeline.backends.as_slice().into() }
     }
 }
 
-/// What a pass has to say.
+/// The report of a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PassReport {
-    /// Of a rewriting pass.
+    /// The report of a rewriting pass.
     Rewrite(Saturation),
-    /// Of an extraction.
+    /// The report of an extraction.
     Extract {
         /// The extractor's name.
         extractor: String,
         /// The cost model's name.
         cost_model: String,
-        /// What was chosen. Its cost, bound and proof are of time alone, within as many bytes as its plan has.
+        /// What was chosen. Its cost, bound and proof are of time alone, within as many bytes of the arena
+        /// and of constants as its plan has.
         extraction: Extraction,
-        /// What time and memory come to together, where memory is weighed.
+        /// The sum of time and memory, if the choice weighs memory.
         objective: Option<Objective>,
-        /// Lowered ops that had no kernel: op, reason, how often.
+        /// The lowered ops that had no kernel: op, reason, number of nodes.
         missing: Vec<(String, String, usize)>,
     },
-    /// Of a memory plan.
+    /// The report of a memory plan.
     Plan {
-        /// Steps.
+        /// The number of steps.
         steps: usize,
-        /// The arena of each device, the host's first.
+        /// The arenas of the devices, the host's first.
         arenas: Vec<Arena>,
+        /// The constants that are kept beside them.
+        constants: Vec<Kept>,
     },
-    /// Of a pass that is none of ovolo's own: what it did, in one line.
+    /// The report of a pass that is not ovolo's own: one line that says what it did.
     Custom(String),
 }
 
-/// Brings a compilation to its next stage. A pass is its own settings: what a pipeline writes in its parentheses.
+/// A pass, which brings a compilation to its next stage. The value contains the settings of the pass, as a pipeline
+/// writes them in parentheses.
 pub trait Pass: Settings {
-    /// The name: the same in pipelines, `dump --after`, reports and benches.
+    /// Returns the name, which is the same in pipelines, `dump --after`, reports and benches.
     fn name(&self) -> &str;
 
-    /// Reports settings that name what there is not.
+    /// Reports settings with unknown names.
     fn check(&self, scope: &Scope<'_>, reader: &mut ron::Reader<'_>) {
         let _ = (scope, reader);
     }
 
-    /// Runs the pass: gives what the compilation has come to, and what there is to report.
+    /// Runs the pass. Returns the new state of the compilation, and a report.
     ///
     /// # Errors
-    /// What keeps the pass from its result.
+    /// If the pass cannot compute its result.
     fn run(&self, state: State, context: &Context<'_>) -> Result<(State, PassReport), Error>;
 }
 
 impl dyn Pass {
-    /// The pass as one of this type, if it is one.
+    /// Returns the pass as a value of type `T`, if it has this type.
     pub fn get<T: Pass>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }

@@ -2,7 +2,8 @@
 //!
 //! Takes an extracted graph and the contracts of the implementations that were chosen, gives steps
 //! whose operands and results have fixed offsets in the arena of the device that they lie on: devices share
-//! no memory, so each has one arena, with a lower bound of its own. What names no device means the host. Views cost nothing, a result takes
+//! no memory, so each has one arena, with a lower bound of its own, which holds for the order of execution that
+//! was chosen. What names no device means the host. Views cost nothing, a result takes
 //! its operand's buffer where the contract allows it and nobody reads the operand later, and
 //! scratch lives for one step. What is computed from constants alone is no step: it is evaluated
 //! once, when the plan is loaded.
@@ -10,6 +11,8 @@
 mod arrange;
 mod check;
 mod draft;
+mod inside;
+mod kept;
 mod occupant;
 mod order;
 mod overlap;
@@ -20,6 +23,8 @@ mod subject;
 mod view;
 
 pub use check::{MOST_THREADS, Unsound};
+pub use inside::Unfit;
+pub use kept::{Kept, constant_bytes};
 pub use stored::Stored;
 pub use stored::StoredError;
 
@@ -132,7 +137,8 @@ pub struct Arena {
     pub device: Device,
     /// Bytes.
     pub bytes: usize,
-    /// The most bytes live at one step in the chosen order: no arena can be smaller.
+    /// The most bytes live at one step in the chosen order of execution: no arena can be smaller in that order. In
+    /// another order fewer may be live.
     pub lower_bound: usize,
     /// Whether no arena can be smaller in the chosen order.
     pub proven: bool,
@@ -167,7 +173,8 @@ pub struct Plan {
     pub buffers: Vec<Placed>,
     /// Bytes of the host's arena.
     pub arena: usize,
-    /// The most bytes of the host's arena that are live at one step in the chosen order: it can be no smaller.
+    /// The most bytes of the host's arena that are live at one step in the chosen order of execution: in that order
+    /// it can be no smaller.
     pub lower_bound: usize,
     /// Whether the host's arena can be no smaller in the chosen order.
     pub proven: bool,
@@ -180,16 +187,12 @@ pub struct Plan {
 /// Why a graph cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// No kernel.
-    #[error("`{name}`: no kernel for `{op}`: {why}")]
-    NoKernel {
-        /// The value.
-        name: String,
-        /// Its op.
-        op: String,
-        /// The backend's reason.
-        why: OpError,
-    },
+    /// Nodes without a kernel.
+    #[error("{}", listed(.0))]
+    NoKernel(
+        /// All of them, in the order of the graph.
+        Vec<NoKernel>,
+    ),
     /// What orders programs has given none of this one.
     #[error("the order of execution `{order}` gives {why}")]
     Order {
@@ -198,6 +201,32 @@ pub enum PlanError {
         /// What it gives instead.
         why: &'static str,
     },
+}
+
+/// A node that has no kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoKernel {
+    /// The value that it computes.
+    pub name: String,
+    /// Its op.
+    pub op: String,
+    /// The backend's reason.
+    pub why: OpError,
+}
+
+impl fmt::Display for NoKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: no kernel for `{}`: {}", self.name, self.op, self.why)
+    }
+}
+
+fn listed(nodes: &[NoKernel]) -> String {
+    match nodes {
+        [only] => only.to_string(),
+        several => several.iter().fold(format!("{} nodes have no kernel:", several.len()), |text, node| {
+            format!("{text}\n  {node}")
+        }),
+    }
 }
 
 /// Answers about the kernel of a call: its contract and what one run costs, in seconds.
@@ -333,11 +362,6 @@ impl Plan {
         self.arenas().find(|arena| arena.device == device).map_or(0, |arena| arena.bytes)
     }
 
-    /// The first device whose arena is above its limit, with that limit.
-    pub fn above(&self, limit: &Limit) -> Option<(Device, usize)> {
-        limit.iter().find(|(device, most)| self.arena_of(*device) > *most)
-    }
-
     /// The sum of the steps' estimates, in seconds.
     pub fn seconds(&self) -> f64 {
         // The sum of nothing is a negative zero.
@@ -352,17 +376,20 @@ fn contracts(
     threads: usize,
     ask: Asked<'_>,
 ) -> Result<Vec<Option<(Contract, f64)>>, PlanError> {
-    let one = |(id, node): (NodeId, &Arc<Node>)| {
+    let mut refused = Vec::new();
+    let mut one = |(id, node): (NodeId, &Arc<Node>)| {
         if node.op == INPUT || constant[id.index()] {
-            return Ok(None);
+            return None;
         }
         let inputs: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
         let flags: Vec<bool> = node.inputs.iter().map(|input| constant[input.index()]).collect();
         let call = Call { op: node.op, attrs: &node.attrs, inputs: &inputs, output: &node.ty, threads };
-        let refused = |why| PlanError::NoKernel { name: node.name.to_string(), op: node.op.to_string(), why };
-        ask(&call, &flags).map(Some).map_err(refused)
+        let refuse =
+            |why| refused.push(NoKernel { name: node.name.to_string(), op: node.op.to_string(), why });
+        ask(&call, &flags).map_err(refuse).ok()
     };
-    graph.nodes().map(one).collect()
+    let contracts = graph.nodes().map(&mut one).collect();
+    if refused.is_empty() { Ok(contracts) } else { Err(PlanError::NoKernel(refused)) }
 }
 
 impl fmt::Display for Plan {
@@ -397,10 +424,10 @@ impl fmt::Display for Plan {
             writeln!(f, "output {name}: {ty} = {place}")?;
         }
         if self.devices.is_empty() {
-            return writeln!(f, "arena {} bytes, lower bound {}", self.arena, self.lower_bound);
+            return writeln!(f, "arena {} bytes, lower bound {} in this order", self.arena, self.lower_bound);
         }
         self.arenas().try_for_each(|Arena { device, bytes, lower_bound, .. }| {
-            writeln!(f, "arena of {device} {bytes} bytes, lower bound {lower_bound}")
+            writeln!(f, "arena of {device} {bytes} bytes, lower bound {lower_bound} in this order")
         })
     }
 }

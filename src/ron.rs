@@ -1,23 +1,23 @@
-//! RON with places: files are read by the crate `ron`, into any type that derives [`Deserialize`], and every
-//! mistake in them is reported with its place.
+//! RON with positions. The crate `ron` reads files into any type that derives [`Deserialize`], and every mistake is
+//! reported with its position.
 //!
-//! The crate reads into Rust types, forgets places and stops at the first mistake. This layer keeps the places
-//! and goes on. It rests on one property of the crate: a `&RawValue` borrows its slice of the text, so its
-//! address is its place. [`Raw`] is such a slice; [`Reader::read`] turns one into a value, and this is all that an
-//! author of a format needs:
+//! The crate alone loses positions and stops at the first mistake. This layer keeps positions and continues. It
+//! relies on one property of the crate: a `&RawValue` borrows its slice of the text, so its address gives its
+//! position. [`Raw`] is such a slice, and [`Reader::read`] turns it into a value. The author of a format needs only
+//! the following:
 //!
 //! - a struct with `#[derive(Deserialize)]`; unknown, missing and repeated fields are reported by this layer;
-//! - [`Spanned`] around what must be checked later, so that the check can point at it;
-//! - [`Text`] for a string with a language of its own, such as a pattern: the place of every byte is known;
-//! - [`Raw`] for what is read later, or is one of several things, and [`OneOrMany`] for `x` or `[x, y]`;
+//! - [`Spanned`] around a value that is checked later, so that the check can report its position;
+//! - [`Text`] for a string in its own language, such as a pattern: the position of every byte is known;
+//! - [`Raw`] for a value that is read later or may have several types, and [`OneOrMany`] for `x` or `[x, y]`;
 //! - [`Entries`] for a map in the order in which it is written.
 //!
-//! A value that does not read is reported, taken out, and what holds it is read again without it. So all
-//! mistakes of a file are found in one run, in the order of their places, by code that only ever returns the
-//! first one.
+//! A value that cannot be read is reported, and the value that contains it is read again without it. In this way all
+//! mistakes of a file are found in one run, in the order of their positions, although the code that reads a value
+//! only returns the first one.
 //!
-//! An error made by [`serde::de::Error::custom`] is reported at the value that it was made for. One that begins
-//! with `must ` gets the name of the field before it, and the lines after the first become the advice:
+//! An error of [`serde::de::Error::custom`] is reported at the value that caused it. If its message begins with
+//! `must `, the name of the field is put before it. The lines after the first become the advice:
 //! `custom("must be at least 2\nwrite 2 or more")`.
 
 mod deserializer;
@@ -41,12 +41,12 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A value as it is written in a text.
+/// An unread value in a text.
 #[derive(Clone, Copy)]
 pub struct Raw<'a> {
     /// The whole text.
     document: &'a str,
-    /// Where the blanks and comments before the value begin.
+    /// The position where the blanks and comments before the value begin.
     lead: usize,
     span: Span,
 }
@@ -57,9 +57,9 @@ impl fmt::Debug for Raw<'_> {
     }
 }
 
-/// What a value consists of.
+/// The parts of a value.
 pub enum Shape<'a> {
-    /// `Name(key: value, …)`, `(key: value, …)`, or either without fields.
+    /// `Name(key: value, …)` or `(key: value, …)`, possibly without fields.
     Struct(Vec<Field<'a>>),
     /// `Name(value, …)` or `(value, …)`.
     Tuple(Vec<Raw<'a>>),
@@ -67,23 +67,23 @@ pub enum Shape<'a> {
     List(Vec<Raw<'a>>),
     /// `{key: value, …}`.
     Map(Vec<(Raw<'a>, Raw<'a>)>),
-    /// Text, a number, or a name alone.
+    /// A text, a number, or a name without parentheses.
     Leaf,
 }
 
 /// A field of a struct.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
-    /// Its name.
+    /// The name.
     pub key: &'a str,
-    /// Where the name stands.
+    /// The position of the name.
     pub key_span: Span,
-    /// Its value.
+    /// The value.
     pub value: Raw<'a>,
 }
 
 impl<'a> Raw<'a> {
-    /// The value that a slice of a document holds between blanks and comments.
+    /// Returns the value in a slice of a document, which may have blanks and comments around it.
     fn of(document: &'a str, slice: &'a str) -> Self {
         let lead = offset(document, slice);
         let mut tokens = lexer::tokens(slice).filter(|token| token.kind != lexer::Kind::Comment);
@@ -92,17 +92,17 @@ impl<'a> Raw<'a> {
         Self { document, lead, span: first.to(last).shifted(lead) }
     }
 
-    /// The value as it is written, without blanks and comments around it.
+    /// Returns the text of the value, without blanks and comments around it.
     pub(crate) fn text(&self) -> &'a str {
         self.span.of(self.document)
     }
 
-    /// Where it stands.
+    /// Returns the position of the value.
     pub fn span(&self) -> Span {
         self.span
     }
 
-    /// The name before the parentheses of a struct or tuple.
+    /// Returns the name before the parentheses of a struct or tuple.
     pub fn name(&self) -> Option<&'a str> {
         let mut tokens = lexer::tokens(self.text()).filter(|token| token.kind != lexer::Kind::Comment);
         let name = tokens.next().filter(|token| token.kind == lexer::Kind::Word)?;
@@ -110,7 +110,7 @@ impl<'a> Raw<'a> {
         Some(name.span.of(self.text()))
     }
 
-    /// Where the name before the parentheses stands; for any other value, all of it.
+    /// Returns the position of the name before the parentheses. For other values this is the whole value.
     pub fn head(&self) -> Span {
         match self.name() {
             Some(name) => Span::new(self.span.start, self.span.start + name.len()),
@@ -119,7 +119,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The value of a field, where this is a struct that has it.
+    /// Returns the value of a field, if this is a struct that has the field.
     pub fn field(&self, key: &str) -> Option<Raw<'a>> {
         match self.shape() {
             Ok(Shape::Struct(fields)) => {
@@ -129,7 +129,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Whether this is a struct with a field of another name that was probably meant as this one.
+    /// Returns whether this is a struct with an unknown field whose name is probably a misspelling of `key`.
     pub(crate) fn meant(&self, key: &str, known: &[&str]) -> bool {
         let meant = |field: &Field<'_>| {
             !known.contains(&field.key) && suggestion(field.key, known.iter().copied()) == Some(key)
@@ -137,13 +137,13 @@ impl<'a> Raw<'a> {
         matches!(self.shape(), Ok(Shape::Struct(fields)) if fields.iter().any(meant))
     }
 
-    /// Whether it is text in quotes.
+    /// Returns whether this is a text in quotes.
     pub(crate) fn is_text(&self) -> bool {
         let text = self.text();
         text.starts_with('"') || text.starts_with("r\"") || text.starts_with("r#")
     }
 
-    /// Whether it is a text, list, map or struct that holds nothing.
+    /// Returns whether this is an empty text, list, map or struct.
     pub fn is_empty(&self) -> bool {
         match self.shape() {
             Ok(Shape::Struct(fields)) => fields.is_empty(),
@@ -153,21 +153,23 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The number that it is, if it is one.
+    /// Returns the value as a number, if it is one.
     pub(crate) fn number(&self) -> Option<f64> {
         ::ron::from_str(self.text()).ok()
     }
 
-    /// The line that it begins at, counted from 1.
+    /// Returns the line where the value begins, counted from 1.
     pub(crate) fn line(&self) -> usize {
         self.document[..self.span.start].matches('\n').count() + 1
     }
 
-    /// The comment lines right above the value, without slashes, joined by spaces; empty where there are none.
+    /// Returns the comment lines directly above the value, without slashes, joined by spaces; empty if there are
+    /// none.
     pub(crate) fn comment(&self) -> String {
         let mut lines: Vec<&str> =
             self.document[self.lead..self.span.start].split('\n').map(str::trim).collect();
-        // The line of the value itself, and a comment at the end of the line before, which is about what stands there.
+        // Remove the line of the value itself, and a comment at the end of the previous line, which belongs to that
+        // line.
         lines.pop();
         let line = self.document[..self.lead].rsplit('\n').next().unwrap_or_default();
         if !line.trim().is_empty() {
@@ -178,17 +180,17 @@ impl<'a> Raw<'a> {
         above.collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether a blank line stands somewhere between the value before and this one.
+    /// Returns whether there is a blank line between the previous value and this one.
     pub(crate) fn follows_a_gap(&self) -> bool {
         let before = self.document[..self.lead].trim_end();
         let lines: Vec<&str> = self.document[before.len()..self.span.start].split('\n').collect();
         lines.len() > 2 && lines[1..lines.len() - 1].iter().any(|line| line.trim().is_empty())
     }
 
-    /// What it consists of.
+    /// Returns the parts of the value.
     ///
     /// # Errors
-    /// If it is a struct or list whose parts the crate `ron` does not read.
+    /// If it is a struct or list whose parts the crate `ron` cannot read.
     fn shape(&self) -> Result<Shape<'a>, ::ron::error::SpannedError> {
         let text = self.text();
         let raw = |slice: &&'a RawValue| Raw::of(self.document, slice.get_ron());
@@ -219,31 +221,31 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Reads the values of one text. What is wrong goes to the diagnostics.
+/// A reader for the values of one text. It adds mistakes to the diagnostics.
 pub struct Reader<'f> {
     found: &'f mut Diagnostics,
     source: usize,
-    /// A line that every message gets, such as the name of the rule.
+    /// A line that is added to every message, such as the name of the rule.
     note: Option<String>,
 }
 
 impl<'f> Reader<'f> {
-    /// A reader of the text that is this source of the diagnostics.
+    /// Returns a reader for the text with the index `source` in the diagnostics.
     pub fn new(found: &'f mut Diagnostics, source: usize) -> Self {
         Self { found, source, note: None }
     }
 
-    /// The mistakes so far, and where further ones go.
+    /// Returns the diagnostics, to which further mistakes are added.
     pub fn found(&mut self) -> &mut Diagnostics {
         self.found
     }
 
-    /// Adds a line to every message from here on.
+    /// Sets a line that is added to every message from now on.
     pub(crate) fn note(&mut self, note: Option<String>) {
         self.note = note;
     }
 
-    /// Adds a mistake, which may have several places.
+    /// Adds a mistake, which may have several positions.
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
         self.found.push(match &self.note {
             Some(note) => diagnostic.note(note),
@@ -251,17 +253,17 @@ impl<'f> Reader<'f> {
         });
     }
 
-    /// Adds a mistake that was found elsewhere, with its place here.
+    /// Adds a mistake that other code found, with its position in this text.
     pub(crate) fn push_at(&mut self, diagnostic: Diagnostic, span: Span) {
         self.push(diagnostic.label(self.source, span, ""));
     }
 
-    /// Adds a mistake: what is wrong, where, and what to do.
+    /// Adds a mistake: the message, the position and the advice.
     pub fn mistake(&mut self, message: impl Into<String>, span: Span, help: impl AsRef<str>) {
         self.push(Diagnostic::new(message).label(self.source, span, "").help(help));
     }
 
-    /// Adds a mistake that has to do with another place.
+    /// Adds a mistake that also refers to another position.
     pub(crate) fn mistake_beside(
         &mut self,
         message: impl Into<String>,
@@ -276,7 +278,7 @@ impl<'f> Reader<'f> {
         });
     }
 
-    /// Whether a name is known; a mistake where it is not, with the name that is meant or all there are.
+    /// Returns whether a name is known. Reports an unknown name, with the most similar name or all names.
     pub(crate) fn known(&mut self, what: &str, name: &Spanned<String>, known: &[&str]) -> bool {
         let found = known.contains(&name.as_str());
         if !found {
@@ -285,8 +287,8 @@ impl<'f> Reader<'f> {
         found
     }
 
-    /// The text with fields such as `for-each` written as RON has them, `for_each`, each of them reported: so the
-    /// rest of an old file is read, and its other mistakes are found as well.
+    /// Replaces field names such as `for-each` by `for_each`, as RON requires, and reports each of them. The rest of
+    /// an old file can then be read, and its other mistakes are found too.
     pub(crate) fn mend<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         let mut mended = Cow::Borrowed(text);
         for span in lexer::hyphenated(text) {
@@ -302,7 +304,7 @@ impl<'f> Reader<'f> {
         mended
     }
 
-    /// The one value that a text holds; a mistake where it is not RON.
+    /// Returns the single value of a text, and reports a text that is not RON.
     pub fn document<'a>(&mut self, text: &'a str) -> Option<Raw<'a>> {
         match RawValue::from_ron(text) {
             Ok(_) => Some(Raw::of(text, text)),
@@ -313,8 +315,8 @@ impl<'f> Reader<'f> {
         }
     }
 
-    /// The values of a list, those after a mistake as well: where a value is not RON, reading goes on at the next
-    /// line that begins with `name(`. `None` for a text that is another value.
+    /// Returns the values of a list, including those after a mistake: if a value is not RON, reading continues at the
+    /// next line that begins with `name(`. Returns `None` if the text is not a list.
     pub(crate) fn items<'a>(&mut self, text: &'a str, name: &str) -> Option<Vec<Raw<'a>>> {
         let token = |at: usize| {
             let mut tokens = lexer::tokens(&text[at..]).filter(|token| token.kind != lexer::Kind::Comment);
@@ -362,14 +364,14 @@ impl<'f> Reader<'f> {
         Some(items)
     }
 
-    /// Reads a value as a type. Everything in it that does not read is reported and left out; `None` where too
-    /// little is left. So a value is right only where nothing was reported.
+    /// Reads a value as a type. Every part that cannot be read is reported and left out; returns `None` if too little
+    /// is left. So a result is only correct if nothing was reported.
     pub fn read<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>) -> Option<T> {
         self.read_as(raw, false, &[])
     }
 
-    /// As [`Reader::read`], for a struct whose name stands for its kind, and was looked up: any name is right.
-    /// `others` are fields in it that somebody else reads.
+    /// As [`Reader::read`], for a struct whose name gives its kind and was already looked up, so that any name is
+    /// accepted. `others` are fields that other code reads.
     pub fn settings<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>, others: &[Raw<'_>]) -> Option<T> {
         self.read_as(raw, true, others)
     }
@@ -399,7 +401,7 @@ impl<'f> Reader<'f> {
     }
 }
 
-/// What to write in place of a name that is not known.
+/// Returns advice for an unknown name.
 fn advice(name: &str, known: &[&str]) -> String {
     match suggestion(name, known.iter().copied()) {
         Some(close) => format!("did you mean `{close}`?"),
@@ -408,12 +410,12 @@ fn advice(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Where a slice of a text begins in the text.
+/// Returns the position of a slice in its text.
 fn offset(text: &str, slice: &str) -> usize {
     (slice.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
 }
 
-/// Reads the fields or values between the parentheses of a struct or tuple.
+/// A visitor that collects the fields or values between the parentheses of a struct or tuple.
 struct Parts;
 
 enum PartsOf<'de> {

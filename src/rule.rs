@@ -1,14 +1,14 @@
 //! Rewrite rules: equalities between patterns, read from `rules/*.ron`.
 //!
-//! A rule says that what matches `from` equals `to` where its guards (`when`) agree. Patterns bind
-//! operands (`?x`), any number of operands (`?xs..`), an operand that may be absent (`?x?`), constants
-//! in a range (`?c:0..6`), attributes (`axis: ?a`) and the rest of the
-//! attributes (`*a`). The reader checks everything against the op registry and reports every error
-//! of every file at once.
+//! A rule says that a match of `from` equals `to` if its guards (`when`) accept the match. Patterns bind operands
+//! (`?x`), any number of operands (`?xs..`), an operand that may be absent (`?x?`), constants in a range (`?c:0..6`),
+//! attributes (`axis: ?a`) and the rest of the attributes (`*a`). The reader checks everything against the op
+//! registry, and reports all errors of all files at once.
 
 mod compute;
 pub mod example;
 mod expr;
+mod gone;
 mod guard;
 mod interval;
 mod literal;
@@ -35,7 +35,7 @@ use crate::attr::{Attr, StepOp};
 use crate::diagnostic::Span;
 use crate::op::Op;
 
-/// What may stand among the operands of an op on a left side, and what it means: for the reference.
+/// The forms of operands on a left side, with their meanings, for the reference.
 pub const OPERANDS: &[(&str, &str)] = &[
     ("?x", "any value, the same one wherever the name stands"),
     ("?xs..", "any number of operands, none among them; at any place, and several in one op"),
@@ -64,7 +64,7 @@ pub struct RestAttrVar(pub usize);
 pub enum Pattern {
     /// Any value.
     Operand(OperandVar),
-    /// A constant of one element in this interval, which the variable is bound to, if there is one.
+    /// A constant of one element in this interval. If there is a variable, it is bound to the constant.
     Number(Interval, Option<OperandVar>),
     /// In an operand list: any number of operands.
     Rest(RestVar),
@@ -76,24 +76,25 @@ pub enum Pattern {
         op: Op,
         /// Its operands.
         children: Vec<Pattern>,
-        /// Attributes that are checked: those written, and without `*rest` those at their default.
+        /// The attributes that are checked: those that are written, and without `*rest` also all others, which must
+        /// have their defaults.
         attrs: Vec<(&'static str, AttrPattern)>,
         /// The attributes that are not in `attrs`.
         rest_attrs: Option<RestAttrVar>,
     },
 }
 
-/// What an attribute of a left side must be.
+/// The condition on an attribute of a left side.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttrPattern {
     /// This value.
     Literal(Attr),
-    /// What the variable stands for; it is bound where it is not yet.
+    /// The value of the variable. If it is not bound yet, this binds it.
     Var(AttrVar),
 }
 
 impl Pattern {
-    /// The variable of what stands for any number of operands, or for one or none.
+    /// Returns the variable if the pattern stands for any number of operands, or for an optional operand.
     pub fn spread(&self) -> Option<RestVar> {
         match self {
             Self::Rest(var) | Self::Optional(var) => Some(*var),
@@ -107,7 +108,7 @@ impl Pattern {
 pub struct Rest {
     /// Its name.
     pub name: String,
-    /// Whether it stands for one operand at most.
+    /// Whether it stands for at most one operand.
     pub optional: bool,
 }
 
@@ -120,12 +121,11 @@ impl std::fmt::Display for Rest {
 /// A right side.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Template {
-    /// What the variable stands for.
+    /// The value of the variable.
     Operand(OperandVar),
-    /// A constant of one f32 element.
+    /// A constant with one `f32` element.
     Scalar(f64),
-    /// In an operand list: every value of a rest, as it is or each in a template. What is absent is
-    /// left out.
+    /// In an operand list: every value of a rest, unchanged or inside a template. An absent operand is left out.
     Each(RestVar, Option<(OperandVar, Box<Template>)>),
     /// An op.
     Op {
@@ -135,12 +135,12 @@ pub enum Template {
         children: Vec<Template>,
         /// The attributes that are written.
         attrs: Vec<(&'static str, Expr)>,
-        /// Attributes taken from the left side, as far as the op has them.
+        /// Attributes that are taken from the left side, if the op has them.
         rest_attrs: Option<RestAttrVar>,
     },
 }
 
-/// An expression over what a match binds.
+/// An expression over the variables that a match binds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
     /// A value.
@@ -153,7 +153,7 @@ pub enum Expr {
     Operand(OperandVar),
     /// A rest variable.
     Rest(RestVar),
-    /// An operand that may be absent; then a guard that names it is not asked.
+    /// An optional operand. If it is absent, guards that use it are skipped.
     Optional(RestVar),
     /// A guard or a computed attribute.
     Call(&'static Function, Vec<Expr>),
@@ -162,13 +162,13 @@ pub enum Expr {
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guard {
-    /// As it is written.
+    /// The text.
     pub text: String,
-    /// What is asked.
+    /// The condition.
     pub expr: Expr,
 }
 
-/// Where the parts of a rule stand in its file, quotes not included.
+/// The positions of the parts of a rule in its file, without quotes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// The name.
@@ -181,61 +181,63 @@ pub struct Places {
     pub when: Vec<Span>,
     /// The expressions of computed attributes.
     pub lets: Vec<Span>,
-    /// Where each variable is bound, as it is written: `?x`, `?xs..`, `?m?`, `*a`.
+    /// The positions where variables are bound, by their text: `?x`, `?xs..`, `?m?`, `*a`.
     pub variables: Vec<(String, Span)>,
 }
 
 impl Places {
-    /// Where a variable is bound.
+    /// Returns the position where a variable is bound.
     pub fn variable(&self, written: &str) -> Option<Span> {
         self.variables.iter().find(|(name, _)| name == written).map(|(_, span)| *span)
     }
 }
 
-/// One rewrite rule, with `for_each` written out.
+/// A rewrite rule, after `for_each` is expanded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// Its name, in kebab case.
+    /// The name, in kebab case.
     pub name: String,
-    /// Its name as it is written, with `$key` where `for_each` puts values: rules that one text makes have it in common.
+    /// The name as it is written, with `$key` in place of the values of `for_each`. All rules that are expanded from
+    /// one text share it.
     pub written: String,
-    /// The values of its row of `for_each`.
+    /// The values of the row of `for_each`.
     pub row: Vec<String>,
-    /// The comment above it: its law.
+    /// The comment above the rule, which is its law.
     pub doc: String,
-    /// The file it stands in.
+    /// The file of the rule.
     pub file: String,
-    /// The line it begins at.
+    /// The line where the rule begins.
     pub line: usize,
-    /// Where its parts stand in the file.
+    /// The positions of its parts in the file.
     pub places: Places,
-    /// Left sides; a multi-output rule has several.
+    /// The left sides. A rule with several outputs has several.
     pub from: Vec<Pattern>,
-    /// Right sides, one for each left side.
+    /// The right sides, one for each left side.
     pub to: Vec<Template>,
-    /// Conditions, asked in order.
+    /// The guards, which are evaluated in order.
     pub guards: Vec<Guard>,
-    /// What the right sides round to, where the left sides do not.
+    /// The precision to which the right sides round values, if the left sides do not.
     pub precision: Precision,
-    /// Attributes computed before the right sides are built.
+    /// The attributes that are computed before the right sides are built.
     pub lets: Vec<(AttrVar, Expr)>,
-    /// Two left sides whose order does not matter, to them, the guards and the right sides: one match a pair,
-    /// not two.
+    /// Whether the rule has two left sides that can be exchanged without changing the left sides, the guards and the
+    /// right sides. Then each pair is one match instead of two.
     pub symmetric: bool,
-    /// Names of operand variables.
+    /// The names of operand variables.
     pub operand_vars: Vec<String>,
-    /// Rest variables.
+    /// The rest variables.
     pub rest_vars: Vec<Rest>,
-    /// Names of attribute variables.
+    /// The names of attribute variables.
     pub attr_vars: Vec<String>,
-    /// Names of rest-of-attributes variables.
+    /// The names of variables for the rest of the attributes.
     pub rest_attr_vars: Vec<String>,
-    /// Graphs that must fire, and graphs that must not: from the file of examples beside the rule's own.
+    /// The examples: graphs on which the rule must fire, and graphs on which it must not. They come from the file of
+    /// examples that belongs to the rule file.
     pub examples: Vec<Example>,
 }
 
 impl Template {
-    /// Whether an op of the backend is in it.
+    /// Returns whether the template contains an op of the backend.
     fn leads_to(&self, backend: &str) -> bool {
         match self {
             Self::Operand(_) | Self::Scalar(_) | Self::Each(_, None) => false,
@@ -249,18 +251,18 @@ impl Template {
 }
 
 impl Rule {
-    /// Whether a right side has an op of the backend.
+    /// Returns whether a right side contains an op of the backend.
     pub(crate) fn leads_to(&self, backend: &str) -> bool {
         self.to.iter().any(|template| template.leads_to(backend))
     }
 
-    /// The rule's file without folder and ending.
+    /// Returns the name of the rule's file without folder and extension.
     pub fn stem(&self) -> &str {
         stem(&self.file)
     }
 
-    /// Whether a name is one that pipelines and commands may call the rule by: its own, that of its file without folder
-    /// and ending, or `FILE:VALUE` with a value of its row of `for_each`.
+    /// Returns whether pipelines and commands may refer to the rule by a name: its own name, the name of its file
+    /// without folder and extension, or `FILE:VALUE` with a value of its row of `for_each`.
     pub fn is_called(&self, name: &str) -> bool {
         is_called(name, &self.name, self.stem(), &self.row)
     }

@@ -1,13 +1,13 @@
-//! Functions of one number: tables of them, each function a formula over a few primitives.
+//! Functions of one number. Tables define each function by a formula of a few primitives.
 //!
-//! A table is a RON file; `ops/scalar.ron` is ovolo's own, and a registry takes others. From a row follow the logical
-//! op and its reference evaluation, the step of post chains, the lanes of the native backend, the text for devices,
-//! the gradient, the price where no list has one, the import from ONNX, and the rows of rules that are for all
-//! functions.
+//! A table is a RON file. `ops/scalar.ron` is ovolo's own, and a registry accepts others. The following are derived
+//! from a row: the logical op with its reference evaluation, the step of post chains, the vector code of the native
+//! backend, the text for devices, the gradient, the price if no price list has one, the import from ONNX, and the
+//! rows of rules that apply to all functions.
 //!
-//! A [`Formula`] is of `x`, the parameters of its function, numbers, `pi`, `inf`, `+ - * /`, the primitives of
-//! [`Unary`], `min(a, b)`, `max(a, b)`, `clamp(a, low, high)`, `if(a < b, then, else)`, and the functions before it in
-//! the table: `x * tanh(softplus(x))`.
+//! A [`Formula`] consists of `x`, the parameters of its function, numbers, `pi`, `inf`, `+ - * /`, the primitives of
+//! [`Unary`], `min(a, b)`, `max(a, b)`, `clamp(a, low, high)`, `if(a < b, then, else)`, and functions from earlier
+//! rows of the table. An example is `x * tanh(softplus(x))`.
 
 mod derive;
 mod formula;
@@ -27,12 +27,12 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{LazyLock, OnceLock};
 
-/// The table that ships.
+/// The text of ovolo's own table.
 const TABLE: &str = include_str!("../ops/scalar.ron");
 
-/// The handle of a function: small, copied freely. Its definition lives as long as the process.
+/// The handle of a function, which is small and can be copied. Its definition lives until the process ends.
 ///
-/// Handles are compared, ordered and hashed by the name.
+/// Handles are compared, ordered and hashed by their names.
 #[derive(Clone, Copy)]
 pub struct Function(&'static Definition);
 
@@ -46,30 +46,30 @@ struct Definition {
     primitives: OnceLock<Vec<&'static str>>,
 }
 
-/// A parameter of a function: an attribute of its op.
+/// A parameter of a function, which is an attribute of its op.
 #[derive(Clone, Debug)]
 pub struct Parameter {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its value where none is written.
+    /// The value if none is written.
     pub default: f64,
-    /// What it means, in one line.
+    /// The meaning, in one line.
     pub doc: &'static str,
 }
 
-/// An ONNX operator that is the function. Its attributes that are called as parameters are these.
+/// An ONNX operator that computes the function. Its attributes with the names of parameters are those parameters.
 #[derive(Clone, Debug)]
 pub struct Operator {
-    /// The operator's name; one that is not ONNX's own has its domain in front.
+    /// The name of the operator. If it is not ONNX's own, its domain comes first.
     pub name: &'static str,
-    /// The values of attributes for which it is the function; one without conditions always is.
+    /// The attribute values for which the operator computes the function. Without conditions it always does.
     pub when: Vec<(&'static str, Setting)>,
-    /// What attributes are that the model does not write; a parameter that is absent has its own default.
+    /// The values of attributes that a model does not write. A parameter that is not listed has its own default.
     pub defaults: Vec<(&'static str, Setting)>,
 }
 
 impl Operator {
-    /// What an attribute is where the model does not write it.
+    /// Returns the value of an attribute that a model does not write.
     pub fn default_of(&self, attribute: &str) -> Option<&Setting> {
         self.defaults.iter().find(|(name, _)| *name == attribute).map(|(_, value)| value)
     }
@@ -84,10 +84,10 @@ pub enum Setting {
     Text(&'static str),
 }
 
-/// The functions that ovolo has, in the order of the table.
+/// Returns ovolo's own functions, in the order of the table.
 ///
 /// # Panics
-/// If the table that ships has mistakes.
+/// If ovolo's own table has mistakes.
 pub fn built_in() -> &'static [Function] {
     static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         let mut found = Diagnostics::new();
@@ -99,37 +99,39 @@ pub fn built_in() -> &'static [Function] {
 }
 
 impl Function {
-    /// The name, in kebab case.
+    /// Returns the name, in kebab case.
     pub fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// What it computes, in one line.
+    /// Returns what the function computes, in one line.
     pub fn doc(self) -> &'static str {
         self.0.doc
     }
 
-    /// Its parameters, in order.
+    /// Returns the parameters, in order.
     pub fn parameters(self) -> &'static [Parameter] {
         &self.0.parameters
     }
 
-    /// What it is.
+    /// Returns the formula.
     pub fn formula(self) -> &'static Formula {
         &self.0.formula
     }
 
-    /// Its derivative: that of the table, or else what follows from the formula. At a corner it is one of the two slopes.
+    /// Returns the derivative from the table, or otherwise the one derived from the formula. At a corner it is one of
+    /// the two slopes.
     pub fn derivative(self) -> &'static Formula {
         self.0.derivative.get_or_init(|| self.0.formula.derivative())
     }
 
-    /// The ONNX operators that it is.
+    /// Returns the ONNX operators that compute the function.
     pub fn operators(self) -> &'static [Operator] {
         &self.0.operators
     }
 
-    /// The primitives that it takes, by name, each as often as it is computed; a quotient by a number is a product.
+    /// Returns the names of the primitives that the function uses, each as often as it is computed. A division by a
+    /// constant counts as a product.
     pub fn primitives(self) -> &'static [&'static str] {
         self.0.primitives.get_or_init(|| {
             let defaults: Vec<f64> = self.parameters().iter().map(|one| one.default).collect();
@@ -143,12 +145,12 @@ impl Function {
         })
     }
 
-    /// Its value, in double precision.
+    /// Returns the value, in double precision.
     pub fn evaluate(self, parameters: &[f64], x: f64) -> f64 {
         self.0.formula.evaluate(parameters, x)
     }
 
-    /// Its slope, in double precision.
+    /// Returns the derivative, in double precision.
     pub fn slope(self, parameters: &[f64], x: f64) -> f64 {
         self.derivative().evaluate(parameters, x)
     }

@@ -1,4 +1,4 @@
-//! The stages of a compilation as types, each with what it owns and the questions that it answers.
+//! The stages of a compilation as types. Each stage has its own data, and answers some questions.
 //!
 //! | stage | owns | answers |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | [`Chosen`] | one program, its cost with a bound, and where its nodes came from | [rules on the way](Chosen::rules) |
 //! | [`Planned`] | the plan of that program | |
 //!
-//! A stage is made of the one before it and of values: rules, a cost model, an extractor, a memory planner. The
-//! passes of a pipeline make the same stages of the same values, which they look up by name.
+//! A stage is made from the previous one and from values: rules, a cost model, an extractor, a memory planner. The
+//! passes of a pipeline look these values up by name, and make the same stages from them.
 //!
 //! ```
 //! use ovolo::cost::{Machine, Priced};

@@ -10,10 +10,12 @@ use ovolo::egraph::Growth;
 use ovolo::graph::Graph;
 use ovolo::graph::{diff, dot, json, text};
 use ovolo::pass::PassReport;
-use ovolo::plan::{Arena, Plan};
+use ovolo::plan::{Arena, Kept, Plan};
 use ovolo::registry::Registry;
 use ovolo::stage::Imported;
+use ovolo::tensor::Device;
 use ovolo_lab::report;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -58,7 +60,7 @@ impl Compile {
         }
         if self.json {
             let passes: Vec<_> = stages.iter().map(stage_json).collect();
-            print(&format!("{}\n", serde_json::json!({ "error": why, "passes": passes })));
+            print(&format!("{}\n", json!({ "error": why, "passes": passes })));
             return;
         }
         print(&stages.iter().map(|stage| self.stage_text(stage)).collect::<String>());
@@ -73,10 +75,10 @@ impl Compile {
     ) {
         let stages = compilation.map_or(&[][..], |compilation| &compilation.stages);
         if self.json {
-            let mut value = serde_json::json!({
+            let mut value = json!({
                 "absent": missing, "passes": stages.iter().map(stage_json).collect::<Vec<_>>(),
                 "seconds": plan.seconds(), "arena": plan.arena, "lower_bound": plan.lower_bound,
-                "steps": plan.steps.len(), "cached": cache.is_some_and(|(cached, _)| cached),
+                "steps": plan.steps.len(), "constants": plan.constants_of(Device::Host), "cached": cache.is_some_and(|(cached, _)| cached),
                 "entry": cache.and_then(|(_, entry)| entry.as_ref().ok()),
             });
             report::add_devices(&mut value, &plan.devices);
@@ -92,7 +94,7 @@ impl Compile {
             Some((true, entry)) => print(&format!(
                 "hit: entry {}: {}, estimate {:.6} ms\n`--no-cache` compiles and shows every pass\n",
                 entry.as_deref().unwrap_or_default(),
-                memory(plan.steps.len(), &plan.arenas().collect::<Vec<Arena>>()),
+                memory(plan.steps.len(), &plan.arenas().collect::<Vec<Arena>>(), &constants(plan)),
                 amount::positive(plan.seconds() * 1e3)
             )),
             Some((false, Ok(entry))) => print(&format!("miss: kept as entry {entry}\n")),
@@ -112,6 +114,15 @@ impl Compile {
                     "{} after {} rounds, {} e-nodes in {} classes",
                     saturation.stop, saturation.rounds, saturation.nodes, saturation.classes
                 );
+                if self.growth {
+                    let turned: usize = saturation.growth.iter().map(|rule| rule.turned).sum();
+                    let _ = writeln!(
+                        text,
+                        "             beside the rules: {turned} matches with the operands of a commutative op in the other \
+                         order, {} classes united as operands of equal injective ops",
+                        saturation.closed
+                    );
+                }
                 for rule in saturation.growth.iter().filter(|rule| self.growth && rule.matched > 0) {
                     let _ = write!(
                         text,
@@ -146,9 +157,10 @@ impl Compile {
                     }
                     Some(objective) => writeln!(
                         text,
-                        " and {:.6} ms for {} bytes at {} ms/MiB: {:.6} ms in all, {}",
+                        " and {:.6} ms for {} bytes, {} of them constants, at {} ms/MiB: {:.6} ms in all, {}",
                         objective.memory() * 1e3,
-                        objective.arena,
+                        objective.bytes(),
+                        objective.constants,
                         objective.worth,
                         objective.sum() * 1e3,
                         claim(objective.sum(), objective.bound, objective.proven())
@@ -158,8 +170,10 @@ impl Compile {
                     let _ = writeln!(text, "             no kernel {count} time(s): `{op}`: {why}");
                 }
             }
-            Some(PassReport::Plan { steps, arenas }) => {
-                let _ = writeln!(text, "{}", memory(*steps, arenas));
+            Some(PassReport::Plan { steps, arenas, constants }) => {
+                let constants: Vec<_> =
+                    constants.iter().map(|kept| (kept.device, kept.bytes, Some(kept.computed))).collect();
+                let _ = writeln!(text, "{}", memory(*steps, arenas, &constants));
             }
             Some(PassReport::Custom(what)) => {
                 let _ = writeln!(text, "{what}");
@@ -169,13 +183,28 @@ impl Compile {
     }
 }
 
+/// The bytes of the constants of each device, and those of them that are computed, where that is known.
+type Constants = (Device, usize, Option<usize>);
+
+/// Returns the constants of a plan whose program is not at hand.
+fn constants(plan: &Plan) -> Vec<Constants> {
+    plan.constants().into_iter().map(|(device, bytes)| (device, bytes, None)).collect()
+}
+
 /// Describes the steps and bytes of a plan; with several devices, one line for each.
-fn memory(steps: usize, arenas: &[Arena]) -> String {
-    let one = |Arena { bytes, lower_bound, proven, .. }: &Arena| {
+fn memory(steps: usize, arenas: &[Arena], constants: &[Constants]) -> String {
+    let one = |Arena { device, bytes, lower_bound, proven }: &Arena| {
         let proven = if *proven { "proven least" } else { "not proven minimal" };
         #[allow(clippy::cast_precision_loss)]
         let ratio = (*bytes).max(1) as f64 / (*lower_bound).max(1) as f64;
-        format!("{bytes} bytes, {ratio:.3} of its lower bound, {proven}")
+        let kept = constants.iter().find(|(on, ..)| on == device);
+        let (_, kept, computed) = kept.copied().unwrap_or((*device, 0, None));
+        let computed = computed.map(|computed| format!(", {computed} of them packed or computed"));
+        let computed = computed.filter(|_| kept > 0).unwrap_or_default();
+        format!(
+            "{bytes} bytes, {ratio:.3} of the lower bound for its order of steps, {proven}; constants {kept} \
+             bytes{computed}"
+        )
     };
     match arenas {
         [host] => format!("{steps} steps, arena {}", one(host)),
@@ -186,7 +215,7 @@ fn memory(steps: usize, arenas: &[Arena]) -> String {
 }
 
 fn stage_json(stage: &Stage) -> serde_json::Value {
-    let mut value = serde_json::json!({ "pass": stage.name, "seconds": stage.time.as_secs_f64() });
+    let mut value = json!({ "pass": stage.name, "seconds": stage.time.as_secs_f64() });
     match &stage.report {
         None => value["nodes"] = stage.graph.len().into(),
         Some(PassReport::Rewrite(saturation)) => {
@@ -194,6 +223,7 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
             value["rounds"] = saturation.rounds.into();
             value["e_nodes"] = saturation.nodes.into();
             value["e_classes"] = saturation.classes.into();
+            value["closed"] = saturation.closed.into();
             value["rules"] = saturation.growth.iter().map(growth_json).collect();
             let moved = |rule: &&Growth| rule.tried > 0;
             value["by_round"] = saturation
@@ -209,15 +239,18 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
             value["bound"] = extraction.bound.into();
             value["proven"] = extraction.proven.into();
             if let Some(objective) = objective {
-                value["objective"] = serde_json::json!({
-                    "seconds": objective.seconds, "arena": objective.arena, "ms_per_mib": objective.worth,
+                value["objective"] = json!({
+                    "seconds": objective.seconds, "arena": objective.arena, "constants": objective.constants,
+                    "ms_per_mib": objective.worth,
                     "memory": objective.memory(), "sum": objective.sum(), "bound": objective.bound,
                     "proven": objective.proven(),
                 });
             }
         }
-        Some(PassReport::Plan { steps, arenas }) => {
+        Some(PassReport::Plan { steps, arenas, constants }) => {
             value["steps"] = (*steps).into();
+            let kept = |kept: &Kept| json!({ "device": kept.device.to_string(), "bytes": kept.bytes, "computed": kept.computed });
+            value["constants"] = constants.iter().map(kept).collect();
             if let [host, others @ ..] = &arenas[..] {
                 value["arena"] = host.bytes.into();
                 value["lower_bound"] = host.lower_bound.into();
@@ -231,8 +264,8 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
 }
 
 fn growth_json(rule: &Growth) -> serde_json::Value {
-    serde_json::json!({
-        "rule": rule.rule, "tried": rule.tried, "matched": rule.matched, "applied": rule.applied,
+    json!({
+        "rule": rule.rule, "tried": rule.tried, "matched": rule.matched, "turned": rule.turned, "applied": rule.applied,
         "refused": rule.refused, "nodes": rule.nodes, "united": rule.united, "classes": rule.classes,
         "seconds": rule.time.as_secs_f64(), "reason": rule.reason,
     })
@@ -354,7 +387,7 @@ impl Diff {
             [&self.from, &self.to].iter().all(|name| *name == "import" || grows(&compilation, name));
         Ok(match &stage.egraph {
             Some(text) => Side::Classes(text.clone()),
-            // The import as an e-graph, beside another.
+            // Show the import as an e-graph, to compare it with another one.
             None if name == "import" && both_grow => {
                 let imported = Imported::new(stage.graph.clone()).map_err(|error| error.to_string())?;
                 Side::Classes(imported.saturate().egraph().to_text())

@@ -29,8 +29,8 @@ pub(super) struct Explain {
     /// first.
     #[arg(long)]
     runner_up: bool,
-    /// Show what less memory costs: the plans from the fastest to the smallest, by the host's arena or that
-    /// of another device (`--memory-curve=cuda:0`).
+    /// Show what less memory costs: the plans from the fastest to the smallest, by the host's memory for the arena
+    /// and the constants, or by that of another device (`--memory-curve=cuda:0`).
     #[arg(
         long,
         value_name = "DEVICE",
@@ -91,22 +91,25 @@ impl Explain {
             );
         }
         let mut report = String::new();
-        let first = points.first().map_or((0.0, 0), |point| (point.seconds, point.arena));
+        let first = points.first().map_or((0.0, 0), |point| (point.seconds, point.bytes()));
         for point in &points {
             if self.json {
                 let value = json!({
-                    "seconds": point.seconds, "arena": point.arena, "proven": point.proven,
+                    "seconds": point.seconds, "bytes": point.bytes(), "arena": point.arena,
+                    "constants": point.constants, "proven": point.proven,
                 });
                 let _ = writeln!(report, "{value}");
                 continue;
             }
             let _ = writeln!(
                 report,
-                "{:12} bytes {:6.1} %  {:12.6} ms {:+7.1} %{}",
-                point.arena,
-                if first.1 > 0 { point.arena as f64 / first.1 as f64 * 100.0 } else { 100.0 },
+                "{:12} bytes {:6.1} %  {:12.6} ms {:+7.1} %  arena {}, constants {}{}",
+                point.bytes(),
+                if first.1 > 0 { point.bytes() as f64 / first.1 as f64 * 100.0 } else { 100.0 },
                 amount::positive(point.seconds * 1e3),
                 if first.0 > 0.0 { (point.seconds / first.0 - 1.0) * 100.0 } else { 0.0 },
+                point.arena,
+                point.constants,
                 if point.proven { "" } else { "  not proven" }
             );
         }
@@ -257,6 +260,12 @@ fn text(plan: &Plan) -> String {
             step.in_place.map(|operand| format!(", in place of operand {operand}")).unwrap_or_default();
         let scratch = if step.scratch > 0 { format!(", scratch {}", step.scratch) } else { String::new() };
         let _ = writeln!(text, "      {} -> {}{in_place}{scratch}", operands.join(", "), step.output);
+        let choices = step.choices(plan.threads);
+        if !choices.is_empty() {
+            let choices: Vec<String> =
+                choices.iter().map(|one| format!("{}: {}", one.what, one.taken)).collect();
+            let _ = writeln!(text, "      decided by the kernel: {}", choices.join("; "));
+        }
         let Source { rules, others, imported } = &step.source;
         let imported = imported.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let chain: Vec<&str> = rules.iter().map(String::as_str).chain([imported.as_str()]).collect();
@@ -267,8 +276,12 @@ fn text(plan: &Plan) -> String {
             let _ = writeln!(text, "      and by {}", others.join(", "));
         }
     }
-    let arena =
-        |Arena { bytes, lower_bound, .. }: Arena| format!("{bytes} bytes (lower bound {lower_bound})");
+    let arena = |Arena { device, bytes, lower_bound, .. }: Arena| {
+        let constants = plan.constants_of(device);
+        format!(
+            "{bytes} bytes (lower bound for this order of steps {lower_bound}), constants {constants} bytes"
+        )
+    };
     let host = plan.arenas().take(1).filter(|_| plan.devices.is_empty());
     let host: String = host.map(|host| format!("arena {}, ", arena(host))).collect();
     let _ = writeln!(

@@ -19,10 +19,10 @@ pub(super) struct Features {
     out: Option<PathBuf>,
 }
 
-/// The name of the last column: what the cost model says, empty where it says nothing.
+/// The name of the last column: the price of the cost model, empty if it has none.
 const SECONDS: &str = "seconds";
 
-/// A line of names, then a line for each kernel.
+/// Returns a line of names, then a line for each kernel.
 fn table(kernels: &[Kernel]) -> Vec<Vec<String>> {
     let names = FEATURES.iter().map(|feature| feature.name).chain([SECONDS]);
     let mut lines: Vec<Vec<String>> = vec![names.map(str::to_owned).collect()];
@@ -34,7 +34,7 @@ fn table(kernels: &[Kernel]) -> Vec<Vec<String>> {
     lines
 }
 
-/// What each column is.
+/// Describes each column.
 fn columns() -> String {
     let known = FEATURES.iter().map(|feature| (feature.name, feature.doc));
     let last = (SECONDS, "the price by the cost model; empty if it has none");

@@ -8,6 +8,7 @@ use clap::Args;
 use ovolo::compile::Options;
 use ovolo::cost::Validators;
 use ovolo::cost::{Fit as Fitted, HeldOut, LEARNERS};
+use ovolo::graph::text;
 use ovolo::host;
 use ovolo::onnx;
 use ovolo::registry::Registry;
@@ -127,8 +128,7 @@ impl Fit {
         let mut known = BTreeSet::new();
         let mut dims = Vec::new();
         for model in &self.models {
-            let graph = model.extension().is_some_and(|extension| extension == "ovolo");
-            let has = match graph {
+            let has = match text::is_named(model) {
                 true => BTreeSet::new(),
                 false => onnx::symbols(model).map_err(|error| error.to_string())?,
             };
@@ -156,6 +156,7 @@ impl Fit {
     fn settings(&self, model: &Path, dims: Vec<String>) -> Settings {
         Settings {
             model: model.to_owned(),
+            weights: None,
             dims,
             pipeline: self.pipeline.clone(),
             rules: self.rules.clone(),

@@ -55,7 +55,7 @@ impl Fmt {
     }
 }
 
-/// The `.ron` files of a folder and of the folders in it, sorted. Folders whose names begin with a dot are left out.
+/// Collects the `.ron` files of a folder and its subfolders, sorted. Skips folders whose names begin with a dot.
 fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome {
     let listed = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut paths: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -71,7 +71,7 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome {
     Ok(())
 }
 
-/// How texts in the fields of our files are broken into lines.
+/// Returns how the text of a field is broken into lines.
 fn style(field: &str) -> Style {
     match field {
         "from" | "to" | "when" | "let" | "because" | "define" | "value" => Style::Code,

@@ -52,7 +52,7 @@ pub const BUILDS: Builds = &[
 /// The result of a command: nothing, or a message for the user.
 type Outcome = Result<(), String>;
 
-/// Compiles and runs neural networks; every decision is a rule in a text file.
+/// Compiles and runs neural networks, by rewrite rules in text files.
 #[derive(Parser)]
 #[command(name = "ovolo", version, propagate_version = true)]
 struct Arguments {
@@ -112,8 +112,12 @@ enum Command {
 /// How a model is compiled.
 #[derive(Args, Clone)]
 struct Settings {
-    /// The model: an ONNX file, or a graph in text form (.ovolo).
+    /// The model: an ONNX file, or a graph in text form, as `dump` prints it (.ovolo, .txt).
     model: PathBuf,
+    /// The model that a graph in text form was printed from: it has the constants that stand in the text as
+    /// hashes.
+    #[arg(long, value_name = "MODEL")]
+    weights: Option<PathBuf>,
     /// Bind a symbolic dimension.
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
@@ -149,8 +153,9 @@ struct Settings {
     /// Threads, including the calling one. Default: the processors that this process may use.
     #[arg(long)]
     threads: Option<usize>,
-    /// The most bytes that the plan's arena may have: 4194304, 4MiB, 4.2MB. This is the host's arena, unless
-    /// a device is named; may be given once for each device.
+    /// The most bytes of memory that the plan may take, for its arena and the constants that it keeps (weights, as
+    /// its kernels want them): 4194304, 4MiB, 4.2MB. This is the host's memory, unless a device is named; may be
+    /// given once for each device.
     #[arg(long, value_name = "[DEVICE=]BYTES", value_parser = amount::of_device)]
     memory_limit: Vec<(Device, usize)>,
     /// Fill initializers that have no data but a note `normal MEAN STD` with seeded values.

@@ -9,13 +9,14 @@ use ovolo::cost::Machine;
 use ovolo::cost::pricing::ByPrices;
 use ovolo::error::Source;
 use ovolo::extract;
-use ovolo::graph::{Graph, text};
+use ovolo::graph::Graph;
+use ovolo::graph::text::{self, Constants};
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::{ByFit, ByProgram};
 use ovolo::pass::{self, Extract, Scope};
-use ovolo::plan::{MOST_THREADS, Plan};
+use ovolo::plan::{MOST_THREADS, Plan, Unfit};
 use ovolo::registry::Registry;
 use ovolo::rule::RuleSet;
 use ovolo::session::Session;
@@ -24,7 +25,7 @@ use ovolo::subprocess::Invocation;
 use ovolo::tensor::Tensor;
 use ovolo_tune::calibrate::Calibration;
 use ovolo_tune::{Tuned, Tuner};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,7 +123,7 @@ pub(super) fn tuned(
     if tally.in_plans > 0 {
         eprintln!("tuned: {} kernels timed within plans", tally.in_plans);
     }
-    eprintln!("{}", tuned.report());
+    eprintln!("{}\n{}", tuned.report(), tuned.considered());
     Ok(tuned)
 }
 
@@ -140,11 +141,28 @@ impl Settings {
 
     /// The graph of the model.
     pub(super) fn graph(&self, registry: &Registry) -> Result<Graph, String> {
-        if self.model.extension().is_some_and(|extension| extension == "ovolo") {
-            return read_graph(registry, &self.model);
+        let Some(weights) = &self.weights else {
+            return self.read(registry, &self.model, &Constants::none());
+        };
+        if !text::is_named(&self.model) {
+            return Err(format!(
+                "--weights {}: it gives the constants of a graph in text form, and {} is an ONNX model",
+                weights.display(),
+                self.model.display()
+            ));
+        }
+        let constants = self
+            .read(registry, weights, &Constants::none())
+            .map_err(|why| format!("--weights {}: {why}", weights.display()))?;
+        self.read(registry, &self.model, &Constants::of(&constants, &weights.display().to_string()))
+    }
+
+    fn read(&self, registry: &Registry, model: &Path, constants: &Constants<'_>) -> Result<Graph, String> {
+        if text::is_named(model) {
+            return read_graph(registry, model, constants);
         }
         let options = ImportOptions { dims: self.bound()?, missing_weights: self.missing_weights() };
-        Ok(onnx::load(registry.onnx(), &self.model, &options).map_err(|error| error.to_string())?.graph)
+        Ok(onnx::load(registry.onnx(), model, &options).map_err(|error| error.to_string())?.graph)
     }
 
     /// The dimensions that `--dim` binds.
@@ -232,6 +250,7 @@ impl Settings {
         let threads = self.threads()?;
         Ok(Request {
             model: self.model.clone(),
+            weights: self.weights.clone(),
             dims: self.bound()?,
             missing_weights: self.missing_weights(),
             pipeline,
@@ -349,6 +368,25 @@ fn options(registry: &Arc<Registry>, request: &Request) -> Result<(Options, Opti
     Ok((options, kept))
 }
 
+/// Returns one line on the steps of a plan for whose types no kernel has code, if there are some.
+pub(super) fn unfit(plan: &Plan) -> Option<String> {
+    let Unfit { reference, converting } = plan.unfit()?;
+    let part = |(count, ops): &(usize, BTreeSet<&str>), what: &str| {
+        let ops = ops.iter().copied().collect::<Vec<_>>().join(", ");
+        (*count > 0).then(|| format!("{count} {what} ({ops})"))
+    };
+    let parts = [
+        part(&reference, "by the reference evaluation, which is slow and has one thread"),
+        part(&converting, "by kernels for f32 that convert their operands and results inside"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    Some(format!(
+        "note: of {} step(s) no kernel has code for the types of: {}",
+        plan.steps.len(),
+        parts.join("; ")
+    ))
+}
+
 /// Returns a line for each absent backend.
 pub(super) fn absent(missing: &[(String, String)]) -> Vec<String> {
     missing.iter().map(|(name, why)| format!("backend {name}: {why}")).collect()
@@ -427,9 +465,13 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
 }
 
 /// Reads a graph in text form; error messages name the file.
-pub(super) fn read_graph(registry: &Registry, path: &Path) -> Result<Graph, String> {
+pub(super) fn read_graph(
+    registry: &Registry,
+    path: &Path,
+    constants: &Constants<'_>,
+) -> Result<Graph, String> {
     let source = Source::new(path.display().to_string(), read(path)?);
-    text::parse_source(registry.ops(), &source, &|_| None).map_err(|error| error.to_string())
+    text::parse_source(registry.ops(), &source, constants).map_err(|error| error.to_string())
 }
 
 /// The file name for a value: a `/` becomes a `_`.

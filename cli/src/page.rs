@@ -2,6 +2,7 @@
 
 use super::load::rule_files;
 use super::{Settings, print};
+use ovolo::graph::text;
 use ovolo::onnx;
 use ovolo::plan::Plan;
 use ovolo::registry::Registry;
@@ -22,9 +23,12 @@ impl Settings {
         for directory in &self.rules {
             files.extend(rule_files(directory).into_iter().flatten().map(|(name, _)| PathBuf::from(name)));
         }
+        files.extend(self.weights.clone());
         // Mistakes in the model are reported where it is read.
-        if self.model.extension().is_none_or(|extension| extension != "ovolo") {
-            files.extend(onnx::external(&self.model).into_iter().flatten().filter_map(|(_, path)| path));
+        for model in [Some(&self.model), self.weights.as_ref()].into_iter().flatten() {
+            if !text::is_named(model) {
+                files.extend(onnx::external(model).into_iter().flatten().filter_map(|(_, path)| path));
+            }
         }
         files
     }

@@ -68,7 +68,7 @@ struct Source {
 
 /// Rule files after parsing.
 struct Loaded {
-    /// Names and texts, of files of examples as well.
+    /// The names and texts of the files, including those of examples.
     files: Vec<(String, String)>,
     /// The rules that were asked for.
     set: RuleSet,
@@ -77,7 +77,7 @@ struct Loaded {
 }
 
 impl Loaded {
-    /// The text of a file.
+    /// Returns the text of a file.
     fn text(&self, file: &str) -> &str {
         self.files.iter().find(|(name, _)| name == file).map_or("", |(_, text)| text)
     }
@@ -106,19 +106,19 @@ impl Loaded {
         format!("{}:{line}:{column}", rule.file)
     }
 
-    /// The line and the column of the graph of an example.
+    /// Returns the line and the column of the graph of an example.
     fn line_column_of(&self, example: &Example) -> (usize, usize) {
         self.line_column(&example.place().file, example.place().graph.start)
     }
 
-    /// The same as `file:line:column`.
+    /// Returns the position of the graph of an example as `file:line:column`.
     fn place_of(&self, example: &Example) -> String {
         let (line, column) = self.line_column_of(example);
         format!("{}:{line}:{column}", example.place().file)
     }
 }
 
-/// The names and texts of files that ship.
+/// Returns the names and texts of files that are part of ovolo.
 fn texts(files: &Texts) -> impl Iterator<Item = (String, String)> {
     files.iter().map(|(name, text)| (name.to_owned(), text.to_string()))
 }

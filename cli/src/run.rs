@@ -39,6 +39,9 @@ impl Run {
             files.push((name.to_owned(), PathBuf::from(file)));
         }
         let Ready { made: mut session, cached, .. } = self.caching.session(registry, &self.settings)?;
+        if let Some(line) = load::unfit(session.plan()) {
+            eprintln!("{line}");
+        }
         let inputs = inputs(session.plan(), &files)?;
         let outputs =
             session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec();

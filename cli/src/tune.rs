@@ -69,6 +69,7 @@ impl Tune {
                 tuned.report(),
                 plan.seconds() * 1e3
             ));
+            print(&format!("{}\n", tuned.considered()));
             if let Some(((_, first), rest)) = tuned.sampled.split_first() {
                 let least = rest.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
                 print(&format!(

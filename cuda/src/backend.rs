@@ -1,4 +1,5 @@
-//! The backend `cuda`: contracts of generated kernels, and plans on a device; beside it the backends of NVIDIA's libraries.
+//! The backend `cuda`: contracts of generated kernels, and plans on a device. The backends of NVIDIA's libraries are
+//! submodules.
 
 mod cublaslt;
 mod cudnn;
@@ -88,7 +89,7 @@ macro_rules! ops {
     };
 }
 
-/// The ops for which kernels are generated, beside the functions of one number.
+/// The ops for which kernels are generated, besides the functions of one number.
 const OPS: &[Lowering] = ops!(
     "add",
     "sub",

@@ -4,7 +4,7 @@ use super::expr::Expr;
 use ovolo::attr::Step;
 use ovolo::op::{post, tree};
 
-/// A post chain or a tree on the first of some values; the others are its steps' operands.
+/// Returns a post chain or a tree on the first value. The other values are the operands of its steps.
 pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
     let mut extras = x[1..].iter();
     let mut value = x[0].clone();

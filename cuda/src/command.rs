@@ -96,7 +96,7 @@ impl Scale {
     }
 }
 
-/// The kernels of a job.
+/// Returns the commands for the kernels of a job.
 pub(super) fn kernels(job: &Job, code: &Code, buffers: &Buffers) -> Result<Vec<Command>, String> {
     let kernel = |kernel: &super::Kernel| {
         let values = kernel.arguments.iter().map(|argument| match argument {

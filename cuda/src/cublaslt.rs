@@ -1,4 +1,4 @@
-//! Matrix products of NVIDIA's library cuBLASLt, with what follows them.
+//! Matrix products of NVIDIA's library cuBLASLt, with a post chain.
 //!
 //! The library's matrices are column-major. A row-major product of `[rows, depth]` and `[depth, columns]` is the
 //! library's product of `columns` by `rows` with the operands exchanged, so nothing is transposed. An epilogue
@@ -16,9 +16,9 @@ pub(super) use multiply::{Handle, Multiply};
 pub(super) use problem::Problem;
 use std::sync::OnceLock;
 
-/// cuBLASLt, looked for at the first call; or why it is not there, and what to do.
+/// Returns cuBLASLt. The first call searches for it. The error says why it is absent, and what the user can do.
 pub(super) fn opened() -> Result<&'static Opened<Calls>, String> {
     static FOUND: Once<Calls> = OnceLock::new();
-    // SAFETY: the function takes nothing and gives a number.
+    // SAFETY: the function has no arguments and returns a number.
     CUBLASLT.numbered(&FOUND, &[12, 13], |calls| unsafe { (calls.cublasLtGetVersion)() })
 }

@@ -1,4 +1,4 @@
-//! Convolutions and attention of NVIDIA's library cuDNN, with what follows them.
+//! Convolutions and attention of NVIDIA's library cuDNN, with post chains.
 //!
 //! Images are in `nchw` or `nhwc`, and weights are in the same layout. `cudnn.conv` is one library call, with a bias,
 //! a residual and `relu`. The library's forward algorithm is an attribute, so rules choose it. Which algorithms
@@ -75,7 +75,7 @@ pub(super) fn queued(
     Ok(Box::new(graph::Execute::new(handle, call, buffers)?))
 }
 
-/// cuDNN, looked for at the first call; or why it is not there, and what to do.
+/// Returns cuDNN. The first call searches for it. The error says why it is absent, and what the user can do.
 pub(super) fn opened() -> Result<&'static Opened<Functions>, String> {
     static FOUND: Once<Functions> = OnceLock::new();
     CUDNN.numbered(&FOUND, &[9], |calls| calls.version())

@@ -1,9 +1,9 @@
-//! Derivatives of elementwise ops of two operands as expressions, times the gradient that comes from above. Those of
-//! functions of one number are formulas.
+//! The derivatives of binary elementwise ops as expressions, multiplied by the gradient of the result. Those of unary
+//! functions are formulas.
 
 use super::expr::Expr;
 
-/// Arithmetic of one type, to write formulas with.
+/// Arithmetic of one type, for writing formulas.
 #[derive(Clone, Copy)]
 struct Formula(ovolo::tensor::DType);
 
@@ -33,11 +33,11 @@ fn choose(op: &'static str, a: &Expr, b: &Expr, then: &Expr, otherwise: &Expr) -
     Expr::select(Expr::binary(op, a.clone(), b.clone()), then.clone(), otherwise.clone())
 }
 
-/// The gradient of an op of two operands for one of them.
+/// Returns the gradient of a binary op for one of its operands.
 pub(super) fn binary(op: &str, operand: usize, a: &Expr, b: &Expr, dy: &Expr) -> Result<Expr, String> {
     let t = Formula(a.dtype);
     let (zero, one) = (t.n(0.0), t.n(1.0));
-    // What both operands reach is shared by both.
+    // If both operands are equal, each gets half of the gradient.
     let shared = |op: &'static str| {
         let half = mul(dy, &t.n(0.5));
         let (mine, other) = if operand == 0 { (a, b) } else { (b, a) };

@@ -1,4 +1,4 @@
-//! What a device is.
+//! The properties of a device.
 
 use ovolo::tensor::Family;
 use std::fmt;

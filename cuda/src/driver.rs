@@ -56,7 +56,8 @@ impl Calls {
     }
 }
 
-/// The driver with its devices, looked for at the first call; or why there is none, and what to do.
+/// Returns the driver, which has at least one device. The first call searches for it. The error says why there is
+/// none, and what the user can do.
 pub(super) fn opened() -> Result<&'static Opened<Calls>, String> {
     static FOUND: Once<Calls> = OnceLock::new();
     DRIVER.once(&FOUND, |path, calls| {
@@ -77,7 +78,7 @@ pub(super) fn opened() -> Result<&'static Opened<Calls>, String> {
     })
 }
 
-/// What the device's times depend on: the driver's version, and the device; not where they lie.
+/// Returns what measured times depend on: the driver's version and the device, but not their paths.
 pub(super) fn identity() -> Result<String, String> {
     static FOUND: OnceLock<Result<String, String>> = OnceLock::new();
     let ask = || {
@@ -90,7 +91,7 @@ pub(super) fn identity() -> Result<String, String> {
     FOUND.get_or_init(ask).clone()
 }
 
-/// The device: what it is called, and its architecture.
+/// Returns the name of the device and its architecture.
 fn device() -> Result<String, String> {
     let context = Context::new()?;
     Ok(format!("{} {}", context.name()?, context.architecture()?))
@@ -124,7 +125,7 @@ impl Context {
         self.check("cuCtxSetCurrent", unsafe { (self.calls.cuCtxSetCurrent)(self.context) })
     }
 
-    /// The compute capability.
+    /// Returns the compute capability.
     pub fn architecture(&self) -> Result<Architecture, String> {
         use sys::CUdevice_attribute::{
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,

@@ -1,4 +1,4 @@
-//! The libraries of a context.
+//! The open libraries of a context.
 
 use super::command::{Buffers, Command};
 use super::driver::Context;
@@ -6,7 +6,7 @@ use super::{cublaslt, cudnn};
 use ovolo::op::Call;
 use std::rc::Rc;
 
-/// The libraries of a context, each opened when the first of its calls is made.
+/// The libraries of a context. Each is opened for its first call.
 pub(super) struct Libraries {
     context: Rc<Context>,
     cublaslt: Option<Rc<cublaslt::Handle>>,
@@ -18,10 +18,10 @@ impl Libraries {
         Self { context: Rc::clone(context), cublaslt: None, cudnn: None }
     }
 
-    /// What a call of a library's op queues.
+    /// Returns the command for a library op.
     ///
     /// # Errors
-    /// That no library has it; or what the library said, and what to do.
+    /// If no library has the op, or if the library reports an error; the message also says what the user can do.
     pub fn command(&mut self, call: &Call<'_>, buffers: &Buffers) -> Result<Command, String> {
         if call.op.name.starts_with("cudnn.") {
             let handle = match &self.cudnn {

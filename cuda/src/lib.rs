@@ -51,7 +51,7 @@ pub use module::Module;
 use ovolo::registry::{Registry, RegistryError};
 use std::sync::Arc;
 
-/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+/// The identity of this build of the crate: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");
 
 /// Adds the backends `cuda`, `cublaslt` and `cudnn` with their ops to a registry, whether or not there is a device.

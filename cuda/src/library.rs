@@ -1,4 +1,4 @@
-//! What was found of the libraries of NVIDIA.
+//! The results of the search for NVIDIA's libraries.
 
 use super::wanted::{CUBLASLT, CUDNN, DRIVER, NVRTC, Wanted};
 use super::{cublaslt, cudnn, driver, nvrtc};

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::ptr;
 use std::sync::OnceLock;
 
-/// What the compiler is told beside the architecture: products and sums as one rounding, all else as IEEE 754
-/// has it.
+/// The compiler's options besides the architecture: products and sums are fused with one rounding, and everything
+/// else follows IEEE 754.
 pub const OPTIONS: &[&str] = &[
     "--std=c++17",
     "--fmad=true",

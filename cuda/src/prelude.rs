@@ -1,10 +1,10 @@
-//! What kernels share: element types of 16 bits, vectors, integer arithmetic as the reference has it,
-//! reductions across threads. A module holds the parts that its kernels take, and no others.
+//! Text that kernels share: 16-bit element types, vectors, integer arithmetic that agrees with the reference, and
+//! reductions across threads. A module contains only the parts that its kernels use.
 //!
-//! Conversions of 16-bit floats are single instructions of the device; other compilers bring their own
-//! functions of these names, and all else is the same text for them.
+//! Conversions of 16-bit floats are single instructions of the device. Other compilers must provide functions with
+//! these names; everything else is the same text for them.
 
-/// Every part by its name, in the order in which modules hold them: later ones use earlier ones.
+/// All parts with their names, in the order of modules: later parts use earlier ones.
 pub(super) const PARTS: &[(&str, &str)] = &[
     (
         "half",
@@ -147,7 +147,7 @@ template <typename Op, int WARPS, typename T> __device__ __forceinline__ T acros
     ),
 ];
 
-/// The parts of these names, in order.
+/// Returns the parts whose names `needs` accepts, in order.
 pub(super) fn text<'a>(needs: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = &'static str> + 'a {
     PARTS.iter().filter(move |(name, _)| needs(name)).map(|(_, text)| *text)
 }

@@ -1,15 +1,15 @@
-//! Element types and scalar functions in CUDA C++.
+//! The text of element types and scalar functions in CUDA C++.
 //!
-//! 16-bit floats are stored as bits and computed in `float`; small integers are computed in `int` and cut to
-//! their width after each op, so that they wrap as memory does.
+//! 16-bit floats are stored as bits and computed in `float`. Small integers are computed in `int` and truncated to
+//! their width after each op, so that they wrap as in memory.
 
 use ovolo::scalar::{Binary, Instruction, Unary};
 use ovolo::tensor::DType;
 
-/// The type that an element is computed in.
+/// The type in which an element is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scalar {
-    /// A truth value.
+    /// A boolean.
     Bool,
     /// 32-bit integers and narrower ones.
     Int,
@@ -22,7 +22,7 @@ pub(super) enum Scalar {
 }
 
 impl Scalar {
-    /// For an element type.
+    /// Returns the type in which elements of a type are computed.
     pub(super) const fn of(dtype: DType) -> Self {
         match dtype {
             DType::Bool => Self::Bool,
@@ -33,7 +33,7 @@ impl Scalar {
         }
     }
 
-    /// The type's name.
+    /// Returns the name of the type.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -44,7 +44,7 @@ impl Scalar {
         }
     }
 
-    /// The element type that holds its values as they are.
+    /// Returns the element type that can store its values unchanged.
     pub(super) const fn stored(self) -> DType {
         match self {
             Self::Bool => DType::Bool,
@@ -59,7 +59,7 @@ impl Scalar {
         matches!(self, Self::Float | Self::Double)
     }
 
-    /// A number of the type.
+    /// Returns a constant of the type.
     pub(super) fn number(self, value: f64) -> String {
         #[allow(clippy::cast_possible_truncation)]
         match self {
@@ -83,18 +83,18 @@ impl Scalar {
         }
     }
 
-    /// A function of the mathematical library.
+    /// Returns a call of a function of the mathematical library.
     fn function(self, name: &str, arguments: &str) -> String {
         format!("{name}{}({arguments})", if self == Self::Float { "f" } else { "" })
     }
 }
 
-/// Negative numbers in parentheses: `x - -1.0f` reads, `x --1.0f` does not.
+/// Puts negative numbers in parentheses, because `x --1.0f` is not valid.
 fn sign(text: String) -> String {
     if text.starts_with('-') { format!("({text})") } else { text }
 }
 
-/// The type of an element in memory.
+/// Returns the type in which an element is stored.
 pub(super) const fn memory(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool | DType::U8 => "unsigned char",
@@ -108,7 +108,7 @@ pub(super) const fn memory(dtype: DType) -> &'static str {
     }
 }
 
-/// An element in memory as what it is computed in.
+/// Converts a stored element to the type in which it is computed.
 pub(super) fn widened(dtype: DType, text: &str) -> String {
     match dtype {
         DType::Bool => format!("{text} != 0"),
@@ -117,7 +117,7 @@ pub(super) fn widened(dtype: DType, text: &str) -> String {
     }
 }
 
-/// What was computed as it lies in memory.
+/// Converts a computed value to the type in which it is stored.
 pub(super) fn narrowed(dtype: DType, text: &str) -> String {
     match dtype {
         DType::Bool => format!("{text} ? 1 : 0"),
@@ -127,7 +127,7 @@ pub(super) fn narrowed(dtype: DType, text: &str) -> String {
     }
 }
 
-/// The parts of the prelude that reading or writing a type takes.
+/// Returns the part of the prelude that reads and writes a type.
 pub(super) const fn prelude(dtype: DType) -> Option<&'static str> {
     match dtype {
         DType::F16 => Some("half"),
@@ -136,7 +136,7 @@ pub(super) const fn prelude(dtype: DType) -> Option<&'static str> {
     }
 }
 
-/// Cuts an `int` to the width of a narrower type.
+/// Truncates an `int` to the width of a narrower type.
 fn cut(dtype: DType, text: String) -> String {
     match dtype {
         DType::U8 => format!("(unsigned char)({text})"),
@@ -145,7 +145,7 @@ fn cut(dtype: DType, text: String) -> String {
     }
 }
 
-/// An elementwise op of one value, and the part of the prelude that it takes.
+/// Returns a unary elementwise op, and the part of the prelude that it uses.
 pub(super) fn unary(
     op: &str,
     p: &[f64],
@@ -180,8 +180,8 @@ pub(super) fn unary(
     Ok((text, None))
 }
 
-/// A floating-point number as an integer: cut towards zero, within the type's range, and zero for what is
-/// not a number.
+/// Converts a floating-point number to an integer: rounded towards zero, limited to the range of the type, and zero
+/// for NaN.
 fn saturated(dtype: DType, text: &str) -> String {
     match dtype {
         DType::Bool => format!("{text} != 0"),
@@ -192,7 +192,7 @@ fn saturated(dtype: DType, text: &str) -> String {
     }
 }
 
-/// Functions whose text is written by hand in [`float`]: tests hold them to their formulas.
+/// The functions whose text is written by hand in [`float`]. Tests compare them with their formulas.
 pub(super) const OVERRIDES: &[&str] = &[
     "relu",
     "sigmoid",
@@ -223,7 +223,7 @@ pub(super) const OVERRIDES: &[&str] = &[
     "clip",
 ];
 
-/// An instruction of a formula, of operands that have names or are numbers.
+/// Returns an instruction of a formula. Each operand is a name or a constant.
 pub(super) fn instruction(instruction: &Instruction, t: Scalar, operands: &[String]) -> String {
     match (instruction, operands) {
         (Instruction::Unary(kind, _), [x]) => primitive(*kind, t, x),
@@ -242,7 +242,7 @@ pub(super) fn instruction(instruction: &Instruction, t: Scalar, operands: &[Stri
     }
 }
 
-/// A primitive of one number.
+/// Returns a primitive of one operand.
 fn primitive(kind: Unary, t: Scalar, x: &str) -> String {
     match kind {
         Unary::Neg => format!("-({x})"),
@@ -314,7 +314,7 @@ fn float(op: &str, p: &[f64], t: Scalar, x: &str) -> Option<String> {
     })
 }
 
-/// An elementwise op of two values of one type, and the part of the prelude that it takes.
+/// Returns a binary elementwise op of two values of one type, and the part of the prelude that it uses.
 pub(super) fn binary(
     op: &str,
     dtype: DType,
@@ -369,14 +369,14 @@ pub(super) fn binary(
     Ok((cut(dtype, text), Some("integer")))
 }
 
-/// A value in another type.
+/// Converts a value to another type. Also returns the part of the prelude that the conversion uses.
 pub(super) fn cast(from: DType, to: DType, text: &str) -> (String, Option<&'static str>) {
     let (source, target) = (Scalar::of(from), Scalar::of(to));
     match (source.is_float(), target) {
         (true, Scalar::Int | Scalar::Long) => (saturated(to, &format!("(double){text}")), Some("saturate")),
         (_, Scalar::Bool) => (format!("{text} != {}", source.number(0.0)), None),
         _ if source == target && to.size() >= from.size() && target != Scalar::Int => (text.to_owned(), None),
-        // A 16-bit float rounds where it is cast to, not only where it is stored.
+        // A conversion to a 16-bit float rounds at once, and not only when the value is stored.
         (_, Scalar::Float) => match to {
             DType::F16 => (format!("widen(to_half((float){text}))"), Some("half")),
             DType::BF16 => (format!("widen(to_brain((float){text}))"), Some("brain")),

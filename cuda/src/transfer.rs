@@ -24,7 +24,7 @@ pub(super) fn ops() -> [OpDef; 2] {
     ]
 }
 
-/// Whether an op is a copy to the device or from it.
+/// Returns whether an op is a copy to or from the device.
 pub(super) fn copies(op: &str) -> bool {
     matches!(op, "cuda.upload" | "cuda.download")
 }

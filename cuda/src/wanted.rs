@@ -1,8 +1,9 @@
-//! How the libraries of NVIDIA are found at run time: nothing is linked.
+//! Search for NVIDIA's libraries at run time. Nothing is linked.
 //!
-//! Each is looked for where its variable says (a file or a folder), and nowhere else then; otherwise beside
-//! the build folder that this program lies in, in the folder of a CUDA toolkit, and where the system looks.
-//! What is called of it is looked up then, so that a library which lacks something is refused here.
+//! If the environment variable of a library names a file or a directory, only that is tried. Otherwise the search
+//! covers a directory beside the build directory of this program, the directory of a CUDA toolkit, and the places
+//! where the system searches for libraries. All functions are loaded at once, so a library that lacks one is refused
+//! here.
 
 use super::calls::Calls;
 use libloading::Library;
@@ -11,17 +12,17 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// A library: how it is named, where it may be, and what to do where it is not.
+/// A library: its names, where it may be, and what the user can do if it is absent.
 pub(super) struct Wanted {
-    /// What people call it.
+    /// The usual name of the library.
     pub title: &'static str,
-    /// The variable that names a file or a folder.
+    /// The environment variable that names a file or a directory.
     pub variable: &'static str,
-    /// Its files, the newest first.
+    /// The file names, newest first.
     pub files: &'static [&'static str],
-    /// A folder beside the build folder.
+    /// A directory beside the build directory.
     pub beside: Option<&'static str>,
-    /// What to do where it is not there.
+    /// What the user can do if the library is absent.
     pub remedy: &'static str,
 }
 
@@ -31,7 +32,7 @@ pub(super) const DRIVER: Wanted = Wanted {
     variable: "OVOLO_CUDA_DRIVER",
     files: &["libcuda.so.1", "libcuda.so"],
     beside: None,
-    remedy: "install NVIDIA's driver, 525 or newer, on a machine with one of its devices",
+    remedy: "install NVIDIA's driver, 525 or newer, on a machine with an NVIDIA device",
 };
 
 /// The run-time compiler.
@@ -43,7 +44,7 @@ pub(super) const NVRTC: Wanted = Wanted {
     remedy: "run `cargo xtask nvrtc`, or install a CUDA toolkit and set OVOLO_NVRTC",
 };
 
-/// Convolutions.
+/// The library for convolutions and attention.
 pub(super) const CUDNN: Wanted = Wanted {
     title: "cuDNN",
     variable: "OVOLO_CUDNN",
@@ -52,7 +53,7 @@ pub(super) const CUDNN: Wanted = Wanted {
     remedy: "run `cargo xtask cuda-libraries`, or install cuDNN 9 and set OVOLO_CUDNN",
 };
 
-/// Matrix products.
+/// The library for matrix products.
 pub(super) const CUBLASLT: Wanted = Wanted {
     title: "cuBLASLt",
     variable: "OVOLO_CUBLASLT",
@@ -61,13 +62,13 @@ pub(super) const CUBLASLT: Wanted = Wanted {
     remedy: "run `cargo xtask cuda-libraries`, or install a CUDA toolkit and set OVOLO_CUBLASLT",
 };
 
-/// A library that is open, for as long as the process lasts.
+/// A library that stays open until the process ends.
 pub(super) struct Opened<T> {
-    /// Its version: `12.8.4`.
+    /// The version, such as `12.8.4`.
     pub version: String,
-    /// Where it lies.
+    /// The path of the library.
     pub path: PathBuf,
-    /// Its functions.
+    /// The functions of the library.
     pub calls: T,
 }
 
@@ -77,14 +78,14 @@ impl<T> fmt::Display for Opened<T> {
     }
 }
 
-/// What came of looking for a library, once.
+/// The result of a search that runs once.
 pub(super) type Once<T> = OnceLock<Result<Opened<T>, String>>;
 
 impl Wanted {
-    /// Opens the library at the first of its places that has one, for as long as the process lasts.
+    /// Opens the library at the first place where it can be opened, until the process ends.
     ///
     /// # Errors
-    /// Where it was looked for, and what was wrong with what was there.
+    /// If it cannot be opened anywhere; the error lists the places and the reasons.
     pub(super) fn open<T: Calls>(&self) -> Result<(PathBuf, T), String> {
         let named = std::env::var_os(self.variable).filter(|value| !value.is_empty());
         let program = std::env::current_exe().unwrap_or_default();
@@ -99,8 +100,7 @@ impl Wanted {
         Err(format!("not found ({})", tried.join("; ")))
     }
 
-    /// The same, at the first call, where it answers a version that will do; otherwise why it does not, and what to
-    /// do.
+    /// Opens the library at the first call, and checks its version. The error also says what the user can do.
     pub(super) fn once<T: Calls>(
         &self,
         found: &'static Once<T>,
@@ -115,7 +115,8 @@ impl Wanted {
         found.as_ref().map_err(Clone::clone)
     }
 
-    /// The same of a library that tells its version as one number, and has one of these major ones.
+    /// As [`Wanted::once`], for a library that reports its version as one number. Its major version must be one of
+    /// `supported`.
     pub(super) fn numbered<T: Calls>(
         &self,
         found: &'static Once<T>,
@@ -130,7 +131,7 @@ impl Wanted {
             }
             let supported: Vec<String> = supported.iter().map(ToString::to_string).collect();
             Err(format!(
-                "{}: {} of version {major}.{minor}.{patch} (it answers {version}), and {} is supported",
+                "{}: {} has version {major}.{minor}.{patch} (it reports {version}), but only {} is supported",
                 path.display(),
                 self.title,
                 supported.join(" or ")
@@ -138,7 +139,7 @@ impl Wanted {
         })
     }
 
-    /// Where to look, in order.
+    /// Returns the places to search, in order.
     fn places(&self, named: Option<&OsStr>, program: &Path, toolkit: Option<&Path>) -> Vec<PathBuf> {
         if let Some(named) = named {
             let path = Path::new(named);
@@ -150,7 +151,7 @@ impl Wanted {
             let there: Vec<PathBuf> = files.filter(|file| file.exists()).collect();
             return if there.is_empty() { vec![path.join(self.files[0])] } else { there };
         }
-        // A program of the build lies up to three folders below it.
+        // A program of the build lies up to three directories below the build directory.
         let beside = self.beside.into_iter().flat_map(|name| {
             program.ancestors().skip(2).take(3).map(move |folder| folder.join(name)).collect::<Vec<_>>()
         });
@@ -162,9 +163,9 @@ impl Wanted {
     }
 }
 
-/// Opens a library, finds its functions, and leaves it open.
+/// Opens a library, loads its functions, and leaves it open.
 fn load<T: Calls>(place: &Path) -> Result<T, String> {
-    // SAFETY: loading a library runs its initialisers; the user chose this one, or the system has it.
+    // SAFETY: loading a library runs its initialisers; the user chose this library, or the system provides it.
     let library = unsafe { Library::new(place) }.map_err(|error| error.to_string())?;
     let calls = T::find(&library).map_err(|error| format!("{}: {error}", place.display()))?;
     std::mem::forget(library);
@@ -176,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_named_place_is_the_only_one() {
+    fn a_path_in_the_variable_is_the_only_place_searched() {
         let places = |named: &str| NVRTC.places(Some(OsStr::new(named)), Path::new("/b/release/x"), None);
         assert_eq!(places("/no/such/libnvrtc.so"), [PathBuf::from("/no/such/libnvrtc.so")]);
         let folder = std::env::temp_dir();
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn otherwise_the_system_is_asked_last() {
+    fn the_system_is_searched_last() {
         let places = NVRTC.places(None, Path::new("/b/release/x"), None);
         assert!(places.ends_with(&NVRTC.files.iter().map(PathBuf::from).collect::<Vec<_>>()), "{places:?}");
     }

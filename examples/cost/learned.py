@@ -29,7 +29,7 @@ from sklearn.model_selection import KFold
 
 # Texts with few values are categories. `types` is left out, because it differs for almost every kernel.
 CATEGORIES = ["op", "implementation", "layout_in", "layout_second", "layout_out", "dtype"]
-LEFT_OUT = ["types", "backend", "logical"]
+LEFT_OUT = ["types", "backend", "logical", "dtype_in"]
 
 
 def columns(row):

@@ -12,12 +12,13 @@ use super::prefetch::Prefetch;
 use super::tile;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Lowering, OpError};
+use ovolo::op::{Choice, Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[Lowering {
     instruction_sets: ISAS,
+    choices,
     ..Lowering::new("native.attention", "attention", contract, kernel)
 }];
 
@@ -88,6 +89,15 @@ fn plan(call: &Call<'_>) -> Option<Attention> {
         batch_heads: q[1],
         threads: call.threads,
     })
+}
+
+/// How threads share the heads: by sizes and threads alone.
+fn choices(call: &Call<'_>) -> Vec<Choice> {
+    let Some(plan) = plan(call) else { return Vec::new() };
+    let whole = plan.band * plan.block >= plan.rows;
+    let threads =
+        if whole { "each has whole heads" } else { "rows of a head are shared, and its keys packed again" };
+    vec![Choice::new("threads", threads), Choice::new("rows of a block", plan.block.to_string())]
 }
 
 impl Attention {

@@ -1,4 +1,4 @@
-//! Post chains on areas of memory: each step is one vector loop over an area that is in cache.
+//! Post chains on areas of memory: each step is one vector loop over an area that stays in the cache.
 
 use super::formula::{Formula, evaluate};
 use super::lanes::{Lanes, widened};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Function {
     Copy,
-    /// What a formula says.
+    /// A function that is computed by its formula.
     Formula,
     Relu,
     Sigmoid,
@@ -53,8 +53,8 @@ enum Function {
     ReversedPow,
 }
 
-/// Functions that have a loop of their own, which a test holds to their formulas, with their names. All others are
-/// evaluated by their formulas.
+/// The functions that have their own loops, with their names. A test compares them with their formulas. All other
+/// functions are computed by their formulas.
 const OVERRIDES: &[(&str, Function)] = &[
     ("relu", Function::Relu),
     ("sigmoid", Function::Sigmoid),
@@ -85,7 +85,7 @@ const OVERRIDES: &[(&str, Function)] = &[
     ("clip", Function::Clip),
 ];
 
-/// Steps that read an extra operand.
+/// The steps that read an extra operand.
 const BINARY: &[(&str, Function)] = &[
     ("add", Function::Add),
     ("sub", Function::Sub),
@@ -99,29 +99,29 @@ const BINARY: &[(&str, Function)] = &[
     ("rpow", Function::ReversedPow),
 ];
 
-/// One step, ready to run.
+/// A step that is ready to run.
 #[derive(Clone, Debug)]
 pub(super) struct Action {
     function: Function,
     parameters: [f32; 2],
-    /// Where the function has no loop of its own.
+    /// The formula, if the function has no loop of its own.
     formula: Option<Arc<Formula>>,
     /// Whether it reads an extra operand.
     pub(super) binary: bool,
 }
 
 impl Action {
-    /// A copy, to begin a chain with.
+    /// A copy, for the start of a chain.
     pub(super) const COPY: Self =
         Self { function: Function::Copy, parameters: [0.0; 2], formula: None, binary: false };
 
-    /// The step of this name that reads an extra operand; `None` where no such step is called so.
+    /// Returns the binary step of this name; `None` if there is none.
     pub(super) fn binary(name: &str) -> Option<Self> {
         let function = BINARY.iter().find(|(known, _)| *known == name)?.1;
         Some(Self { function, binary: true, ..Self::COPY })
     }
 
-    /// A function with its parameters; `None` where its formula is too long for the cache.
+    /// Returns a function with its parameters; `None` if its formula is too long for the cache.
     #[allow(clippy::cast_possible_truncation)]
     pub(super) fn function(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
         if let Some((_, own)) = OVERRIDES.iter().find(|(known, _)| *known == function.name()) {
@@ -132,13 +132,13 @@ impl Action {
         Self::formula(function, parameters)
     }
 
-    /// A function by its formula.
+    /// Returns a function that is computed by its formula.
     fn formula(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
         let formula = Formula::new(&Program::of(function, parameters))?;
         Some(Self { function: Function::Formula, formula: Some(Arc::new(formula)), ..Self::COPY })
     }
 
-    /// The steps of a chain, or the name of the one that is unknown.
+    /// Returns the steps of a chain. The error names a step that is unknown.
     pub(super) fn chain(steps: &[Step]) -> Result<Vec<Self>, OpError> {
         let action = |step: &Step| {
             let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
@@ -152,11 +152,11 @@ impl Action {
     }
 }
 
-/// Rows of contiguous elements. Source and target may be the same, but not overlap otherwise.
+/// Rows of contiguous elements. Source and target must be the same or not overlap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Area {
     pub source: *const f32,
-    /// Elements between rows of the source.
+    /// The distance between rows of the source, in elements.
     pub source_row: usize,
     pub target: *mut f32,
     pub target_row: usize,
@@ -165,12 +165,12 @@ pub(super) struct Area {
     /// The extra operand of a binary step.
     pub extra: *const f32,
     pub extra_row: usize,
-    /// Elements between columns of the extra operand.
+    /// The distance between columns of the extra operand, in elements.
     pub extra_column: usize,
 }
 
 impl Area {
-    /// Nothing, to begin with.
+    /// An empty area.
     pub(super) const NONE: Self = Self {
         source: std::ptr::null(),
         source_row: 0,
@@ -188,12 +188,12 @@ widened! {
     /// Runs one step over an area.
     ///
     /// # Safety
-    /// Source, target and, for a binary step, the extra operand are in bounds.
+    /// Source and target must be in bounds, and for a binary step the extra operand too.
     pub(super) unsafe fn apply(action: &Action, area: &Area) = apply_on;
 }
 
 /// # Safety
-/// As [`apply`]; the processor has the instruction set of `V`.
+/// As for [`apply`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
     let mut area = *area;
@@ -201,12 +201,12 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
         area.columns *= area.rows;
         area.rows = 1;
     }
-    // Short rows that all meet the same vector, as channels in a block do, are one long row.
+    // Short rows that all use the same vector, such as the channels of a block, are treated as one long row.
     let mut repeated = None;
     let contiguous = area.source_row == area.columns && area.target_row == area.columns;
     let fits = area.columns > 0 && V::COUNT % area.columns == 0;
     if action.binary && contiguous && fits && area.extra_row == 0 && area.extra_column == 1 {
-        // SAFETY: the operand has as many elements as a row, and no set more than 16 lanes.
+        // SAFETY: the operand has as many elements as a row, and no instruction set has more than 16 lanes.
         repeated = Some(unsafe {
             if area.columns == V::COUNT {
                 V::load(area.extra)
@@ -222,7 +222,7 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
         (area.rows, area.extra_column) = (1, 0);
     }
     let [p0, p1] = action.parameters;
-    // One vector loop a function; a macro, so that its body is inlined once.
+    // The vector loop of a function. It is a macro, so that each body is inlined only once.
     macro_rules! each {
         ($x:ident => $value:expr) => {
             for row in 0..area.rows {
@@ -340,10 +340,10 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
     }
 }
 
-/// Lanes that are `step` elements apart.
+/// Loads lanes that are `step` elements apart.
 ///
 /// # Safety
-/// The first `count` of them are in bounds.
+/// The first `count` of them must be in bounds.
 #[inline(always)]
 unsafe fn spread<V: Lanes>(from: *const f32, step: usize, count: usize) -> V {
     let mut lanes = [0.0; 16];
@@ -351,18 +351,18 @@ unsafe fn spread<V: Lanes>(from: *const f32, step: usize, count: usize) -> V {
         // SAFETY: in bounds, as the caller promises.
         *value = unsafe { *from.add(lane * step) };
     }
-    // SAFETY: no set has more than 16 lanes.
+    // SAFETY: no instruction set has more than 16 lanes.
     unsafe { V::load(lanes.as_ptr()) }
 }
 
-/// `base ^ exponent`, lane by lane.
+/// Returns `base ^ exponent` for each lane.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`.
+/// The processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn power<V: Lanes>(base: V, exponent: V) -> V {
     let (mut bases, mut exponents) = ([0.0; 16], [0.0; 16]);
-    // SAFETY: no set has more than 16 lanes.
+    // SAFETY: no instruction set has more than 16 lanes.
     unsafe {
         base.store(bases.as_mut_ptr());
         exponent.store(exponents.as_mut_ptr());
@@ -382,10 +382,10 @@ mod tests {
     use super::*;
     use ovolo::op::post;
 
-    /// What a value may be off by: units in the last place of `f32`, of the value or of one where that is larger.
+    /// The largest error, in units in the last place of `f32`: those of the value, or those of 1 if that is larger.
     const ULPS: f64 = 25.0;
 
-    /// Values of every size, those past the ends of functions among them.
+    /// Returns values of all magnitudes, including those outside the usual range of a function.
     fn values() -> Vec<f32> {
         let mut x: Vec<f32> = Random::new(13).f32([500]).elements::<f32>().iter().map(|v| v * 6.0).collect();
         x.extend([0.0, -0.0, 1e-6, -1e-6, 50.0, -50.0, 88.0, -87.0, 100.0, -120.0, 1e-30, 1e-40, 1e9, -1e9]);
@@ -394,11 +394,11 @@ mod tests {
         x
     }
 
-    /// The result of a step on one instruction set.
+    /// Returns the result of a step on one instruction set.
     fn run<V: Lanes>(action: &Action, x: &[f32], extra: &f32) -> Vec<f32> {
         let mut result = vec![0.0; x.len()];
         if let Some(formula) = &action.formula {
-            // SAFETY: both have the length; the caller has the instruction set.
+            // SAFETY: both have this length, and the caller checks the instruction set.
             unsafe { evaluate_on::<V>(formula, x.as_ptr(), result.as_mut_ptr(), x.len()) };
             return result;
         }
@@ -413,29 +413,30 @@ mod tests {
             extra_row: 0,
             extra_column: 0,
         };
-        // SAFETY: the area is that of the vectors; the caller has the instruction set.
+        // SAFETY: the area covers the vectors, and the caller checks the instruction set.
         unsafe { apply_on::<V>(action, &area) };
         result
     }
 
-    /// Whether a value is the one in double precision, but for [`ULPS`]. Functions may let pass what is not a number
-    /// where `min` and `max` of a formula leave it out.
+    /// Returns whether a value agrees with that in double precision up to [`ULPS`]. A function may return NaN where
+    /// the `min` or `max` of its formula ignores it.
     fn agrees(x: f32, got: f32, want: f64) -> bool {
         #[allow(clippy::cast_possible_truncation)]
         let want32 = want as f32;
         let same = got == want32 || got.is_nan() && (want.is_nan() || x.is_nan());
         let close = (f64::from(got) - want).abs() <= ULPS * f64::from(f32::EPSILON) * want.abs().max(1.0);
-        // Near the top of the range the last bits decide what is infinite.
+        // Near the largest number, rounding decides whether the result is infinite.
         let huge = want.abs() > 1e38 && got.abs() > 1e38 && want.is_sign_positive() == got.is_sign_positive();
         same || close || huge
     }
 
-    /// Parameters that `f32` holds: thresholds are where they are in double precision.
+    /// Returns parameters that `f32` represents exactly, so that thresholds are the same as in double precision.
     fn parameters(function: scalar::Function) -> Vec<f64> {
         [0.25, 0.75].into_iter().take(function.parameters().len()).collect()
     }
 
-    /// Every function on one instruction set, by its formula and by its own loop, and every binary step.
+    /// Compares every function on one instruction set with the reference, by its formula and by its own loop, and
+    /// every binary step.
     fn check<V: Lanes>(what: &str) {
         let x = values();
         for function in scalar::built_in() {
@@ -446,7 +447,7 @@ mod tests {
             for (way, action) in ways {
                 for (x, got) in x.iter().zip(run::<V>(&action, &x, &0.0)) {
                     let want = function.evaluate(&parameters, f64::from(*x));
-                    // Formulas are rounded after each primitive, and past the range of `f32` they overflow.
+                    // Formulas round after each primitive, and overflow beyond the range of `f32`.
                     let beyond = way == "its formula" && f64::from(*x).abs() > 1e18;
                     let right = agrees(*x, got, want) || beyond && !got.is_finite();
                     assert!(right, "{what} {function}({x}) by {way} is {got}, not {want}");

@@ -1,25 +1,26 @@
-//! Functions without a loop of their own: their formulas, instruction by instruction, over areas that are in cache.
+//! Functions without their own loop: their formulas are computed instruction by instruction, over areas that stay in
+//! the cache.
 
 use super::lanes::{Lanes, widened};
 use super::math;
 use ovolo::scalar::{Binary, Compare, Instruction, Operand, Program, Unary};
 use std::mem::MaybeUninit;
 
-/// Elements of all buffers together: half of a first-level cache of 32 KiB.
+/// The number of elements of all buffers together: half of a first-level cache of 32 KiB.
 const ELEMENTS: usize = 4096;
-/// The shortest buffer: a few vectors, so that an instruction is more than its overhead.
+/// The shortest buffer: a few vectors, so that the work of an instruction exceeds its overhead.
 const LEAST: usize = 64;
 
-/// What an instruction reads or writes.
+/// A place that an instruction reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
-    /// What the function is given.
+    /// The argument of the function.
     X,
-    /// A number.
+    /// A constant.
     Number(f32),
-    /// A buffer.
+    /// A buffer, by its number.
     Buffer(usize),
-    /// Where the result belongs.
+    /// The target.
     Result,
 }
 
@@ -38,7 +39,7 @@ struct Step {
     to: Place,
 }
 
-/// A program with its results in buffers, of which there are as few as can be.
+/// A program whose intermediate results are in as few buffers as possible.
 #[derive(Debug)]
 pub(super) struct Formula {
     steps: Vec<Step>,
@@ -46,7 +47,7 @@ pub(super) struct Formula {
 }
 
 impl Formula {
-    /// A program; `None` where it has too many results at a time to keep them in the cache.
+    /// Returns the formula of a program; `None` if it has too many live results for the cache.
     pub(super) fn new(program: &Program) -> Option<Self> {
         let count = program.instructions.len();
         let mut last = vec![0; count];
@@ -74,7 +75,8 @@ impl Formula {
             for (from, operand) in from.iter_mut().zip(instruction.operands()) {
                 *from = place(operand, &places);
             }
-            // Each lane is read before it is written, so a buffer that is read here for the last time may be taken.
+            // Each lane is read before it is written, so the result may take a buffer that is read here for the last
+            // time.
             for read in 0..at {
                 if let (true, Place::Buffer(buffer)) = (last[read] == at, places[read]) {
                     free.push(buffer);
@@ -103,24 +105,24 @@ impl Formula {
         (buffers * LEAST <= ELEMENTS).then_some(Self { steps, buffers })
     }
 
-    /// Elements that go through all instructions at a time.
+    /// Returns the number of elements that all instructions handle at a time.
     fn chunk(&self) -> usize {
         ELEMENTS / self.buffers.max(1) / LEAST * LEAST
     }
 }
 
 widened! {
-    /// Evaluates a formula of `count` numbers; source and target may be the same, but not overlap otherwise. It is not
-    /// inlined, so that its buffers are no part of the frames of other loops.
+    /// Evaluates a formula for `count` numbers. Source and target must be the same or not overlap. The function is
+    /// not inlined, so that its buffers do not enlarge the stack frames of other loops.
     ///
     /// # Safety
-    /// Source and target are in bounds.
+    /// Source and target must be in bounds.
     #[inline(never)]
     pub(super) unsafe fn evaluate(formula: &Formula, source: *const f32, target: *mut f32, count: usize) = evaluate_on;
 }
 
 /// # Safety
-/// As [`evaluate`]; the processor has the instruction set of `V`.
+/// As for [`evaluate`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn evaluate_on<V: Lanes>(
     formula: &Formula,
@@ -135,7 +137,7 @@ pub(super) unsafe fn evaluate_on<V: Lanes>(
     while start < count {
         let length = chunk.min(count - start);
         for step in &formula.steps {
-            // SAFETY: a chunk is in bounds, and so is each buffer of this length.
+            // SAFETY: each chunk is in bounds, and each buffer has this length.
             unsafe {
                 let area = Area { x: source.add(start), buffers, chunk, result: target.add(start), length };
                 area.run::<V>(step);
@@ -153,7 +155,7 @@ struct Area {
     length: usize,
 }
 
-/// An operand: elements that follow each other, or one number.
+/// An operand: contiguous elements, or one constant.
 #[derive(Clone, Copy)]
 struct Source {
     from: *const f32,
@@ -162,8 +164,7 @@ struct Source {
 
 impl Source {
     /// # Safety
-    /// The processor has the instruction set of `V`, and `at` and the lanes after it, of which there are `rest`, are in
-    /// bounds.
+    /// The processor must have the instruction set of `V`, and the `rest` lanes from `at` on must be in bounds.
     #[inline(always)]
     unsafe fn load<V: Lanes>(self, at: usize, rest: usize) -> V {
         // SAFETY: as the caller promises.
@@ -181,33 +182,33 @@ impl Source {
 
 impl Area {
     /// # Safety
-    /// The place is one of the formula.
+    /// The place must belong to the formula.
     #[inline(always)]
     unsafe fn source(&self, place: Place) -> Source {
         let from = match place {
             Place::X => self.x,
             Place::Number(number) => return Source { from: std::ptr::null(), number },
-            // SAFETY: buffers lie one after another, each of a chunk's length.
+            // SAFETY: buffers follow one another, and each has the length of a chunk.
             Place::Buffer(at) => unsafe { self.buffers.add(at * self.chunk) },
             Place::Result => self.result,
         };
         Source { from, number: 0.0 }
     }
 
-    /// One vector loop for an instruction.
+    /// Runs the vector loop of an instruction.
     ///
     /// # Safety
-    /// The processor has the instruction set of `V`.
+    /// The processor must have the instruction set of `V`.
     #[inline(always)]
     unsafe fn run<V: Lanes>(&self, step: &Step) {
-        // SAFETY: the step's places are those of the formula.
+        // SAFETY: the places of the step belong to the formula.
         let [a, b, c, d] = unsafe { step.from.map(|place| self.source(place)) };
         let to = match step.to {
             // SAFETY: as above.
             Place::Buffer(at) => unsafe { self.buffers.add(at * self.chunk) },
             _ => self.result,
         };
-        // A macro, so that each body is inlined once.
+        // This is a macro, so that each body is inlined only once.
         macro_rules! each {
             ($at:ident, $rest:ident => $value:expr) => {{
                 let mut $at = 0;
@@ -242,7 +243,7 @@ impl Area {
                 })
             };
         }
-        // SAFETY: all that is loaded and stored is within the length, as the caller promises.
+        // SAFETY: all loads and stores are within the length, as the caller promises.
         unsafe {
             match step.kind {
                 Kind::Copy => one!(x => x),
@@ -269,7 +270,7 @@ impl Area {
                     Binary::Sub => two!(x, y => x.sub(y)),
                     Binary::Mul => two!(x, y => x.mul(y)),
                     Binary::Div => two!(x, y => x.div(y)),
-                    // What is not a number is the other operand.
+                    // If one operand is NaN, the result is the other operand.
                     Binary::Min => two!(x, y => V::select(y.equal(y), x.min(y), x)),
                     Binary::Max => two!(x, y => V::select(y.equal(y), x.max(y), x)),
                 },

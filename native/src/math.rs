@@ -1,16 +1,16 @@
-//! Elementary functions on vectors, to a few units in the last place.
+//! Elementary functions on vectors, with errors of a few units in the last place.
 //!
-//! Each function reduces its argument to a short interval and evaluates a polynomial there. The
-//! coefficients are Chebyshev fits of the functions named at each, made for this file.
+//! Each function reduces its argument to a short interval and evaluates a polynomial there. The coefficients are
+//! Chebyshev fits of the functions that the comments name; they were computed for this file.
 
 #![allow(clippy::excessive_precision)]
 
 use super::lanes::Lanes;
 
-/// Horner's scheme; coefficients from the highest power down.
+/// Evaluates a polynomial by Horner's scheme, with the coefficient of the highest power first.
 #[inline(always)]
 unsafe fn polynomial<V: Lanes>(x: V, coefficients: &[f32]) -> V {
-    // SAFETY: the caller runs on the instruction set of `V`.
+    // SAFETY: the processor has the instruction set of `V`, as the caller promises.
     unsafe {
         let mut sum = V::splat(coefficients[0]);
         for &coefficient in &coefficients[1..] {
@@ -20,15 +20,16 @@ unsafe fn polynomial<V: Lanes>(x: V, coefficients: &[f32]) -> V {
     }
 }
 
-/// `e^x`: 2^n e^r with |r| <= ln 2 / 2, and a fit of (e^r - 1 - r) / r^2.
+/// Returns `e^x` as `2^n e^r` with `|r| <= ln 2 / 2`, with a fit of `(e^r - 1 - r) / r^2`.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`; so for every function here.
+/// The processor must have the instruction set of `V`, for this and all other functions here.
 #[inline(always)]
 pub(super) unsafe fn exp<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
-        // Past these the result is infinite, or zero; a NaN is the right operand and stays.
+        // Beyond these bounds the result is infinite or zero. A NaN is the right operand of `min` and `max`, and so
+        // is kept.
         let x = V::splat(-104.0).max(V::splat(89.0).min(x));
         let n = x.mul(V::splat(std::f32::consts::LOG2_E)).round_even();
         let r = n.mul_add(V::splat(-0.693_359_375), x);
@@ -39,10 +40,11 @@ pub(super) unsafe fn exp<V: Lanes>(x: V) -> V {
     }
 }
 
-/// `ln x`: e ln 2 + ln m with m between 1/sqrt 2 and sqrt 2, and a fit of (ln(1+f) - f + f^2/2) / f^3.
+/// Returns `ln x` as `e ln 2 + ln m` with `m` between `1/sqrt 2` and `sqrt 2`, with a fit of
+/// `(ln(1+f) - f + f^2/2) / f^3`.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn log<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
@@ -80,10 +82,10 @@ pub(super) unsafe fn log<V: Lanes>(x: V) -> V {
     }
 }
 
-/// `tanh x`: a fit of (tanh x / x - 1) / x^2 near zero, else 1 - 2 / (e^2x + 1).
+/// Returns `tanh x`: near zero with a fit of `(tanh x / x - 1) / x^2`, otherwise as `1 - 2 / (e^2x + 1)`.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn tanh<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
@@ -98,17 +100,17 @@ pub(super) unsafe fn tanh<V: Lanes>(x: V) -> V {
     }
 }
 
-/// `e^-x` for x between -104 and 105: [`exp`] without a care for others, and where products are rounded once with
-/// the sum, with one of them in place of two to find the remainder, by which it is off by 2e-9 for each doubling.
+/// Returns `e^-x` for `x` between -104 and 105, without the range checks of [`exp`]. With fused multiply-add, one
+/// operation instead of two computes the remainder, which adds an error of 2e-9 for each doubling of the result.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 unsafe fn exp_of_negative<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         let n = x.mul(V::splat(-std::f32::consts::LOG2_E)).round_even();
-        // The remainder of -x negated: terms of odd powers change their signs.
+        // This is the negated remainder of -x, so the terms of odd powers change their signs.
         let r = if V::FUSED {
             n.mul_add(V::splat(std::f32::consts::LN_2), x)
         } else {
@@ -119,44 +121,46 @@ unsafe fn exp_of_negative<V: Lanes>(x: V) -> V {
     }
 }
 
-/// `1 + e^-x`.
+/// Returns `1 + e^-x`.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 unsafe fn one_and_exp_of_negative<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
-        // Past these the power is infinite, or nothing beside one; a NaN is the right operand and stays.
+        // Beyond these bounds the power is infinite, or negligible compared with 1. A NaN is the right operand of
+        // `min` and `max`, and so is kept.
         let x = V::splat(-104.0).max(V::splat(104.0).min(x));
         exp_of_negative(x).add(V::splat(1.0))
     }
 }
 
-/// `1 / (1 + e^-x)`.
+/// Returns `1 / (1 + e^-x)`.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn sigmoid<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe { V::splat(1.0).div(one_and_exp_of_negative(x)) }
 }
 
-/// `x / (1 + e^-x)`.
+/// Returns `x / (1 + e^-x)`.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn silu<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe { x.div(one_and_exp_of_negative(x)) }
 }
 
-/// `erf x`: a fit of erf x / x below one, else 1 - e^(-x q(x)) with a fit of -ln(erfc x) / x.
+/// Returns `erf x`: below 1 with a fit of `erf x / x`, otherwise as `1 - e^(-x q(x))`, where `q` is a fit of
+/// `-ln(erfc x) / x`.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn erf<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
@@ -176,7 +180,7 @@ pub(super) unsafe fn erf<V: Lanes>(x: V) -> V {
             ],
         );
         let near = p.mul_add(x, x);
-        // Past four the result is one; a NaN is the right operand and stays.
+        // Above 4 the result is 1. A NaN is the right operand of `min`, and so is kept.
         let t = V::splat(4.0).min(magnitude);
         let q = polynomial(
             t,
@@ -197,10 +201,10 @@ pub(super) unsafe fn erf<V: Lanes>(x: V) -> V {
     }
 }
 
-/// -1, 0 or 1; what is not a number stays.
+/// Returns -1, 0 or 1; a NaN is kept.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn sign<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
@@ -211,10 +215,11 @@ pub(super) unsafe fn sign<V: Lanes>(x: V) -> V {
     }
 }
 
-/// `ln(1 + x)`: ln u with u = 1 + x as it is rounded, times x / (u - 1), which puts the low bits of x back (Kahan).
+/// Returns `ln(1 + x)` as `ln u` with the rounded `u = 1 + x`, times `x / (u - 1)`, which restores the low bits of
+/// `x` (Kahan).
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn log1p<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
@@ -229,10 +234,11 @@ pub(super) unsafe fn log1p<V: Lanes>(x: V) -> V {
     }
 }
 
-/// `e^x - 1`: near zero (u - 1) x / ln u with u = e^x as it is rounded, in which the errors of u cancel (Kahan).
+/// Returns `e^x - 1`. Near zero this is `(u - 1) x / ln u` with the rounded `u = e^x`, in which the errors of `u`
+/// cancel (Kahan).
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn expm1<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
@@ -247,17 +253,17 @@ pub(super) unsafe fn expm1<V: Lanes>(x: V) -> V {
     }
 }
 
-/// `ln(1 + e^x)`, as max(x, 0) + ln(1 + e^-|x|).
+/// Returns `ln(1 + e^x)` as `max(x, 0) + ln(1 + e^-|x|)`.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn softplus<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         let zero = V::splat(0.0);
         let e = exp(zero.sub(x.abs()));
-        // ln(1 + e) loses e's low bits: put them back by e / ((1 + e) - 1), as in Kahan's log1p.
+        // `ln(1 + e)` loses the low bits of `e`; the factor `e / ((1 + e) - 1)` restores them, as in Kahan's log1p.
         let one = V::splat(1.0);
         let u = one.add(e);
         let rounded = u.sub(one);
@@ -266,16 +272,16 @@ pub(super) unsafe fn softplus<V: Lanes>(x: V) -> V {
     }
 }
 
-/// `x / 2 (1 + erf(x / sqrt 2))`, as `max(x, 0) - |x| / 2 erfc(|x| / sqrt 2)`, in which nothing cancels: erfc t is
-/// e^(-t q(t)) with a fit of -ln(erfc t) / t below four, and with its last value past that.
+/// Returns `x / 2 (1 + erf(x / sqrt 2))` as `max(x, 0) - |x| / 2 erfc(|x| / sqrt 2)`, which has no cancellation.
+/// `erfc t` is `e^(-t q(t))`, where `q` is a fit of `-ln(erfc t) / t` below 4, and constant above.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn gelu<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
-        // At 34 the power is zero; a NaN is the right operand and stays.
+        // At 34 the power is zero. A NaN is the right operand of `min`, and so is kept.
         let half = V::splat(17.0).min(x.mul(V::splat(0.5))).abs();
         let t = V::splat(23.2).min(half.mul(V::splat(std::f32::consts::SQRT_2)));
         let q = polynomial(
@@ -298,10 +304,10 @@ pub(super) unsafe fn gelu<V: Lanes>(x: V) -> V {
     }
 }
 
-/// `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`.
+/// Returns `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn gelu_tanh<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
@@ -312,15 +318,15 @@ pub(super) unsafe fn gelu_tanh<V: Lanes>(x: V) -> V {
     }
 }
 
-/// `x tanh(ln(1 + e^x))`, as x n / (n + 2) with n = e^x (e^x + 2).
+/// Returns `x tanh(ln(1 + e^x))` as `x n / (n + 2)` with `n = e^x (e^x + 2)`.
 ///
 /// # Safety
-/// As [`exp`].
+/// As for [`exp`].
 #[inline(always)]
 pub(super) unsafe fn mish<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
-        // Past twenty the factor is one, and e^2x would overflow.
+        // Above 20 the factor is 1, and `e^2x` would overflow.
         let e = exp(V::splat(20.0).min(x));
         let n = e.mul(e.add(V::splat(2.0)));
         x.mul(n.div(n.add(V::splat(2.0))))

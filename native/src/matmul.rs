@@ -14,16 +14,21 @@ use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
 use super::prefetch::Prefetch;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Form, Layouts, Lowering, OpError};
+use ovolo::op::{Choice, Form, Layouts, Lowering, OpError};
 use ovolo::tensor::{DType, Shape, TensorType};
 use std::mem::MaybeUninit;
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
-    Lowering { instruction_sets: ISAS, ..Lowering::new("native.matmul", "matmul", contract, kernel) },
+    Lowering {
+        instruction_sets: ISAS,
+        choices,
+        ..Lowering::new("native.matmul", "matmul", contract, kernel)
+    },
     Lowering {
         layouts: Layouts::Forms(&[Form::new(&["plain", "Ba32b"], "plain")]),
         instruction_sets: ISAS,
+        choices,
         ..Lowering::new("native.matmul-packed", "matmul", contract, kernel)
     },
     strassen::OP,
@@ -132,6 +137,20 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let scratch = if plan.pack { call.threads * plan.block * PANEL * size_of::<f32>() } else { 0 };
     let in_place = (2..call.inputs.len()).filter(in_place).collect();
     Ok(Contract { scratch, in_place, ..plain_contract(&format!("tiles-{}", micro().name)) })
+}
+
+/// How the operands are cut and read: by sizes and threads alone.
+fn choices(call: &Call<'_>) -> Vec<Choice> {
+    let Some(plan) = plan(call) else { return Vec::new() };
+    let right = match (call.op == "native.matmul-packed", plan.pack) {
+        (true, _) => "packed before the run",
+        (false, true) => "packed panel by panel while it runs",
+        (false, false) => "read as it lies",
+    };
+    vec![
+        Choice::new("right operand", right),
+        Choice::new("pieces", format!("{} rows of {} columns, {} deep", plan.band, plan.panel, plan.block)),
+    ]
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {

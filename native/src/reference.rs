@@ -9,7 +9,7 @@ use ovolo::op::{Op, OpError};
 use ovolo::tensor::{Tensor, TensorType};
 
 /// The implementation's name.
-pub(super) const NAME: &str = "reference";
+pub(super) const NAME: &str = ovolo::op::REFERENCE;
 
 /// Returns the contract of the reference kernel, for any op.
 #[allow(clippy::unnecessary_wraps)] // The signature is that of contracts that may refuse.

@@ -18,8 +18,8 @@ use self::sums::{Quarters, sums};
 use super::args::Shared;
 use super::product::{Product, Set, StoreMode};
 use ovolo::backend::Args;
-use ovolo::op::OpError;
 use ovolo::op::strassen::{PRODUCTS, whole};
+use ovolo::op::{Choice, OpError};
 use ovolo::tensor::TensorType;
 
 /// The elements of one sum in a band: 512 KiB, half of a second-level cache.
@@ -135,6 +135,19 @@ impl Strassen {
             threads,
             copies: if own { threads } else { 1 },
         })
+    }
+
+    /// Returns how threads share the work: by sizes and threads alone.
+    pub fn choices(&self) -> Vec<Choice> {
+        let sums =
+            if self.copies > 1 { "made by each thread for itself" } else { "made once, by all threads" };
+        vec![
+            Choice::new("sums of the left operand", sums),
+            Choice::new(
+                "pieces",
+                format!("{} bands of rows by {} groups of columns", self.bands, self.groups),
+            ),
+        ]
     }
 
     /// Returns the number of blocks of lanes in a sum of the left operand.

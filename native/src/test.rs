@@ -38,7 +38,7 @@ fn unary_ops_agree_with_the_reference() {
         let name = function.name();
         let op = crate::fixture::ops().get(&format!("native.{name}")).unwrap().name;
         let mut attributes = attrs();
-        // `f32` holds them: thresholds are where they are in double precision.
+        // `f32` represents these exactly, so that thresholds are the same as in double precision.
         let values = [0.25, 0.875];
         for (def, value) in crate::fixture::ops().get(op).unwrap().attrs.iter().zip(values) {
             attributes = attributes.float(def.name, value);

@@ -1,4 +1,4 @@
-//! Unary elementwise ops: `f32` through [`map`](super::map), a few on other types.
+//! Unary elementwise ops. [`map`](super::map) computes `f32`; a few ops support other types.
 
 use super::args::{Shared, part, tasks};
 use super::padding::Padding;
@@ -14,10 +14,10 @@ const fn lowering(name: &'static str, of: &'static str) -> Lowering {
     Lowering { instruction_sets: ISAS, ..Lowering::new(name, of, contract, kernel) }
 }
 
-/// The ops of this family that are no functions of one number.
+/// The ops of this family that are not functions of one number.
 pub(super) const OPS: &[Lowering] = &[lowering("native.not", "not"), lowering("native.isnan", "isnan")];
 
-/// The op of a function, under this name.
+/// Returns the declaration of a function's op under this name.
 pub(super) fn function(name: &'static str, function: Function) -> Lowering {
     lowering(name, function.name())
 }
@@ -100,7 +100,8 @@ where
         let parts = tasks(self.count, self.count, args.team.threads());
         args.team.run(parts, |index| {
             for at in part(self.count, parts, index, 16) {
-                // SAFETY: in bounds; each element is read before it is written in place.
+                // SAFETY: the index is in bounds of both buffers; in place, each element is read before it is
+                // written.
                 unsafe { *output.at(at) = (self.function)(*input.at(at)) };
             }
         });

@@ -13,7 +13,7 @@ use ovolo::team::Team;
 use ovolo::tensor::{DType, TensorType};
 
 /// The prefix of the implementation's name.
-pub(super) const NAME: &str = "widened ";
+pub(super) const NAME: &str = ovolo::op::WIDENED;
 
 /// The largest number of operands of a call.
 const MAX_OPERANDS: usize = 16;

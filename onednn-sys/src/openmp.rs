@@ -1,4 +1,4 @@
-//! The OpenMP runtime of the library.
+//! The OpenMP runtime that the library uses.
 
 use std::ffi::c_int;
 
@@ -9,9 +9,9 @@ pub(crate) struct OpenMp {
 }
 
 impl OpenMp {
-    /// Those that an open library sees.
+    /// Loads the functions from an open library.
     pub(crate) fn new(library: &libloading::Library) -> Option<Self> {
-        // SAFETY: these are the functions' types in every OpenMP.
+        // SAFETY: the functions have these types in every OpenMP runtime.
         unsafe {
             Some(Self {
                 set: *library.get(b"omp_set_num_threads\0").ok()?,

@@ -4,7 +4,7 @@ use crate::load::Library;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
-/// While it lives, what the library does on this thread is done with one thread.
+/// A guard: while it lives, the library uses one thread for calls from this thread.
 ///
 /// OpenMP has a thread count for each thread of the system; dropping the guard restores the previous count.
 pub struct OneThread {

@@ -51,12 +51,15 @@ fn divide(by: Divide, call: &Call<'_>) -> Result<Work, OpError> {
 /// Declares an op by its name, its logical op and the function that divides its work.
 macro_rules! op {
     ($name:literal, $of:literal, $by:path) => {
-        Lowering::new(
-            $name,
-            $of,
-            |call| Ok(crate::divide($by, call)?.contract()),
-            |call| Ok(Box::new(crate::divide($by, call)?.kernel()?)),
-        )
+        Lowering {
+            choices: |call| crate::divide($by, call).map_or_else(|_| Vec::new(), |work| work.choices(call)),
+            ..Lowering::new(
+                $name,
+                $of,
+                |call| Ok(crate::divide($by, call)?.contract()),
+                |call| Ok(Box::new(crate::divide($by, call)?.kernel()?)),
+            )
+        }
     };
 }
 use op;

@@ -2,7 +2,7 @@
 
 use onednn_sys::{Arg, Primitive, PrimitiveDesc};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::OpError;
+use ovolo::op::{Choice, OpError};
 use std::sync::Mutex;
 
 /// The place of an argument.
@@ -80,6 +80,22 @@ impl Work {
             scratch: self.scratch() * self.slots.iter().filter(|runs| !runs.is_empty()).count(),
             ..Contract::default()
         }
+    }
+
+    /// Returns what is decided here: how threads divide the work, and which of the library's implementations is
+    /// taken where no attribute says it.
+    pub(super) fn choices(&self, call: &Call<'_>) -> Vec<Choice> {
+        let busy = self.slots.iter().filter(|runs| !runs.is_empty()).count();
+        let runs: usize = self.slots.iter().map(Vec::len).sum();
+        let division = format!("{busy} of {} have a part, in {runs} calls of the library", call.threads);
+        let mut choices = vec![Choice::new("threads", division)];
+        if call.op.attr("implementation").is_none() {
+            choices.push(Choice::new(
+                "implementation",
+                "the first that the library offers and that is no reference",
+            ));
+        }
+        choices
     }
 
     /// Creates the kernel, in which each thread has its own primitives.

@@ -4,6 +4,7 @@ use super::{Difference, Digest, Key, library};
 use crate::backend::features;
 use crate::cost::Machine;
 use crate::error::Error;
+use crate::graph::text;
 use crate::onnx::{self, MissingWeights};
 use crate::pass::Pass;
 use crate::pass::pipeline::Pipeline;
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 pub struct Request {
     /// The model's file.
     pub model: PathBuf,
+    /// The model that has the constants which a graph in text form names by their hashes.
+    pub weights: Option<PathBuf>,
     /// Sizes of symbolic dimensions.
     pub dims: BTreeMap<String, usize>,
     /// What becomes of weights without values.
@@ -70,12 +73,13 @@ impl Request {
                 "a plan that a program has priced has no key: what the program would answer now is not known",
             ));
         }
-        let text = self.model.extension().is_some_and(|extension| extension == "ovolo");
-        let external = if text {
-            "none".to_owned()
-        } else {
-            let files = onnx::external(&self.model)?;
-            self.external(&files)?
+        let external = match (text::is_named(&self.model), &self.weights) {
+            (true, None) => "none".to_owned(),
+            (true, Some(weights)) => {
+                let files = self.external(weights)?;
+                format!("weights {}, {files}", self.content(weights)?)
+            }
+            (false, _) => self.external(&self.model)?,
         };
         let dims: Vec<String> = self.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
         let missing = match self.missing_weights {
@@ -89,7 +93,7 @@ impl Request {
             Some(machine) => format!("{machine:?}"),
         };
         let mut key = Key::default()
-            .with("model", format!("{} {}", if text { "text" } else { "onnx" }, self.digest(&self.model)?))
+            .with("model", self.content(&self.model)?)
             .with("external data", external)
             .with("dims", list(&dims))
             .with("missing weights", missing)
@@ -118,11 +122,20 @@ impl Request {
         Digest::of_file(path, self.threads).map_err(Error::io(path))
     }
 
-    fn external(&self, files: &onnx::External) -> Result<String, Error> {
+    /// What a model's file is, and its bytes.
+    fn content(&self, model: &Path) -> Result<String, Error> {
+        Ok(format!("{} {}", if text::is_named(model) { "text" } else { "onnx" }, self.digest(model)?))
+    }
+
+    /// The files that hold weights of a model.
+    fn external(&self, model: &Path) -> Result<String, Error> {
+        if text::is_named(model) {
+            return Ok("none".to_owned());
+        }
         let mut found = Vec::new();
-        for (name, path) in files {
+        for (name, path) in onnx::external(model)? {
             let content = match path {
-                Some(path) => self.digest(path)?.to_string(),
+                Some(path) => self.digest(&path)?.to_string(),
                 None => "not there".to_owned(),
             };
             found.push(format!("{name} {content}"));

@@ -1,21 +1,22 @@
-//! What of the table of times a choice rests on.
+//! The lines of the table of times on which a choice depends.
 
 use super::stored::{Decision, Stored, read_entry, write_entry};
 use super::{Entry, Measured};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The lines of the table that a plan was chosen by. It would be chosen again as long as they stand.
+/// The lines of the table by which a plan was chosen. The same plan is chosen again if they are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Basis {
-    /// The lines of the kernels that the extraction asked for; `None` where there was none.
+    /// The lines of the kernels for which the extraction asked; `None` if there was none.
     pub lines: BTreeMap<String, Option<String>>,
-    /// The plan that the times alone give, and which way and plan won the race against it.
+    /// The plan that follows from the times alone, and the winner of the comparison with it: its method and plan.
     pub decision: (String, Option<(String, String)>),
 }
 
 impl Basis {
-    /// The basis of a choice by a table: what the model was asked, and the plan that the times alone give.
+    /// Returns the basis of a choice by a table: the kernels for which the model was asked, and the plan that follows
+    /// from the times alone.
     pub fn new(stored: &Stored, measured: Option<&Measured>, plan: &str) -> Self {
         let asked = measured.map(|measured| measured.asked.keys()).unwrap_or_default();
         let lines = asked.into_iter().map(|key| {
@@ -25,7 +26,7 @@ impl Basis {
         Self { lines: lines.collect(), decision: (plan.to_owned(), decision(stored, plan)) }
     }
 
-    /// Adds the lines that a table lacks.
+    /// Adds the missing lines to a table.
     pub fn add_to(&self, stored: &mut Stored) {
         for (key, line) in &self.lines {
             if let Some(entry) = line.as_deref().and_then(read_entry) {
@@ -39,7 +40,7 @@ impl Basis {
         }
     }
 
-    /// What differs in a table, in words; `None` where the same would be chosen by it.
+    /// Returns a description of the differences in a table; `None` if it gives the same choice.
     pub fn differs(&self, stored: &Stored) -> Option<String> {
         let other = self.lines.iter().filter(|(key, kept)| line(stored.table.entries.get(*key)) != **kept);
         let (plan, won) = &self.decision;

@@ -1,9 +1,10 @@
-//! The columns of `ovolo features`: the features of a kernel, and what the shipped price list makes of them.
+//! The columns of `ovolo features`: the features of a kernel, and the values that ovolo's price list computes from
+//! them.
 
 use super::feature::{BASIC, Feature, number};
 use super::{Machine, PriceList};
 
-/// Every feature, in the order of the columns.
+/// All features, in the order of the columns.
 pub static FEATURES: &[Feature] = &ALL;
 
 const ALL: [Feature; BASIC.len() + 1] = {

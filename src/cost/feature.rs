@@ -1,7 +1,7 @@
-//! The features of a kernel: what price lists, learners and tables know of it.
+//! The features of a kernel, which price lists, learners and tables use.
 //!
-//! Each has a name, a line of what it is, and a value that follows from the query alone: a number, or text
-//! for what has no order. The list is the documentation; price lists can ask for its numbers.
+//! Each feature has a name, a line of documentation, and a value that only depends on the query: a number, or a text
+//! if its values have no order. The list is the documentation. Price lists can use the numbers.
 
 #![allow(clippy::cast_precision_loss)] // Sizes and counts are far below what a float holds.
 
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 /// The value of a feature.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A number, finite.
+    /// A finite number.
     Number(f64),
     /// Text.
     Text(String),
@@ -31,17 +31,17 @@ impl std::fmt::Display for Value {
 /// One property of a kernel.
 #[derive(Clone, Copy)]
 pub struct Feature {
-    /// The name, in price lists and as a column: snake case.
+    /// The name in price lists and as a column, in snake case.
     pub name: &'static str,
-    /// What it is, with its unit.
+    /// The meaning, with the unit.
     pub doc: &'static str,
     of: Of,
 }
 
-/// How a text follows from a query.
+/// A function that computes a text from a query.
 type TextOf = for<'q> fn(&Query<'q>) -> Cow<'q, str>;
 
-/// How a value follows.
+/// The function that computes a value.
 #[derive(Clone, Copy)]
 enum Of {
     Number(fn(&Query<'_>) -> f64),
@@ -49,7 +49,7 @@ enum Of {
 }
 
 impl Feature {
-    /// Its value.
+    /// Returns the value.
     pub fn value(&self, query: &Query<'_>) -> Value {
         match self.of {
             Of::Number(of) => Value::Number(unsigned(of(query))),
@@ -57,7 +57,7 @@ impl Feature {
         }
     }
 
-    /// Its value, of a number.
+    /// Returns the value, if it is a number.
     pub(crate) fn number(&self, query: &Query<'_>) -> Option<f64> {
         match self.of {
             Of::Number(of) => Some(unsigned(of(query))),
@@ -65,7 +65,7 @@ impl Feature {
         }
     }
 
-    /// Its value, of a text.
+    /// Returns the value, if it is a text.
     pub fn text<'q>(&self, query: &Query<'q>) -> Option<Cow<'q, str>> {
         match self.of {
             Of::Number(_) => None,
@@ -73,18 +73,18 @@ impl Feature {
         }
     }
 
-    /// Whether it is a number.
+    /// Returns whether the value is a number.
     pub fn is_number(&self) -> bool {
         matches!(self.of, Of::Number(_))
     }
 }
 
-/// Zero without a sign: a sum of nothing is `-0`.
+/// Removes the sign of zero, because an empty sum is `-0`.
 fn unsigned(number: f64) -> f64 {
     number + 0.0
 }
 
-/// Every feature that follows from the query alone, without a price list.
+/// All features that depend only on the query, without a price list.
 pub(super) const BASIC: &[Feature] = &[
     text("op", "the lowered op", |query| Cow::Borrowed(query.call.op.name)),
     text("backend", "the backend that has the kernel", |query| {
@@ -207,7 +207,7 @@ fn entry(query: &Query<'_>, name: &str, at: usize) -> Option<f64> {
     }
 }
 
-/// Of a pool the attribute, of a convolution what its weights have after channels.
+/// Returns a size of the window: for a pool from its attribute, for a convolution from its weights.
 fn window(query: &Query<'_>, at: usize) -> f64 {
     let weights = || {
         let conv = query.call.op.meaning().starts_with("conv");

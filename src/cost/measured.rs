@@ -1,8 +1,8 @@
-//! The measured model: a table of timed kernels.
+//! The model `measured`: a table of timed kernels.
 //!
-//! A kernel is known by the text of its call, and where it reads constants also by how many the model
-//! has: weights of a small network stay in the caches from one run to the next, those of a large one
-//! do not. The table is plain data; who fills it is no matter here.
+//! A kernel is identified by the text of its call. If it reads constants, their total size in the model is also part
+//! of its key: the weights of a small network stay in the caches from one run to the next, and those of a large one
+//! do not. The table is plain data, and this module does not depend on who fills it.
 
 use super::{CostModel, Machine, PriceList, Priced, Query};
 use crate::graph::Graph;
@@ -10,24 +10,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What came of timing a kernel.
+/// The result of timing a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It was timed.
     Timed,
-    /// It was timed while other processes took the processors: the time holds until there is a better.
+    /// It was timed while other processes used the processors. The time is used until there is a better one.
     Rough,
-    /// Its result was wrong: it is never chosen.
+    /// Its result was wrong, so it is never chosen.
     Wrong,
-    /// It was not timed, since its estimate is many times that of another way: the estimate stands.
+    /// It was not timed, because its estimate is many times that of another candidate. The estimate is used.
     Skipped,
 }
 
 impl State {
-    /// All of them.
+    /// All states.
     pub(crate) const ALL: [Self; 4] = [Self::Timed, Self::Rough, Self::Wrong, Self::Skipped];
 
-    /// The name in tables.
+    /// Returns the name in tables.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Timed => "timed",
@@ -38,38 +38,39 @@ impl State {
     }
 }
 
-/// What a kernel takes within whole plans, where others ran before it.
+/// The time of a kernel within whole plans, where other kernels run before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum InPlans {
-    /// Nothing is known of it.
+    /// The time is unknown.
     Unknown,
-    /// Seconds, if it departs from its time alone as kernels like it do.
+    /// Estimated seconds, if its time within plans differs from its time alone in the same way as for similar
+    /// kernels.
     Likely(f64),
-    /// Seconds, of plans that were timed step by step.
+    /// Measured seconds, from plans that were timed step by step.
     Timed(f64),
 }
 
-/// A kernel's line in the table.
+/// The line of a kernel in the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// What came of it.
+    /// The result of timing.
     pub state: State,
-    /// The median of one run's seconds by itself; for what was skipped, the estimate.
+    /// The median seconds of one run alone; for a skipped kernel, the estimate.
     pub seconds: f64,
-    /// What one run takes within whole plans.
+    /// The time of one run within whole plans.
     pub in_plans: InPlans,
-    /// Runs that were timed.
+    /// The number of timed runs.
     pub samples: usize,
-    /// Half the distance between the quartiles, as a share of the median.
+    /// Half of the distance between the quartiles, relative to the median.
     pub spread: f64,
     /// The implementation that was timed.
     pub implementation: String,
-    /// The relative error of the result (L2), where it was compared.
+    /// The relative error of the result (L2), if it was compared.
     pub error: Option<f64>,
 }
 
 impl Entry {
-    /// Seconds that a plan is to count: those within plans, where they are known.
+    /// Returns the seconds that count for a plan: those within plans if they are known.
     pub fn price(&self) -> f64 {
         match self.state {
             State::Wrong => f64::INFINITY,
@@ -88,15 +89,15 @@ pub struct Table {
     pub entries: BTreeMap<String, Entry>,
 }
 
-/// How an extraction departs from the times, to have other good plans to try whole.
+/// How an extraction departs from the times, to find different good plans that are then timed whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Leaning {
-    /// It does not.
+    /// It does not depart from them.
     #[default]
     None,
-    /// It goes by the roofline of this machine. What is wrong stays forbidden.
+    /// It uses the roofline of this machine. Kernels with wrong results stay forbidden.
     Roofline(Machine),
-    /// Conversions between layouts cost this many times what was measured.
+    /// The measured times of conversions between layouts are multiplied by this factor.
     Conversions(f64),
 }
 
@@ -105,15 +106,15 @@ pub enum Leaning {
 pub struct Measured {
     /// The times.
     pub table: Arc<Table>,
-    /// The bytes of the model's constants.
+    /// The size of the model's constants, in bytes.
     pub constants: usize,
-    /// The speeds of the machine, for copies that no call stands for.
+    /// The speeds of the machine, for copies without a call.
     pub machine: Machine,
-    /// What prices such copies, and the roofline that extraction may lean on.
+    /// The price list for such copies, and for the roofline that an extraction may use.
     pub prices: Arc<PriceList>,
-    /// How extraction leans.
+    /// How the extraction departs from the times.
     pub leaning: Leaning,
-    /// The kernels whose lines were asked for, of this model and its copies.
+    /// The kernels whose lines were requested from this model and its copies.
     pub asked: Asked,
 }
 
@@ -130,12 +131,12 @@ impl Default for Measured {
     }
 }
 
-/// The keys of the lines that were asked for; copies share them.
+/// The keys of the requested lines. Copies share them.
 #[derive(Clone, Debug, Default)]
 pub struct Asked(Arc<Mutex<BTreeSet<String>>>);
 
 impl Asked {
-    /// The keys so far.
+    /// Returns the keys so far.
     pub fn keys(&self) -> BTreeSet<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -149,24 +150,25 @@ impl Asked {
 }
 
 impl Measured {
-    /// The same for a model: with its constants.
+    /// Returns the cost model for a graph, with the size of its constants.
     #[must_use]
     pub fn of(&self, graph: &Graph) -> Self {
         Self { constants: graph.constant_bytes(), ..self.clone() }
     }
 
-    /// The line of a kernel, if it is of the same implementation.
+    /// Returns the line of a kernel, if it has the same implementation.
     pub fn entry(&self, query: &Query<'_>) -> Option<&Entry> {
         let key = self.key(query);
         self.asked.note(&key);
         self.table.entries.get(&key).filter(|entry| entry.implementation == query.contract.implementation)
     }
 
-    /// The key of a kernel in the table.
+    /// Returns the key of a kernel in the table.
     pub fn key(&self, query: &Query<'_>) -> String {
         let mut key = key(query);
         if query.constant.contains(&true) {
-            // In steps of two: whether they stay in a cache does not hang on the last byte.
+            // The size is rounded to a power of two, because a few bytes do not decide whether constants stay in a
+            // cache.
             let _ = write!(key, " among {} MiB", (self.constants >> 20).max(1).next_power_of_two());
         }
         key
@@ -205,7 +207,7 @@ impl CostModel for Measured {
     }
 }
 
-/// The text of a call: op, attributes, operands (constants say so), result, threads.
+/// Returns the text of a call: op, attributes, operands (constants are marked), result, threads.
 pub fn key(query: &Query<'_>) -> String {
     let call = &query.call;
     let operands: Vec<String> = call

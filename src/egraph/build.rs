@@ -189,42 +189,60 @@ impl Program {
 }
 
 impl Pick<'_> {
-    /// The classes of the roots that nothing can compute, in words; `None` when all can.
+    /// The values that no backend in play computes, in words; `None` where the outputs can be computed.
     pub fn obstacle(&self) -> Option<BuildError> {
         let mut can = vec![false; self.classes.len()];
+        self.spread(&mut can);
+        if self.problem.roots.iter().all(|root| can[root.index()]) {
+            return None;
+        }
+        // What reads a value that cannot be computed is looked at as if it could: its own op may have no kernel
+        // either.
+        let mut causes: FxHashMap<usize, &Term> = FxHashMap::default();
+        loop {
+            let known = causes.len();
+            for (_, id) in &self.egraph.named {
+                let class = self.egraph.egg.find(*id);
+                let at = self.index[&class];
+                let ready = |term: &&Term| {
+                    term.children.iter().all(|child| can[self.index[&self.egraph.egg.find(*child)]])
+                };
+                if let Some(term) = self.egraph.egg[class].iter().find(ready).filter(|_| !can[at]) {
+                    causes.insert(at, term);
+                }
+            }
+            if causes.len() == known {
+                break;
+            }
+            causes.keys().for_each(|at| can[*at] = true);
+            self.spread(&mut can);
+        }
+        let named = self.egraph.named.iter().map(|(name, id)| (name, self.egraph.egg.find(*id)));
+        let lines: Vec<String> = named
+            .filter_map(|(name, class)| {
+                let term = causes.get(&self.index[&class])?;
+                let ty = self.egraph.ty(class);
+                Some(format!("  `{name}`: no backend in play runs `{}` for {ty}", term.op))
+            })
+            .collect();
+        if lines.is_empty() { None } else { Some(BuildError::NoKernel(self.explain(&lines))) }
+    }
+
+    /// Marks what can be computed from what can.
+    fn spread(&self, can: &mut [bool]) {
         loop {
             let mut changed = false;
-            for (class, done) in self.problem.classes.iter().zip(0..) {
-                let runs = |node: &Candidate| node.children.iter().all(|child| can[child.0 as usize]);
-                if !can[done] && class.nodes.iter().any(runs) {
-                    can[done] = true;
+            for (at, class) in self.problem.classes.iter().enumerate() {
+                let runs = |node: &Candidate| node.children.iter().all(|child| can[child.index()]);
+                if !can[at] && class.nodes.iter().any(runs) {
+                    can[at] = true;
                     changed = true;
                 }
             }
             if !changed {
-                break;
+                return;
             }
         }
-        let mut lines = Vec::new();
-        for (name, id) in &self.egraph.named {
-            let class = self.egraph.egg.find(*id);
-            let at = self.index[&class];
-            if can[at] {
-                continue;
-            }
-            // The first that fails although one of its nodes has all operands is a cause.
-            let cause = self.egraph.egg[class].iter().find(|term| {
-                term.children.iter().all(|child| can[self.index[&self.egraph.egg.find(*child)]])
-            });
-            if let Some(term) = cause {
-                lines.push(format!(
-                    "  `{name}`: no backend in play runs `{}` for {}",
-                    term.op,
-                    self.egraph.ty(class)
-                ));
-            }
-        }
-        if lines.is_empty() { None } else { Some(BuildError::NoKernel(self.explain(&lines))) }
     }
 
     fn explain(&self, lines: &[String]) -> String {

@@ -37,7 +37,7 @@ impl PartialEq for Others {
 impl Eq for Others {}
 
 /// What the variables of a rule stand for in one match; indexed as the rule's lists of names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Match {
     pub operands: SmallVec<[Option<Id>; 6]>,
     pub rests: SmallVec<[Option<Rc<[Id]>>; 1]>,
@@ -47,7 +47,23 @@ pub(super) struct Match {
     pub roots: SmallVec<[Id; 2]>,
     /// The node at the root of the first left side.
     pub head: Option<Term>,
+    /// Whether a commutative op stands in the other order of its operands. It is told, and makes no other match.
+    pub turned: bool,
 }
+
+impl PartialEq for Match {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { operands, rests, attrs, rest_attrs, roots, head, turned: _ } = self;
+        *operands == other.operands
+            && *rests == other.rests
+            && *attrs == other.attrs
+            && *rest_attrs == other.rest_attrs
+            && *roots == other.roots
+            && *head == other.head
+    }
+}
+
+impl Eq for Match {}
 
 impl Hash for Match {
     /// Of what tells most matches apart; attributes are long, and follow from the head but for few.
@@ -68,6 +84,7 @@ impl Match {
             rest_attrs: smallvec![None; rule.rest_attr_vars.len()],
             roots: SmallVec::new(),
             head: None,
+            turned: false,
         }
     }
 
@@ -379,7 +396,9 @@ impl<'a> Search<'a, '_> {
             if let (true, true, [left, right]) = (term.op.flags.commutative, least > 0, &ids[..])
                 && left != right
             {
+                let before = std::mem::replace(&mut self.bound.turned, true);
                 self.operands(pattern, &[*right, *left]);
+                self.bound.turned = before;
             }
         }
         self.depth -= 1;

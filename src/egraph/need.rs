@@ -5,7 +5,7 @@ use crate::graph::INPUT;
 use crate::op::{Call, Contract};
 use crate::tensor::{Device, TensorType};
 
-/// Bytes of the arena of its result's device that a candidate takes.
+/// Bytes that a candidate takes of its result's device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     /// The device.
@@ -15,6 +15,8 @@ pub struct Need {
     /// These, and operands that must lie beside them: no arena of that device is smaller, of any plan that runs
     /// it.
     pub least: usize,
+    /// Constants that it reads on that device: any plan that runs it keeps them.
+    pub constants: usize,
 }
 
 impl Pick<'_> {
@@ -53,23 +55,36 @@ impl Pick<'_> {
             }
             let ty = self.egraph.ty(self.classes[class]);
             let (device, bytes) = (ty.device, ty.bytes());
-            if !contract.parts.is_empty() {
-                let whole = bytes + contract.scratch;
-                return Need { device, own: whole, least: whole };
-            }
-            let shares = contract.alias.is_some() || !contract.in_place.is_empty();
-            let own = contract.scratch + if shares { 0 } else { bytes };
             let mut operands: Vec<usize> =
                 self.problem.classes[class].nodes[place].children.iter().map(|child| child.index()).collect();
             operands.sort_unstable();
             operands.dedup();
             let there = |operand: &&usize| self.egraph.ty(self.classes[**operand]).device == device;
+            let constants = operands
+                .iter()
+                .filter(there)
+                .filter_map(|operand| self.constant(*operand))
+                .map(|(_, bytes)| bytes);
+            let constants = constants.sum();
+            if !contract.parts.is_empty() {
+                let whole = bytes + contract.scratch;
+                return Need { device, own: whole, least: whole, constants };
+            }
+            let shares = contract.alias.is_some() || !contract.in_place.is_empty();
+            let own = contract.scratch + if shares { 0 } else { bytes };
             let beside: usize = operands.iter().filter(there).map(|operand| counted[*operand]).sum();
-            Need { device, own, least: (own + beside).max(contract.scratch + bytes) }
+            Need { device, own, least: (own + beside).max(contract.scratch + bytes), constants }
         };
         (0..self.classes.len())
             .map(|class| (0..self.terms[class].len()).map(|place| need(class, place)).collect())
             .collect()
+    }
+
+    /// The device and the bytes of a class whose value depends on constants alone, so that a plan that reads it keeps
+    /// it; none for other classes.
+    pub fn constant(&self, class: usize) -> Option<(Device, usize)> {
+        let data = &self.egraph.egg[self.classes[class]].data;
+        data.constant.then(|| (data.ty.device, data.ty.bytes()))
     }
 
     /// The contract of a candidate; none for leaves and constants.

@@ -114,6 +114,9 @@ pub struct Growth {
     pub tried: usize,
     /// Matches of the left side, each counted once.
     pub matched: usize,
+    /// Of them those in which a commutative op stands in the other order of its operands: the search takes both
+    /// orders, and no rule adds the other one.
+    pub turned: usize,
     /// Matches that changed the e-graph.
     pub applied: usize,
     /// Matches that a guard or a type refused.
@@ -139,6 +142,7 @@ impl Growth {
     fn add(&mut self, other: &Self) {
         self.tried += other.tried;
         self.matched += other.matched;
+        self.turned += other.turned;
         self.applied += other.applied;
         self.refused += other.refused;
         self.nodes += other.nodes;
@@ -165,6 +169,8 @@ pub struct Saturation {
     pub nodes: usize,
     /// E-classes at the end.
     pub classes: usize,
+    /// Classes that no rule united: injective ops of equal results have equal operands.
+    pub closed: usize,
     /// Each rule's part, in the order of the rules.
     pub growth: Vec<Growth>,
     /// The same, round by round.
@@ -202,6 +208,7 @@ impl EGraph {
         clock: Clock<'_>,
     ) -> Result<Saturation, SaturateError> {
         let mut by_round: Vec<Vec<Growth>> = Vec::new();
+        let closed_before = self.closed;
         // What the phase's rules have not seen is the whole e-graph.
         let mut changes = None;
         let stop = loop {
@@ -232,7 +239,8 @@ impl EGraph {
             Some(_) => Stop::Saturated,
         };
         let (nodes, classes) = (self.nodes(), self.classes());
-        Ok(Saturation { stop, rounds: by_round.len(), nodes, classes, growth, by_round })
+        let closed = self.closed - closed_before;
+        Ok(Saturation { stop, rounds: by_round.len(), nodes, classes, closed, growth, by_round })
     }
 
     /// What was done with a rule's matches; `None` where no phase had the rule.
@@ -315,6 +323,7 @@ impl EGraph {
     ) -> Result<bool, SaturateError> {
         let mut one = key.canonical(self);
         growth.matched += 1;
+        growth.turned += usize::from(key.turned);
         let roots = one.roots.clone();
         let before = self.egg.nodes().len();
         let order = if knots { Err(KNOTS.to_owned()) } else { Ok(()) };

@@ -20,7 +20,7 @@
 //!   when written by hand, and is checked against inference where it stands.
 //! - A constant is a list of its elements in row-major order (`const [1.0, 2.0]`), one value for
 //!   all of them (`const splat 0.5`), seeded values for tests (`const ~1`, see [`random`]),
-//!   or a hash of its bytes (`const #…`, see [`content_hash`]), whose value comes from a table.
+//!   or a hash of its bytes (`const #…`), whose value is given beside the text ([`Constants`]).
 //! - Attributes that equal their default are left out.
 //! - `return x` names an output as its value is named; `//` begins a comment; `;` ends a line.
 //!
@@ -28,18 +28,28 @@
 //! names, types, attributes and bytes are equal, and so is the next print.
 
 mod build;
+mod constants;
 mod lex;
 mod syntax;
 mod value;
 
+pub use constants::Constants;
 pub(crate) use value::content_hash;
 pub use value::random;
 
 use crate::diagnostic::{Diagnostics, Source};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::Ops;
-use crate::tensor::Tensor;
 use std::fmt::{self, Write};
+use std::path::Path;
+
+/// The endings of files that hold a graph in text form.
+const ENDINGS: [&str; 2] = ["ovolo", "txt"];
+
+/// Whether a file holds a graph in text form, by the ending of its name: `.ovolo` or `.txt`.
+pub fn is_named(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known))
+}
 
 /// The text form.
 ///
@@ -112,19 +122,15 @@ impl fmt::Display for Graph {
 /// # Errors
 /// All mistakes at once, with their places.
 pub fn parse(ops: &Ops, text: &str) -> Result<Graph, Diagnostics> {
-    parse_with(ops, text, &|_| None)
+    parse_with(ops, text, &Constants::none())
 }
 
-/// Reads a graph; constants that are written as a hash come from the table, by name.
+/// Reads a graph; constants that are written as a hash are looked up by it.
 ///
 /// # Errors
-/// All mistakes at once, with their places. A constant whose bytes do not have the hash that is
-/// written is a mistake, too.
-pub fn parse_with(
-    ops: &Ops,
-    text: &str,
-    constants: &dyn Fn(&str) -> Option<Tensor>,
-) -> Result<Graph, Diagnostics> {
+/// All mistakes at once, with their places. A hash that no given constant of the written type has is a mistake,
+/// too.
+pub fn parse_with(ops: &Ops, text: &str, constants: &Constants<'_>) -> Result<Graph, Diagnostics> {
     parse_source(ops, &Source::new("graph", text), constants)
 }
 
@@ -132,11 +138,7 @@ pub fn parse_with(
 ///
 /// # Errors
 /// As [`parse_with`].
-pub fn parse_source(
-    ops: &Ops,
-    source: &Source,
-    constants: &dyn Fn(&str) -> Option<Tensor>,
-) -> Result<Graph, Diagnostics> {
+pub fn parse_source(ops: &Ops, source: &Source, constants: &Constants<'_>) -> Result<Graph, Diagnostics> {
     read(ops, source, constants, usize::MAX)
 }
 
@@ -146,15 +148,10 @@ pub fn parse_source(
 /// # Errors
 /// As [`parse`]; and values that are larger.
 pub fn parse_small(ops: &Ops, text: &str, most: usize) -> Result<Graph, Diagnostics> {
-    read(ops, &Source::new("graph", text), &|_| None, most)
+    read(ops, &Source::new("graph", text), &Constants::none(), most)
 }
 
-fn read(
-    ops: &Ops,
-    source: &Source,
-    constants: &dyn Fn(&str) -> Option<Tensor>,
-    most: usize,
-) -> Result<Graph, Diagnostics> {
+fn read(ops: &Ops, source: &Source, constants: &Constants<'_>, most: usize) -> Result<Graph, Diagnostics> {
     let mut found = Diagnostics::new();
     found.add_source(source.clone());
     let (statements, broken) = syntax::parse(&source.text, &ops.families(), &mut found);

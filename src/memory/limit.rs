@@ -6,7 +6,8 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// The most bytes of the arena of each device; one that is not named has no limit.
+/// The most bytes that a plan may take of the memory of each device, for its arena and the constants that it keeps;
+/// one that is not named has no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limit(BTreeMap<Device, usize>);
 
@@ -41,7 +42,7 @@ impl<'de> Deserialize<'de> for Named {
 }
 
 impl Limit {
-    /// A limit of the host's arena alone.
+    /// A limit of the host's memory alone.
     pub fn host(bytes: usize) -> Self {
         Self::default().with(Device::Host, bytes)
     }
@@ -51,6 +52,15 @@ impl Limit {
     pub fn with(mut self, device: Device, bytes: usize) -> Self {
         self.0.insert(device, bytes);
         self
+    }
+
+    /// What is left of each limit when so many bytes are taken.
+    #[must_use]
+    pub fn less(&self, taken: &BTreeMap<Device, usize>) -> Self {
+        let left = |(device, bytes): (Device, usize)| {
+            (device, bytes.saturating_sub(taken.get(&device).copied().unwrap_or(0)))
+        };
+        Self(self.iter().map(left).collect())
     }
 
     /// The most bytes of a device.
@@ -70,7 +80,7 @@ impl Limit {
 }
 
 impl From<Option<usize>> for Limit {
-    /// A limit of the host's arena, if there is one.
+    /// A limit of the host's memory, if there is one.
     fn from(bytes: Option<usize>) -> Self {
         bytes.map(Self::host).unwrap_or_default()
     }

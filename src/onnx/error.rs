@@ -110,6 +110,14 @@ pub enum OnnxError {
         /// One line for each initializer.
         names: Vec<String>,
     },
+    /// All reasons why a model is refused, where there is more than one, or where nodes could not be looked at.
+    #[error("{}", several(.reasons, *.unread))]
+    Several {
+        /// The reasons, none of them this variant.
+        reasons: Vec<OnnxError>,
+        /// How many nodes were not looked at, since they read what a refused node would compute.
+        unread: usize,
+    },
     /// Inputs of a run that do not fit the model.
     #[error("the inputs do not fit the model:{}", listed(.problems))]
     Inputs {
@@ -217,6 +225,59 @@ impl fmt::Display for Unsupported {
         }
         Ok(())
     }
+}
+
+/// The reasons to refuse a model, gathered while it is imported.
+#[derive(Debug, Default)]
+pub(super) struct Reasons {
+    found: Vec<OnnxError>,
+    /// Nodes that read what a refused node would compute.
+    pub unread: usize,
+}
+
+impl Reasons {
+    /// Adds a reason.
+    pub fn add(&mut self, reason: OnnxError) {
+        self.found.push(reason);
+    }
+
+    /// The value of a result, or nothing after its error was added.
+    pub fn hear<T>(&mut self, result: Result<T, OnnxError>) -> Option<T> {
+        result.map_err(|reason| self.add(reason)).ok()
+    }
+
+    /// An error if there are reasons.
+    pub fn into_result(self) -> Result<(), OnnxError> {
+        if self.found.is_empty() { Ok(()) } else { Err(self.into_error()) }
+    }
+
+    /// All reasons as one error: the only one as itself.
+    pub fn into_error(mut self) -> OnnxError {
+        match self.found.pop() {
+            Some(only) if self.found.is_empty() && self.unread == 0 => only,
+            last => {
+                self.found.extend(last);
+                OnnxError::Several { reasons: self.found, unread: self.unread }
+            }
+        }
+    }
+}
+
+fn several(reasons: &[OnnxError], unread: usize) -> String {
+    let mut text = match reasons {
+        [only] => only.to_string(),
+        many => many.iter().fold(format!("{} reasons to refuse the model:", many.len()), |text, reason| {
+            text + "\n  " + &reason.to_string().replace('\n', "\n  ")
+        }),
+    };
+    if unread > 0 {
+        let (were, they) = if unread == 1 { ("was", "it reads") } else { ("were", "they read") };
+        text += &format!(
+            "\n  {} {were} not looked at: {they} results of refused nodes, whose types the model does not declare",
+            plural(unread, "node")
+        );
+    }
+    text
 }
 
 fn plural(count: usize, noun: &str) -> String {

@@ -1,10 +1,11 @@
 //! The order of an import: versions, operators, structure, dimensions, constants, nodes, outputs.
 
 use super::call::{Builder, Call, Value};
-use super::error::{Unsupported, suggestion};
+use super::error::{Reasons, Unsupported, suggestion};
 use super::function::{inline, opset_of};
 use super::proto::{GraphProto, ModelProto, NodeProto};
 use super::signature::{declared, input_types};
+use super::stand_in::StandIns;
 use super::structure::{Operation, describe, full_name, is_own, label, order};
 use super::weight::Weights;
 use super::{
@@ -31,22 +32,23 @@ pub(super) fn import(
     let mut graph = proto.graph.take().unwrap_or_default();
     let nodes = std::mem::take(&mut graph.node);
     let operations = inline(nodes, &proto.functions, &proto.opset_import)?;
-    supported(&operations, tables.operators)?;
+    let mut reasons = Reasons::default();
+    reasons.hear(supported(&operations, tables.operators));
     if graph.output.is_empty() {
         let why =
             format!("`{model}` has a graph without outputs, so there is nothing to compute; export it again");
-        return Err(OnnxError::Graph(why));
+        reasons.add(OnnxError::Graph(why));
     }
-    if let Some(sparse) = graph.sparse_initializer.first() {
+    for sparse in &graph.sparse_initializer {
         let name = sparse.values.as_ref().map_or("", |values| &values.name);
         let why = Refusal::other("it is sparse; ovolo reads dense initializers only");
-        return Err(OnnxError::Weight { tensor: format!("initializer `{name}`"), why });
+        reasons.add(OnnxError::Weight { tensor: format!("initializer `{name}`"), why });
     }
-    let sequence = order(&graph, &operations)?;
-    let inputs = input_types(&graph, &options.dims)?;
+    let sequence = reasons.hear(order(&graph, &operations));
+    let inputs = reasons.hear(input_types(&graph, &options.dims));
+    let (Some(sequence), Some(inputs)) = (sequence, inputs) else { return Err(reasons.into_error()) };
 
     let taken = names(&graph, &operations);
-    let read: FxHashSet<&str> = reads(&graph, &operations).collect();
     let mut builder =
         Builder::new(tables.ops.clone(), Weights::new(folder, map, options.missing_weights), taken);
     let mut values: FxHashMap<&str, Value> = FxHashMap::default();
@@ -54,24 +56,53 @@ pub(super) fn import(
         let id = builder.graph.add_input(name, ty);
         values.insert(name, Value::node(&builder.graph, id));
     }
+    // Values that depend on a weight that cannot be read: what is wrong with it is all there is to say of them.
+    let mut lost: FxHashSet<&str> = FxHashSet::default();
     for initializer in &graph.initializer {
-        let tensor = builder.weights.read(initializer, &format!("initializer `{}`", initializer.name))?;
-        values.insert(&initializer.name, Value::constant(initializer.name.as_str(), tensor));
+        let missing = builder.weights.missing.len();
+        let tensor = builder.weights.read(initializer, &format!("initializer `{}`", initializer.name));
+        match reasons.hear(tensor).filter(|_| builder.weights.missing.len() == missing) {
+            Some(tensor) => {
+                values.insert(&initializer.name, Value::constant(initializer.name.as_str(), tensor));
+            }
+            None => {
+                lost.insert(&initializer.name);
+            }
+        }
     }
     if !builder.weights.missing.is_empty() {
-        return Err(OnnxError::MissingWeights { names: std::mem::take(&mut builder.weights.missing) });
+        reasons.add(OnnxError::MissingWeights { names: std::mem::take(&mut builder.weights.missing) });
     }
+    let read: FxHashSet<&str> = reads(&graph, &operations).collect();
+    let stand_ins = StandIns::new(&graph, &options.dims);
     for index in sequence {
-        run(&operations[index], tables.operators, &mut builder, &mut values, &read)?;
+        let operation = &operations[index];
+        match run(operation, tables.operators, &mut builder, &values, &read) {
+            Ok(results) => values.extend(results),
+            Err(why) => {
+                why.into_iter().for_each(|why| reasons.add(why));
+                let unknown: Vec<&str> = unknown(operation, &values).collect();
+                if !unknown.is_empty() && unknown.iter().all(|name| lost.contains(name)) {
+                    lost.extend(operation.node.output.iter().map(String::as_str));
+                    continue;
+                }
+                let known = supporting(operation, tables.operators).is_some();
+                reasons.unread += usize::from(known && !unknown.is_empty());
+                values.extend(stand_ins.of(operation, &mut builder));
+            }
+        }
     }
 
     let mut notes = Vec::new();
     for output in &graph.output {
-        let value = &values[output.name.as_str()];
-        declared(output, &value.ty, &mut notes)?;
-        let id = builder.node(value);
-        builder.graph.add_output(&output.name, id);
+        // What has no value was refused above.
+        let Some(value) = values.get(output.name.as_str()) else { continue };
+        if reasons.hear(declared(output, &value.ty, &mut notes)).is_some() {
+            let id = builder.node(value);
+            builder.graph.add_output(&output.name, id);
+        }
     }
+    reasons.into_result()?;
     let producer = format!("{} {}", proto.producer_name, proto.producer_version).trim().to_owned();
     Ok(Imported { graph: swept(&builder.graph), opset, producer, seeded: builder.weights.seeded, notes })
 }
@@ -131,12 +162,13 @@ fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
 /// Refuses operators that have no importer: all of them at once, sorted by name.
 fn supported(operations: &[Operation], operators: &Operators) -> Result<(), OnnxError> {
     let mut unknown: BTreeMap<(&str, &str), Unsupported> = BTreeMap::new();
-    for Operation { node, opset } in operations {
-        let own = is_own(&node.domain);
-        let known = operators.get(&full_name(node)).is_some();
-        if known && opset.is_some_and(|opset| !own || (OLDEST_OPSET..=NEWEST_OPSET).contains(&opset)) {
+    for operation in operations {
+        let Operation { node, opset } = operation;
+        if supporting(operation, operators).is_some() {
             continue;
         }
+        let own = is_own(&node.domain);
+        let known = operators.get(&full_name(node)).is_some();
         let domain = if own { "" } else { node.domain.as_str() };
         unknown
             .entry((domain, &node.op_type))
@@ -154,6 +186,14 @@ fn supported(operations: &[Operation], operators: &Operators) -> Result<(), Onnx
     } else {
         Err(OnnxError::Unsupported { operators: unknown.into_values().collect() })
     }
+}
+
+/// The importer of a node's operator in the opset that the node has.
+fn supporting<'a>(operation: &Operation, operators: &'a Operators) -> Option<&'a Operator> {
+    let Operation { node, opset } = operation;
+    let known =
+        opset.is_some_and(|opset| !is_own(&node.domain) || (OLDEST_OPSET..=NEWEST_OPSET).contains(&opset));
+    operators.get(&full_name(node)).filter(|_| known)
 }
 
 fn hint(domain: &str, op: &str, known: bool, operators: &Operators) -> String {
@@ -198,17 +238,27 @@ fn reads<'a>(graph: &'a GraphProto, operations: &'a [Operation]) -> impl Iterato
     inputs.chain(graph.output.iter().map(|output| &output.name)).map(String::as_str)
 }
 
+/// The operands of a node whose values are not known.
+fn unknown<'a>(operation: &'a Operation, values: &FxHashMap<&str, Value>) -> impl Iterator<Item = &'a str> {
+    let names = operation.node.input.iter().map(String::as_str);
+    names.filter(|name| !name.is_empty() && !values.contains_key(name))
+}
+
+/// The results of a node by name. The error is none where the reason is known already: the operator has no
+/// importer, or an operand is the result of a node that was refused.
 fn run<'a>(
     operation: &'a Operation,
     operators: &Operators,
     builder: &mut Builder,
-    values: &mut FxHashMap<&'a str, Value>,
+    values: &FxHashMap<&'a str, Value>,
     read: &FxHashSet<&str>,
-) -> Result<(), OnnxError> {
+) -> Result<Vec<(&'a str, Value)>, Option<OnnxError>> {
     let node = &operation.node;
-    let operator = operators.get(&full_name(node));
-    let (Some(operator), Some(opset)) = (operator, operation.opset) else {
-        return supported(std::slice::from_ref(operation), operators); // Refused before, when the model was read.
+    if unknown(operation, values).next().is_some() {
+        return Err(None);
+    }
+    let (Some(operator), Some(opset)) = (supporting(operation, operators), operation.opset) else {
+        return Err(None);
     };
     let inputs: Vec<Option<Value>> =
         node.input.iter().map(|name| values.get(name.as_str()).cloned()).collect();
@@ -240,10 +290,8 @@ fn run<'a>(
             .collect();
         OnnxError::Node { node: format!("{} (opset {opset})", describe(node)), why, operands }
     })?;
-    for (name, value) in node.output.iter().zip(results).filter(|(name, _)| !name.is_empty()) {
-        values.insert(name, value);
-    }
-    Ok(())
+    let named = node.output.iter().map(String::as_str).zip(results);
+    Ok(named.filter(|(name, _)| !name.is_empty()).collect())
 }
 
 fn execute(

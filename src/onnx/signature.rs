@@ -121,6 +121,16 @@ fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, Refusal> {
     Ok((element_type(tensor.elem_type)?, tensor.shape.as_ref().map(|shape| shape.dim.as_slice())))
 }
 
+/// The type that a model declares for a value, where all of it is known once symbolic dimensions are bound.
+pub(super) fn whole_type(info: &ValueInfoProto, bound: &BTreeMap<String, usize>) -> Option<TensorType> {
+    let (dtype, dims) = declared_type(info).ok()?;
+    let size = |dim: &DimensionProto| match fixed(dim) {
+        Some(size) => usize::try_from(size).ok().filter(|size| *size > 0),
+        None => bound.get(dim.dim_param.as_ref()?).copied(),
+    };
+    checked_type(dtype, dims?.iter().map(size).collect::<Option<Vec<usize>>>()?).ok()
+}
+
 /// Holds an output against its declaration: the element type must agree, the shape is noted.
 pub(super) fn declared(
     output: &ValueInfoProto,

@@ -1,6 +1,6 @@
 //! Scaled dot-product attention as one op.
 
-use super::elementwise::Broadcast;
+use super::broadcast::Broadcast;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain, rank};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};

@@ -1,8 +1,7 @@
 //! Elementwise ops of two operands, with NumPy's broadcasting.
 
-use super::elementwise::{
-    Broadcast, FLAGS, from_i64, infer_comparison, infer_logical, infer_number, relayout,
-};
+use super::broadcast::{Broadcast, FLAGS, from_i64, relayout};
+use super::elementwise::{infer_comparison, infer_logical, infer_number};
 use super::{Arity, AttrDef, Flags, OpDef, count};
 use crate::attr::{Attr, AttrKind};
 use crate::tensor::{Layout, Tensor, TensorType};

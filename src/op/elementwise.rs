@@ -1,76 +1,11 @@
 //! Elementwise ops beside functions and arithmetic: `not`, `isnan`, `where`, `cast`, and chains (`map`).
 
+use super::broadcast::{Broadcast, FLAGS, from_i64, relayout};
 use super::post;
 use super::{Arity, AttrDef, Flags, Op, OpDef, OpError, count};
 use crate::attr::{AttrKind, Attrs};
-use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
+use crate::tensor::{DType, Layout, Tensor, TensorType};
 use std::sync::LazyLock;
-
-/// Walks an operand along a result that it broadcasts to.
-pub(crate) struct Broadcast {
-    shape: Shape,
-    steps: Vec<usize>,
-    same: bool,
-}
-
-impl Broadcast {
-    pub(crate) fn new(operand: &Shape, result: &Shape) -> Self {
-        let skip = result.rank() - operand.rank();
-        let strides = operand.strides();
-        let steps = (0..result.rank())
-            .map(|axis| if axis < skip || operand[axis - skip] == 1 { 0 } else { strides[axis - skip] })
-            .collect();
-        Self { shape: result.clone(), steps, same: operand == result }
-    }
-
-    /// What one step along each axis of the result adds to the operand's position.
-    pub(crate) fn steps(&self) -> Vec<isize> {
-        self.steps.iter().map(|step| step.cast_signed()).collect()
-    }
-
-    /// The operand's position for a row-major position of the result.
-    pub(crate) fn at(&self, position: usize) -> usize {
-        if self.same {
-            return position;
-        }
-        let (mut rest, mut at) = (position, 0);
-        for axis in (0..self.shape.rank()).rev() {
-            at += rest % self.shape[axis] * self.steps[axis];
-            rest /= self.shape[axis];
-        }
-        at
-    }
-}
-
-pub(super) const FLAGS: Flags = Flags {
-    elementwise: true,
-    layout_agnostic: true,
-    commutative: false,
-    injective: false,
-    transfer: None,
-    inexact: false,
-    function: None,
-};
-
-/// Keeps the padding of a blocked operand out: evaluates in the default layout and packs again.
-pub(super) fn relayout(result: Tensor, ty: &TensorType) -> Tensor {
-    result.to_layout(&ty.layout)
-}
-
-/// An integer or boolean tensor from `i64` values; wraps as the hardware does.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub(super) fn from_i64(dtype: DType, shape: &Shape, values: &[i64]) -> Tensor {
-    let shape = shape.clone();
-    match dtype {
-        DType::I64 => Tensor::from_elements(shape, values),
-        DType::I32 => Tensor::from_elements(shape, &values.iter().map(|&v| v as i32).collect::<Vec<_>>()),
-        DType::I8 => Tensor::from_elements(shape, &values.iter().map(|&v| v as i8).collect::<Vec<_>>()),
-        DType::U8 => Tensor::from_elements(shape, &values.iter().map(|&v| v as u8).collect::<Vec<_>>()),
-        DType::Bool => Tensor::from_bools(shape, &values.iter().map(|&v| v != 0).collect::<Vec<_>>()),
-        #[allow(clippy::cast_precision_loss)]
-        _ => Tensor::from_f64(dtype, shape, &values.iter().map(|&v| v as f64).collect::<Vec<_>>()),
-    }
-}
 
 /// The type of a broadcasting op's result, but for the element type.
 fn broadcast(types: &[&TensorType]) -> Result<TensorType, OpError> {

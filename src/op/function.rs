@@ -1,6 +1,6 @@
 //! The ops of functions of one number.
 
-use super::elementwise::{FLAGS, from_i64, relayout};
+use super::broadcast::{FLAGS, from_i64, relayout};
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::scalar::{self, Formula, Function};

@@ -1,6 +1,6 @@
 //! Gradients of elementwise ops, for one operand at a time.
 
-use super::elementwise::Broadcast;
+use super::broadcast::Broadcast;
 use super::post::parameters;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};

@@ -42,10 +42,39 @@ impl Call<'_> {
         lowered.declaration.fallback.map_or_else(|| own(self), |fallback| (fallback.kernel)(self, own))
     }
 
+    /// What the kernel decides for itself, if its backend says so; empty where there is no kernel.
+    pub fn choices(&self) -> Vec<Choice> {
+        self.op.lowered.as_ref().map_or_else(Vec::new, |lowered| (lowered.declaration.choices)(self))
+    }
+
     fn logical(&self) -> OpError {
         OpError::Logical { op: self.op.name }
     }
 }
+
+/// Something that a kernel decides for itself, from the types, the threads and the processor alone: a variant of its
+/// algorithm that has no price of its own, since the e-graph has one candidate for all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What is decided: `threads`, `right operand`, ….
+    pub what: &'static str,
+    /// What was taken.
+    pub taken: String,
+}
+
+impl Choice {
+    /// A choice and what was taken.
+    pub fn new(what: &'static str, taken: impl Into<String>) -> Self {
+        Self { what, taken: taken.into() }
+    }
+}
+
+/// The name of the implementation that is an op's reference evaluation: it allocates, and runs on one thread.
+pub const REFERENCE: &str = "reference";
+
+/// How the name of an implementation begins that converts its operands and its result to another element type
+/// inside, as it has no code for theirs.
+pub const WIDENED: &str = "widened ";
 
 /// Alignment of every buffer in bytes: a cache line, and the widest vector.
 pub const ALIGN: usize = 64;

@@ -4,13 +4,18 @@
 //! it makes of operands ahead of time, and the kernel. The op's type, its reference evaluation, samples for
 //! verifiers and the operands of tests follow from that.
 
-use super::{Arity, AttrDef, Call, Contract, Eval, Flops, Kernel, Op, OpDef, OpError, complete, post};
+use super::{
+    Arity, AttrDef, Call, Choice, Contract, Eval, Flops, Kernel, Op, OpDef, OpError, complete, post,
+};
 use crate::attr::Attrs;
 use crate::table::{Duplicate, Unknown};
 use crate::tensor::{Family, Layout, Tensor, TensorType};
 
 /// Answers for a call's kernel: its contract, or why there is none.
 pub type ContractOf = fn(&Call<'_>) -> Result<Contract, OpError>;
+
+/// Says what a call's kernel decides for itself.
+pub type ChoicesOf = fn(&Call<'_>) -> Vec<Choice>;
 
 /// Makes a call's kernel.
 pub type KernelOf = fn(&Call<'_>) -> Result<Box<dyn Kernel>, OpError>;
@@ -57,6 +62,8 @@ pub struct Lowering {
     pub contract: ContractOf,
     /// Its kernel for a call.
     pub kernel: KernelOf,
+    /// What the kernel decides for itself for a call, beside what contract and attributes say.
+    pub choices: ChoicesOf,
     /// Answers for calls that its own kernel does not take; `None` where these are refused.
     pub fallback: Option<&'static Fallback>,
     /// What cost models may ask of it beside what they know of every op.
@@ -83,6 +90,7 @@ impl Lowering {
             flops: None,
             contract,
             kernel,
+            choices: |_| Vec::new(),
             fallback: None,
             features: &[],
             instruction_sets: &[],

@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use super::elementwise::{Broadcast, from_i64};
+use super::broadcast::{Broadcast, from_i64};
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, post};
 use crate::attr::Attrs;
 use crate::tensor::{DType, Shape, Tensor, TensorType};

@@ -1,6 +1,7 @@
 //! Post chains: elementwise steps on a result.
 
-use super::{OpError, elementwise, tree};
+use super::broadcast::Broadcast;
+use super::{OpError, step};
 use crate::attr::{Step, StepOp};
 use crate::scalar::{Function, Parameter};
 use crate::tensor::{Layout, Tensor, TensorType};
@@ -32,7 +33,7 @@ pub fn is_binary(step: &Step) -> bool {
 /// Whether a step takes an operand: a binary one, and in a tree one that begins another value.
 #[must_use]
 pub fn takes_operand(step: &Step) -> bool {
-    is_binary(step) || step.op == tree::PUSH
+    is_binary(step) || step.op == step::PUSH
 }
 
 /// The number of extra operands of a chain or a tree.
@@ -46,7 +47,7 @@ const BINARY: [&str; 10] = ["add", "sub", "rsub", "mul", "div", "rdiv", "min", "
 
 /// The step of this name that is no function of one number, for a chain or a tree.
 pub(super) fn other(name: &str) -> Option<StepOp> {
-    BINARY.into_iter().find(|known| *known == name).or_else(|| tree::step_name(name)).map(StepOp::other)
+    BINARY.into_iter().find(|known| *known == name).or_else(|| step::step_name(name)).map(StepOp::other)
 }
 
 /// The names of the steps that take an operand in a chain.
@@ -145,7 +146,7 @@ pub fn apply(steps: &[Step], extras: &[&Tensor], value: Tensor) -> Tensor {
         if is_binary(step) {
             let extra = rest.next().expect("a checked chain has its operands").to_layout(&Layout::PLAIN);
             let operand = extra.to_f64();
-            let index = elementwise::Broadcast::new(&extra.ty().shape, &shape);
+            let index = Broadcast::new(&extra.ty().shape, &shape);
             for (position, value) in values.iter_mut().enumerate() {
                 *value = binary(&step.op, *value, operand[index.at(position)]).unwrap_or(f64::NAN);
             }

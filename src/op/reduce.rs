@@ -1,6 +1,6 @@
 //! Reductions over axes.
 
-use super::elementwise::from_i64;
+use super::broadcast::from_i64;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};

@@ -1,6 +1,6 @@
 //! Ops that move elements and compute none.
 
-use super::elementwise::Broadcast;
+use super::broadcast::Broadcast;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, plain, sizes};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Shape, Tensor, TensorType};

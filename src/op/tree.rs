@@ -4,34 +4,11 @@
 //! begins another one with the next operand; `pop-OP` takes what was put aside last as the left side of OP, and the
 //! value as its right side. `(a + b) * (c - d)` is `<add,push,sub,pop-mul>` of `a, b, c, d`.
 
-use super::elementwise::{Broadcast, relayout};
+use super::broadcast::{Broadcast, relayout};
+pub use super::step::{PUSH, popped};
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, post};
 use crate::attr::Step;
 use crate::tensor::{DType, Layout, Tensor, TensorType};
-
-/// The steps that take the value that was put aside, and the binary steps that they are.
-const POPS: [(&str, &str); 7] = [
-    ("pop-add", "add"),
-    ("pop-sub", "sub"),
-    ("pop-mul", "mul"),
-    ("pop-div", "div"),
-    ("pop-min", "min"),
-    ("pop-max", "max"),
-    ("pop-pow", "pow"),
-];
-
-/// What begins another value.
-pub const PUSH: &str = "push";
-
-/// The canonical name of a step that trees alone have.
-pub(crate) fn step_name(name: &str) -> Option<&'static str> {
-    std::iter::once(PUSH).chain(POPS.iter().map(|(pop, _)| *pop)).find(|known| *known == name)
-}
-
-/// The binary step of what was put aside and the value, where a step is one that takes it.
-pub fn popped(step: &str) -> Option<&'static str> {
-    POPS.iter().find(|(pop, _)| *pop == step).map(|(_, binary)| *binary)
-}
 
 /// Checks that what is put aside is taken, and the other steps as those of a chain.
 ///

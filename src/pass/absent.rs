@@ -1,8 +1,8 @@
-//! Backends that are not there.
+//! Absent backends.
 
 use crate::backend::Backends;
 
-/// Those of these backends that this machine lacks, each with the reason.
+/// Returns those of these backends that are absent on this machine, each with the reason.
 pub(super) fn missing(names: &[String], backends: &Backends) -> Vec<(String, String)> {
     let why = |name: &String| match backends.get(name) {
         Some(backend) => backend.found().err().map(|why| (name.clone(), why.to_string())),

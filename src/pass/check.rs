@@ -1,4 +1,4 @@
-//! What a pipeline lacks on this machine, before anything is compiled.
+//! Checks of a pipeline on this machine, before anything is compiled.
 
 use super::Catalog;
 use super::absent::missing;
@@ -11,11 +11,11 @@ use crate::error::Error;
 use crate::op::Ops;
 use std::any::Any;
 
-/// Whether the price lists of a pipeline can be read, and its limits are of devices that exist.
-/// Programs are started, and tables and fits are read, by a compilation alone.
+/// Checks that the price lists of a pipeline can be read, and that its limits name devices that exist. Only a
+/// compilation starts subprocesses and reads tables of times and fitted models.
 ///
 /// # Errors
-/// The mistakes of the price lists, or that there are none; the first limit of a device that does not exist.
+/// If price lists have mistakes or do not exist, or if a limit names a device that does not exist.
 pub fn check(pipeline: &Pipeline, catalog: &Catalog, ops: &Ops) -> Result<(), Error> {
     if let Some(plan) = pipeline.plan() {
         catalog.check_limit(&plan.limits)?;
@@ -32,19 +32,19 @@ pub fn check(pipeline: &Pipeline, catalog: &Catalog, ops: &Ops) -> Result<(), Er
     Ok(())
 }
 
-/// The backends of a pipeline none of whose kernels is a candidate, each with the reason: those that are absent, and
-/// those that a fitted model has no prices for.
+/// Returns the backends of a pipeline that have no candidates, each with the reason: they are absent, or the fitted
+/// model has no prices for their kernels.
 pub fn absent(pipeline: &Pipeline, backends: &Backends) -> Vec<(String, String)> {
     let mut found = missing(&pipeline.backends, backends);
     found.extend(unseen(pipeline, backends));
     found
 }
 
-/// The backends of a pipeline that are there, and of which a fitted model has seen no kernel.
+/// Returns the backends of a pipeline that are available, but whose kernels the fitted model has not seen.
 fn unseen(pipeline: &Pipeline, backends: &Backends) -> Vec<(String, String)> {
     let cost: Option<&dyn Any> = pipeline.extract().map(|extract| &*extract.cost as &dyn Any);
     let fit = cost.and_then(|cost| cost.downcast_ref::<ByFit>()).and_then(|by| by.fit.as_ref());
-    // What is no fit is told by who prices by it.
+    // The cost model itself reports a file that is not a fitted model.
     let Some(seen) = fit.and_then(|source| Fit::backends(&source.text).ok()) else { return Vec::new() };
     let there = |name: &&String| backends.get(name).is_some_and(|backend| backend.found().is_ok());
     let unseen = pipeline.backends.iter().filter(there).filter(|name| !seen.contains(*name));

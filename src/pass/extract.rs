@@ -1,4 +1,4 @@
-//! Picks one program among all in the e-graph, by a cost model.
+//! The pass that chooses one program of the e-graph by a cost model.
 
 use super::{Context, Kind, Pass, PassReport, PlanMemory, Scope, State};
 use crate::cost::pricing::ByRoofline;
@@ -15,18 +15,18 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The extraction.
+/// The pass `extract`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Extract {
-    /// What chooses.
+    /// The extractor.
     #[serde(serialize_with = "extractor")]
     pub extractor: Arc<dyn Extractor>,
-    /// What prices.
+    /// The cost model.
     #[serde(serialize_with = "pricing")]
     pub cost: Arc<dyn Pricing>,
-    /// How prices are disturbed, to have other good programs.
+    /// A random disturbance of the prices, to get different good programs.
     pub noise: Option<Noise>,
-    /// Milliseconds that a mebibyte of the host's arena is worth.
+    /// Milliseconds that a mebibyte of the host's memory is worth: of the arena, and of the constants that are kept.
     pub memory: f64,
 }
 
@@ -44,7 +44,7 @@ impl Default for Extract {
     }
 }
 
-/// As it is written in a pipeline.
+/// The pass as it is written in a pipeline.
 #[derive(Deserialize)]
 #[serde(default, rename = "Extract")]
 #[derive(Default)]
@@ -57,7 +57,7 @@ struct Written<'a> {
     memory: f64,
 }
 
-/// A finite number from zero on.
+/// Reads a finite number that is not negative.
 fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let wrong = || {
         D::Error::custom("must be a number, zero or more\nwrite milliseconds for a mebibyte, such as `0.5`")
@@ -67,7 +67,8 @@ fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
 }
 
 impl Extract {
-    /// How it is read: the extractor and the cost model by their names, or with settings of their own.
+    /// Returns how the pass is read. The extractor and the cost model are written as names, or as calls with
+    /// settings.
     pub(super) fn kind() -> Kind {
         Kind::new(|reader, raw, scope| Some(Arc::new(Self::read(reader, raw, scope)?)))
     }
@@ -78,7 +79,7 @@ impl Extract {
         let written = |value| setting::Written { value, others: &[], folder: scope.folder };
         let extractor = extractor.and_then(|raw| named(&scope.catalog.extractors, reader, written(raw)));
         let cost = cost.and_then(|raw| named(&scope.catalog.pricings, reader, written(raw)));
-        // What is not known is reported, and the pass stands where it should all the same.
+        // Unknown names are already reported. The pass is kept, so that its absence is not reported too.
         Some(Self {
             extractor: extractor.unwrap_or(otherwise.extractor),
             cost: cost.unwrap_or(otherwise.cost),
@@ -87,11 +88,11 @@ impl Extract {
         })
     }
 
-    /// Prices by the cost model of this name, with its settings where it is the one in use, and with its default
-    /// ones otherwise.
+    /// Selects the cost model of this name. It keeps its settings if it is already selected, and gets its default
+    /// settings otherwise.
     ///
     /// # Errors
-    /// A name that no cost model has.
+    /// If no cost model has this name.
     pub fn price_by(
         &mut self,
         name: &str,
@@ -104,11 +105,11 @@ impl Extract {
         Ok(())
     }
 
-    /// Chooses by the extractor of this name, with its settings where it is the one in use, and with its default
-    /// ones otherwise.
+    /// Selects the extractor of this name. It keeps its settings if it is already selected, and gets its default
+    /// settings otherwise.
     ///
     /// # Errors
-    /// A name that no extractor has.
+    /// If no extractor has this name.
     pub fn choose_by(
         &mut self,
         name: &str,
@@ -143,10 +144,10 @@ impl Pass for Extract {
 }
 
 impl Extract {
-    /// The cost model.
+    /// Returns the cost model.
     ///
     /// # Errors
-    /// What the model lacks, or what is wrong with its settings.
+    /// If the cost model lacks something, or if its settings are wrong.
     pub(crate) fn model(&self, context: &Context<'_>) -> Result<Box<dyn CostModel>, Error> {
         let given = Given {
             machine: &context.machine,
@@ -164,11 +165,11 @@ impl Extract {
         })
     }
 
-    /// How a program is chosen. What it costs depends on its plan, so programs are compared as the pipeline's pass `plan`
-    /// would plan them.
+    /// Returns the settings for choosing a program. The cost of a program depends on its plan, so programs are
+    /// compared with the plans that the pipeline's pass `plan` would make.
     ///
     /// # Errors
-    /// A name that no order or no planner has.
+    /// If no order or no planner has the name.
     pub(crate) fn choice(&self, context: &Context<'_>) -> Result<Choice, Error> {
         let planning = match context.pipeline.plan() {
             Some(plan) => plan.planning(context)?,

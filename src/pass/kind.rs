@@ -1,4 +1,4 @@
-//! The kinds of passes, by the names under which pipelines ask for them.
+//! The kinds of passes, by the names that pipelines use.
 
 use super::{Catalog, Pass};
 use crate::error::Span;
@@ -9,28 +9,28 @@ use crate::table::Table;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// What pipelines may name, and where they lie.
+/// The names that pipelines may use, and the folder of the pipeline.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
-    /// What passes choose among.
+    /// The parts that passes may name.
     pub catalog: &'a Catalog,
-    /// Rules and their files; `None` where they are not known yet, and so not checked.
+    /// The rules with their files; `None` if they are not known yet and so are not checked.
     pub rules: Option<&'a RuleSet>,
-    /// Where the pipeline lies, with the files that it names.
+    /// The folder of the pipeline and of the files that it names.
     pub folder: Folder<'a>,
 }
 
-/// Kinds of passes by name.
+/// The kinds of passes by name.
 pub(crate) type Passes = Table<Kind>;
 
-/// How a pass is read from a pipeline. Every mistake goes to the reader.
+/// A kind of passes: the function that reads a pass from a pipeline. It reports every mistake to the reader.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     read: fn(&mut Reader<'_>, Raw<'_>, &Scope<'_>) -> Option<Arc<dyn Pass>>,
 }
 
 impl Kind {
-    /// A pass whose settings are read by their derived [`Deserialize`](serde::Deserialize).
+    /// Returns the kind of a pass whose settings are read by their derived [`Deserialize`](serde::Deserialize).
     pub fn of<T: Pass + DeserializeOwned>() -> Self {
         Self {
             read: |reader, raw, scope| {
@@ -41,12 +41,12 @@ impl Kind {
         }
     }
 
-    /// A pass that is read by this function.
+    /// Returns the kind of a pass that this function reads.
     pub(crate) fn new(read: fn(&mut Reader<'_>, Raw<'_>, &Scope<'_>) -> Option<Arc<dyn Pass>>) -> Self {
         Self { read }
     }
 
-    /// Reads the pass that stands in a pipeline, `Name(setting: …)`.
+    /// Reads a pass of a pipeline, written as `Name(setting: …)`.
     pub(super) fn read(reader: &mut Reader<'_>, raw: Raw<'_>, scope: &Scope<'_>) -> Option<Arc<dyn Pass>> {
         let known =
             || scope.catalog.passes.names().map(|name| format!("`{name}(…)`")).collect::<Vec<_>>().join(", ");

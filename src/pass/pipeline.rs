@@ -1,4 +1,4 @@
-//! Pipelines: which passes run in which order, with their settings, read from `passes/*.ron`.
+//! Pipelines: the passes in their order, with their settings, read from `passes/*.ron`.
 
 use super::{Extract, Kind, Pass, PlanMemory, Rewrite, Scope};
 use crate::error::{Diagnostic, Diagnostics, Error, Source, Span};
@@ -11,19 +11,19 @@ use std::sync::Arc;
 /// An ordered list of passes.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The passes, in order.
     pub passes: Vec<Arc<dyn Pass>>,
-    /// Backends in play.
+    /// The enabled backends.
     pub backends: Vec<String>,
-    /// The least precise arithmetic that is allowed.
+    /// The lowest precision of arithmetic that is allowed.
     pub precision: Precision,
-    /// What it was read from.
+    /// The text from which the pipeline was read.
     pub source: Source,
 }
 
-/// A pipeline as it is written.
+/// A pipeline as it is written in a file.
 #[derive(Deserialize)]
 #[serde(default, rename = "Pipeline")]
 #[derive(Default)]
@@ -36,10 +36,10 @@ struct Written<'a> {
 }
 
 impl Pipeline {
-    /// Reads a pipeline that may name what is in the scope.
+    /// Reads a pipeline, which may use the names in the scope.
     ///
     /// # Errors
-    /// Every mistake in the file.
+    /// All mistakes in the file.
     pub fn read(scope: &Scope<'_>, name: &str, text: &str) -> Result<Self, Diagnostics> {
         let source = Source::new(name, text);
         let mut found = Diagnostics::new();
@@ -59,17 +59,17 @@ impl Pipeline {
         }
     }
 
-    /// The passes of this type, in order.
+    /// Returns the passes of this type, in order.
     pub(crate) fn passes_of<T: Pass>(&self) -> impl Iterator<Item = &T> {
         self.passes.iter().filter_map(|pass| pass.get())
     }
 
-    /// The first pass of this type, to change its settings.
+    /// Returns the first pass of this type, to change its settings.
     pub(crate) fn pass_mut<T: Pass + Clone>(&mut self) -> Option<&mut T> {
         self.passes_mut().next()
     }
 
-    /// The passes of this type, in order, to change their settings.
+    /// Returns the passes of this type, in order, to change their settings.
     pub fn passes_mut<T: Pass + Clone>(&mut self) -> impl Iterator<Item = &mut T> {
         self.passes.iter_mut().filter_map(|pass| {
             let own = pass.get::<T>()?.clone();
@@ -79,55 +79,55 @@ impl Pipeline {
         })
     }
 
-    /// The phases of rewriting, in order.
+    /// Returns the phases of rewriting, in order.
     pub fn rewrites(&self) -> impl Iterator<Item = &Rewrite> {
         self.passes_of()
     }
 
-    /// The extraction.
+    /// Returns the extraction, if there is one.
     pub fn extract(&self) -> Option<&Extract> {
         self.passes_of().next()
     }
 
-    /// The extraction of a pipeline that must have one.
+    /// Returns the extraction.
     ///
     /// # Errors
-    /// The pipeline has none.
+    /// If the pipeline has none.
     pub fn extraction(&self) -> Result<&Extract, Error> {
         self.extract().ok_or_else(|| {
             Error::setting(format!("pipeline `{}` has no `Extract`, so nothing is chosen", self.name))
         })
     }
 
-    /// The extraction, to change its settings.
+    /// Returns the extraction, to change its settings.
     pub fn extract_mut(&mut self) -> Option<&mut Extract> {
         self.pass_mut()
     }
 
-    /// The memory plan.
+    /// Returns the memory plan.
     pub(crate) fn plan(&self) -> Option<&PlanMemory> {
         self.passes_of().next()
     }
 
-    /// The memory plan, to change its settings.
+    /// Returns the memory plan, to change its settings.
     pub fn plan_mut(&mut self) -> Option<&mut PlanMemory> {
         self.pass_mut()
     }
 
-    /// The rules of a phase.
+    /// Returns the rules of a phase.
     ///
     /// # Errors
-    /// Every name that is none, with its place.
+    /// All unknown names, with their positions.
     pub fn select(&self, phase: &Rewrite, rules: &RuleSet) -> Result<Vec<Arc<Rule>>, Diagnostics> {
         self.known([phase], rules)?;
         let names: Vec<String> = phase.rules.iter().map(|name| name.value.clone()).collect();
         rules.select(&names)
     }
 
-    /// Whether every phase names rules that are there, and that round no more than is allowed.
+    /// Checks that all phases name rules that exist and are as precise as the pipeline requires.
     ///
     /// # Errors
-    /// Every name that is none, or that stands for a rule that rounds more, with its place.
+    /// All names that are unknown or belong to a less precise rule, with their positions.
     pub fn names(&self, rules: &RuleSet) -> Result<(), Diagnostics> {
         self.known(self.rewrites(), rules)
     }
@@ -143,7 +143,7 @@ impl Pipeline {
         for (phase, name) in named {
             let unfit = rules.unknown(name).or_else(|| too_coarse(rules, name, self.precision));
             if let Some(diagnostic) = unfit {
-                // A name that no file has is a setting of the command line or of a program.
+                // A name without a position in a file comes from the command line or from a program.
                 found.push(match name.span == Span::default() {
                     true => diagnostic.note(format!("in phase `{}`", phase.name)),
                     false => diagnostic.label(source, name.span, ""),
@@ -154,7 +154,7 @@ impl Pipeline {
     }
 }
 
-/// That a name stands for a rule that rounds more than is allowed.
+/// Returns the mistake if a name belongs to a rule that is less precise than allowed.
 fn too_coarse(rules: &RuleSet, name: &str, allowed: Precision) -> Option<Diagnostic> {
     let rule = rules.coarser(name, allowed)?;
     let what = if rule.name == name { String::new() } else { format!(" of `{name}`") };
@@ -167,7 +167,7 @@ fn too_coarse(rules: &RuleSet, name: &str, allowed: Precision) -> Option<Diagnos
     Some(Diagnostic::new(message).help(help))
 }
 
-/// A pipeline of what is written, as far as it is right.
+/// Returns a pipeline from those parts of the text that are valid.
 fn pipeline(
     reader: &mut Reader<'_>,
     raw: Raw<'_>,
@@ -196,7 +196,7 @@ fn pipeline(
             reader.push_at(diagnostic, name.span);
         }
     }
-    // A pass that could not be read may have been the one that is missing.
+    // A pass that could not be read may be the one that is missing, so nothing more is reported.
     let chosen = passes.iter().position(|(pass, _)| pass.get::<Extract>().is_some());
     let planned = passes.iter().position(|(pass, _)| pass.get::<PlanMemory>().is_some());
     if let Some(planned) =
@@ -217,7 +217,7 @@ fn pipeline(
     Some(Pipeline { name: written.name.value, passes, backends, precision, source })
 }
 
-/// A mistake for each field that a pipeline must have. One that does not read is left out, and reported already.
+/// Reports each required field that is missing. A field that could not be read is already reported.
 fn lacking(reader: &mut Reader<'_>, raw: Raw<'_>, written: &Written<'_>) {
     let head = raw.head();
     let mut lacks = |key: &str, message: &str, help: &str| {
@@ -240,7 +240,7 @@ fn lacking(reader: &mut Reader<'_>, raw: Raw<'_>, written: &Written<'_>) {
     }
 }
 
-/// A mistake for each pass that is called as another is, or as the stage before all passes.
+/// Reports each pass with the same name as another one, or with the name of the stage before all passes.
 fn named_once(reader: &mut Reader<'_>, passes: &[(Arc<dyn Pass>, Span)]) {
     for (at, (pass, span)) in passes.iter().enumerate() {
         let name = pass.name();
@@ -267,7 +267,7 @@ mod tests {
     use crate::setting::Folder;
     use serde::Serialize;
 
-    /// A pass of somebody else.
+    /// A pass that is not ovolo's own.
     #[derive(Clone, Debug, Serialize, Deserialize)]
     struct Count {
         of: Spanned<String>,
@@ -292,7 +292,7 @@ mod tests {
     /// A backend without kernels.
     struct NoKernels;
 
-    // SAFETY: it has no kernels.
+    // SAFETY: the backend has no kernels.
     unsafe impl Backend for NoKernels {
         fn name(&self) -> &'static str {
             "none"

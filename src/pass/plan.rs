@@ -1,4 +1,4 @@
-//! Orders the steps and gives every buffer its place.
+//! The pass that orders the steps and assigns an offset to every buffer.
 
 use super::{Context, Pass, PassReport, Scope, State};
 use crate::error::Error;
@@ -8,7 +8,7 @@ use crate::stage::Planning;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The memory plan.
+/// The pass `plan`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename = "Plan")]
 pub struct PlanMemory {
@@ -16,7 +16,7 @@ pub struct PlanMemory {
     pub order: Spanned<String>,
     /// The planner.
     pub planner: Spanned<String>,
-    /// The most bytes that the arena of each device may have.
+    /// The most bytes that the plan may take of each device: its arena and the constants that it keeps.
     pub limits: Limit,
 }
 
@@ -41,17 +41,18 @@ impl Pass for PlanMemory {
 
     fn run(&self, state: State, context: &Context<'_>) -> Result<(State, PassReport), Error> {
         let planned = state.into_chosen(self.name())?.plan(&self.planning(context)?)?;
-        let arenas = planned.plan.arenas().collect();
-        let report = PassReport::Plan { steps: planned.plan.steps.len(), arenas };
+        let plan = &planned.plan;
+        let (arenas, constants) = (plan.arenas().collect(), plan.kept(&planned.chosen.program));
+        let report = PassReport::Plan { steps: plan.steps.len(), arenas, constants };
         Ok((State::Planned(Box::new(planned)), report))
     }
 }
 
 impl PlanMemory {
-    /// The order, the planner and the limits that the settings name.
+    /// Returns the order, the planner and the limits that the settings name.
     ///
     /// # Errors
-    /// A name that no order or no planner has.
+    /// If no order or no planner has the name.
     pub(super) fn planning(&self, context: &Context<'_>) -> Result<Planning, Error> {
         Ok(Planning {
             order: Arc::clone(context.catalog.orders.find(&self.order)?),

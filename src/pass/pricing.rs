@@ -1,4 +1,4 @@
-//! The cost models of pipelines: those of the framework's lower floors, and those that need a program or a fit.
+//! The cost models of pipelines: those of the module `cost`, and those that need a subprocess or a fitted model.
 
 use crate::cost::pricing::{self, ByFlops, ByPrices, ByRoofline, ByTimes, file};
 use crate::cost::{CostModel, Fit, Given, Learned, Pricing, PricingError, Process, Validators};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Cost models by name.
 pub type Pricings = Table<Kind<dyn Pricing>>;
 
-/// The cost models that ship with ovolo.
+/// Returns ovolo's own cost models.
 pub fn pricings() -> &'static Pricings {
     static PRICINGS: LazyLock<Pricings> = LazyLock::new(|| {
         let mut table = Table::new("cost model");
@@ -33,18 +33,19 @@ pub fn pricings() -> &'static Pricings {
     &PRICINGS
 }
 
-/// The answers of a program outside.
+/// The cost model that asks a subprocess.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ByProgram {
-    /// How it is started.
+    /// The command that starts the subprocess.
     pub program: Option<Invocation>,
 }
 
-/// The most seconds that an answer may take: nobody waits longer than a day.
+/// The largest time limit of an answer: one day, in seconds.
 const DAY: u64 = 86_400;
 
 impl ByProgram {
-    /// How it is had: `Process(command: "python3 mine.py", timeout: 60)`; the command runs in the folder.
+    /// Returns how the model is read: `Process(command: "python3 mine.py", timeout: 60)`. The command runs in the
+    /// pipeline's folder.
     fn kind() -> Kind<dyn Pricing> {
         #[derive(Deserialize)]
         struct Command {
@@ -67,7 +68,7 @@ impl ByProgram {
     }
 }
 
-/// Seconds that an answer may take.
+/// The time limit of an answer, in seconds.
 #[derive(Deserialize)]
 #[serde(try_from = "u64")]
 struct Timeout(u64);
@@ -110,13 +111,13 @@ impl Pricing for ByProgram {
         Ok(Box::new(Process::new(given.machine, Arc::clone(given.prices), Arc::new(program))))
     }
 
-    /// What the program would answer another time is not known.
+    /// Another run of the subprocess may return different prices.
     fn repeats(&self) -> bool {
         false
     }
 }
 
-/// What `ovolo fit` has fitted to measured times.
+/// The cost model that `ovolo fit` has fitted to measured times.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ByFit {
     /// The fitted model.
@@ -124,7 +125,7 @@ pub struct ByFit {
 }
 
 impl ByFit {
-    /// How it is had: `Learned(file: "fit.json")`, the file being in the same folder.
+    /// Returns how the model is read: `Learned(file: "fit.json")`. The file lies in the pipeline's folder.
     fn kind() -> Kind<dyn Pricing> {
         Kind {
             plain: || Arc::new(Self::default()),

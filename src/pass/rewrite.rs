@@ -1,4 +1,4 @@
-//! Grows the e-graph by rule sets, within hard limits.
+//! The pass that applies rules to the e-graph, within fixed limits.
 
 use super::absent::missing;
 use super::{Context, Pass, PassReport, Scope, State};
@@ -9,33 +9,34 @@ use crate::rule::Rule;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// Whether rules that lead to a backend that this machine lacks take part in rewriting. Rules of a backend that plans for
-/// other machines always do.
+/// Whether rules of backends that are absent on this machine take part in rewriting. Rules of a backend that plans
+/// for other machines always take part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AbsentRules {
-    /// They do not. This is how models are compiled, and how every question about a compilation is answered: no program
-    /// with kernels of that backend can be chosen, and what its rules add would count against the limits of the phases.
+    /// They do not take part. Models are compiled in this way, and questions about a compilation are answered in this
+    /// way. No program with kernels of an absent backend can be chosen, and the nodes that its rules add would count
+    /// against the limits of the phases.
     #[default]
     LeftOut,
-    /// They do. This is for questions about the rules themselves, whose answers must not depend on what a machine has:
-    /// why a rule does not fire, and what a rule is worth.
+    /// They take part. This is for questions about the rules themselves, whose answers must not depend on the
+    /// machine: why a rule does not fire, and how much a rule gains.
     TakePart,
 }
 
 /// One phase of rewriting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rewrite {
-    /// What reports call it.
+    /// The name in reports.
     pub name: String,
-    /// Rule files, without folder and ending, or single rules.
+    /// The names of rule files, without folder and extension, or of single rules.
     pub rules: Vec<Spanned<String>>,
-    /// The most rounds.
+    /// The largest number of rounds.
     #[serde(default = "rounds")]
     pub rounds: usize,
-    /// The most e-nodes: so many…
+    /// The largest number of e-nodes, for an empty graph.
     #[serde(default = "nodes")]
     pub nodes: usize,
-    /// …and so many more for each node of the graph.
+    /// The number of e-nodes by which the limit rises for each node of the graph.
     #[serde(default = "nodes_per_op")]
     pub nodes_per_op: usize,
 }
@@ -53,12 +54,12 @@ fn nodes_per_op() -> usize {
 }
 
 impl Rewrite {
-    /// Whether the phase names a rule or its file.
+    /// Returns whether the phase names a rule or its file.
     pub fn names(&self, rule: &Rule) -> bool {
         self.rules.iter().any(|name| rule.is_called(name))
     }
 
-    /// The most rounds, and the most e-nodes for a graph of so many nodes.
+    /// Returns the limits of rounds and of e-nodes, for a graph with `graph` nodes.
     pub fn limits(&self, graph: usize) -> Limits {
         Limits { rounds: self.rounds, nodes: self.nodes + self.nodes_per_op * graph }
     }

@@ -1,24 +1,24 @@
-//! What a compilation has come to between two passes.
+//! The state of a compilation between two passes.
 
 use crate::egraph::EGraph;
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::stage::{Chosen, Imported, Planned, Saturated};
 
-/// A compilation between two passes: the stage that it has reached.
+/// The stage of a compilation between two passes.
 pub enum State {
-    /// The graph as it was imported.
+    /// The imported graph.
     Imported(Imported),
-    /// An e-graph, before anything has been chosen.
+    /// An e-graph, before a program is chosen.
     Saturated(Box<Saturated>),
-    /// A program.
+    /// A chosen program.
     Chosen(Box<Chosen>),
-    /// A program with its plan.
+    /// A chosen program with its plan.
     Planned(Box<Planned>),
 }
 
 impl State {
-    /// The graph: as imported, or the program that was chosen.
+    /// Returns the imported graph, or the chosen program.
     pub fn graph(&self) -> &Graph {
         match self {
             Self::Imported(imported) => imported.graph(),
@@ -28,7 +28,7 @@ impl State {
         }
     }
 
-    /// The e-graph, from the first rewriting pass to the extraction.
+    /// Returns the e-graph. It exists from the first rewriting pass to the extraction.
     pub fn egraph(&self) -> Option<&EGraph> {
         match self {
             Self::Saturated(saturated) => Some(saturated.egraph()),
@@ -36,10 +36,11 @@ impl State {
         }
     }
 
-    /// The e-graph with what was done to it: that of the imported graph alone where no pass has rewritten it.
+    /// Returns the e-graph and the results of its phases. If no pass has rewritten the imported graph, the e-graph
+    /// contains only that graph.
     ///
     /// # Errors
-    /// A program has been chosen, so the e-graph is gone; `pass` is the pass that needs it.
+    /// If a program is already chosen, because the e-graph then no longer exists. `pass` is the pass that needs it.
     pub fn into_saturated(self, pass: &str) -> Result<Saturated, Error> {
         match self {
             Self::Imported(imported) => Ok(imported.saturate()),
@@ -51,10 +52,10 @@ impl State {
         }
     }
 
-    /// The program that was chosen.
+    /// Returns the chosen program.
     ///
     /// # Errors
-    /// Nothing has been chosen, or the program is planned already; `pass` is the pass that needs it.
+    /// If no program is chosen, or if it is already planned. `pass` is the pass that needs it.
     pub fn into_chosen(self, pass: &str) -> Result<Chosen, Error> {
         match self {
             Self::Chosen(chosen) => Ok(*chosen),
@@ -67,7 +68,7 @@ impl State {
         }
     }
 
-    /// The program with its plan, if the compilation has come so far.
+    /// Returns the program with its plan, if it is planned.
     pub fn into_planned(self) -> Option<Planned> {
         match self {
             Self::Planned(planned) => Some(*planned),

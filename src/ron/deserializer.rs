@@ -1,5 +1,5 @@
-//! Values as serde reads them. Numbers and texts are handed to the crate `ron`; structs, lists and maps are taken
-//! apart here, so that their parts keep their places.
+//! The deserializer. The crate `ron` reads numbers and texts; structs, lists and maps are split here, so that their
+//! parts keep their positions.
 
 use super::mistake::{Mistake, Role};
 use super::{Field, Raw, Shape, advice};
@@ -12,30 +12,31 @@ use serde::de::{
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// Names by which types of this layer ask for what serde has no word for.
+/// The names by which types of this layer request data that serde's data model does not have.
 pub(crate) const RAW: &str = "$ovolo::ron::Raw";
 pub(crate) const SPANNED: &str = "$ovolo::ron::Spanned";
 pub(crate) const ONE_OR_MANY: &str = "$ovolo::ron::OneOrMany";
 
-/// One value that is read, again and again until nothing in it is wrong.
+/// The reading of one value, which is repeated until no mistake is left.
 pub(crate) struct Session {
-    /// Where the values begin that are left out.
+    /// The positions of the values that are left out.
     left_out: RefCell<BTreeSet<usize>>,
 }
 
 impl Session {
-    /// Leaves these values out from the beginning.
+    /// Returns a session that leaves out these values from the start.
     pub(crate) fn without(values: &[Raw<'_>]) -> Self {
         Self { left_out: RefCell::new(values.iter().map(|value| value.span().start).collect()) }
     }
 
-    /// Reads the value, without what is left out. Its name was read before where it is the name of a kind.
+    /// Reads the value without the parts that are left out. `named` says that the name before the parentheses was
+    /// already read.
     pub(crate) fn read<'de, T: Deserialize<'de>>(&self, raw: Raw<'de>, named: bool) -> Result<T, Mistake> {
         let value = Value { session: self, raw, role: Role::Root, named };
         T::deserialize(value).map_err(|mistake| mistake.at(raw, Role::Root))
     }
 
-    /// Leaves out what a mistake was found in; whether something is left to read.
+    /// Leaves out the value in which a mistake was found. Returns whether something is left to read.
     pub(crate) fn leave_out(&self, mistake: &Mistake, root: Raw<'_>) -> bool {
         let within = mistake.place().filter(|place| *place != root.span().start);
         within.is_some_and(|place| self.left_out.borrow_mut().insert(place))
@@ -46,13 +47,13 @@ impl Session {
     }
 }
 
-/// A value that is read.
+/// A value that is being read.
 #[derive(Clone, Copy)]
 struct Value<'s, 'de> {
     session: &'s Session,
     raw: Raw<'de>,
     role: Role<'de>,
-    /// Whether the name before the parentheses has been read.
+    /// Whether the name before the parentheses was already read.
     named: bool,
 }
 
@@ -61,7 +62,7 @@ impl<'s, 'de> Value<'s, 'de> {
         self.raw.shape().map_err(|error| Mistake::new(error.code.to_string(), "write RON"))
     }
 
-    /// A part of this value.
+    /// Returns a part of this value.
     fn part(&self, raw: Raw<'de>, role: Role<'de>) -> Self {
         Self { session: self.session, raw, role, named: false }
     }
@@ -70,7 +71,7 @@ impl<'s, 'de> Value<'s, 'de> {
         seed.deserialize(self).map_err(|mistake| mistake.at(self.raw, self.role))
     }
 
-    /// What the entries of this value are called.
+    /// Returns the role of the entries of this value.
     fn entry(&self) -> Role<'de> {
         match self.role {
             Role::Root => Role::Entry(self.raw.name().unwrap_or("the list")),
@@ -78,7 +79,7 @@ impl<'s, 'de> Value<'s, 'de> {
         }
     }
 
-    /// Reads a number or a text by the crate.
+    /// Reads a number or a text with the crate `ron`.
     fn leaf<T>(
         self,
         wanted: &str,
@@ -110,7 +111,7 @@ impl<'s, 'de> Value<'s, 'de> {
         visitor.visit_map(Map { value: self, entries: entries.into_iter(), next: None })
     }
 
-    /// Reads the fields of a struct; all are taken where their names are not known.
+    /// Reads the fields of a struct. If their names are not known, all are accepted.
     fn fields<V: Visitor<'de>>(
         self,
         name: &str,
@@ -152,7 +153,7 @@ impl<'s, 'de> Value<'s, 'de> {
     }
 }
 
-/// That a field or a key is written twice.
+/// Returns the mistake of a field or a key that is written twice.
 fn twice(name: &str, again: Span, first: Span) -> Mistake {
     Mistake::new(
         format!("`{name}` is written twice"),
@@ -162,7 +163,7 @@ fn twice(name: &str, again: Span, first: Span) -> Mistake {
     .label(first, "first here")
 }
 
-/// What the crate did not read, in words.
+/// Returns the mistake for a value that the crate could not read.
 fn wrong(text: &str, error: &::ron::Error, wanted: &str) -> Mistake {
     use ::ron::Error;
     use serde::de::Error as _;
@@ -344,7 +345,7 @@ impl<'de> SeqAccess<'de> for Items<'_, 'de> {
     }
 }
 
-/// The fields of a struct, those that are left out not among them.
+/// The fields of a struct, without those that are left out.
 struct Fields<'s, 'de> {
     value: Value<'s, 'de>,
     fields: std::vec::IntoIter<Field<'de>>,
@@ -395,7 +396,7 @@ fn out_of_order() -> Mistake {
     serde::de::Error::custom("a value was asked for before its key")
 }
 
-/// A variant of an enum: a name alone, or with what stands in its parentheses.
+/// A variant of an enum: a name, or a name with content in parentheses.
 struct Variant<'s, 'de> {
     value: Value<'s, 'de>,
     name: &'de str,
@@ -426,7 +427,7 @@ impl<'de> VariantAccess<'de> for Variant<'_, 'de> {
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Mistake> {
         match self.value.shape()? {
             Shape::Tuple(items) if items.len() == 1 => self.value.part(items[0], self.value.role).read(seed),
-            // What a struct in a variant has is written as the variant's own.
+            // The fields of a struct in a variant are written as fields of the variant.
             _ => Value { named: true, ..self.value }.read(seed),
         }
     }
@@ -450,14 +451,14 @@ impl<'de> VariantAccess<'de> for Variant<'_, 'de> {
     }
 }
 
-/// A part of what a type of this layer asks for: the document, or a place in it.
+/// A part of the data that a type of this layer requests: the document, or a position in it.
 #[derive(Clone, Copy)]
 enum Part<'de> {
     Text(&'de str),
     Number(usize),
 }
 
-/// Such parts, and the value itself after them.
+/// These parts, followed by the value itself.
 struct Parts<'p, 's, 'de> {
     parts: &'p [Part<'de>],
     value: Option<Value<'s, 'de>>,

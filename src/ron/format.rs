@@ -1,9 +1,10 @@
-//! One form for files that users write: the same breaks, indentation and quotes everywhere, with every comment kept.
+//! The formatter of files that users write: the same line breaks, indentation and quotes everywhere. It keeps all
+//! comments.
 //!
-//! The printer of the crate `ron` writes values, and so loses comments and the order of fields that were left out.
-//! This writes the tokens of the text instead, and changes nothing but blanks, trailing commas, and the breaks inside
-//! of texts that [`Style`] names. A value stands on one line where it fits; where it does not, each of its parts has a
-//! line, and short parts of a list share lines. One blank line between parts is kept.
+//! The printer of the crate `ron` writes values, so it loses comments and which fields were left out. This formatter
+//! writes the tokens of the text instead. It only changes blanks, trailing commas, and the line breaks in texts as
+//! [`Style`] says. A value is written on one line if it fits. Otherwise each part has its own line, and short parts
+//! of a list share lines. One blank line between parts is kept.
 
 mod tree;
 mod wrap;
@@ -14,29 +15,29 @@ use super::Reader;
 use crate::diagnostic::{Diagnostics, Source};
 use tree::{Comment, Group, Item, Node};
 
-/// The most columns of a line, where it can be broken at all.
+/// The largest width of a line that can be broken.
 pub const WIDTH: usize = 100;
 const STEP: usize = 4;
-/// Parts of a list that are longer have a line each.
+/// The largest width of list parts that share lines.
 const SHORT: usize = 30;
 
 /// How the text of a field is broken into lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// As it is written: blanks in it may mean something.
+    /// The text is not changed, because its blanks may have a meaning.
     Plain,
-    /// Code in which all blanks are alike: a pattern, a guard, a formula. It is broken between its parts where it is
-    /// too long.
+    /// Code in which all blanks have the same meaning: a pattern, a guard, a formula. If it is too long, it is broken
+    /// between its parts.
     Code,
-    /// Lines with one statement each, `;` being the end of a line as well: the graph of an example.
+    /// Lines with one statement each, such as the graph of an example. `;` also ends a line.
     Lines,
 }
 
-/// Writes a file in one form. `style` tells for the name of a field how texts in it are broken; entries of maps and
-/// lists are of the field that holds them.
+/// Formats a file. `style` returns, for the name of a field, how its texts are broken into lines. Entries of maps and
+/// lists belong to the field that contains them.
 ///
 /// # Errors
-/// What is not RON in it, with places.
+/// If the text is not RON; with positions.
 pub fn format(name: &str, text: &str, style: fn(&str) -> Style) -> Result<String, Diagnostics> {
     let mut found = Diagnostics::new();
     let source = found.add_source(Source::new(name, text));
@@ -51,7 +52,7 @@ pub fn format(name: &str, text: &str, style: fn(&str) -> Style) -> Result<String
     Ok(printer.text)
 }
 
-/// A text as it is written in quotes: raw where escapes would be needed.
+/// Returns a text in quotes, as a raw string if it would need escapes.
 fn quoted(text: &str) -> String {
     if !text.contains(['"', '\\']) {
         return format!("\"{text}\"");
@@ -61,8 +62,8 @@ fn quoted(text: &str) -> String {
     format!("r{hashes}\"{text}\"{hashes}")
 }
 
-/// Statements as they are written in quotes, in the value of a field that begins at a column: one alone stays on its
-/// line, several have a line each.
+/// Returns statements in quotes, as the value of a field that is indented by `indent` columns. A single statement
+/// stays on the line of the field; several statements have their own lines.
 pub fn statements(text: &str, indent: usize) -> String {
     let lines = lines(text);
     match &lines[..] {
@@ -76,7 +77,7 @@ pub fn statements(text: &str, indent: usize) -> String {
     }
 }
 
-/// Whether a key is the name of a field, and not a text that is a key of a map.
+/// Returns whether a key is the name of a field, and not a text as a key of a map.
 fn names_a_field(key: &str) -> bool {
     !key.ends_with(['"', '#'])
 }
@@ -86,14 +87,14 @@ struct Printer {
     style: fn(&str) -> Style,
 }
 
-/// Where a value is printed.
+/// The position at which a value is printed.
 #[derive(Clone, Copy)]
 struct Place<'t> {
-    /// The field that it is of.
+    /// The field to which the value belongs.
     field: &'t str,
-    /// How far its line is indented.
+    /// The indentation of its line.
     indent: usize,
-    /// Columns that what follows on its last line takes.
+    /// The columns that are reserved on its last line for the following text.
     reserve: usize,
 }
 
@@ -133,7 +134,7 @@ impl Printer {
         }
     }
 
-    /// A comment at the end of the line.
+    /// Writes a comment at the end of the line.
     fn after(&mut self, item: &Item) {
         if let Some(comment) = &item.after {
             self.text.push(' ');
@@ -167,7 +168,7 @@ impl Printer {
         }
     }
 
-    /// A group whose parts have lines of their own.
+    /// Writes a group whose parts have their own lines.
     fn broken(&mut self, group: &Group, place: Place<'_>) {
         self.text.push_str(&group.head);
         self.text.push(group.open);
@@ -213,7 +214,7 @@ impl Printer {
         self.text.push('\n');
     }
 
-    /// The parts of a list of words, numbers and short texts, which may share lines.
+    /// Returns the parts of a list if they are words, numbers and short texts, which may share lines.
     fn short(&self, group: &Group) -> Option<Vec<String>> {
         if group.open != '[' || !group.end.is_empty() {
             return None;
@@ -242,7 +243,7 @@ impl Printer {
         self.text.push('\n');
     }
 
-    /// A value on one line; `None` where a comment or a text of several lines is in it.
+    /// Returns a value on one line; `None` if it contains a comment or a text of several lines.
     fn flat(&self, node: &Node, field: &str) -> Option<String> {
         match node {
             Node::Leaf(text) => Some(text.clone()),
@@ -322,7 +323,7 @@ mod tests {
         let long = "(conv ?aaaaaaaaaaaaaaaaaaaa (conv ?bbbbbbbbbbbbbbbbbbbb ?cccccccccccccccccccc {group: 1}) {axis: ?dddddddd})";
         becomes(
             &format!("[A(from: \"{long}\")]"),
-            "[\n    A(\n        from: \"(conv ?aaaaaaaaaaaaaaaaaaaa\n            (conv ?bbbbbbbbbbbbbbbbbbbb ?cccccccccccccccccccc {group: 1}) {axis: ?dddddddd})\",\n    ),\n]\n",
+            "[\n    A(\n        from: \"(conv ?aaaaaaaaaaaaaaaaaaaa\n                (conv ?bbbbbbbbbbbbbbbbbbbb ?cccccccccccccccccccc {group: 1}) {axis: ?dddddddd})\",\n    ),\n]\n",
         );
     }
 

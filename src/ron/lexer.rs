@@ -1,6 +1,6 @@
-//! The tokens of a text, for what the crate `ron` does not tell: where comments, brackets and lines are.
+//! The lexer, for data that the crate `ron` does not provide: the positions of comments, brackets and lines.
 //!
-//! Values are read by the crate alone. This knows just enough of the syntax to step over texts and comments.
+//! Only the crate reads values. This lexer knows just enough of the syntax to skip texts and comments.
 
 use crate::diagnostic::Span;
 
@@ -13,9 +13,9 @@ pub(crate) enum Kind {
     Close,
     /// A name or a number.
     Word,
-    /// Text in quotes.
+    /// A text in quotes.
     Text,
-    /// Text whose end is missing.
+    /// A text whose closing quote is missing.
     OpenText,
     /// `// …`, without the end of the line, or `/* … */`.
     Comment,
@@ -23,14 +23,14 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// A token and its place.
+/// A token with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub kind: Kind,
     pub span: Span,
 }
 
-/// The tokens of a text, in order.
+/// Returns the tokens of a text, in order.
 pub(crate) fn tokens(text: &str) -> impl Iterator<Item = Token> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -42,7 +42,7 @@ pub(crate) fn tokens(text: &str) -> impl Iterator<Item = Token> {
     })
 }
 
-/// The kind and length of the token that a text begins with.
+/// Returns the kind and the length of the first token of a text.
 fn token(rest: &str) -> Option<(Kind, usize)> {
     let first = rest.chars().next()?;
     let to = |end: Option<usize>| end.unwrap_or(rest.len());
@@ -69,7 +69,7 @@ fn token(rest: &str) -> Option<(Kind, usize)> {
     })
 }
 
-/// What names and numbers consist of, and the names that old files have.
+/// Returns whether a character belongs to a name or a number, or to a name with hyphens in old files.
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.')
 }
@@ -78,7 +78,7 @@ fn closed(length: Option<usize>, rest: &str) -> (Kind, usize) {
     length.map_or((Kind::OpenText, rest.len()), |length| (Kind::Text, length))
 }
 
-/// The length of what `r"`, `r#"`, `b"` or `br#"` is.
+/// Returns the length of a prefix such as `r"`, `r#"`, `b"` or `br#"`.
 fn prefix(rest: &str) -> Option<usize> {
     let letters = rest.find(|c| !matches!(c, 'r' | 'b'))?;
     let hashes = rest[letters..].find(|c| c != '#')?;
@@ -87,7 +87,7 @@ fn prefix(rest: &str) -> Option<usize> {
     (known && rest[letters + hashes..].starts_with('"')).then_some(letters + hashes + 1)
 }
 
-/// The length of text up to and with its closing quote.
+/// Returns the length of a text including its closing quote.
 fn quoted(body: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in body.char_indices() {
@@ -100,14 +100,14 @@ fn quoted(body: &str) -> Option<usize> {
     None
 }
 
-/// The length of `'x'`, or of the `'` alone.
+/// Returns the length of `'x'`, or of a single `'`.
 fn character(rest: &str) -> usize {
     let escaped = rest.starts_with("'\\");
     let inner = rest.char_indices().skip(if escaped { 3 } else { 2 });
     inner.take(if escaped { 8 } else { 1 }).find(|(_, c)| *c == '\'').map_or(1, |(at, _)| at + 1)
 }
 
-/// The length of a block comment; they nest.
+/// Returns the length of a block comment. Block comments can be nested.
 fn block(rest: &str) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < rest.len() {
@@ -125,7 +125,7 @@ fn block(rest: &str) -> usize {
     at
 }
 
-/// The names of fields that have hyphens.
+/// Returns the positions of field names with hyphens.
 pub(crate) fn hyphenated(text: &str) -> Vec<Span> {
     let tokens: Vec<Token> = tokens(text).filter(|token| token.kind != Kind::Comment).collect();
     let is_key = |pair: &[Token]| {
@@ -139,7 +139,7 @@ pub(crate) fn hyphenated(text: &str) -> Vec<Span> {
     tokens.windows(2).filter(|pair| is_key(pair)).map(|pair| pair[0].span).collect()
 }
 
-/// The innermost bracket that is open at a place.
+/// Returns the innermost bracket that is open at a position.
 pub(crate) fn open_bracket(text: &str, place: usize) -> Option<Span> {
     let mut open = Vec::new();
     for token in tokens(text).take_while(|token| token.span.end <= place) {
@@ -152,7 +152,7 @@ pub(crate) fn open_bracket(text: &str, place: usize) -> Option<Span> {
     open.pop()
 }
 
-/// Where the next line from a place on begins with `name(`.
+/// Returns the position of the next line from `from` on that begins with `name(`.
 pub(crate) fn next_line(text: &str, from: usize, name: &str) -> Option<usize> {
     let begins = |at: &usize| text[at + name.len()..].starts_with('(');
     let first = |at: &usize| text[..*at].trim_end_matches([' ', '\t']).ends_with('\n');

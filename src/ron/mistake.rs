@@ -1,28 +1,28 @@
-//! What is wrong with a value, on its way from where it was found to where it is reported.
+//! Mistakes in values, as they are passed from the code that finds them to the code that reports them.
 
 use super::Raw;
 use crate::diagnostic::{Diagnostic, Span};
 use serde::de::{self, Expected, Unexpected};
 use std::fmt;
 
-/// The first thing that is wrong with a value.
+/// The first mistake in a value.
 #[derive(Debug)]
 pub(crate) struct Mistake {
     message: String,
     help: Option<String>,
     labels: Vec<(Span, &'static str)>,
-    /// Where the value begins that is left out when reading goes on.
+    /// The position of the value that is left out when reading continues.
     place: Option<usize>,
     /// The field that is missing.
     missing: Option<&'static str>,
-    /// Whether it follows from another mistake, and need not be reported.
+    /// Whether the mistake follows from another one, so that it is not reported.
     follows: bool,
 }
 
-/// What a value is to what holds it, for messages.
+/// The role of a value in the value that contains it, for messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role<'a> {
-    /// It is all that is read.
+    /// The outermost value.
     Root,
     /// The value of a field or of a key.
     Field(&'a str),
@@ -44,7 +44,7 @@ impl fmt::Display for Role<'_> {
 }
 
 impl Mistake {
-    /// What is wrong, and what to do.
+    /// Returns a mistake with a message and advice.
     pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -56,19 +56,19 @@ impl Mistake {
         }
     }
 
-    /// With a place that the message is about.
+    /// Adds a position to which the message refers.
     pub(crate) fn label(mut self, span: Span, text: &'static str) -> Self {
         self.labels.push((span, text));
         self
     }
 
-    /// With the value that is left out.
+    /// Sets the value that is left out.
     pub(crate) fn leaving_out(mut self, value: Raw<'_>) -> Self {
         self.place.get_or_insert(value.span().start);
         self
     }
 
-    /// As a mistake of this value, unless it is known to be of a value within.
+    /// Assigns the mistake to this value, unless it already belongs to an inner value.
     pub(crate) fn at(mut self, value: Raw<'_>, role: Role<'_>) -> Self {
         if self.place.is_some() {
             return self;
@@ -87,13 +87,13 @@ impl Mistake {
         self.leaving_out(value)
     }
 
-    /// Where the value begins that is left out.
+    /// Returns the position of the value that is left out.
     pub(crate) fn place(&self) -> Option<usize> {
         self.place
     }
 
-    /// A missing field, of a struct of this name: reported, unless a field of the struct that was left out may
-    /// have been the one.
+    /// Completes the mistake of a missing field with the name of its struct. It is not reported if a field that was
+    /// left out may be the missing one.
     pub(crate) fn of_struct(mut self, name: &str, head: Span, left_out: impl Fn(&str) -> bool) -> Self {
         if let (Some(field), None) = (self.missing, self.place) {
             self.message = format!("`{name}` lacks the field `{field}`");
@@ -103,7 +103,7 @@ impl Mistake {
         self
     }
 
-    /// What is to be reported, if it does not follow from another mistake.
+    /// Returns the diagnostic, unless the mistake follows from another one.
     pub(crate) fn into_diagnostic(self, source: usize) -> Option<Diagnostic> {
         let labels = self.labels.into_iter();
         let diagnostic = labels.fold(Diagnostic::new(self.message), |diagnostic, (span, text)| {

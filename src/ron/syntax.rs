@@ -1,4 +1,4 @@
-//! What is not RON, in words: the errors of the crate `ron` with the places that they are about.
+//! Syntax errors: messages for the errors of the crate `ron`, with positions.
 
 use super::lexer::{self, Kind};
 use crate::diagnostic::{Diagnostic, Span};
@@ -6,7 +6,7 @@ use ::ron::error::{Error, Position, SpannedError};
 use ::ron::value::RawValue;
 use serde::Deserialize;
 
-/// The end of the value that stands at a place, with the blanks and comments after it.
+/// Returns the end of the value at a position, including the blanks and comments after it.
 pub(crate) fn value(text: &str, at: usize) -> Result<usize, SpannedError> {
     let mut reader = ::ron::Deserializer::from_str(&text[at..])?;
     match <&RawValue>::deserialize(&mut reader) {
@@ -15,7 +15,7 @@ pub(crate) fn value(text: &str, at: usize) -> Result<usize, SpannedError> {
     }
 }
 
-/// The message for an error that the crate found in a text from `start` on.
+/// Returns the message for an error that the crate found in a text from `start` on.
 pub(crate) fn diagnostic(text: &str, start: usize, error: &SpannedError, source: usize) -> Diagnostic {
     let place = start + byte(&text[start..], error.span.end);
     let next = text[place..].chars().next();
@@ -82,7 +82,7 @@ pub(crate) fn diagnostic(text: &str, start: usize, error: &SpannedError, source:
     }
 }
 
-/// That a comma is missing after what ends at a place, or before what stands there.
+/// Returns the message that a comma is missing between the values before and after a position.
 pub(crate) fn missing_comma(text: &str, place: usize, source: usize) -> Diagnostic {
     let place = place + text[place..].len() - text[place..].trim_start().len();
     let here = Span::new(place, place + text[place..].chars().next().map_or(0, char::len_utf8));
@@ -103,7 +103,7 @@ fn missing_colon(key: &str, here: Span, source: usize) -> Diagnostic {
         .help(format!("write `{key}: …`"))
 }
 
-/// That the text ends where something is open, or before anything began.
+/// Returns the message that the text ends inside a bracket or a text, or is empty.
 fn unfinished(text: &str, source: usize) -> Diagnostic {
     let end = text.trim_end().len();
     let diagnostic = Diagnostic::new("the file ends too early").label(source, Span::at(end), "");
@@ -117,7 +117,7 @@ fn unfinished(text: &str, source: usize) -> Diagnostic {
     opened(diagnostic.help(help), text, end, source)
 }
 
-/// With the bracket that is open at a place.
+/// Adds the bracket that is open at a position.
 fn opened(diagnostic: Diagnostic, text: &str, place: usize, source: usize) -> Diagnostic {
     match lexer::open_bracket(text, place) {
         Some(open) => diagnostic.label(source, open, "opened here"),
@@ -125,7 +125,7 @@ fn opened(diagnostic: Diagnostic, text: &str, place: usize, source: usize) -> Di
     }
 }
 
-/// The name that stands before a place as the name of a field whose colon is missing.
+/// Returns the name before a position, if it is a field name whose colon is missing.
 fn key_before(text: &str, place: usize) -> Option<Span> {
     let before: Vec<_> = lexer::tokens(text)
         .take_while(|token| token.span.end <= place)
@@ -138,7 +138,7 @@ fn key_before(text: &str, place: usize) -> Option<Span> {
     (begins && within && name && key.kind == Kind::Word).then_some(key.span)
 }
 
-/// The byte of a position that the crate counts in lines and characters.
+/// Returns the byte index of a position that the crate gives as line and character.
 fn byte(text: &str, position: Position) -> usize {
     let line = text.split_inclusive('\n').take(position.line.saturating_sub(1)).map(str::len).sum::<usize>();
     let characters = text[line..].char_indices().nth(position.col.saturating_sub(1));

@@ -1,14 +1,14 @@
-//! Text that holds a language of its own: where each of its bytes stands in the file.
+//! Texts in their own language, such as patterns, with the position of each byte in the file.
 
 use super::Raw;
 use crate::diagnostic::Span;
 use serde::de::{Deserialize, Deserializer, Error};
 use std::ops::Range;
 
-/// A text in quotes, with the place in the file of each of its bytes.
+/// A text in quotes, with the position of each byte in the file.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
-    /// The text, escapes replaced.
+    /// The text, with escapes replaced.
     pub text: String,
     places: Vec<usize>,
     end: usize,
@@ -23,7 +23,7 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 impl Text {
-    /// The text of a value; `None` where it is none.
+    /// Returns the text of a value; `None` if the value is not a text.
     pub fn of(raw: Raw<'_>) -> Option<Self> {
         if !raw.is_text() {
             return None;
@@ -42,17 +42,17 @@ impl Text {
         Some(Self { text, places, end, span })
     }
 
-    /// Where the value stands, quotes included.
+    /// Returns the position of the value, including the quotes.
     pub fn value_span(&self) -> Span {
         self.span
     }
 
-    /// Where all of the text stands, without the quotes.
+    /// Returns the position of the whole text, without the quotes.
     pub(crate) fn whole(&self) -> Span {
         self.span(0..self.text.len())
     }
 
-    /// Where a range of the text stands in the file.
+    /// Returns the position of a range of the text in the file.
     pub(crate) fn span(&self, range: Range<usize>) -> Span {
         let start = self.places.get(range.start).copied().unwrap_or(self.end);
         let end = match range.end.checked_sub(1).and_then(|last| self.places.get(last)) {
@@ -67,11 +67,11 @@ impl Text {
         self.text.push(character);
     }
 
-    /// With every `$name` replaced by its value, which stands where the name stood. The names that were used are
-    /// added to `used`.
+    /// Replaces every `$name` by its value. The value gets the position of the name. Adds the names that occur to
+    /// `used`.
     ///
     /// # Errors
-    /// A name that has no value, and its place.
+    /// A name without a value, with its position.
     pub(crate) fn replace(
         &self,
         values: &[(String, String)],
@@ -102,17 +102,18 @@ impl Text {
     }
 }
 
-/// The place of each byte of a text that is written, with escapes, from a place on.
+/// Returns the position of each byte of a text that is written, with escapes, from `start` on.
 fn places(written: &str, text: &str, start: usize) -> Vec<usize> {
     let mut places = Vec::with_capacity(text.len());
     let (mut at, mut characters) = (0, text.chars());
     while at < written.len() {
         let rest = &written[at..];
         let length = escape(rest);
-        // A line that is continued has no character.
+        // An escaped line break adds no character to the text.
         if !rest.starts_with("\\\n") && !rest.starts_with("\\\r\n") {
             let bytes = characters.next().map_or(0, char::len_utf8);
-            // Of a character as it is, each byte has its place.
+            // Each byte of an unescaped character has its own position; all bytes of an escape have the position of
+            // the escape.
             places.extend((0..bytes).map(|byte| start + at + if rest.starts_with('\\') { 0 } else { byte }));
         }
         at += length;
@@ -120,7 +121,7 @@ fn places(written: &str, text: &str, start: usize) -> Vec<usize> {
     places
 }
 
-/// The length of the character that a text in quotes begins with.
+/// Returns the length of the first character or escape of a text in quotes.
 fn escape(rest: &str) -> usize {
     let mut characters = rest.chars();
     let first = characters.next().map_or(1, char::len_utf8);

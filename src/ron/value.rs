@@ -1,4 +1,4 @@
-//! Types to read into, where a plain one forgets too much.
+//! Types to read into, if a plain type would lose information.
 
 use super::Raw;
 use super::deserializer::{ONE_OR_MANY, RAW, SPANNED};
@@ -9,12 +9,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A value with its place. Two are equal where the values are, and it is written as the value is.
+/// A value with its position. Comparison and serialization ignore the position.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
-    /// Where it stands; nowhere for one that was not read.
+    /// The position; empty for a value that was not read.
     pub span: Span,
 }
 
@@ -79,7 +79,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Spanned<T> {
                 Ok(Spanned { value: part(&mut parts)?, span })
             }
 
-            /// From a format that has no places.
+            /// For a format without positions.
             fn visit_newtype_struct<D: Deserializer<'de>>(
                 self,
                 deserializer: D,
@@ -113,15 +113,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
     }
 }
 
-/// The next part of a value that this layer takes apart for itself.
+/// Returns the next part of a value that this layer splits itself.
 fn part<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(parts: &mut A) -> Result<T, A::Error> {
     parts.next_element()?.ok_or_else(|| A::Error::custom("a part of the value is missing"))
 }
 
-/// A whole number that is not below a least one; made for `#[serde(deserialize_with)]`.
+/// Reads an integer of at least `LEAST`, for `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// If it is no whole number, or below.
+/// If the value is not an integer, or is smaller.
 pub fn at_least<'de, const LEAST: usize, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let number = usize::deserialize(deserializer)?;
     if number >= LEAST {

@@ -1,4 +1,4 @@
-//! Computed attributes.
+//! Computed attributes. If an attribute cannot be computed, the error says why.
 
 use super::Kind::{self, Chain, Float as Real, Integer, List, Number, Operand, Rest, Same, Size, Step};
 use super::expr::Eval;
@@ -8,7 +8,7 @@ use super::signature::LARGEST;
 use super::{Function, No, Value, literal};
 use crate::attr::{Attr, Float};
 
-/// Every computed attribute. A new one is an entry.
+/// All computed attributes. A new one needs only an entry here.
 pub(super) const COMPUTED: &[Function] = &[
     function(
         "dim",
@@ -158,7 +158,7 @@ const fn function(
     Function { name, doc, takes, more: None, gives, eval }
 }
 
-/// With any number of further arguments.
+/// Returns a function that accepts any number of further arguments.
 const fn open(function: Function, more: Kind) -> Function {
     Function { more: Some(more), ..function }
 }
@@ -194,7 +194,7 @@ fn arithmetic(
     Ok(Value::Attr(Attr::Float(Float(real(float(values, 0)?, float(values, 1)?)))))
 }
 
-/// The part of a reshape's operand that becomes a part of its result.
+/// Returns the part of a reshape's operand that becomes the given part of its result.
 fn reshaped(values: &[Value<'_>]) -> Result<Part, No> {
     Ok(before_reshape((ints(values, 0)?, ints(values, 1)?), ints(values, 2)?, ints(values, 3)?)?)
 }

@@ -1,4 +1,4 @@
-//! Expressions over what a match binds: guards and computed attributes.
+//! Expressions over the variables that a match binds: guards and computed attributes.
 
 use super::{AttrVar, Expr, Guard, Kind, OperandVar, RestVar};
 use crate::attr::{Attr, Step};
@@ -6,18 +6,18 @@ use crate::tensor::{Tensor, TensorType};
 use std::fmt;
 use std::ops::Deref;
 
-/// What is known of an operand.
+/// The facts about an operand.
 #[derive(Clone, Copy, Debug)]
 pub struct Fact<'a> {
-    /// Its type.
+    /// The type.
     pub ty: &'a TensorType,
-    /// Whether it is computed from constants alone.
+    /// Whether it is computed only from constants.
     pub constant: bool,
-    /// Its value, where it is constant and small.
+    /// The value, if it is constant and small.
     pub value: Option<&'a Tensor>,
 }
 
-/// The value of an expression.
+/// Returns the value of an expression.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
     /// An attribute.
@@ -29,7 +29,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// What a guard gives that agrees.
+    /// Returns the value of a guard that accepts the match.
     pub fn yes() -> Self {
         Self::Attr(Attr::Int(1))
     }
@@ -37,17 +37,17 @@ impl Value<'_> {
 
 /// A guard or a computed attribute.
 pub struct Function {
-    /// Its name, in kebab case.
+    /// The name, in kebab case.
     pub name: &'static str,
-    /// What it says or gives, in one line.
+    /// The meaning, in one line.
     pub doc: &'static str,
-    /// What its arguments are.
+    /// The kinds of the arguments.
     pub takes: &'static [Kind],
-    /// What further arguments are, where there may be any.
+    /// The kind of further arguments, if there may be any number of them.
     pub more: Option<Kind>,
-    /// What it is: a guard, or an attribute of this kind.
+    /// The kind of the result: a guard, or an attribute of some kind.
     pub gives: Kind,
-    /// A guard's error is its reason for no; a computed attribute's is why there is none.
+    /// The evaluation. The error says why a guard rejects the match, or why an attribute cannot be computed.
     pub eval: Eval,
 }
 
@@ -96,10 +96,10 @@ impl From<String> for No {
     }
 }
 
-/// How a function is evaluated.
+/// The function that evaluates a guard or a computed attribute.
 pub type Eval = for<'v, 'a> fn(&Arguments<'v, 'a>) -> Result<Value<'a>, No>;
 
-/// The arguments of a guard or a computed attribute: values, and how they are written.
+/// The arguments of a guard or a computed attribute: values with their texts.
 pub struct Arguments<'v, 'a> {
     values: &'v [Value<'a>],
     exprs: &'v [Expr],
@@ -114,7 +114,7 @@ impl<'a> Deref for Arguments<'_, 'a> {
 }
 
 impl Arguments<'_, '_> {
-    /// An argument in words, for reasons: as it is written, with its value.
+    /// Returns the text of an argument with its value, for messages.
     pub fn show(&self, at: usize) -> String {
         match (self.values.get(at), self.exprs.get(at)) {
             (Some(value), Some(expr)) => shown(expr, value, self.bindings),
@@ -123,7 +123,7 @@ impl Arguments<'_, '_> {
     }
 }
 
-/// An expression as it is written, where names are known, with its value.
+/// Returns the text of an expression, if names are known, with its value.
 fn shown(expr: &Expr, value: &Value<'_>, bindings: &dyn Bindings) -> String {
     let value = match value {
         Value::Attr(attr) => attr.to_string(),
@@ -137,34 +137,34 @@ fn shown(expr: &Expr, value: &Value<'_>, bindings: &dyn Bindings) -> String {
 }
 
 impl Function {
-    /// Whether it is a condition.
+    /// Returns whether the function is a guard.
     pub fn is_guard(&self) -> bool {
         self.gives == Kind::Guard
     }
 
-    /// The fewest and the most arguments.
+    /// Returns the smallest and the largest number of arguments.
     pub(crate) fn arity(&self) -> (usize, usize) {
         (self.takes.len(), if self.more.is_some() { usize::MAX } else { self.takes.len() })
     }
 
-    /// The kind of the argument in this place.
+    /// Returns the kind of the argument at this index.
     pub(crate) fn argument(&self, at: usize) -> Option<Kind> {
         self.takes.get(at).copied().or(self.more)
     }
 
-    /// What it takes, as it is written: `rank(operand, size)`.
+    /// Returns the signature as text: `rank(operand, size)`.
     pub fn signature(&self) -> String {
         let mut takes: Vec<String> = self.takes.iter().map(ToString::to_string).collect();
         takes.extend(self.more.map(|kind| format!("{kind}..")));
         format!("{}({})", self.name, takes.join(", "))
     }
 
-    /// A guard. Its error is its reason for saying no.
+    /// Returns a guard. Its error says why it rejects a match.
     pub const fn guard(name: &'static str, doc: &'static str, takes: &'static [Kind], eval: Eval) -> Self {
         Self { name, doc, takes, more: None, gives: Kind::Guard, eval }
     }
 
-    /// A computed attribute of a kind. Its error is why it cannot be computed.
+    /// Returns a computed attribute of a kind. Its error says why it cannot be computed.
     pub const fn computed(
         name: &'static str,
         doc: &'static str,
@@ -188,7 +188,7 @@ impl fmt::Debug for Function {
     }
 }
 
-/// Looks up what variables stand for.
+/// The values of variables in a match.
 pub trait Bindings {
     /// An operand.
     fn operand(&self, var: OperandVar) -> Option<Fact<'_>>;
@@ -196,14 +196,14 @@ pub trait Bindings {
     fn rest(&self, var: RestVar) -> Option<Vec<Fact<'_>>>;
     /// An attribute.
     fn attr(&self, var: AttrVar) -> Option<Attr>;
-    /// How the rule writes an expression, where that is known; reasons are told in these words.
+    /// Returns the text of an expression in the rule, if it is known. Messages use it.
     fn written(&self, expr: &Expr) -> Option<String>;
 }
 
-/// Asks a guard. One that names an optional operand is not asked where that is absent.
+/// Evaluates a guard. A guard that uses an absent optional operand is skipped and accepts the match.
 ///
 /// # Errors
-/// The guard with its reason for no.
+/// If the guard rejects the match; with the guard and the reason.
 pub fn ask(guard: &Guard, bindings: &dyn Bindings) -> Result<(), No> {
     match eval(&guard.expr, bindings) {
         Ok(_) => Ok(()),
@@ -220,10 +220,10 @@ fn names_absent(expr: &Expr, bindings: &dyn Bindings) -> bool {
     }
 }
 
-/// The value of an expression.
+/// Returns the value of an expression.
 ///
 /// # Errors
-/// A guard's reason for no, or why an attribute cannot be computed.
+/// If a guard rejects the match, or an attribute cannot be computed; with the reason.
 pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, No> {
     let unbound = || No::Unbound;
     match expr {
@@ -236,7 +236,7 @@ pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, No
             [fact] => Ok(Value::Operand(fact)),
             _ => Err(No::Absent),
         },
-        // These two are about their arguments' noes, so they see them.
+        // These two functions depend on whether their arguments are rejected, so they evaluate them themselves.
         Expr::Call(function, arguments) if function.name == "not" => {
             match arguments.first().map(|one| (one, eval(one, bindings))) {
                 Some((inner, Ok(_))) => Err(holds(inner, bindings).into()),
@@ -260,7 +260,7 @@ pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, No
     }
 }
 
-/// That a guard holds which must not, and of what.
+/// Returns the message that a guard holds that must not, with its arguments.
 fn holds(guard: &Expr, bindings: &dyn Bindings) -> String {
     let Expr::Call(function, arguments) = guard else { return "what must not hold holds".into() };
     let values: Vec<String> = arguments
@@ -272,7 +272,7 @@ fn holds(guard: &Expr, bindings: &dyn Bindings) -> String {
     format!("`{text}` holds of {}", values.join(" and "))
 }
 
-/// Arguments by kind; errors name the position.
+/// Access to arguments by kind. Errors name the position.
 pub(super) mod argument {
     use super::{Attr, Fact, No, Value};
     use crate::attr::Step;

@@ -1,4 +1,4 @@
-//! Guards: conditions over facts. Each no says why.
+//! Guards: conditions over facts about operands. A guard that rejects a match says why.
 
 use super::Kind::{self, Attribute, Guard, Integer, List, Number, Operand, Rest, Same, Size};
 use super::expr::argument::{attr, float, int, ints, operand, rest};
@@ -6,7 +6,7 @@ use super::{Fact, Function, No, Value};
 use crate::attr::Attr;
 use crate::tensor::DType;
 
-/// Every guard. A new one is an entry.
+/// All guards. A new one needs only an entry here.
 pub(super) const GUARDS: &[Function] = &[
     Function::guard("const", "the operand is computed from constants alone", &[Operand], |v| {
         say(operand(v, 0)?.constant, || format!("{} is not constant", v.show(0)))

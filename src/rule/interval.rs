@@ -1,28 +1,28 @@
-//! Intervals: what a constant on a left side may be.
+//! Intervals: the allowed values of a constant on a left side.
 
 use std::fmt;
 
-/// The numbers from one to another, both included; of one number where they are the same.
+/// The numbers between two bounds, which are included. If the bounds are equal, it contains one number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The smallest; minus infinity where there is none.
+    /// The smallest number; minus infinity if there is no lower bound.
     pub least: f64,
-    /// The largest; infinity where there is none.
+    /// The largest number; infinity if there is no upper bound.
     pub most: f64,
 }
 
 impl Interval {
-    /// One number.
+    /// Returns the interval of one number.
     pub const fn point(value: f64) -> Self {
         Self { least: value, most: value }
     }
 
-    /// The number, where there is only one.
+    /// Returns the number, if there is only one.
     pub fn value(self) -> Option<f64> {
         (self.least == self.most).then_some(self.least)
     }
 
-    /// Whether the number is in it, up to the rounding of exporters to `f32`.
+    /// Returns whether a number is in the interval. Exporters round constants to `f32`, so this error is tolerated.
     pub fn holds(self, number: f64) -> bool {
         let slack = |bound: f64| if bound.is_finite() { 1e-6 * bound.abs() } else { 0.0 };
         number >= self.least - slack(self.least) && number <= self.most + slack(self.most)

@@ -4,26 +4,26 @@ use crate::attr::{Attr, Float, Step, StepOp};
 use crate::op::{Ops, post};
 use crate::tensor::{DType, Layout};
 
-/// An integer, or a float where it has a point or an exponent.
+/// Reads an integer, or a float if there is a decimal point or an exponent.
 pub(super) fn number(text: &str) -> Option<Attr> {
     let digits = text.replace('_', "");
     match digits.parse::<i64>() {
         Ok(value) => Some(Attr::Int(value)),
         Err(_) if digits.contains(['.', 'e', 'E']) || digits.ends_with("inf") => {
             let value: f64 = digits.parse().ok()?;
-            // Too many digits are not a way to write infinity.
+            // A number with too many digits must not become infinity.
             (value.is_finite() || digits.ends_with("inf")).then_some(Attr::Float(Float(value)))
         }
         Err(_) => None,
     }
 }
 
-/// Whether a text is written as a number, whatever its size.
+/// Returns whether a text has the form of a number of any size.
 pub(super) fn digits(text: &str) -> bool {
     text.replace('_', "").parse::<f64>().is_ok() && text.contains(|c: char| c.is_ascii_digit())
 }
 
-/// An element type or a layout.
+/// Reads an element type or a layout.
 pub(super) fn word(text: &str) -> Option<Attr> {
     match text {
         "inf" => Some(Attr::Float(Float(f64::INFINITY))),
@@ -35,10 +35,10 @@ pub(super) fn word(text: &str) -> Option<Attr> {
     }
 }
 
-/// A list `[1,2]`, a chain `<relu,clip(0.0,6.0)>`, or a text in quotes.
+/// Reads a list `[1,2]`, a chain `<relu,clip(0.0,6.0)>`, or a text in quotes.
 ///
 /// # Errors
-/// What is wrong, and what to do.
+/// The message and the advice.
 pub(super) fn bracketed(text: &str, ops: &Ops) -> Result<Attr, (String, &'static str)> {
     let inner = text[1..text.len() - 1].trim();
     match text.as_bytes()[0] {
@@ -92,10 +92,10 @@ fn chain(text: &str, ops: &Ops) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// A step of a chain.
+/// Returns a step of a chain.
 ///
 /// # Errors
-/// If it takes another number of parameters.
+/// If the number of parameters is wrong.
 pub(super) fn step(op: StepOp, parameters: Vec<Float>) -> Result<Step, String> {
     let takes = post::parameters(op).len();
     if parameters.len() != takes {

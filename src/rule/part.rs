@@ -1,19 +1,19 @@
-//! Parts of values seen through a reshape: of which box of the operand is a box of the result made?
+//! Parts of values before a reshape: computes which box of the operand becomes a given box of the result.
 //!
-//! Axes of both shapes fall into the smallest groups with equal products, from the outside in: a reshape
-//! moves elements only inside such groups. In a group a box is carried over where it is an interval of the
-//! group's elements in row-major order, and this interval is a box of the other axes as well.
+//! The axes of both shapes are divided into the smallest groups with equal products, from the outermost axis inwards.
+//! A reshape moves elements only inside such groups. In a group, a box has a counterpart if it is an interval of the
+//! group's elements in row-major order, and if this interval is also a box of the other axes.
 
 use std::ops::Range;
 
-/// Starts and sizes.
+/// The starts and sizes of a box.
 pub(super) type Part = (Vec<i64>, Vec<i64>);
 
-/// The part of a value of shape `from` that becomes the given part of its reshape to shape `to`.
+/// Returns the part of a value of shape `from` that becomes the given part of its reshape to shape `to`.
 ///
 /// # Errors
-/// Shapes of different counts or with empty axes, a part that is not inside `to`, and a part that is not
-/// one box of `from`, each in words.
+/// If the shapes have different numbers of elements or empty axes, if the part is not inside `to`, or if it is not
+/// one box of `from`; says which.
 pub(super) fn before_reshape(part: (&[i64], &[i64]), to: &[i64], from: &[i64]) -> Result<Part, String> {
     let (starts, sizes) = part;
     let inside = |(at, &size): (usize, &i64)| {
@@ -37,10 +37,10 @@ pub(super) fn before_reshape(part: (&[i64], &[i64]), to: &[i64], from: &[i64]) -
     Ok((first, taken))
 }
 
-/// Axes of the one shape, and those of the other that they are made of.
+/// Axes of one shape, and the axes of the other shape that contain the same elements.
 type Group = (Range<usize>, Range<usize>);
 
-/// The axes of both shapes in groups with equal products.
+/// Returns the axes of both shapes in groups with equal products.
 fn groups(to: &[i64], from: &[i64]) -> Result<Vec<Group>, String> {
     let unequal = || format!("{from:?} has not as many elements as {to:?}");
     let mut groups = Vec::new();
@@ -49,7 +49,7 @@ fn groups(to: &[i64], from: &[i64]) -> Result<Vec<Group>, String> {
         let (first_to, first_from) = (i, j);
         let (mut a, mut b) = (1_i64, 1_i64);
         loop {
-            // Where both are level the outer axes are a group, unless nothing was taken yet.
+            // If both products are equal, the axes so far form a group, unless it is still empty.
             if a == b && (i > first_to || j > first_from) && !(i < to.len() && to[i] == 1) {
                 break;
             }
@@ -64,8 +64,8 @@ fn groups(to: &[i64], from: &[i64]) -> Result<Vec<Group>, String> {
     Ok(groups)
 }
 
-/// The elements of a box, if in row-major order they follow one another: one element of the outer axes,
-/// some of one axis, all of the inner ones.
+/// Returns the elements of a box if they are contiguous in row-major order: one element of the outer axes, some
+/// elements of one axis, and all of the inner axes.
 fn interval(starts: &[i64], sizes: &[i64], shape: &[i64]) -> Option<Range<i64>> {
     let (mut start, mut size, mut stride) = (0, 1, 1);
     let mut whole = true;
@@ -81,7 +81,7 @@ fn interval(starts: &[i64], sizes: &[i64], shape: &[i64]) -> Option<Range<i64>> 
     Some(start..start + size)
 }
 
-/// The box of these elements, in row-major order.
+/// Returns the box of these elements, in row-major order.
 fn boxed(elements: Range<i64>, shape: &[i64]) -> Option<Part> {
     let (mut start, mut size) = (elements.start, elements.end - elements.start);
     let mut stride: i64 = shape.iter().product();
@@ -90,7 +90,7 @@ fn boxed(elements: Range<i64>, shape: &[i64]) -> Option<Part> {
         stride /= axis;
         let taken = (size / stride).max(1);
         let first = start / stride;
-        // What begins or ends inside an element of this axis is inside that one.
+        // An interval that begins or ends inside an element of this axis must lie within that element.
         let fits = if size >= stride {
             start % stride == 0 && size % stride == 0
         } else {
@@ -103,7 +103,7 @@ fn boxed(elements: Range<i64>, shape: &[i64]) -> Option<Part> {
         sizes.push(taken);
         start -= first * stride;
         if size >= stride && taken > 1 {
-            // All that is inside is taken.
+            // The interval covers everything inside.
             (start, size) = (0, stride);
         }
     }
@@ -122,7 +122,7 @@ mod tests {
     fn parts_are_carried_over_where_they_are_boxes() {
         // One of three blocks of columns.
         assert_eq!(before(&[0, 1, 0], &[5, 1, 4], &[5, 3, 4], &[5, 12]), Some((vec![0, 4], vec![5, 4])));
-        // Axes of one element come and go.
+        // Axes with one element can be added and removed.
         assert_eq!(
             before(&[0, 2, 0], &[1, 1, 4], &[1, 5, 4], &[5, 1, 4]),
             Some((vec![2, 0, 0], vec![1, 1, 4]))
@@ -131,15 +131,15 @@ mod tests {
             before(&[1, 0], &[2, 4], &[5, 4], &[5, 1, 2, 2, 1]),
             Some((vec![1, 0, 0, 0, 0], vec![2, 1, 2, 2, 1]))
         );
-        // Some heads are some columns, and back.
+        // Some heads correspond to some columns, and the reverse.
         assert_eq!(before(&[0, 8], &[5, 8], &[5, 16], &[5, 4, 4]), Some((vec![0, 2, 0], vec![5, 2, 4])));
         assert_eq!(before(&[0, 2], &[5, 2], &[5, 16], &[5, 4, 4]), Some((vec![0, 0, 2], vec![5, 1, 2])));
-        // Columns of two heads, in part.
+        // Columns that cover two heads only partly.
         assert_eq!(before(&[0, 2], &[5, 4], &[5, 16], &[5, 4, 4]), None);
-        // Rows of a matrix that was transposed in memory order are no box.
+        // Rows of a matrix with exchanged dimensions are not a box.
         assert_eq!(before(&[0, 0], &[3, 2], &[3, 4], &[4, 3]), None);
         assert_eq!(before(&[1, 0], &[2, 4], &[3, 4], &[12]), Some((vec![4], vec![8])));
-        // Scalars, and what is no part.
+        // Scalars, and boxes that are not parts.
         assert_eq!(before(&[], &[], &[], &[1, 1]), Some((vec![0, 0], vec![1, 1])));
         assert_eq!(before(&[2], &[2], &[3], &[3]), None);
         assert_eq!(before(&[0], &[2], &[3], &[4]), None);

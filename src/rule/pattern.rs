@@ -1,4 +1,4 @@
-//! The syntax of patterns and expressions: s-expressions with attributes, not yet checked.
+//! The syntax of patterns and expressions: s-expressions with attributes. Names are not checked here.
 
 use super::{Interval, Vocabulary, literal};
 use crate::attr::Attr;
@@ -8,7 +8,7 @@ use crate::ron::Text;
 use crate::tensor::{DType, Layout};
 use std::ops::Range;
 
-/// A mistake at a place in the string, and what to do.
+/// A mistake at a position in the text, with advice.
 pub(super) struct Mistake {
     pub message: String,
     pub range: Range<usize>,
@@ -31,9 +31,9 @@ pub(super) enum Kind {
     Var(String),
     /// `?xs..`, or `?x?`.
     Spread { name: String, optional: bool },
-    /// A number or a range in place of an operand, or one with a name: `0.5`, `0..6`, `?c:0..`.
+    /// A number or a range as an operand, possibly with a name: `0.5`, `0..6`, `?c:0..`.
     Number { interval: Interval, var: Option<String> },
-    /// What does not read; it is told already.
+    /// A part that could not be read and is already reported.
     Wrong,
     /// `(op operands… {attributes})`.
     Op { name: String, name_range: Range<usize>, children: Vec<Ast>, attrs: Vec<Entry> },
@@ -56,14 +56,14 @@ pub(super) struct ExprAst {
 
 #[derive(Clone, Debug)]
 pub(super) enum ExprKind {
-    /// What does not read; it is told already.
+    /// A part that could not be read and is already reported.
     Wrong,
     Literal(Attr),
     Var(String),
     Call(String, Vec<ExprAst>),
 }
 
-/// Reads one pattern, as far as it is one: with every mistake after which reading could go on, and the first
+/// Reads one pattern, as far as possible. Returns all mistakes after which reading could continue, and the first one
 /// after which it could not.
 pub(super) fn pattern(text: &Text, vocabulary: Vocabulary<'_>) -> (Option<Ast>, Vec<Mistake>) {
     let mut parser = Parser::new(&text.text, vocabulary);
@@ -71,14 +71,14 @@ pub(super) fn pattern(text: &Text, vocabulary: Vocabulary<'_>) -> (Option<Ast>, 
     parser.finish(ast)
 }
 
-/// Reads one expression, as a pattern is read.
+/// Reads one expression. Returns mistakes as for patterns.
 pub(super) fn expression(text: &Text, vocabulary: Vocabulary<'_>) -> (Option<ExprAst>, Vec<Mistake>) {
     let mut parser = Parser::new(&text.text, vocabulary);
     let ast = parser.expression().and_then(|ast| parser.end_of_expression(0).map(|()| ast));
     parser.finish(ast)
 }
 
-/// Operators of other languages, and what is written instead; whether its arguments change places.
+/// Operators of other languages, with the guards to write instead, and whether the arguments are exchanged.
 const OPERATORS: &[(&str, &str, bool)] = &[
     ("<=", "at-most", false),
     (">=", "at-most", true),
@@ -96,7 +96,7 @@ const OPERATORS: &[(&str, &str, bool)] = &[
     ("/", "div", false),
 ];
 
-/// What to write in place of an operator between two expressions.
+/// Returns what to write instead of an operator between two expressions.
 fn operator(left: &str, rest: &str) -> Option<(String, String)> {
     if rest.starts_with("&&") || rest.starts_with("and ") {
         let advice = "write two conditions in `when`, each in quotes of its own: all of them must hold";
@@ -104,7 +104,7 @@ fn operator(left: &str, rest: &str) -> Option<(String, String)> {
     }
     let (written, function, turned) = OPERATORS.iter().find(|(written, ..)| rest.starts_with(written))?;
     let right = rest[written.len()..].trim();
-    // `a % b == 0` asks whether b divides a.
+    // `a % b == 0` means that b divides a.
     let right =
         if *function == "divisible" { right.split("==").next().unwrap_or(right).trim() } else { right };
     let right = if right.is_empty() { "…" } else { right };
@@ -115,7 +115,7 @@ fn operator(left: &str, rest: &str) -> Option<(String, String)> {
     ))
 }
 
-/// Names that other systems give element types.
+/// Names of element types in other systems.
 const DTYPES: &[(&str, DType)] = &[
     ("float", DType::F32),
     ("float32", DType::F32),
@@ -135,11 +135,11 @@ const DTYPES: &[(&str, DType)] = &[
     ("boolean", DType::Bool),
 ];
 
-/// Layouts whose letters are of two cases.
+/// Layouts with upper-case and lower-case letters.
 const LAYOUTS: &[&str] =
     &["nChw16c", "nChw8c", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Ohwi8o", "Oihw16o", "Oihw8o"];
 
-/// What is meant by a word that is no value, as it would be written.
+/// Returns the correct text of a word that is not a value, if the intended value can be recognized.
 fn meant(word: &str, ops: &Ops) -> Option<String> {
     let lower = word.to_ascii_lowercase();
     if let Some((_, dtype)) = DTYPES.iter().find(|(name, _)| *name == lower) {
@@ -158,16 +158,16 @@ const NUMBER: &str = "write digits, such as `2` or `0.5`";
 const LARGEST: &str = "write a number that 64 bits hold";
 const VALUE: &str = "write a number, a list `[1,2]`, a chain `<relu>`, text in quotes, or a variable `?x`";
 
-/// How deep ops and calls may stand in each other: what is read is walked by recursion.
+/// The largest nesting depth of ops and calls, because they are processed by recursion.
 const DEPTH: usize = 200;
 
 struct Parser<'a> {
     text: &'a str,
     vocabulary: Vocabulary<'a>,
     at: usize,
-    /// Mistakes after which reading went on.
+    /// The mistakes after which reading continued.
     mistakes: Vec<Mistake>,
-    /// How many ops and calls are open.
+    /// The number of open ops and calls.
     depth: usize,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Notes a mistake after which reading goes on.
+    /// Adds a mistake after which reading continues.
     fn note(&mut self, message: impl Into<String>, range: Range<usize>, help: impl Into<String>) {
         self.mistakes.push(Mistake { message: message.into(), range, help: help.into() });
     }
@@ -208,7 +208,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// The next character as a range, for messages.
+    /// Returns the range of the next character, for messages.
     fn here(&self) -> Range<usize> {
         self.at..self.rest().chars().next().map_or(self.at, |c| self.at + c.len_utf8())
     }
@@ -419,7 +419,7 @@ impl<'a> Parser<'a> {
         self.rest().starts_with(|c: char| c.is_ascii_digit() || c == '-')
     }
 
-    /// `0.5`, `0..6`, `0..`, `..6`, `..`.
+    /// Reads `0.5`, `0..6`, `0..`, `..6` or `..`.
     fn interval(&mut self) -> Result<Interval, Mistake> {
         let start = self.at;
         if !self.begins_interval() {
@@ -453,9 +453,9 @@ impl<'a> Parser<'a> {
         let rest = self.rest();
         let mut length =
             rest.find(|c: char| !(c.is_ascii_alphanumeric() || "+-._".contains(c))).unwrap_or(rest.len());
-        // `..` makes a range of two numbers.
+        // Two numbers with `..` between them are a range.
         length = rest[..length].find("..").unwrap_or(length);
-        // `+` and `-` belong to a number at its beginning and after an exponent only.
+        // `+` and `-` only belong to a number at its start and in its exponent.
         if let Some(cut) = rest[1..length].find(['+', '-']).filter(|cut| !rest[..=*cut].ends_with(['e', 'E']))
         {
             length = cut + 1;
@@ -558,7 +558,7 @@ impl<'a> Parser<'a> {
                                     (neither, meant(&word, self.vocabulary.ops).unwrap_or_default())
                                 }
                                 (Some(close), _) => (neither, format!("did you mean `{close}`?")),
-                                // With a number in it, it is meant as a layout.
+                                // A word that contains digits is probably meant as a layout.
                                 (None, Err(why)) if word.contains(|c: char| c.is_ascii_digit()) => {
                                     (why.to_string(), "write a layout such as `nChw16c`".to_owned())
                                 }

@@ -1,27 +1,27 @@
-//! The precision of arithmetic: what a rule rounds to, and what a pipeline allows.
+//! The precision of arithmetic: to which precision a rule rounds, and which precisions a pipeline allows.
 
 use std::fmt;
 
-/// A precision, the finer one first.
+/// A precision of arithmetic, finest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Precision {
-    /// That of the model: a rule is an equality, and rounds nowhere to a narrower type.
+    /// The precision of the model: the rule is an equality, and does not round to a narrower type.
     #[default]
     F32,
-    /// What is multiplied is rounded to TF32, which keeps 11 bits and the range of `f32`: a relative error of 2^-12
-    /// each time. What is stored is not.
+    /// Factors of products are rounded to TF32, which keeps 11 bits and the range of `f32`: a relative error of 2^-12
+    /// each time. Stored values are not rounded.
     Tf32,
-    /// Values are rounded to `f16`, which keeps 11 bits, and has none above 65504.
+    /// Values are rounded to `f16`, which keeps 11 bits and has no values above 65504.
     F16,
     /// Values are rounded to `bf16`, which keeps 8 bits: a relative error of 2^-9 each time.
     Bf16,
 }
 
 impl Precision {
-    /// All of them.
+    /// All precisions.
     pub(crate) const ALL: [Self; 4] = [Self::F32, Self::Tf32, Self::F16, Self::Bf16];
 
-    /// The name in rule files and pipelines.
+    /// Returns the name in rule files and pipelines.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -31,13 +31,14 @@ impl Precision {
         }
     }
 
-    /// The precision of this name.
+    /// Returns the precision of this name.
     pub(crate) fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// Whether a pipeline of this precision may have a rule that rounds to another: to its own, or to TF32, which
-    /// rounds less than the narrow types do. Of these neither is finer: one has more bits, the other more range.
+    /// Returns whether a pipeline of this precision may use a rule that rounds to `rule`: the same precision, or
+    /// TF32, which rounds less than the narrow types. Neither of the two narrow types is finer: one has more bits,
+    /// the other a larger range.
     pub fn allows(self, rule: Self) -> bool {
         rule == self || rule == Self::F32 || rule == Self::Tf32 && self != Self::F32
     }

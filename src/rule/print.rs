@@ -3,21 +3,21 @@
 use super::{AttrPattern, Expr, Pattern, Rule, Template};
 use crate::op::OpDef;
 
-/// What stands for the variables of a rule, without `?` and `*`.
+/// The names of the variables of a rule, without `?` and `*`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Names {
-    /// Operands.
+    /// The names of operands.
     pub operands: Vec<String>,
-    /// Rests of operands.
+    /// The names of rests of operands.
     pub rests: Vec<String>,
-    /// Attributes.
+    /// The names of attributes.
     pub attrs: Vec<String>,
-    /// Rests of attributes.
+    /// The names of rests of attributes.
     pub rest_attrs: Vec<String>,
 }
 
 impl Names {
-    /// The names that the rule gives them.
+    /// Returns the names in a rule.
     pub fn of(rule: &Rule) -> Self {
         let written = |names: &[String], sign: &str, end: &str| {
             names.iter().map(|name| format!("{sign}{name}{end}")).collect()
@@ -30,7 +30,7 @@ impl Names {
         }
     }
 
-    /// A left side.
+    /// Returns a left side as text.
     pub fn pattern(&self, pattern: &Pattern) -> String {
         match pattern {
             Pattern::Operand(var) => self.operands[var.0].clone(),
@@ -48,7 +48,7 @@ impl Names {
         }
     }
 
-    /// A right side.
+    /// Returns a right side as text.
     pub fn template(&self, template: &Template) -> String {
         match template {
             Template::Operand(var) => self.operands[var.0].clone(),
@@ -65,7 +65,7 @@ impl Names {
         }
     }
 
-    /// An expression.
+    /// Returns an expression as text.
     pub fn expr(&self, expr: &Expr) -> String {
         match expr {
             Expr::Literal(value) => value.to_string(),
@@ -80,8 +80,8 @@ impl Names {
         }
     }
 
-    /// Attributes are sorted, and those at their default left out, so that equal programs have equal
-    /// texts.
+    /// Returns an op as text. Attributes are sorted, and those with their defaults are left out, so that equal
+    /// programs have equal texts.
     fn op(
         &self,
         op: &OpDef,
@@ -96,7 +96,7 @@ impl Names {
         let mut written: Vec<String> = attrs.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         written.extend(rest.map(|var| self.rest_attrs[var].clone()));
         let attrs = if written.is_empty() { String::new() } else { format!(" {{{}}}", written.join(", ")) };
-        // What stands for no operand at all is written as nothing.
+        // An empty rest adds no text.
         let operands = operands
             .iter()
             .filter(|operand| !operand.is_empty())

@@ -1,4 +1,4 @@
-//! From rule files to checked rules. Every mistake is gathered, with its place.
+//! The reader, which turns rule files into checked rules. It collects all mistakes with their positions.
 
 mod example;
 mod expression;
@@ -13,8 +13,8 @@ mod symmetry;
 
 pub(super) use file::read;
 
+use super::gone::Gone;
 use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
-use super::set::Gone;
 use super::{AttrVar, Expr, Guard, Places, Precision, Rule, Template, Vocabulary};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span, nearest, suggestion};
 use crate::op::Ops;
@@ -25,9 +25,9 @@ use row::Row;
 use scope::Scope;
 use std::collections::HashMap;
 
-/// Whether a pattern names an op that a table does not have.
+/// Returns whether a pattern uses an op that is not in `ops`.
 fn lacks_op(pattern: &str, ops: &Ops) -> bool {
-    // A parenthesis behind a word opens the arguments of a computed attribute.
+    // A parenthesis directly after a word opens the arguments of a computed attribute.
     let opens = |at: usize| !pattern[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
     let mut heads = pattern.match_indices('(').filter(|(at, _)| opens(*at)).map(|(at, _)| {
         let rest = pattern[at + 1..].trim_start();
@@ -41,8 +41,8 @@ fn in_rule(name: &str) -> String {
     format!("in rule `{name}`")
 }
 
-/// The known name that is this one in another spelling, such as that of ONNX: `MaxPool`, `max_pool`; or
-/// that has most of its words.
+/// Returns the known name for another spelling, such as `MaxPool` of ONNX or `max_pool`, or otherwise one with most
+/// of the same words.
 fn spelled<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let letters = |name: &str| {
         let kept = name.chars().filter(char::is_ascii_alphanumeric);
@@ -64,9 +64,9 @@ pub(super) struct Reader<'a> {
     found: &'a mut Diagnostics,
     source: usize,
     file: &'a str,
-    /// Whether the file is one that ships with ovolo, as it ships.
+    /// Whether the file is part of ovolo, and unchanged.
     ships: bool,
-    /// The name of the rule in hand, for messages.
+    /// The name of the current rule, for messages.
     rule: String,
     /// Rules of backends that are absent.
     left_out: Vec<Gone>,
@@ -78,13 +78,13 @@ impl Reader<'_> {
         self.found.push(diagnostic);
     }
 
-    /// What is wrong, where, and what to do.
+    /// Adds a mistake: the message, the position and the advice.
     pub(super) fn mistake(&mut self, message: impl Into<String>, span: Span, help: impl AsRef<str>) {
         let diagnostic = Diagnostic::new(message).label(self.source, span, "").help(help);
         self.say(diagnostic);
     }
 
-    /// A mistake in the syntax of a pattern or an expression.
+    /// Adds a mistake in the syntax of a pattern or an expression.
     fn syntax(&mut self, text: &Text, mistake: Mistake) {
         self.mistake(mistake.message, text.span(mistake.range), mistake.help);
     }
@@ -101,11 +101,11 @@ impl Reader<'_> {
         self.say(diagnostic);
     }
 
-    /// A mistake for each rule that is called as another is.
+    /// Reports each rule with the same name as another one.
     fn named_once(&mut self, made: &[(Rule, Span)], names: &mut HashMap<String, (usize, Span)>) {
         for (at, (rule, span)) in made.iter().enumerate() {
             if made[..at].iter().any(|(other, _)| other.name == rule.name) {
-                // Its rows are called alike, which is reported at the first.
+                // Several rows of the rule have the same name, which is reported for the first one.
                 continue;
             }
             self.rule.clone_from(&rule.name);
@@ -127,7 +127,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The rules that one entry of a file makes: one for each row. Each with the place of its name.
+    /// Returns the rules of one entry of a file, one for each row, with the positions of their names.
     fn rules(
         &mut self,
         raw: Raw<'_>,
@@ -141,7 +141,7 @@ impl Reader<'_> {
         let mut values = ron::Reader::new(self.found, self.source);
         values.note(Some(&self.rule).filter(|rule| !rule.is_empty()).map(|rule| in_rule(rule)));
         let form = values.read::<Form>(raw);
-        // What is left of a rule that does not read as a whole says nothing.
+        // A rule that was only read in part is not checked further.
         let Some(form) = form.filter(|_| self.found.len() == before) else { return Vec::new() };
         self.check(&form);
         let rows = self.rows(&form);
@@ -178,7 +178,7 @@ impl Reader<'_> {
         rules
     }
 
-    /// A text with `$key` replaced by the values of a row; a mistake where a key has none.
+    /// Replaces each `$key` in a text by its value in a row. Reports keys without a value.
     pub(super) fn fill(&mut self, text: &Text, row: &Row, used: &mut Vec<String>) -> Option<Text> {
         match text.replace(row, used) {
             Ok(text) => Some(text),
@@ -194,13 +194,13 @@ impl Reader<'_> {
         }
     }
 
-    /// The texts with `$key` replaced; `None` where one is lacking.
+    /// Replaces each `$key` in several texts; `None` if a value is missing.
     fn fill_all(&mut self, texts: &[Text], row: &Row, used: &mut Vec<String>) -> Option<Vec<Text>> {
         let filled: Vec<Text> = texts.iter().filter_map(|text| self.fill(text, row, used)).collect();
         (filled.len() == texts.len()).then_some(filled)
     }
 
-    /// What the rule rounds to, in a row.
+    /// Returns the precision to which the rule rounds, for a row.
     fn precision(&mut self, form: &Form, row: &Row, used: &mut Vec<String>) -> Option<Precision> {
         let Some(written) = &form.precision else { return Some(Precision::default()) };
         let name = self.fill(written, row, used)?;
@@ -216,7 +216,7 @@ impl Reader<'_> {
         known
     }
 
-    /// One rule, for one row of `for_each`.
+    /// Returns the rule for one row of `for_each`.
     fn rule(&mut self, form: &Form, row: &Row, used: &mut Vec<String>) -> Option<Rule> {
         let name = self.fill(&form.name, row, used)?;
         let [from, to, when] =
@@ -276,7 +276,7 @@ impl Reader<'_> {
                 );
             }
             scope.places.push((format!("?{}", key.text), key.whole()));
-            // One that does not read is bound all the same: what uses it is no other mistake.
+            // An attribute that could not be read is still bound, so that its uses are not reported as mistakes.
             let (at, _) = scope.attr(&key.text, value.as_ref().and_then(|(_, kind)| *kind));
             computed.extend(value.map(|(expr, _)| (AttrVar(at), expr)));
         }

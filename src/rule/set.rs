@@ -1,6 +1,7 @@
-//! Sets of rules: read from files, laid beside each other, and selected by the names that pipelines give.
+//! Sets of rules: they are read from files, combined, and selected by the names in pipelines.
 
-use super::{Precision, Rule, Vocabulary, is_called, reader, stem};
+use super::gone::Gone;
+use super::{Precision, Rule, Vocabulary, reader};
 use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,43 +10,23 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
     rules: Vec<Arc<Rule>>,
-    /// Rules that were removed or left out: their names and those of their files are still known, and select nothing.
+    /// Rules that were removed or left out. Their names and the names of their files are still known, but select
+    /// nothing.
     gone: Vec<Gone>,
 }
 
-/// A rule that was removed from a set, or left out of it.
-#[derive(Clone, Debug)]
-pub(super) struct Gone {
-    pub name: String,
-    pub file: String,
-    pub row: Vec<String>,
-}
-
-impl Gone {
-    fn is_called(&self, name: &str) -> bool {
-        is_called(name, &self.name, stem(&self.file), &self.row)
-    }
-}
-
-impl From<&Arc<Rule>> for Gone {
-    fn from(rule: &Arc<Rule>) -> Self {
-        Self { name: rule.name.clone(), file: rule.file.clone(), row: rule.row.clone() }
-    }
-}
-
 impl RuleSet {
-    /// Reads rule files, given as names and texts. A file that is called as [`example::beside`](super::example::beside) says of another one
-    /// has the examples of its rules.
+    /// Reads rule files, given as names and texts. A file with the name that
+    /// [`example::beside`](super::example::beside) returns for another file contains examples of that file's rules.
     ///
     /// # Errors
-    /// Every mistake of every file.
+    /// All mistakes of all files.
     pub fn read(vocabulary: Vocabulary<'_>, files: &[(&str, &str)]) -> Result<Self, Diagnostics> {
         let (rules, found) = Self::read_right(vocabulary, files);
         found.into_result(rules)
     }
 
-    /// Reads rule files as far as they are right: those of their rules that are, and every mistake of the
-    /// others.
+    /// Reads the rules without mistakes from rule files. Also returns all mistakes of the others.
     pub fn read_right(vocabulary: Vocabulary<'_>, files: &[(&str, &str)]) -> (Self, Diagnostics) {
         let mut found = Diagnostics::new();
         let (rules, gone) = reader::read(vocabulary, files, &mut found);
@@ -53,9 +34,10 @@ impl RuleSet {
         (Self { rules: rules.into_iter().map(Arc::new).collect(), gone }, found)
     }
 
-    /// These rules beside those of another set, of which a rule is left out where one here is called so. A
-    /// file of that set is left out whole where one here is another version of it: one of its name with a rule
-    /// of it, or one of whose rules most are called as some of it. What names what is left out selects nothing.
+    /// Returns these rules together with those of another set. A rule of the other set is left out if a rule here has
+    /// its name. A whole file of the other set is left out if a file here is another version of it: if it has the
+    /// same name and a rule in common, or if most of its rules have names from that file. Names of what is left out
+    /// select nothing.
     #[must_use]
     pub fn beside(&self, other: &Self) -> Self {
         let named = |rule: &Rule| self.rules.iter().find(|own| own.name == rule.name);
@@ -76,38 +58,37 @@ impl RuleSet {
         }
     }
 
-    /// The rules, in order.
+    /// Returns the rules, in order.
     pub fn rules(&self) -> &[Arc<Rule>] {
         &self.rules
     }
 
-    /// All rules but one. What names it, or its file where it was alone there, still does, and selects
-    /// nothing.
+    /// Returns all rules except one. Its name is still known but selects nothing, and so is the name of its file if
+    /// it was the only rule there.
     #[must_use]
     pub fn without(&self, name: &str) -> Self {
         let (gone, rules): (Vec<_>, Vec<_>) = self.rules.iter().cloned().partition(|rule| rule.name == name);
         Self { rules, gone: self.gone.iter().cloned().chain(gone.iter().map(Gone::from)).collect() }
     }
 
-    /// Only the rules that are called so, as `select` finds them.
+    /// Returns a set with only the rules that `select` finds.
     ///
     /// # Errors
-    /// A name that nothing has.
+    /// If a name is unknown.
     pub fn keep(&self, names: &[String]) -> Result<Self, Diagnostics> {
         Ok(Self { rules: self.select(names)?, gone: Vec::new() })
     }
 
-    /// The first of the rules that are called so that rounds more than a pipeline of a
-    /// precision allows.
+    /// Returns the first rule with this name that a pipeline of this precision does not allow.
     pub(crate) fn coarser(&self, name: &str, allowed: Precision) -> Option<&Arc<Rule>> {
         self.rules.iter().filter(|rule| rule.is_called(name)).find(|rule| !allowed.allows(rule.precision))
     }
 
-    /// The rules that are called so ([`Rule::is_called`]), each once, in the order of the names; those of one name in
-    /// the order of the set. A user's file adds to the shipped one of the same name.
+    /// Returns the rules with these names ([`Rule::is_called`]), each once, in the order of the names, and for one
+    /// name in the order of the set. A user's file adds to ovolo's file of the same name.
     ///
     /// # Errors
-    /// A name that nothing has.
+    /// If a name is unknown.
     pub fn select(&self, names: &[String]) -> Result<Vec<Arc<Rule>>, Diagnostics> {
         let mut found = Diagnostics::new();
         names.iter().filter_map(|name| self.unknown(name)).for_each(|diagnostic| found.push(diagnostic));
@@ -119,7 +100,7 @@ impl RuleSet {
     }
 }
 
-/// Whether most rules of a file are called as rules of a set, and more than one is: it is another version.
+/// Returns whether a file is another version of a set: more than one and most of its rules have names from the set.
 pub fn is_version(rules: &[Arc<Rule>], file: &str, of: &RuleSet) -> bool {
     let known = |rule: &&Arc<Rule>| of.rules.iter().any(|other| other.name == rule.name);
     let (named, others): (Vec<_>, Vec<_>) = rules.iter().filter(|rule| rule.file == file).partition(known);
@@ -127,7 +108,8 @@ pub fn is_version(rules: &[Arc<Rule>], file: &str, of: &RuleSet) -> bool {
 }
 
 impl RuleSet {
-    /// That nothing is called so, with the nearest name; `None` where a rule or a file is.
+    /// Returns the message that a name is unknown, with the most similar name; `None` if a rule or a file has the
+    /// name.
     pub(crate) fn unknown(&self, name: &str) -> Option<Diagnostic> {
         if self.rules.iter().any(|rule| rule.is_called(name))
             || self.gone.iter().any(|gone| gone.is_called(name))
@@ -149,7 +131,7 @@ impl RuleSet {
 }
 
 impl RuleSet {
-    /// That a file has no rows of a value, where a name is `FILE:VALUE` and the file is there.
+    /// Returns the message that a file has no rows with a value, for a name `FILE:VALUE` whose file exists.
     fn unknown_rows(&self, name: &str) -> Option<Diagnostic> {
         let (file, value) = name.split_once(':')?;
         let of_file = self.rules.iter().filter(|rule| rule.stem() == file);

@@ -1,28 +1,28 @@
-//! Signatures: what guards and computed attributes take, and what they give.
+//! Signatures: the kinds of the arguments and results of guards and computed attributes.
 //!
-//! The reader holds every argument against them, so that a guard that could never be asked is a
-//! mistake with a place, and not a rule that never fires. All kinds are known when a rule is read: an
-//! attribute variable has the kind of the attribute that binds it.
+//! The reader checks every argument against them, so that a guard with wrong arguments is reported with its position,
+//! instead of making a rule that never fires. All kinds are known when a rule is read: an attribute variable has the
+//! kind of the attribute that binds it.
 
 use crate::attr::AttrKind;
 use std::fmt;
 
-/// The most entries of a list, and so the largest size: far more than any value has dimensions.
+/// The largest length of a list, and so the largest size. It is far above the rank of any value.
 pub(super) const LARGEST: i64 = 128;
 
-/// More dimensions than a value of any model has: no axis is as far from either end.
+/// An upper bound of the rank of values in models, and so of the distance of an axis from either end.
 pub(super) const MOST_DIMENSIONS: i64 = 16;
 
 /// A kind of argument or result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// An operand, or one that may be absent.
+    /// An operand, which may be optional.
     Operand,
     /// A rest of operands.
     Rest,
     /// An integer.
     Integer,
-    /// An integer from 0 to 128: of dimensions, of entries of a list.
+    /// An integer from 0 to 128, such as a rank or the length of a list.
     Size,
     /// A float.
     Float,
@@ -48,7 +48,7 @@ pub enum Kind {
     Guard,
 }
 
-/// Every kind that a signature names: its word, and what it says; for the reference.
+/// All kinds that signatures use, with their descriptions, for the reference.
 pub const KINDS: &[(Kind, &str)] = &[
     (Kind::Operand, "an operand, `?x` or `?x?`"),
     (Kind::Rest, "a rest of operands, `?xs..` on the left, here `?xs`"),
@@ -67,7 +67,7 @@ pub const KINDS: &[(Kind, &str)] = &[
 ];
 
 impl Kind {
-    /// The kind of an attribute's value.
+    /// Returns the kind of an attribute's value.
     pub(crate) fn of(kind: AttrKind) -> Self {
         match kind {
             AttrKind::Int => Self::Integer,
@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// Whether a value of the other kind may stand where this one is asked for.
+    /// Returns whether a value of the kind `given` is accepted where this kind is required.
     pub(crate) fn takes(self, given: Self) -> bool {
         match self {
             Self::Size => given == Self::Integer,
@@ -91,7 +91,7 @@ impl Kind {
         }
     }
 
-    /// The kind in a sentence.
+    /// Returns the kind as words in a sentence.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Operand => "an operand",
@@ -111,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// How something of the kind is written.
+    /// Returns advice how a value of the kind is written.
     pub(super) fn advice(self) -> &'static str {
         match self {
             Self::Operand => "write an operand that the left binds, as `?x`",

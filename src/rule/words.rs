@@ -5,7 +5,7 @@ use crate::op::Ops;
 use crate::table::{Duplicate, Table};
 use std::borrow::Cow;
 
-/// Guards and computed attributes that rules may name, in order.
+/// The guards and computed attributes that rules may use, in order.
 #[derive(Clone, Debug)]
 pub struct Words(Table<&'static Function>);
 
@@ -16,7 +16,7 @@ impl Default for Words {
 }
 
 impl Words {
-    /// Those that ovolo has.
+    /// Returns ovolo's own guards and computed attributes.
     pub(crate) fn new() -> Self {
         let mut words = Self(Table::new("guard or function"));
         for function in guard::GUARDS.iter().chain(compute::COMPUTED) {
@@ -25,39 +25,39 @@ impl Words {
         words
     }
 
-    /// Adds a guard or a computed attribute, which is kept for as long as the process lives.
+    /// Adds a guard or a computed attribute, which is kept until the process ends.
     ///
     /// # Errors
-    /// If another one has its name.
+    /// If another one has the same name.
     pub(crate) fn add(&mut self, function: Function) -> Result<(), Duplicate> {
         self.0.add(function.name, Box::leak(Box::new(function)))
     }
 
-    /// The guard or computed attribute of this name.
+    /// Returns the guard or computed attribute of this name.
     pub(crate) fn get(&self, name: &str) -> Option<&'static Function> {
         self.0.get(name).copied()
     }
 
-    /// All of them, in order.
+    /// Returns all guards and computed attributes, in order.
     pub fn all(&self) -> impl Iterator<Item = &'static Function> {
         self.0.iter().map(|(_, function)| *function)
     }
 }
 
-/// What rule files are read by: what rules may name.
+/// The names that rules may use, by which rule files are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Vocabulary<'a> {
     /// The ops.
     pub ops: &'a Ops,
-    /// Guards and computed attributes.
+    /// The guards and computed attributes.
     pub words: &'a Words,
-    /// The rule files that ship with ovolo, by name. In one of these, as it ships, a rule may name an op of a backend
-    /// that has none among the ops: it is left out then.
+    /// Ovolo's own rule files, by name. In an unchanged one of these, a rule may use an op of a backend that is
+    /// absent from the ops. Such a rule is left out.
     pub shipped: &'a Texts,
 }
 
 impl Vocabulary<'_> {
-    /// Whether a file is one that ships, as it ships.
+    /// Returns whether a file is one of ovolo's own, and unchanged.
     pub(super) fn ships(&self, name: &str, text: &str) -> bool {
         self.shipped.get(name).is_some_and(|shipped| shipped == text)
     }

@@ -3,7 +3,8 @@
 use super::{Binary, Compare, Formula, Unary};
 
 impl Formula {
-    /// The derivative for `x`, without terms and factors that vanish. At a corner it is the slope of one side.
+    /// Returns the derivative with respect to `x`, without terms that are 0 and factors that are 1. At a corner it is
+    /// the slope of one side.
     pub fn derivative(&self) -> Self {
         match self {
             Self::X => Self::Number(1.0),
@@ -33,7 +34,7 @@ impl Formula {
         }
     }
 
-    /// The formula of another value of `x`, and of these parameters.
+    /// Returns the formula with `x` and the parameters replaced.
     pub(super) fn with(&self, x: &Self, parameters: &[Self]) -> Self {
         let part = |part: &Self| part.with(x, parameters);
         match self {
@@ -50,7 +51,7 @@ impl Formula {
     }
 }
 
-/// The derivative of a primitive, at `a`.
+/// Returns the derivative of a primitive at `a`.
 fn slope(kind: Unary, a: &Formula) -> Formula {
     let one = || Formula::Number(1.0);
     let square = || times(a.clone(), a.clone());

@@ -6,34 +6,34 @@ use std::fmt;
 /// A formula of `x` and of the parameters of its function.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Formula {
-    /// What the function is given.
+    /// The argument of the function.
     X,
-    /// The parameter at this place, and its name.
+    /// A parameter: its index and its name.
     Parameter(usize, &'static str),
-    /// A number.
+    /// A constant.
     Number(f64),
-    /// A primitive of one number.
+    /// A primitive of one operand.
     Unary(Unary, Box<Formula>),
-    /// A primitive of two numbers.
+    /// A primitive of two operands.
     Binary(Binary, Box<[Formula; 2]>),
-    /// The third where the first two compare so, else the fourth.
+    /// A choice: the third operand if the comparison of the first two holds, otherwise the fourth.
     If(Compare, Box<[Formula; 4]>),
-    /// Another function of the first, with these parameters, of which none depends on `x`.
+    /// Another function applied to a formula, with these parameters. No parameter may depend on `x`.
     Call(Function, Box<Formula>, Vec<Formula>),
 }
 
 impl Formula {
-    /// A primitive of two numbers.
+    /// A primitive of two operands.
     pub(super) fn binary(kind: Binary, a: Self, b: Self) -> Self {
         Self::Binary(kind, Box::new([a, b]))
     }
 
-    /// A choice.
+    /// Returns a choice between two formulas.
     pub(super) fn choice(compare: Compare, a: Self, b: Self, then: Self, otherwise: Self) -> Self {
         Self::If(compare, Box::new([a, b, then, otherwise]))
     }
 
-    /// The value, in double precision.
+    /// Returns the value, in double precision.
     pub fn evaluate(&self, parameters: &[f64], x: f64) -> f64 {
         let value = |part: &Self| part.evaluate(parameters, x);
         match self {
@@ -53,8 +53,8 @@ impl Formula {
         }
     }
 
-    /// The value of an integer where it is one whatever the integer is, and takes no parameters; wraps as the hardware
-    /// does.
+    /// Returns the value for an integer, if it is an integer for every argument and the formula has no parameters.
+    /// The arithmetic wraps as on the hardware.
     pub fn evaluate_integer(&self, x: i64) -> Option<i64> {
         let value = |part: &Self| part.evaluate_integer(x);
         Some(match self {
@@ -71,8 +71,8 @@ impl Formula {
         })
     }
 
-    /// Whether it chooses among `x`, what is near it, and numbers: so an integer that it keeps goes through no
-    /// arithmetic.
+    /// Returns whether the formula only chooses among `x`, values close to it, and constants, so that no arithmetic
+    /// changes an integer that it keeps.
     pub fn chooses(&self) -> bool {
         match self {
             Self::X | Self::Parameter(..) | Self::Number(_) => true,
@@ -83,7 +83,7 @@ impl Formula {
         }
     }
 
-    /// Whether `x` is part of it.
+    /// Returns whether the formula contains `x`.
     pub(super) fn depends_on_x(&self) -> bool {
         match self {
             Self::X => true,
@@ -94,7 +94,7 @@ impl Formula {
         }
     }
 
-    /// How tightly it holds together when written: sums, products, signs, and the rest.
+    /// Returns the precedence of the outermost operation in text: that of sums, products, signs, or the rest.
     fn tightness(&self) -> u8 {
         match self {
             Self::Binary(Binary::Add | Binary::Sub, _) => 0,

@@ -1,33 +1,33 @@
-//! Reads the text of a formula.
+//! The parser of formulas.
 
 use super::{Binary, Compare, Formula, Function, Parameter, Unary};
 use crate::diagnostic::suggestion;
 use std::ops::Range;
 
-/// How deep a formula may stand in itself: formulas are walked by recursion.
+/// The largest nesting depth of a formula, because formulas are processed by recursion.
 const DEPTH: usize = 60;
 
-/// Words that are no primitive of one number.
+/// The words that are not primitives of one operand.
 const WORDS: [&str; 7] = ["x", "pi", "inf", "min", "max", "clamp", "if"];
 
-/// What is wrong, where, and what to do.
+/// A mistake in a formula: the message, the position and the advice.
 pub(super) struct Mistake {
     pub message: String,
     pub range: Range<usize>,
     pub help: String,
 }
 
-/// What a formula may name.
+/// The names that a formula may use.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub parameters: &'a [Parameter],
     pub functions: &'a [Function],
 }
 
-/// Reads a formula.
+/// Parses a formula.
 ///
 /// # Errors
-/// The first mistake.
+/// Returns the first mistake.
 pub(super) fn parse(text: &str, scope: Scope<'_>) -> Result<Formula, Mistake> {
     let mut parser = Parser { text, at: 0, depth: 0, scope };
     let formula = parser.sum()?;
@@ -62,7 +62,7 @@ impl Parser<'_> {
         self.at += self.text[self.at..].len() - self.text[self.at..].trim_start().len();
     }
 
-    /// Takes a sign, if it is next.
+    /// Skips a sign if it comes next, and returns whether it did.
     fn takes(&mut self, sign: &str) -> bool {
         self.blanks();
         let found = self.text[self.at..].starts_with(sign);
@@ -147,7 +147,7 @@ impl Parser<'_> {
             .map_err(|_| self.mistake("this is no number", range, "write digits, such as `2` or `0.5`"))
     }
 
-    /// A word: letters and digits, with `-` between letters.
+    /// Returns the range of the next word: letters and digits, with `-` between letters.
     fn word(&self) -> Range<usize> {
         let rest = self.text[self.at..].as_bytes();
         let letter = |at: usize| rest.get(at).is_some_and(u8::is_ascii_alphanumeric);
@@ -238,7 +238,7 @@ impl Parser<'_> {
         Ok(Formula::Unary(kind, Box::new(a)))
     }
 
-    /// Another function; parameters that are not given have their defaults.
+    /// Returns a call of another function. Parameters that are not given have their defaults.
     fn function(&self, function: Function, mut arguments: Vec<Formula>, range: Range<usize>) -> Parsed {
         let declared = function.parameters();
         if arguments.len() > 1 + declared.len() {
@@ -252,7 +252,7 @@ impl Parser<'_> {
         }
         let rest = declared[given.len()..].iter().map(|one| Formula::Number(one.default));
         let given = given.into_iter().chain(rest).collect();
-        // A function that is a primitive alone is that primitive.
+        // A function that consists of a single primitive is replaced by that primitive.
         let a = arguments.remove(0);
         Ok(match function.formula() {
             Formula::Unary(kind, x) if **x == Formula::X => Formula::Unary(*kind, Box::new(a)),

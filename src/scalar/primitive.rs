@@ -1,27 +1,27 @@
-//! What formulas are made of, and what it is on numbers in double precision.
+//! The primitives of formulas, with their values in double precision.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
 macro_rules! unary {
     ($($kind:ident $name:literal $doc:literal |$x:ident| $value:expr;)*) => {
-        /// A primitive of one number.
+        /// A primitive of one operand.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Unary {
             $(#[doc = $doc] $kind,)*
         }
 
         impl Unary {
-            /// All of them.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$kind),*];
 
-            /// The name, as formulas write it; `neg` is written as `-`.
+            /// Returns the name in formulas; `neg` is written as `-`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name),*
                 }
             }
 
-            /// The value.
+            /// Returns the value.
             pub fn evaluate(self, x: f64) -> f64 {
                 match self {
                     $(Self::$kind => { let $x = x; $value }),*
@@ -50,13 +50,13 @@ unary! {
 }
 
 impl Unary {
-    /// The primitive of this name.
+    /// Returns the primitive of this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|one| one.name() == name)
     }
 }
 
-/// A primitive of two numbers.
+/// A primitive of two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Binary {
     /// The sum.
@@ -67,17 +67,17 @@ pub enum Binary {
     Mul,
     /// The quotient.
     Div,
-    /// The smaller; the other one where one is not a number.
+    /// The minimum. If one operand is NaN, the other one.
     Min,
-    /// The larger; the other one where one is not a number.
+    /// The maximum. If one operand is NaN, the other one.
     Max,
 }
 
 impl Binary {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 6] = [Self::Add, Self::Sub, Self::Mul, Self::Div, Self::Min, Self::Max];
 
-    /// The name of the op of two operands that does the same.
+    /// Returns the name of the binary op that computes the same.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Add => "add",
@@ -89,7 +89,7 @@ impl Binary {
         }
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn evaluate(self, a: f64, b: f64) -> f64 {
         match self {
             Self::Add => a + b,
@@ -102,7 +102,7 @@ impl Binary {
     }
 }
 
-/// A comparison; it fails where a side is not a number.
+/// A comparison; it does not hold if a side is NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compare {
     /// `<`
@@ -116,7 +116,7 @@ pub enum Compare {
 }
 
 impl Compare {
-    /// As formulas write it.
+    /// Returns the sign in formulas.
     pub const fn sign(self) -> &'static str {
         match self {
             Self::Less => "<",
@@ -126,7 +126,7 @@ impl Compare {
         }
     }
 
-    /// The name of the op of two operands that does the same.
+    /// Returns the name of the binary op that computes the same.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Less => "less",
@@ -136,7 +136,7 @@ impl Compare {
         }
     }
 
-    /// Whether it holds.
+    /// Returns whether the comparison holds.
     pub fn holds<T: PartialOrd>(self, a: &T, b: &T) -> bool {
         match self {
             Self::Less => a < b,
@@ -147,8 +147,8 @@ impl Compare {
     }
 }
 
-/// The error function: a Taylor series near zero, a continued fraction of its complement beyond
-/// (Abramowitz and Stegun 7.1.6 and 7.1.14); absolute error below 1e-14.
+/// Returns the error function: by a Taylor series near zero, and otherwise by a continued fraction of its complement
+/// (Abramowitz and Stegun 7.1.6 and 7.1.14). The absolute error is below 1e-14.
 #[must_use]
 pub fn erf(x: f64) -> f64 {
     let a = x.abs();

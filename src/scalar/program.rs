@@ -1,31 +1,31 @@
-//! Formulas as lists of instructions, in which what is the same is computed once.
+//! Formulas as lists of instructions, in which equal parts are computed only once.
 
 use super::{Binary, Compare, Formula, Function, Unary};
 
-/// What an instruction reads.
+/// An operand of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Operand {
-    /// What the function is given.
+    /// The argument of the function.
     X,
-    /// A number.
+    /// A constant.
     Number(f64),
-    /// The result of the instruction at this place.
+    /// The result of the instruction with this index.
     Result(usize),
 }
 
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Instruction {
-    /// A primitive of one number.
+    /// A primitive of one operand.
     Unary(Unary, Operand),
-    /// A primitive of two numbers.
+    /// A primitive of two operands.
     Binary(Binary, [Operand; 2]),
-    /// The third where the first two compare so, else the fourth.
+    /// A choice: the third operand if the comparison of the first two holds, otherwise the fourth.
     If(Compare, [Operand; 4]),
 }
 
 impl Instruction {
-    /// What it reads.
+    /// Returns the operands.
     pub fn operands(&self) -> &[Operand] {
         match self {
             Self::Unary(_, operand) => std::slice::from_ref(operand),
@@ -35,7 +35,8 @@ impl Instruction {
     }
 }
 
-/// A formula with its parameters put in: instructions, each after those whose results it reads.
+/// A formula with the values of its parameters, as instructions. Each instruction comes after those whose results it
+/// reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     /// The instructions.
@@ -45,7 +46,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// A formula with these parameters.
+    /// Returns the program of a formula with these parameters.
     pub fn new(formula: &Formula, parameters: &[f64]) -> Self {
         let mut program = Self { instructions: Vec::new(), result: Operand::X };
         let given: Vec<Operand> = parameters.iter().map(|value| Operand::Number(*value)).collect();
@@ -53,7 +54,7 @@ impl Program {
         program.without_unread()
     }
 
-    /// A function with these parameters.
+    /// Returns the program of a function with these parameters.
     pub fn of(function: Function, parameters: &[f64]) -> Self {
         Self::new(function.formula(), parameters)
     }
@@ -86,7 +87,7 @@ impl Program {
         Operand::Result(at)
     }
 
-    /// Without instructions whose results nothing reads, such as those of a choice that is known.
+    /// Removes instructions whose results are never read, such as those for a choice whose condition is constant.
     fn without_unread(self) -> Self {
         let mut read = vec![false; self.instructions.len()];
         let note = |operand: &Operand, read: &mut Vec<bool>| {
@@ -120,7 +121,8 @@ impl Program {
     }
 }
 
-/// What an instruction on numbers gives, and a choice that is known.
+/// Returns the result of an instruction if it is known: all operands are constants, or the condition of a choice is
+/// constant.
 fn known(instruction: &Instruction) -> Option<Operand> {
     let number = |operand: &Operand| match operand {
         Operand::Number(number) => Some(*number),

@@ -1,4 +1,4 @@
-//! Reads a table of functions.
+//! The reader of tables of functions.
 
 use super::parse::{Scope, parse};
 use super::{Definition, Function, Operator, Parameter, Setting};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use std::sync::OnceLock;
 
-/// A row as it is written.
+/// A row as it is written in a file.
 #[derive(Deserialize)]
 #[serde(rename = "Function")]
 struct Row {
@@ -51,13 +51,13 @@ impl<'de> Deserialize<'de> for Setting {
     }
 }
 
-/// Text that lives as long as the process, as definitions do.
+/// Returns a text that lives until the process ends, as definitions do.
 fn kept(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }
 
-/// Reads a table, whose formulas may name the functions `before` it. Mistakes go to `found`; a row with a mistake is
-/// left out.
+/// Reads a table. Its formulas may use the functions in `before`. Mistakes are added to `found`, and a row with a
+/// mistake is left out.
 pub fn read(source: &Source, before: &[Function], found: &mut Diagnostics) -> Vec<Function> {
     let at = found.add_source(source.clone());
     let mut reader = Reader::new(found, at);
@@ -121,7 +121,7 @@ impl Table<'_, '_> {
             operators,
             primitives: OnceLock::new(),
         });
-        // A derivative may name the function itself.
+        // A derivative may use the function itself.
         if let Some(text) = row.derivative {
             let functions: Vec<Function> = self.known.iter().copied().chain([function]).collect();
             let scope = Scope { parameters: function.parameters(), functions: &functions };
@@ -144,7 +144,7 @@ impl Table<'_, '_> {
         }
     }
 
-    /// Whether a name is words of small letters and digits, joined by `-`.
+    /// Checks that a name consists of words of lower-case letters and digits, joined by `-`.
     fn kebab(&mut self, name: &Spanned<String>) -> bool {
         let word = |word: &str| {
             !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())

@@ -1,6 +1,8 @@
+//! Tests of functions of one number: their formulas, values and derivatives.
+
 use super::*;
 
-/// Values of the parameters of a function, none of them special.
+/// Returns values for the parameters of a function. None of them is a special case.
 fn parameters(function: Function) -> Vec<f64> {
     let value = |name: &str| match name {
         "min" => -0.7,

@@ -1,4 +1,4 @@
-//! One program, chosen among all in an e-graph.
+//! A program that was chosen among all programs of an e-graph.
 
 use super::objective::Objective;
 use super::target::Target;
@@ -13,33 +13,34 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// The fourth stage: a program of lowered ops, with what it costs.
+/// The fourth stage: a program of lowered ops, with its cost.
 #[derive(Clone)]
 pub struct Chosen {
-    /// The choice. Its cost includes the copies that the plan adds.
+    /// The extraction. Its cost includes the copies that the plan adds.
     pub extraction: Extraction,
-    /// The sum of time and memory, where memory is weighed.
+    /// The sum of time and memory, if the choice weighed memory.
     pub objective: Option<Objective>,
     /// The program.
     pub program: Graph,
-    /// For each node of the program, where it came from.
+    /// The origin of each node of the program.
     pub sources: Vec<Source>,
-    /// Lowered ops that had no kernel: op, reason, how often.
+    /// The lowered ops that had no kernel: op, reason, number of nodes.
     pub missing: Vec<(String, String, usize)>,
     pub(super) model: Arc<dyn CostModel>,
     pub(super) target: Target,
-    /// The limits of memory that the program was chosen to be planned for; `None` for those of the planning itself.
+    /// The limits of arenas that the program was chosen to be planned for; `None` for what the limits of the planning
+    /// leave beside the constants.
     pub(super) within: Option<Limit>,
 }
 
 impl Chosen {
-    /// The names of the rules that led to the program's nodes.
+    /// Returns the names of the rules that led to the program's nodes.
     pub fn rules(&self) -> BTreeSet<&str> {
         let rules = self.sources.iter().flat_map(|source| source.rules.iter().chain(&source.others));
         rules.map(|rule| rule.split(' ').next().unwrap_or(rule)).collect()
     }
 
-    /// The cost model that the program was chosen by.
+    /// Returns the cost model by which the program was chosen.
     pub fn model(&self) -> &dyn CostModel {
         &*self.model
     }
@@ -55,7 +56,7 @@ impl fmt::Debug for Chosen {
     }
 }
 
-/// Where each node of a program came from, in words.
+/// Returns a description of the origin of each node of a program.
 pub(super) fn sources(pick: &Pick<'_>, program: &Program) -> Vec<Source> {
     let rule = |rule: &Arc<Rule>| format!("{} ({}:{})", rule.name, rule.file, rule.line);
     let source = |chain: Chain| Source {

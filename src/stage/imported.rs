@@ -1,4 +1,4 @@
-//! A model as it was imported.
+//! An imported model.
 
 use super::saturated::Saturated;
 use crate::graph::Graph;
@@ -14,17 +14,17 @@ impl Imported {
     /// Verifies a graph.
     ///
     /// # Errors
-    /// Everything that is wrong with the graph.
+    /// All mistakes in the graph.
     pub fn new(graph: Graph) -> Result<Self, VerifyErrors> {
         Ok(Self { graph: verify(graph)? })
     }
 
-    /// The graph.
+    /// Returns the graph.
     pub fn graph(&self) -> &Verified {
         &self.graph
     }
 
-    /// The e-graph of the graph alone, before any phase of rewriting.
+    /// Returns the e-graph of the graph, before any phase of rewriting.
     pub fn saturate(self) -> Saturated {
         Saturated::new(self.graph)
     }

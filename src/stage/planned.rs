@@ -4,25 +4,26 @@ use super::chosen::Chosen;
 use super::planning::Planning;
 use super::search::too_large;
 use crate::error::Error;
-use crate::plan::Plan;
+use crate::plan::{Plan, constant_bytes};
 
-/// The last stage: the program, and the plan by which it runs.
+/// The last stage: the program with the plan that runs it.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The program.
     pub chosen: Chosen,
-    /// Its plan.
+    /// The plan of the program.
     pub plan: Plan,
 }
 
 impl Chosen {
-    /// Plans the program: orders its steps, and gives every buffer its place.
+    /// Plans the program: orders its steps, and assigns an offset to every buffer.
     ///
     /// # Errors
-    /// The plan needs more memory than the limits allow; a kernel without a contract or a price.
+    /// If the plan needs more memory than the limits allow, or a kernel has no contract or no price.
     pub fn plan(self, planning: &Planning) -> Result<Planned, Error> {
-        let within = self.within.as_ref().unwrap_or(&planning.limits);
-        let plan = planning.plan(&self.program, &self.sources, &*self.model, &self.target, within)?;
+        let beside = || planning.limits.less(&constant_bytes(&self.program));
+        let within = self.within.clone().unwrap_or_else(beside);
+        let plan = planning.plan(&self.program, &self.sources, &*self.model, &self.target, &within)?;
         match plan.above(&planning.limits) {
             Some((device, limit)) => {
                 Err(Error::TooLarge { device, limit, why: too_large(&plan, device, limit) })

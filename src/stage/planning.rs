@@ -1,4 +1,4 @@
-//! How programs are planned.
+//! The settings for planning programs.
 
 use super::target::Target;
 use crate::cost::{self, CostModel, Query};
@@ -9,14 +9,14 @@ use crate::op::{Call, OpError};
 use crate::plan::{self, Plan, Source};
 use std::sync::Arc;
 
-/// How programs are planned.
+/// The settings for planning programs.
 #[derive(Clone)]
 pub struct Planning {
-    /// What orders the steps.
+    /// The method that orders the steps.
     pub order: Arc<dyn Order>,
-    /// What gives buffers their places.
+    /// The planner that assigns offsets to buffers.
     pub planner: Arc<dyn Planner>,
-    /// The most bytes that the arena of each device may have.
+    /// The most bytes that a plan may take of each device: its arena and the constants that it keeps.
     pub limits: Limit,
 }
 
@@ -24,8 +24,8 @@ impl Planning {
     /// The names of the default order and of the default planner.
     pub const DEFAULT: [&str; 2] = ["reuse", "exact"];
 
-    /// Plans a program whose steps are priced by a model. Copies are added to keep the arenas `within` limits; where
-    /// that does not succeed, the plan is larger.
+    /// Plans a program whose steps are priced by a model. Copies are added to keep the arenas `within` limits, in which
+    /// constants do not count; where that does not succeed, the plan is larger.
     pub(super) fn plan(
         &self,
         graph: &Graph,

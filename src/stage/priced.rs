@@ -1,29 +1,28 @@
-//! An e-graph whose kernels have prices, and how one program among all in it is chosen.
+//! An e-graph whose kernels have prices, and the choice of one of its programs.
 
 use super::chosen::{Chosen, sources};
 use super::objective::Objective;
 use super::planning::Planning;
-use super::search::{Chooser, Effort, Trial, memory};
+use super::search::{Chooser, Effort, Room, Trial, memory};
 use super::target::Target;
 use crate::cost::CostModel;
 use crate::egraph::{EGraph, Pick};
 use crate::error::Error;
 use crate::extract::{Exact, Extractor, Problem};
-use crate::memory::Limit;
 use crate::op::Call;
 use crate::plan::{Plan, Step};
 use std::sync::Arc;
 
-/// How one program is chosen among all in an e-graph.
+/// The settings for choosing one program of an e-graph.
 #[derive(Clone)]
 pub struct Choice {
     /// The extractor.
     pub extractor: Arc<dyn Extractor>,
-    /// Milliseconds that a mebibyte of the host's arena is worth. At 0 the fastest program within the limits of
-    /// `planning` is chosen.
+    /// Milliseconds that a mebibyte of the host's memory is worth: of the arena, and of the constants that are kept.
+    /// At 0 the fastest program within the limits of `planning` is chosen.
     pub worth: f64,
-    /// How programs are planned while they are compared: what a program needs of memory, and which copies it needs,
-    /// is known only from its plan.
+    /// How programs are planned while they are compared. Only a plan shows how much memory and which copies a program
+    /// needs.
     pub planning: Planning,
 }
 
@@ -33,7 +32,7 @@ impl Default for Choice {
     }
 }
 
-/// The third stage: every kernel of the e-graph that the target runs, with its price.
+/// The third stage: every kernel of the e-graph that the target can run, with its price.
 pub struct Priced<'a> {
     pub(super) pick: Pick<'a>,
     pub(super) model: Arc<dyn CostModel>,
@@ -59,12 +58,12 @@ impl<'a> Priced<'a> {
         Ok(Self { pick, model: Arc::from(model), target: target.clone() })
     }
 
-    /// The extraction problem: a class of candidates for each value, each candidate with its price.
+    /// Returns the extraction problem: a class of candidates for each value, with a price for each candidate.
     pub fn problem(&self) -> &Problem {
         &self.pick.problem
     }
 
-    /// The cost model.
+    /// Returns the cost model.
     pub fn model(&self) -> &dyn CostModel {
         &*self.model
     }
@@ -72,13 +71,13 @@ impl<'a> Priced<'a> {
     /// Chooses a program.
     ///
     /// # Errors
-    /// No program can run, or no plan that was found keeps to the limits.
+    /// If no program can run, or if no plan within the limits was found.
     pub fn choose(&self, choice: &Choice) -> Result<Chosen, Error> {
         let (trial, objective) = choose(&self.chooser(choice), choice)?;
         Ok(self.chosen(trial, objective))
     }
 
-    /// What tries programs and their plans, by the prices as they are.
+    /// Returns a chooser, which tries programs with their plans by the unchanged prices.
     pub(super) fn chooser<'s>(&'s self, choice: &'s Choice) -> Chooser<'s> {
         Chooser {
             pick: &self.pick,
@@ -87,11 +86,12 @@ impl<'a> Priced<'a> {
             model: &*self.model,
             target: &self.target,
             planning: &choice.planning,
+            worth: choice.worth,
         }
     }
 
     fn chosen(&self, trial: Trial, objective: Option<Objective>) -> Chosen {
-        // The plan of the trial said what the program costs. The pass `plan` makes the plan that runs.
+        // The plan of the trial only served to compute the cost. The pass `plan` makes the plan that runs.
         let Trial { extraction, program, within, .. } = trial;
         let sources = sources(&self.pick, &program);
         let missing = self.pick.missing.clone();
@@ -109,15 +109,15 @@ impl<'a> Priced<'a> {
     }
 }
 
-/// The program that a choice asks for, and the account of time and memory where memory is weighed.
+/// Returns the program for a choice, and the sum of time and memory if the choice weighs memory.
 pub(super) fn choose(chooser: &Chooser<'_>, choice: &Choice) -> Result<(Trial, Option<Objective>), Error> {
     let limit = &chooser.planning.limits;
     if choice.worth > 0.0 {
-        let (trial, objective) = memory::cheapest(chooser, choice.worth, limit)?;
+        let (trial, objective) = memory::cheapest(chooser, limit)?;
         return Ok((trial, Some(objective)));
     }
     let trial = if limit.is_none() {
-        let any = chooser.best(chooser.problem, &Limit::default())?;
+        let any = chooser.best(chooser.problem, &Room::default())?;
         any.ok_or(Error::NothingRuns)?
     } else {
         memory::within(chooser, limit)?
@@ -125,11 +125,11 @@ pub(super) fn choose(chooser: &Chooser<'_>, choice: &Choice) -> Result<(Trial, O
     Ok((trial, None))
 }
 
-/// What a cost model says of each step of some plans, which others may have chosen. `None` for a step that it has no
-/// price for.
+/// Returns the price of each step of some plans by a cost model, which need not be the model that chose the plans. A
+/// step without a price is `None`.
 ///
 /// # Errors
-/// A kernel that the target does not have; what went wrong while the model was asked.
+/// If the target does not have a kernel, or if the cost model fails.
 pub fn estimates(
     plans: &[&Plan],
     model: &dyn CostModel,
@@ -142,7 +142,7 @@ pub fn estimates(
     prices
 }
 
-/// Reports what went wrong while kernels were priced.
+/// Reports a failure of the cost model while it priced kernels.
 pub(super) fn sound(model: &dyn CostModel) -> Result<(), Error> {
     match model.trouble() {
         Some(why) => Err(Error::CostModel { model: model.name().to_owned(), why: format!(": {why}") }),

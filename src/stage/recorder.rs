@@ -1,22 +1,22 @@
-//! What a cost model is asked while an e-graph is priced.
+//! A record of the kernels for which a cost model is asked while an e-graph is priced.
 
 use crate::cost::{CostModel, FEATURES, Query, Value, key};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// What is known of a kernel.
+/// The features and the price of a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
-    /// Its features, in the order of [`FEATURES`].
+    /// The features, in the order of [`FEATURES`].
     pub features: Vec<Value>,
-    /// Its price in seconds; `None` where the model has none.
+    /// The price in seconds; `None` if the model has none.
     pub seconds: Option<f64>,
 }
 
-/// Writes down what a model is asked.
+/// A cost model that records every kernel for which another model is asked.
 pub(super) struct Recorder<'a> {
     model: &'a dyn CostModel,
-    /// By the text of the call, so that the order does not depend on the e-graph.
+    /// The kernels by the text of their calls, so that the order does not depend on the e-graph.
     kernels: Mutex<BTreeMap<String, Kernel>>,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Recorder<'a> {
         Self { model, kernels: Mutex::default() }
     }
 
-    /// The kernels that were asked about.
+    /// Returns the kernels that were recorded.
     pub(crate) fn kernels(self) -> Vec<Kernel> {
         let kernels = self.kernels.into_inner().unwrap_or_else(PoisonError::into_inner);
         kernels.into_values().collect()

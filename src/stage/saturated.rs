@@ -1,4 +1,4 @@
-//! A model with everything that rules have found equal to it.
+//! A model with all equal programs that rules have found.
 
 use super::priced::{self, Priced};
 use super::recorder::{Kernel, Recorder};
@@ -12,16 +12,16 @@ use crate::verify::Verified;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What one phase of rewriting did.
+/// The result of one phase of rewriting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
     /// The phase's name in its pipeline.
     pub name: String,
-    /// What its rules did, and why it ended.
+    /// What the rules of the phase did, and why it ended.
     pub saturation: Saturation,
 }
 
-/// The second stage: the e-graph, grown by phases of rewriting, each within its limits.
+/// The second stage: the e-graph, to which phases of rewriting have added nodes, each within its limits.
 pub struct Saturated {
     graph: Verified,
     egraph: EGraph,
@@ -29,27 +29,26 @@ pub struct Saturated {
 }
 
 impl Saturated {
-    /// The e-graph of a graph, which no rule has changed yet.
+    /// Returns the e-graph of a graph, which no rule has changed yet.
     pub(super) fn new(graph: Verified) -> Self {
         let egraph = EGraph::new(&graph);
         Self { graph, egraph, phases: Vec::new() }
     }
 
-    /// The graph that the e-graph began with.
+    /// Returns the graph from which the e-graph was made.
     pub fn graph(&self) -> &Verified {
         &self.graph
     }
 
-    /// The e-graph.
+    /// Returns the e-graph.
     pub fn egraph(&self) -> &EGraph {
         &self.egraph
     }
 
-    /// Grows the e-graph by a phase of rewriting. `clock` tells the time for the report of what each rule took;
-    /// nothing else depends on it.
+    /// Runs a phase of rewriting on the e-graph. `clock` is only used to report the time of each rule.
     ///
     /// # Errors
-    /// A rule that equates values of different types.
+    /// If a rule equates values of different types.
     pub fn grow(
         &mut self,
         name: &str,
@@ -64,31 +63,31 @@ impl Saturated {
         Ok(&self.phases[at].saturation)
     }
 
-    /// What each phase did, in order.
+    /// Returns the results of the phases, in order.
     pub fn growth(&self) -> &[Phase] {
         &self.phases
     }
 
-    /// The names of the rules that changed the e-graph, each once, in alphabetical order. Without any other rule the
+    /// Returns the names of the rules that changed the e-graph, in alphabetical order. Without all other rules the
     /// e-graph would be the same.
     pub fn applied(&self) -> BTreeSet<&str> {
         let rules = self.phases.iter().flat_map(|phase| &phase.saturation.growth);
         rules.filter(|rule| rule.applied > 0).map(|rule| rule.rule.as_str()).collect()
     }
 
-    /// Why a rule does not change the e-graph, at the value of this name or anywhere. The e-graph may keep right
-    /// sides that were built to find that out; no program contains them.
+    /// Returns why a rule does not change the e-graph, at the value of this name or anywhere. The search may build
+    /// right sides and leave them in the e-graph; no program contains them.
     ///
     /// # Errors
-    /// No value has the name.
+    /// If no value has the name.
     pub fn why_not(&mut self, rule: &Arc<Rule>, node: Option<&str>) -> Result<WhyNot, UnknownValue> {
         self.egraph.why_not(rule, node)
     }
 
-    /// The features of each distinct kernel that may be chosen, with its price where the model has one.
+    /// Returns the features of each distinct kernel that may be chosen, with its price if the model has one.
     ///
     /// # Errors
-    /// What went wrong while the model was asked.
+    /// If the cost model fails.
     pub fn features(&self, model: &dyn CostModel, target: &Target) -> Result<Vec<Kernel>, Error> {
         let recorder = Recorder::new(model);
         let contracts = |call: &Call<'_>| target.contract(call);
@@ -97,11 +96,10 @@ impl Saturated {
         Ok(recorder.kernels())
     }
 
-    /// Prices every kernel that the target runs.
+    /// Prices every kernel that the target can run.
     ///
     /// # Errors
-    /// Kernels without a price; values that no kernel of the target computes; what went wrong while the model was
-    /// asked.
+    /// If kernels have no price, if no kernel of the target computes a value, or if the cost model fails.
     pub fn price(&self, model: Box<dyn CostModel>, target: &Target) -> Result<Priced<'_>, Error> {
         Priced::new(&self.egraph, model, target)
     }

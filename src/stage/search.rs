@@ -1,12 +1,14 @@
-//! The search for a program by what it costs with its plan.
+//! The search for a program by its cost including its plan.
 //!
-//! What an extraction chose is planned at once: a copy that the plan had to add, or an arena that is too
-//! large, goes back into the prices, and the best of what was planned is kept.
+//! Each extracted program is planned at once. If its plan needs a copy, or an arena that is too large, the prices
+//! change accordingly, and another program is extracted. The best planned program is kept.
 
 mod effort;
 pub(super) mod memory;
+mod room;
 mod trial;
 
 pub(super) use effort::Effort;
 pub(super) use memory::too_large;
+pub(super) use room::Room;
 pub(super) use trial::{Chooser, Trial};

@@ -1,24 +1,24 @@
-//! What a program is to run on.
+//! The machine that a program shall run on.
 
 use crate::op::{Call, Contract, OpError};
 use std::sync::Arc;
 
-/// What a program is to run on: it decides which kernels there are.
+/// The machine that a program shall run on. It decides which kernels exist.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Threads.
+    /// The number of threads.
     pub threads: usize,
-    /// The names of the backends in play.
+    /// The names of the enabled backends.
     pub backends: Arc<[String]>,
 }
 
 impl Target {
-    /// The contract of a call's kernel.
+    /// Returns the contract of a call's kernel.
     ///
     /// # Errors
-    /// The backend's reason for refusing the call, or that its backend is not in play.
+    /// If the backend refuses the call, with its reason, or if the backend is not enabled.
     pub fn contract(&self, call: &Call<'_>) -> Result<Contract, OpError> {
-        let name = call.op.backend().unwrap_or_default();
+        let Some(name) = call.op.backend() else { return call.contract() };
         if !self.backends.iter().any(|backend| backend == name) {
             return Err(OpError::NotInPlay { backend: name.to_owned() });
         }

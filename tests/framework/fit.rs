@@ -51,6 +51,11 @@ fn plans(graph: &Graph, options: &Options) -> Vec<Point> {
     curve.points
 }
 
+/// Bytes of the host's arena and of the constants that it keeps.
+fn memory(plan: &Plan) -> usize {
+    plan.memory_of(Device::Host)
+}
+
 fn plan(graph: &Graph, options: &Options) -> Plan {
     compile::compile(graph.clone(), options).unwrap().plan
 }
@@ -86,19 +91,21 @@ fn the_curve_falls_and_every_point_of_it_is_reachable() {
         let points = plans(&graph, &common::options(2));
         assert!(points.len() >= least_points, "{points:?}");
         for pair in points.windows(2) {
-            assert!(pair[0].seconds < pair[1].seconds && pair[0].arena > pair[1].arena, "{pair:?}");
+            assert!(pair[0].seconds < pair[1].seconds && pair[0].bytes() > pair[1].bytes(), "{pair:?}");
         }
-        for &Point { seconds, arena, .. } in &points {
-            let plan = plan(&graph, &limited(Some(arena)));
+        for point in &points {
+            let (seconds, bytes) = (point.seconds, point.bytes());
+            let plan = plan(&graph, &limited(Some(bytes)));
             assert!(
-                plan.arena <= arena && plan.seconds() <= seconds * (1.0 + 1e-9),
-                "{arena}: {}",
-                plan.arena
+                memory(&plan) <= bytes && plan.seconds() <= seconds * (1.0 + 1e-9),
+                "{point:?}: {} bytes, {} s",
+                memory(&plan),
+                plan.seconds()
             );
         }
         // A weight so large that only memory counts, and a weight of zero.
-        assert_eq!(plan(&graph, &weighed(1e9)).arena, points.last().unwrap().arena);
-        assert_eq!(plan(&graph, &weighed(0.0)).arena, points[0].arena);
+        assert_eq!(memory(&plan(&graph, &weighed(1e9))), points.last().unwrap().bytes());
+        assert_eq!(memory(&plan(&graph, &weighed(0.0))), points[0].bytes());
     }
 }
 
@@ -108,9 +115,13 @@ fn the_curve_begins_within_the_limit() {
     let all = plans(&graph, &common::options(2));
     assert!(all.len() > 1, "{all:?}");
     for (at, point) in all.iter().enumerate() {
-        assert_eq!(plans(&graph, &limited(Some(point.arena))), all[at..]);
+        let within = plans(&graph, &limited(Some(point.bytes())));
+        // A limit that is tight rules more out than one that is not: it may prove what the whole curve does not.
+        let figures = |point: &Point| (point.seconds, point.arena, point.constants);
+        assert!(within.iter().map(figures).eq(all[at..].iter().map(figures)), "{within:?} {all:?}");
+        assert!(within.iter().zip(&all[at..]).all(|(one, other)| one.proven >= other.proven));
     }
-    let least = all.last().unwrap().arena;
+    let least = all.last().unwrap().bytes();
     let error = curve_of(&graph, &limited(Some(least - 1))).unwrap_err();
     assert!(error.to_string().starts_with(&format!("the smallest plan that was found needs {least} bytes")));
 }
@@ -135,8 +146,8 @@ fn plans_within_a_limit_compute_the_right_values() {
     let graph = text::parse(common::ops(), SCRATCH).unwrap();
     let inputs = common::inputs(&graph);
     let reference = common::reference(&graph, &inputs);
-    for Point { arena, .. } in plans(&graph, &common::options(2)) {
-        let compilation = compile::compile(graph.clone(), &limited(Some(arena))).unwrap();
+    for point in plans(&graph, &common::options(2)) {
+        let compilation = compile::compile(graph.clone(), &limited(Some(point.bytes()))).unwrap();
         let mut session =
             Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
         let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
@@ -205,10 +216,10 @@ fn a_proven_plan_within_a_limit_is_not_beaten_with_fewer_rules() {
     }
     let rival = compile::compile(graph.clone(), &fewer).unwrap().plan;
     let points = plans(&graph, &common::options(1));
-    for point in points.iter().filter(|point| point.proven && rival.arena <= point.arena) {
+    for point in points.iter().filter(|point| point.proven && memory(&rival) <= point.bytes()) {
         assert!(point.seconds <= rival.seconds() * (1.0 + 1e-9), "{point:?} against {} s", rival.seconds());
     }
-    assert!(points.iter().any(|point| rival.arena <= point.arena));
+    assert!(points.iter().any(|point| memory(&rival) <= point.bytes()));
 }
 
 #[test]
@@ -217,7 +228,7 @@ fn a_limit_does_not_disable_the_weight_of_memory() {
     let points = plans(&graph, &common::options(2));
     let mut options = weighed(1e9);
     options.pipeline.plan_mut().unwrap().limits = Limit::host(usize::MAX >> 8);
-    assert_eq!(plan(&graph, &options).arena, points.last().unwrap().arena);
+    assert_eq!(memory(&plan(&graph, &options)), points.last().unwrap().bytes());
 }
 
 /// The first operand of the concatenation is computed long before the second. If it is computed within the
@@ -257,29 +268,95 @@ fn a_concatenation_is_copied_if_a_limit_or_the_weight_of_memory_requires_it() {
     let graph = early(256, 256);
     let points = plans(&graph, &common::options(2));
     let fastest = plan(&graph, &common::options(2));
-    assert_eq!((copied(&fastest), fastest.arena), (vec![], points[0].arena), "{fastest}");
+    assert_eq!((copied(&fastest), memory(&fastest)), (vec![], points[0].bytes()), "{fastest}");
     // …unless there is no other way to fit into the memory.
-    let smaller = plan(&graph, &limited(Some(fastest.arena - 1)));
+    let smaller = plan(&graph, &limited(Some(memory(&fastest) - 1)));
     assert_eq!(copied(&smaller), [0], "{smaller}");
     assert!(smaller.steps.iter().any(|step| step.copies > 0.0));
-    let on_the_curve = |point: &&Point| point.arena == smaller.arena;
+    let on_the_curve = |point: &&Point| point.bytes() == memory(&smaller);
     assert!(points.iter().find(on_the_curve).is_some_and(|point| !point.proven), "{points:?}");
-    assert_eq!(plan(&graph, &weighed(1e9)).arena, points.last().unwrap().arena);
+    assert_eq!(memory(&plan(&graph, &weighed(1e9))), points.last().unwrap().bytes());
     // A small operand is copied without a limit.
     let small = plan(&early(16, 512), &common::options(2));
     assert_eq!(copied(&small), [0], "{small}");
     for graph in [graph, early(16, 512)] {
         let inputs = common::inputs(&graph);
         let reference = common::reference(&graph, &inputs);
-        for Point { arena, .. } in plans(&graph, &common::options(2)) {
-            let compilation = compile::compile(graph.clone(), &limited(Some(arena))).unwrap();
-            assert!(compilation.plan.arena <= arena);
+        for point in plans(&graph, &common::options(2)) {
+            let compilation = compile::compile(graph.clone(), &limited(Some(point.bytes()))).unwrap();
+            assert!(memory(&compilation.plan) <= point.bytes());
             let mut session =
                 Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
             let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
             assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
         }
     }
+}
+
+/// Two convolutions with many weights and small images: the arena is next to nothing, and Winograd's algorithm wants
+/// four times the bytes of the weights for each.
+const WEIGHTS: &str = "graph weights {
+ x: f32[1,256,14,14] = input
+ w: f32[256,256,3,3] = const ~1
+ v: f32[64,256,3,3] = const ~2
+ b: f32[256] = const ~3
+ c: f32[64] = const ~4
+ y = conv(x, w, b) {pads: [1,1,1,1]}
+ r = relu(y)
+ z = conv(r, v, c) {pads: [1,1,1,1]}
+ return z
+}";
+
+#[test]
+fn packed_weights_count_in_a_limit_and_in_the_worth_of_memory() {
+    let graph = text::parse(common::ops(), WEIGHTS).unwrap();
+    let fastest = plan(&graph, &common::options(1));
+    let constants = |plan: &Plan| plan.constants_of(Device::Host);
+    let winograd = |plan: &Plan| plan.steps.iter().filter(|step| step.op.name.contains("winograd")).count();
+    let plain = graph.constant_bytes();
+    assert_eq!(winograd(&fastest), 2, "{fastest}");
+    assert!(constants(&fastest) > 3 * plain, "{} of {plain}", constants(&fastest));
+    // What is kept is what the session has.
+    let compilation = compile::compile(graph.clone(), &common::options(1)).unwrap();
+    let kept = ovolo::session::constants(&compilation.program, &compilation.plan);
+    assert_eq!(kept.values().map(|tensor| tensor.bytes().len()).sum::<usize>(), constants(&fastest));
+    let all = compilation.plan.kept(&compilation.program);
+    assert!(
+        matches!(all[..], [one] if one.bytes == constants(&fastest) && one.computed > 3 * plain),
+        "{all:?}"
+    );
+
+    let points = one_thread(&graph, None);
+    let few = points.last().unwrap();
+    assert!(few.constants < 2 * plain, "{points:?}");
+    // Between these are plans that keep some of the bytes.
+    let between = points.iter().filter(|point| few.constants < point.constants);
+    assert!(between.clone().any(|point| point.constants < constants(&fastest)), "{points:?}");
+    for point in &points {
+        let compilation = limited_to(&graph, point.bytes());
+        assert!(memory(&compilation) <= point.bytes(), "{point:?}");
+        assert_eq!(constants(&compilation) + compilation.arena, memory(&compilation));
+        assert!(compilation.seconds() <= point.seconds * (1.0 + 1e-9), "{point:?}");
+    }
+    // More than the arena can give.
+    let within = limited_to(&graph, memory(&fastest) - (2 << 20));
+    // Smaller tiles keep fewer bytes of weights, and still multiply less than the direct sum.
+    assert!(winograd(&within) > 0 && constants(&within) < constants(&fastest), "{within}");
+    assert!(fastest.seconds() < within.seconds() && within.seconds() < few.seconds, "{within}");
+    let error = compile::compile(graph.clone(), &limited(Some(plain))).unwrap_err().to_string();
+    assert!(error.contains(" of them hold constants, such as packed weights, and "), "{error}");
+    // A mebibyte that is worth an hour leaves the fewest bytes, and the sum says so.
+    let mut weighed = weighed(3.6e6);
+    weighed.threads = 1;
+    assert_eq!(memory(&plan(&graph, &weighed)), few.bytes());
+}
+
+fn one_thread(graph: &Graph, limit: Option<usize>) -> Vec<Point> {
+    plans(graph, &Options { threads: 1, ..limited(limit) })
+}
+
+fn limited_to(graph: &Graph, bytes: usize) -> Plan {
+    plan(graph, &Options { threads: 1, ..limited(Some(bytes)) })
 }
 
 /// The objective that includes memory is the least among all points of the curve, and it is reported as
@@ -299,11 +376,12 @@ fn a_proof_under_a_weight_of_memory_is_about_the_whole_objective() {
             assert_eq!((objective.arena, objective.worth), (compilation.plan.arena, weight));
             assert_eq!(objective.seconds, extraction.cost);
             let sum =
-                |seconds: f64, arena: usize| seconds + weight * 1e-3 * arena as f64 / f64::from(1 << 20);
-            assert!((objective.sum() - sum(objective.seconds, objective.arena)).abs() < 1e-15);
+                |seconds: f64, bytes: usize| seconds + weight * 1e-3 * bytes as f64 / f64::from(1 << 20);
+            assert_eq!(objective.bytes(), memory(&compilation.plan));
+            assert!((objective.sum() - sum(objective.seconds, objective.bytes())).abs() < 1e-15);
             assert!(objective.bound <= objective.sum(), "{objective:?}");
             for point in &points {
-                let other = sum(point.seconds, point.arena);
+                let other = sum(point.seconds, point.bytes());
                 assert!(objective.sum() <= other * (1.0 + 1e-9), "{objective:?} {point:?}");
                 assert!(objective.bound <= other * (1.0 + 1e-9), "{objective:?} {point:?}");
             }

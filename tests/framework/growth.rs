@@ -79,3 +79,30 @@ fn a_limit_on_rounds_is_reported_as_such() {
     assert_eq!(saturation.rounds, 1);
     assert_eq!(saturation.stop, Stop::Rounds { rule: most.rule.clone(), percent });
 }
+
+#[test]
+fn what_no_rule_adds_is_counted_the_other_order_of_operands_and_equal_operands() {
+    let saturated = |graph: &str, rules: &str| {
+        let graph = text::parse(crate::common::ops(), graph).unwrap();
+        let rules = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", rules)]).unwrap();
+        let limits = Limits { rounds: 8, nodes: 1000 };
+        EGraph::new(&verify(graph).unwrap()).saturate(rules.rules(), limits, &|| Duration::ZERO).unwrap()
+    };
+    // `relu` stands on the left of one sum, and on the right of the other.
+    let sums = "graph { x: f32[2] = input; y: f32[2] = input; r = relu(x); \
+                a = add(r, y); b = add(y, r); return a; return b }";
+    let rule = r#"[Rule(name: "left", from: "(add (relu ?x) ?y)", to: "(relu (add ?x ?y))")]"#;
+    let turned = saturated(sums, rule);
+    assert_eq!((turned.growth[0].turned, turned.closed), (1, 0), "{turned:?}");
+    let straight = saturated(&sums.replace("add(y, r)", "neg(r)"), rule);
+    assert!(straight.growth[0].applied > 0 && straight.growth[0].turned == 0, "{straight:?}");
+    // `unpack` of two values becomes one value, so these are one: the second rule has not seen them.
+    let rules = r#"[
+        Rule(name: "move", from: "(relu (unpack ?p))", to: "(unpack (relu ?p))"),
+        Rule(name: "drop", from: "(relu (relu ?x))", to: "(relu ?x)"),
+    ]"#;
+    let blocks =
+        "graph { p: f32[1,16,2,2]@nChw16c = input; s = unpack(p); a = relu(s); b = relu(a); return b }";
+    let closed = saturated(blocks, rules);
+    assert_eq!((closed.closed, &closed.stop), (1, &Stop::Saturated), "{closed:?}");
+}

@@ -177,7 +177,43 @@ macro_rules! refused {
     };
 }
 
+/// Two convolutions of volumes, an unknown operator, and a softmax along an axis that there is not, each reading
+/// what the one before it computes.
+fn chain() -> ModelProto {
+    let nodes = vec![
+        named("volume", node("Conv", &["x", "w"], &["a"])),
+        named("strange", node("Frobnicate", &["a"], &["b"])),
+        named("again", node("Conv", &["b", "w"], &["c"])),
+        named("last", node("Relu", &["c"], &["y"])),
+        named("beside", ints("perm", &[0, 0, 1, 2, 3], node("Transpose", &["x"], &["z"]))),
+    ];
+    let input = vec![value("x", FLOAT, &["1", "2", "4", "4", "4"])];
+    let weight = TensorProto {
+        name: "w".to_owned(),
+        data_type: FLOAT,
+        dims: vec![2, 2, 1, 1, 1],
+        float_data: vec![1.0; 4],
+        ..TensorProto::default()
+    };
+    with_inputs(input, nodes, vec![weight])
+}
+
 refused! {
+    reasons_stand_together: refusal(&chain());
+
+    reasons_stand_together_where_types_are_declared: {
+        let mut chain = chain();
+        let volume = |name: &str| value(name, FLOAT, &["1", "2", "4", "4", "N"]);
+        graph(&mut chain).input = vec![volume("x")];
+        graph(&mut chain).value_info = ["a", "b", "c"].map(volume).to_vec();
+        refusal_with(&chain, &[("N", 4)])
+    };
+
+    an_unknown_operator_and_a_dimension_without_a_size: {
+        let input = vec![value("x", FLOAT, &["N", "3"])];
+        refusal(&with_inputs(input, vec![node("Frobnicate", &["x"], &["y"])], vec![]))
+    };
+
     file_is_absent: load(crate::common::registry().onnx(), "no/such/model.onnx", &ImportOptions::default()).unwrap_err().to_string();
     file_is_a_folder: load(crate::common::registry().onnx(), "tests/models", &ImportOptions::default()).unwrap_err().to_string();
     file_is_empty: from_bytes(crate::common::registry().onnx(), Bytes::new(), "model.onnx", &ImportOptions::default()).unwrap_err().to_string();

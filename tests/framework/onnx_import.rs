@@ -114,9 +114,8 @@ fn the_ten_models_are_imported() {
         assert_eq!(imported.notes, Vec::<String>::new(), "{name}");
         assert!(!imported.seeded.is_empty(), "{name}");
         let text = ovolo::graph::text::print(&imported.graph);
-        let again = ovolo::graph::text::parse_with(common::ops(), &text, &|name| {
-            imported.graph.find(name).and_then(|id| imported.graph.constant(id)).cloned()
-        });
+        let constants = ovolo::graph::text::Constants::of(&imported.graph, name);
+        let again = ovolo::graph::text::parse_with(common::ops(), &text, &constants);
         assert_eq!(ovolo::graph::text::print(&again.unwrap()), text, "{name}");
         if let Err(errors) = ovolo::verify::verify(imported.graph) {
             panic!("{name}: {errors}");

@@ -433,7 +433,10 @@ fn a_value_in_the_memory_of_another_device_is_refused() {
     check(&plan).unwrap();
     let text = plan.to_string();
     assert!(text.contains(" -> @0#cuda:0 ") && text.contains(" -> @0 "), "{text}");
-    assert!(text.contains("arena of host 256 bytes, lower bound 256\narena of cuda:0 "), "{text}");
+    assert!(
+        text.contains("arena of host 256 bytes, lower bound 256 in this order\narena of cuda:0 "),
+        "{text}"
+    );
     let refused = |change: &dyn Fn(&mut Plan)| {
         let mut changed = plan.clone();
         change(&mut changed);
@@ -451,4 +454,24 @@ fn a_value_in_the_memory_of_another_device_is_refused() {
         buffer.device = Device::Host;
     });
     assert!(moved.contains("overlap") || moved.contains("no buffer holds"), "{moved}");
+}
+
+#[test]
+fn every_node_without_a_kernel_is_named() {
+    let text = "graph { x: f32[2,2] = input; a = native.abs(x); s = native.softmax(a) {axis: 1}; t = relu(s); return t }";
+    let graph = ovolo::graph::text::parse(crate::common::ops(), text).unwrap();
+    let (orders, planners) = (execution_orders(), planners());
+    let (order, planner) = (&**orders.get("given").unwrap(), &**planners.get("exact").unwrap());
+    let settings = Settings { order, planner, limit: &Limit::default() };
+    let refused = |names: &'static [&'static str]| {
+        let ask = move |call: &Call<'_>, constant: &[bool]| match names.contains(&call.op.name) {
+            true => Err(OpError::Backend { why: "not here".to_owned() }),
+            false => ask(call, constant),
+        };
+        Plan::new(&graph, &[], 1, &ask, &copy, &settings).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(refused(&[]), Ok(()));
+    assert_eq!(refused(&["relu"]), Err("`t`: no kernel for `relu`: not here".to_owned()));
+    let both = "2 nodes have no kernel:\n  `s`: no kernel for `native.softmax`: not here\n  `t`: no kernel for `relu`: not here";
+    assert_eq!(refused(&["relu", "native.softmax"]), Err(both.to_owned()));
 }

@@ -349,7 +349,9 @@ pub fn refusals_do_not_depend_on_earlier_kernels() {
     let asked = |name: &str| {
         ask("onednn.conv", &attrs, &[&x, &layout(&w, name), &b], 1).map(|one| one.implementation)
     };
-    let why = Err(OpError::kernel("weights in Oihw16o are of groups, and there is one"));
+    let why = Err(OpError::kernel(
+        "the weights are in Oihw16o, a layout for several groups, but there is one group",
+    ));
     assert_eq!(asked("Oihw16o"), why);
     assert!(!wide() || asked("Ohwi16o").is_ok());
     assert_eq!(asked("Oihw16o"), why);

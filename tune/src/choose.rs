@@ -17,6 +17,33 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A way to a plan that is timed whole. The list of them is the tuner's own: no rule makes it, and no price.
+struct Way {
+    name: &'static str,
+    leaning: Toward,
+    /// What it does, for the report.
+    doc: &'static str,
+}
+
+/// By what prices a way extracts.
+enum Toward {
+    Times,
+    Roofline,
+    /// The times, those of conversions multiplied.
+    Conversions(f64),
+}
+
+const WAYS: [Way; 4] = [
+    Way { name: "measured", leaning: Toward::Times, doc: "extracted by the measured times" },
+    Way { name: "roofline", leaning: Toward::Roofline, doc: "by the price list at this machine's speeds" },
+    Way {
+        name: "dear-conversions",
+        leaning: Toward::Conversions(1.2),
+        doc: "by the times, with conversions between layouts 1.2 times as dear",
+    },
+    Way { name: "cheap-conversions", leaning: Toward::Conversions(0.8), doc: "the same, 0.8 times as dear" },
+];
+
 /// Runs of each drawn plan.
 const RUNS: usize = 15;
 
@@ -41,6 +68,11 @@ impl Tuned {
     pub fn report(&self) -> String {
         report(&self.decision)
     }
+
+    /// The plans that the tuner had to choose among, in one line.
+    pub fn considered(&self) -> String {
+        considered(&self.decision)
+    }
 }
 
 /// Compiles a graph by measured costs: times the kernels that the table lacks, and chooses among the best
@@ -52,12 +84,12 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     if let Some(extract) = options.pipeline.extract_mut() {
         extract.cost = Arc::new(ByTimes);
     }
-    let ways = [
-        ("measured", Leaning::None),
-        ("roofline", Leaning::Roofline(tuner.machine)),
-        ("dear-conversions", Leaning::Conversions(1.2)),
-        ("cheap-conversions", Leaning::Conversions(0.8)),
-    ];
+    let leaning = |way: &Way| match way.leaning {
+        Toward::Times => Leaning::None,
+        Toward::Roofline => Leaning::Roofline(tuner.machine),
+        Toward::Conversions(factor) => Leaning::Conversions(factor),
+    };
+    let ways: Vec<(&str, Leaning)> = WAYS.iter().map(|way| (way.name, leaning(way))).collect();
     let (first, tally) = settle(graph, &mut options, tuner)?;
     let text = checksum(&first.plan.to_string());
     // The same plan may have different rivals if other libraries are present.
@@ -283,6 +315,22 @@ fn settle_alone(
     Ok((first?, tally))
 }
 
+/// The plans that the tuner had to choose among, whatever their times.
+fn considered(decision: &Decision) -> String {
+    let ways: Vec<String> = WAYS.iter().map(|way| format!("{} ({})", way.name, way.doc)).collect();
+    let drawn: Vec<&str> = std::iter::once(&decision.winner)
+        .chain(decision.times.iter().map(|(way, _)| way))
+        .map(String::as_str)
+        .filter(|way| sample::noise(way).is_some())
+        .collect();
+    let drawn: BTreeSet<&str> = drawn.into_iter().collect();
+    let drawn: String = drawn.iter().map(|way| format!(", {way} (drawn)")).collect();
+    format!(
+        "plans considered, by the tuner's own list: {}{drawn}; equal ones are timed once",
+        ways.join(", ")
+    )
+}
+
 fn report(decision: &Decision) -> String {
     let Decision { winner, times, .. } = decision;
     let time = |way: &str| times.iter().find(|(known, _)| known == way).map(|(_, seconds)| *seconds);
@@ -318,6 +366,22 @@ fn guessed(graph: &Graph, compilation: &Compilation, options: &Options) -> BTree
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_plans_that_were_considered_are_named() {
+        let decision = |winner: &str| Decision {
+            winner: winner.to_owned(),
+            plan: String::new(),
+            times: vec![("measured".to_owned(), 1e-3)],
+        };
+        let text = considered(&decision("measured"));
+        for way in WAYS {
+            assert!(text.contains(&format!("{} ({})", way.name, way.doc)), "{text}");
+        }
+        assert!(!text.contains("(drawn)"), "{text}");
+        let drawn = "sample-7.3";
+        assert!(considered(&decision(drawn)).contains(&format!(", {drawn} (drawn)")));
+    }
 
     #[test]
     fn a_plan_that_is_slower_in_its_median_says_why_it_stays() {

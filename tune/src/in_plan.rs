@@ -68,7 +68,7 @@ fn is_alone(entry: &Entry) -> bool {
 pub(super) struct Around {
     start: Instant,
     budget: Duration,
-    /// A plan that is run beside all others, and what it took at first: others count as if all had run at once.
+    /// A plan that is run with all others, and its first time; it makes the times of different runs comparable.
     anchor: Option<(Planned, f64)>,
     ratios: Ratios,
 }
@@ -89,7 +89,7 @@ impl Around {
     /// there is none.
     ///
     /// # Errors
-    /// A plan that cannot be loaded or run; that tuning was stopped.
+    /// An error if a plan cannot be loaded or run, or if tuning was stopped.
     pub fn time(
         &mut self,
         tuner: &mut Tuner<'_>,

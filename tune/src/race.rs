@@ -179,7 +179,7 @@ fn in_turns(
 /// Returns the median seconds of each step of a plan over `runs` runs.
 ///
 /// # Errors
-/// A plan that cannot be loaded or run.
+/// An error if a plan cannot be loaded or run.
 pub fn profile(planned: &Planned, backends: &Backends, runs: usize) -> Result<Vec<f64>, Error> {
     let steps = steps(&[(&planned.chosen.program, &planned.plan)], backends, Rounds::exactly(runs.max(1)))?;
     Ok(steps.into_iter().flatten().collect())

@@ -39,7 +39,7 @@ pub struct Drawn {
     pub draw: Option<usize>,
     /// The checksum of its text.
     pub text: String,
-    /// The program and its plan.
+    /// The program with its plan.
     pub planned: Planned,
 }
 
@@ -98,7 +98,7 @@ pub fn draw_evenly(
         return draw(saturated, options, sampling, spread);
     }
     let draws = Draws { saturated, seed: sampling.seed, spread };
-    // So many plans at once would hold too much: those that stay are extracted again.
+    // All these plans would take too much memory, so the selected ones are extracted again.
     let price = |one: &Drawn| one.planned.plan.seconds().max(f64::MIN_POSITIVE).ln();
     let candidates = draws.distinct(options, sampling.plans * among, |one| (one.draw, price(&one)))?;
     let prices: Vec<f64> = candidates.iter().map(|(_, price)| *price).collect();

@@ -60,6 +60,7 @@ impl Ablate {
     fn settings(&self, model: &std::path::Path) -> Settings {
         Settings {
             model: model.to_owned(),
+            weights: None,
             dims: self.dims.clone(),
             pipeline: self.pipeline.clone(),
             rules: self.rules.clone(),

@@ -186,7 +186,8 @@ impl Check {
                     measured: None,
                     keep_egraph_after: None,
                 };
-                // That a rule never fires is said of the rule, and not of what this machine has.
+                // Rules of absent backends take part, so that a report of a rule that never fires does not depend on
+                // this machine.
                 let saturated = options
                     .saturate_by_phases(&graph, AbsentRules::TakePart, &mut |_| Ok(()))
                     .map_err(|error| format!("{} by `{name}`: {error}", model.display()))?;
@@ -202,6 +203,7 @@ impl Check {
     fn load(&self, registry: &Registry, model: &Path) -> Result<Graph, String> {
         let settings = Settings {
             model: model.to_owned(),
+            weights: None,
             dims: self.dims.clone(),
             pipeline: String::new(),
             rules: Vec::new(),

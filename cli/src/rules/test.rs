@@ -235,7 +235,8 @@ impl Blessing {
     }
 }
 
-/// What is expected of an example, as it is written in its file: over what stands there, or after the graph.
+/// Returns the text that is expected of an example, as its file must have it: in place of the present text, or after
+/// the graph.
 fn written(file: &str, example: &Example, expected: &str) -> String {
     let place = example.place();
     let line = file[..place.graph.start].rfind('\n').map_or(0, |end| end + 1);
@@ -247,7 +248,7 @@ fn written(file: &str, example: &Example, expected: &str) -> String {
         Example::Fires { .. } => "after",
         Example::Refuses { .. } => "because",
     };
-    // Where the graph has a line of its own, so has what is expected.
+    // If the graph has its own line, the expected text gets one too.
     match before.trim_start().starts_with(['f', 'r']) {
         true => format!(",\n{}{key}: {text}", &before[..indent]),
         false => format!(", {key}: {text}"),

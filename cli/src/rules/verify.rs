@@ -6,6 +6,7 @@ use super::super::{Outcome, Settings, print};
 use super::{Loaded, Source, threads};
 use clap::Args;
 use ovolo::error::Span;
+use ovolo::graph::text::Constants;
 use ovolo::registry::Registry;
 use ovolo::rule::Rule;
 use ovolo::subprocess::Invocation;
@@ -81,8 +82,9 @@ impl Verify {
 
     fn case(&self, registry: &Registry, path: &Path) -> Outcome {
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let graph =
-            ovolo::verify::verify(read_graph(registry, path)?).map_err(|error| named(&error))?.into_inner();
+        let graph = ovolo::verify::verify(read_graph(registry, path, &Constants::none())?)
+            .map_err(|error| named(&error))?
+            .into_inner();
         let differ = verify::compare_case(&graph).map_err(|error| named(&error))?;
         if self.json {
             print(&format!("{}\n", serde_json::json!({ "case": path, "differ": differ })));
@@ -129,6 +131,7 @@ impl Verify {
             }
             let settings = Settings {
                 model: model.clone(),
+                weights: None,
                 dims: self.dims.clone(),
                 pipeline: self.pipeline.clone(),
                 rules: self.source.rules.clone(),

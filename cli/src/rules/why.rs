@@ -36,7 +36,7 @@ impl WhyNotCommand {
             })?;
         let graph = self.settings.graph(registry)?;
         let mut report = String::new();
-        // The question is about the rule, which may be one of a backend that this machine lacks.
+        // The question is about the rule, which may belong to a backend that is absent on this machine.
         let asked = options.saturate_by_phases(&graph, AbsentRules::TakePart, &mut |saturated| {
             report.push_str(&self.phase(saturated, &rule)?);
             Ok(())
@@ -54,7 +54,8 @@ impl WhyNotCommand {
         Ok(())
     }
 
-    /// What there is to say of the rule after the last phase of rewriting: nothing where that phase does not have it.
+    /// Reports on the rule after the last phase of rewriting. Returns an empty text if that phase does not have the
+    /// rule.
     fn phase(&self, saturated: &mut Saturated, rule: &Arc<Rule>) -> Result<String, Error> {
         let Some(Phase { name, saturation }) = saturated.growth().last().cloned() else {
             return Ok(String::new());
@@ -77,7 +78,8 @@ impl WhyNotCommand {
             saturation.stop, rule.name, growth.matched, growth.applied, growth.refused
         );
         if limited && matches!(why, WhyNot::Miss { .. } | WhyNot::Misses(_) | WhyNot::Nowhere(_)) {
-            report += "  The phase did not end by itself: what the rule needs may not have been made yet.\n";
+            report +=
+                "  The phase was stopped by a limit, so the nodes that the rule needs may not exist yet.\n";
         }
         Ok(report)
     }

@@ -105,10 +105,10 @@ fn blessing_reports_what_it_did_and_what_it_cannot_do() {
     assert_eq!(blessed, expected);
     let (code, second, _) = said(&at, &bless);
     assert_eq!((code, second.as_str()), (Some(0), "nothing to bless: 2 examples are as expected\n"));
-    std::fs::write(at.join("rules/mine.ron"), RULE.replace("z = neg(y)", "z = exp(y)")).unwrap();
+    std::fs::write(at.join("rules/examples/mine.ron"), EXAMPLES.replace("z = neg(y)", "z = exp(y)")).unwrap();
     let (code, report, why) = said(&at, &bless);
     assert_eq!(code, Some(1));
-    assert!(report.contains("no-neg (rules/mine.ron:2:20): it does not fire"), "{report}");
+    assert!(report.contains("no-neg (rules/examples/mine.ron:6:24): it does not fire"), "{report}");
     assert!(report.contains("1 examples blessed"), "examples that can be blessed must be: {report}");
     assert!(why.contains("1 examples are wrong or missing, and cannot be blessed"), "{why}");
 }
@@ -501,4 +501,21 @@ fn a_limit_that_leaves_a_value_without_a_kernel_is_reported_with_the_growth() {
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(value["passes"][1]["pass"], "few", "{value}");
     assert!(value["error"].as_str().unwrap().contains("phase `few` stopped"), "{value}");
+}
+
+#[test]
+fn every_value_without_a_kernel_is_named_those_behind_another_too() {
+    let at = folder("no-kernels");
+    let model = "graph {\n  x: f32[1,4,4,4] = input\n  a = softmax(x) {axis: 1}\n  b = relu(a)\n  c = softmax(b) {axis: 2}\n  \
+                 d = neg(x)\n  return c\n  return d\n}\n";
+    std::fs::write(at.join("two.ovolo"), model).unwrap();
+    // Rules lower elementwise ops alone: the second softmax stands behind the first, and is named as well.
+    let pipeline = r#"Pipeline(name: "p", passes: [
+        Rewrite(name: "r", rules: ["lower-map-native", "map-relu", "map-neg"]), Extract(cost: "flops"), Plan(),
+    ], backends: ["native"])"#;
+    std::fs::write(at.join("p.ron"), pipeline).unwrap();
+    let compile = ["compile", "two.ovolo", "--pipeline", "p.ron", "--no-cache"];
+    refused(&at, &compile, "2 value(s) cannot be computed:");
+    refused(&at, &compile, "`a`: no backend in play runs `softmax`");
+    refused(&at, &compile, "`c`: no backend in play runs `softmax`");
 }

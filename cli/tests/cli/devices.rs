@@ -48,13 +48,19 @@ fn commands_report_the_memory_of_each_device() {
         assert_eq!(step["output"].as_str().unwrap().ends_with("#cuda:0"), there, "{step}");
     }
     let lines = [
-        format!("arena of host 64 bytes (lower bound {})", plan["lower_bound"]),
-        format!("arena of cuda:0 {} bytes (lower bound {})", device["arena"], device["lower_bound"]),
+        format!("arena of host 64 bytes (lower bound for this order of steps {})", plan["lower_bound"]),
+        format!(
+            "arena of cuda:0 {} bytes (lower bound for this order of steps {})",
+            device["arena"], device["lower_bound"]
+        ),
     ];
     let (text, _) = said(&at, &format!("explain {DIGITS} --pipeline cuda"));
     assert!(lines.iter().all(|line| text.contains(line)), "{text}");
     let (text, _) = said(&at, &format!("dump {DIGITS} --pipeline cuda --after plan"));
-    assert!(text.contains("arena of host 64 bytes, lower bound 64\narena of cuda:0 "), "{text}");
+    assert!(
+        text.contains("arena of host 64 bytes, lower bound 64 in this order\narena of cuda:0 "),
+        "{text}"
+    );
     assert!(
         text.lines().any(|line| line.contains("cuda.download") && line.contains("-> @0 [copy]")),
         "{text}"
@@ -77,10 +83,16 @@ fn a_limit_and_a_curve_apply_to_the_host_unless_a_device_is_named() {
     assert!(text.contains(" bytes of cuda:0, and 1000 are allowed"), "{text}");
     let plan = json(&at, &format!("explain {DIGITS} --pipeline cuda --json"));
     let most = &plan["devices"][0]["arena"];
-    assert_eq!(said(&at, &format!("{compile} --memory-limit cuda:0={most}")).1, 0);
     let curve = format!("explain {DIGITS} --pipeline cuda --json --memory-curve");
     assert_eq!(json(&at, &curve)["arena"], 64);
-    assert_eq!(&json(&at, &format!("{curve}=cuda:0"))["arena"], most);
+    let device = json(&at, &format!("{curve}=cuda:0"));
+    assert_eq!(&device["arena"], most);
+    // The weights lie on the device, and count there.
+    let (bytes, constants) = (device["bytes"].as_u64().unwrap(), device["constants"].as_u64().unwrap());
+    assert_eq!(bytes, most.as_u64().unwrap() + constants);
+    assert!(constants > 0, "{device}");
+    assert_eq!(said(&at, &format!("{compile} --memory-limit cuda:0={bytes}")).1, 0);
+    assert_eq!(said(&at, &format!("{compile} --memory-limit cuda:0={}", bytes - 1)).1, 1);
     assert_eq!(said(&at, &format!("{compile} --memory-limit gpu=1000")).1, 2);
 }
 

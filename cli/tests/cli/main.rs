@@ -4,7 +4,9 @@ mod common;
 
 mod cache;
 mod command_line;
+mod decision;
 mod devices;
+mod dump;
 mod fmt;
 mod lab;
 mod memory;

@@ -118,7 +118,7 @@ pub fn the_first_example_is_the_same_twice_and_agrees_with_the_commands() {
     }
     let memory = rows(&at.join("first"), "memory");
     for pair in memory.windows(2).filter(|pair| pair[0]["cost"] == pair[1]["cost"]) {
-        assert!(number(&pair[0], "arena") > number(&pair[1], "arena"));
+        assert!(number(&pair[0], "bytes") > number(&pair[1], "bytes"));
         assert!(number(&pair[0], "seconds") <= number(&pair[1], "seconds"));
     }
 }
@@ -339,7 +339,7 @@ pub fn all_mistakes_of_a_spec_are_reported_together_with_their_places() {
         ("`process` needs more than its name", "5:62"),
         ("a cost model should stand here", "5:73"),
         ("extractor `exakt` is not known", "6:18"),
-        ("`seeds` must be 0 or more", "7:19"),
+        ("an entry of `seeds` must be 0 or more", "7:19"),
         ("two entries of `seeds` are called `1`", "7:12"),
         ("`Experiment` has no field `thread`", "8:5"),
         ("`flops` must be a number above zero", "9:29"),

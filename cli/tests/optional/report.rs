@@ -68,7 +68,7 @@ pub fn a_page_that_cannot_be_written_is_refused_at_once() {
     let inside = at.join("no/such/page.html");
     let refused = [
         (at.as_path(), "is a directory"),
-        (&inside, "does not exist"),
+        (&inside, "no/such does not exist"),
         (Path::new("/dev/null"), "exists and is not a regular file"),
     ];
     for (file, why) in refused {
@@ -77,7 +77,7 @@ pub fn a_page_that_cannot_be_written_is_refused_at_once() {
             let output = ovolo(&[command, &DIGITS[..], &["--html", file]].concat());
             let said = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(1), "{said}");
-            assert!(said.contains(&format!("--html {file}: {why}")), "{said}");
+            assert!(said.contains(&format!("--html {file}: ")) && said.contains(why), "{said}");
         }
     }
     assert_eq!(std::fs::read_dir(&at).unwrap().count(), 0);

@@ -1,4 +1,4 @@
-//! The backend `cublaslt`: matrix products of the library, as candidates.
+//! The backend `cublaslt`: matrix products of NVIDIA's library cuBLASLt, with a post chain.
 
 use super::Cuda;
 use crate::cublaslt::{self, Problem};
@@ -10,10 +10,11 @@ use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Run
 use ovolo::op::{AttrDef, Attributes, Lowering, OpError, Reference};
 use ovolo::tensor::{DType, TensorType};
 
-/// The backend.
+/// The backend `cublaslt`.
 pub struct CublasLt;
 
-// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+// SAFETY: the contract and the kernel of a call are derived from the same analysis of it, and kernels access only
+// their buffers.
 unsafe impl Backend for CublasLt {
     fn name(&self) -> &'static str {
         "cublaslt"
@@ -42,7 +43,7 @@ unsafe impl Backend for CublasLt {
     }
 }
 
-/// The one op.
+/// The only op of this backend.
 const MATMUL: Lowering = Lowering {
     attributes: Attributes::Also(attributes),
     check: Some(check),
@@ -51,7 +52,7 @@ const MATMUL: Lowering = Lowering {
     ..Lowering::new("cublaslt.matmul", "matmul", contract, kernel)
 };
 
-/// Element types that the library multiplies.
+/// The element types that the library multiplies.
 const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
 
 fn attributes() -> Vec<AttrDef> {
@@ -60,9 +61,9 @@ fn attributes() -> Vec<AttrDef> {
         int(
             "algorithm",
             0,
-            "which of the algorithms that the library names for the product, the best guess first",
+            "the number of the algorithm in the library's list for the product, best guess first",
         ),
-        int("workspace", 4, "MiB of scratch that the algorithm may take"),
+        int("workspace", 4, "MiB of scratch memory that the algorithm may use"),
         tf32::attribute(),
     ]
 }
@@ -70,7 +71,7 @@ fn attributes() -> Vec<AttrDef> {
 fn check(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), OpError> {
     if !TYPES.contains(&result.dtype) {
         return Err(OpError::operands(format!(
-            "the operands are {} and {}: it takes f32, f16, bf16 and f64",
+            "the operands are {} and {}: f32, f16, bf16 and f64 are supported",
             types[0], types[1]
         )));
     }

@@ -1,5 +1,5 @@
-//! The backend `cudnn`, and the ops that the library has kernels for: a convolution, channels outermost or innermost, by a call of the
-//! library's or by a graph of operations, and attention by such a graph.
+//! The backend `cudnn`, with the ops for which NVIDIA's library cuDNN has kernels: convolution in `nchw` or `nhwc`,
+//! by a library call or by a graph of operations, and attention by a graph.
 
 use super::Cuda;
 use crate::cudnn::{self, Problem};
@@ -11,10 +11,11 @@ use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Run
 use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowering, OpError, Reference};
 use ovolo::tensor::{DType, TensorType};
 
-/// The backend.
+/// The backend `cudnn`.
 pub struct CuDnn;
 
-// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+// SAFETY: the contract and the kernel of a call are derived from the same analysis of it, and kernels access only
+// their buffers.
 unsafe impl Backend for CuDnn {
     fn name(&self) -> &'static str {
         "cudnn"
@@ -44,7 +45,7 @@ unsafe impl Backend for CuDnn {
     }
 }
 
-/// The ops.
+/// The ops of this backend.
 const OPS: &[Lowering] = &[
     Lowering {
         attributes: Attributes::Also(|| vec![algorithm(), tf32::attribute()]),

@@ -44,7 +44,7 @@ fn graph(call: &Call<'_>) -> Result<Graph, String> {
 /// Returns the contract of a call: that of its engine if there is a device, and otherwise that of any engine.
 ///
 /// # Errors
-/// Why there is none, in the library's words where they are its.
+/// The reason why there is none; if the library refused, its message.
 pub(crate) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let graph = graph(call)?;
     attention::supported(call)?;

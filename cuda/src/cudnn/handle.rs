@@ -44,9 +44,9 @@ impl Handle {
     /// # Errors
     /// If the library is absent or reports an error.
     pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
-        let found = cudnn::opened().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
+        let found = cudnn::opened().map_err(|why| format!("the plan needs cuDNN, which is {why}"))?;
         let calls = &found.calls.base;
-        // It looks for these by their names when it needs them, and finds them where they are open.
+        // cuDNN opens these libraries by name when it needs them, and finds those that are already open.
         let _ = (cublaslt::opened(), nvrtc::compiler());
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.

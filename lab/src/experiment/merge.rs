@@ -33,7 +33,7 @@ pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Res
     let Some(first) = groups.first() else { return Err(Error::setting("there is nothing to merge")) };
     if out.join("head.json").exists() {
         return Err(Error::setting(format!(
-            "{}: there are results already: name another folder",
+            "{}: the folder already has results: name another one",
             out.display()
         )));
     }
@@ -51,7 +51,7 @@ pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Res
     })
 }
 
-/// The results of the folders, those together that hold for the same.
+/// Reads the results of the folders, and groups those that were measured under the same conditions.
 fn gather(spec: &Spec, folders: &[PathBuf], compare: bool) -> Result<Vec<Group>, Error> {
     let mut groups: Vec<Group> = Vec::new();
     let mut tasks_of: BTreeMap<(usize, String), &PathBuf> = BTreeMap::new();
@@ -109,8 +109,8 @@ fn check_complete(spec: &Spec, groups: &[Group]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the results of all groups into a folder: as those of one run where there is one group, and in one file with the
-/// names of the machines otherwise.
+/// Writes the results of all groups into a folder. A single group is stored like one run. Several groups are stored
+/// in one file, with the names of the machines.
 fn store_all(spec: &Spec, out: &Path, groups: &[Group]) -> Result<(), Error> {
     let all = Task::all(spec);
     if let [first] = groups {

@@ -39,7 +39,7 @@ pub(super) struct Runner<'a> {
     graph: Option<(usize, Graph)>,
     /// The e-graph of a model and a pipeline.
     saturated: Option<((usize, usize), Saturated)>,
-    /// The times that everything is priced by.
+    /// The times that all prices come from.
     measured: Option<Measured>,
     /// The models and pipelines whose kernels have no times, with the reason.
     untimed: BTreeMap<(usize, usize), String>,
@@ -164,7 +164,7 @@ impl<'a> Runner<'a> {
 
     fn saturated(&self) -> &Saturated {
         let Some((_, saturated)) = &self.saturated else {
-            unreachable!("a cell is ready before it is asked about")
+            unreachable!("a cell is prepared before it is used")
         };
         saturated
     }
@@ -222,7 +222,12 @@ impl<'a> Runner<'a> {
         let points: Vec<Value> = curve
             .points
             .iter()
-            .map(|point| json!({"seconds": point.seconds, "arena": point.arena, "proven": point.proven}))
+            .map(|point| {
+                json!({
+                    "seconds": point.seconds, "bytes": point.bytes(), "arena": point.arena,
+                    "constants": point.constants, "proven": point.proven,
+                })
+            })
             .collect();
         Ok(json!({"points": points, "complete": curve.complete}))
     }
@@ -327,7 +332,7 @@ impl<'a> Runner<'a> {
         }))
     }
 
-    /// The plans of a cell: one, or those that are drawn by a seed.
+    /// Returns the plans of a cell: one, or those that are drawn with a seed.
     fn entrants(&mut self, cell: &Cell, extractor: &str, seed: u64) -> Result<Vec<(String, Planned)>, Error> {
         if extractor == SAMPLE {
             let mut options = self.ready(cell, "exact")?;
@@ -396,10 +401,10 @@ fn named(spec: &Spec, values: Vec<Value>) -> Value {
 }
 
 fn load(file: &Path, model: &super::spec::Model, registry: &Registry) -> Result<Graph, Error> {
-    if file.extension().is_some_and(|extension| extension == "ovolo") {
+    if text::is_named(file) {
         let content = std::fs::read_to_string(file).map_err(Error::io(file))?;
         let source = ovolo::error::Source::new(file.display().to_string(), content);
-        return text::parse_source(registry.ops(), &source, &|_| None).map_err(Error::Graph);
+        return text::parse_source(registry.ops(), &source, &text::Constants::none()).map_err(Error::Graph);
     }
     let missing_weights = if model.seeded { MissingWeights::Seeded } else { MissingWeights::Refuse };
     let options = ImportOptions { dims: model.dims.clone(), missing_weights };

@@ -43,7 +43,8 @@ impl Table {
     }
 }
 
-/// The tables with their columns. Those of drawn plans and of timed kernels have one more for each cost model.
+/// The tables with their columns. The tables of drawn plans and of timed kernels have one more column for each cost
+/// model.
 const TABLES: &[(&str, &[&str])] = &[
     (
         "plans",
@@ -66,7 +67,7 @@ const TABLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("ablation", &["model", "pipeline", "cost", "rule", "with", "without", "more", "error"]),
-    ("memory", &["model", "pipeline", "cost", "arena", "seconds", "proven"]),
+    ("memory", &["model", "pipeline", "cost", "bytes", "arena", "constants", "seconds", "proven"]),
     (
         "gap",
         &["model", "pipeline", "cost", "extractor", "effort", "states", "seconds", "bound", "gap", "proven"],
@@ -81,7 +82,7 @@ const TABLES: &[(&str, &[&str])] = &[
     ("failed", &["task", "cell", "error"]),
 ];
 
-/// The results of tasks: each with what is known of the task.
+/// The results of tasks, each with the facts about its task.
 pub(super) struct Results<'a> {
     pub spec: &'a Spec,
     /// The machine, if results of several are compared, and its results by task.
@@ -177,7 +178,7 @@ impl Results<'_> {
             Task::Memory(cell) => {
                 for point in list("points") {
                     let mut line = names(cell);
-                    line.extend(get(point, &["arena", "seconds", "proven"]));
+                    line.extend(get(point, &["bytes", "arena", "constants", "seconds", "proven"]));
                     find(tables, "memory").lines.push(line);
                 }
             }

@@ -157,12 +157,12 @@ function drawPareto() {
     costs.map(cost => ({
       name: cost,
       points: cell.filter(line => line.cost === cost).map(line => ({
-        x: line.arena, y: line.seconds, title: `${bytes(line.arena)}: ${time(line.seconds)}${line.proven ? ', proven' : ''}`,
+        x: line.bytes, y: line.seconds, title: `${bytes(line.bytes)}: ${time(line.seconds)}${line.proven ? ', proven' : ''}`,
       })),
     })),
-    { x: { name: 'arena', log: true, show: bytes }, y: { name: 'estimate', ...seconds }, line: true, title },
+    { x: { name: 'arena and constants', log: true, show: bytes }, y: { name: 'estimate', ...seconds }, line: true, title },
   ));
-  figures('pareto', 'Time and memory: the fastest plans within an arena', costs, list);
+  figures('pareto', 'Time and memory: the fastest plans within so many bytes of arena and constants', costs, list);
 }
 
 function start() {

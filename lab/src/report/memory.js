@@ -90,9 +90,9 @@ function drawArena({ device, arena, lower_bound: bound }, id, body, room) {
       svg('path', { class: 'live', d: path }),
       svg('line', { class: 'peak', x1: 0, x2: width, y1: y(arena), y2: y(arena) }),
       svg('line', { class: 'bound', x1: 0, x2: width, y1: y(bound), y2: y(bound) }),
-      svg('text', { x: 2, y: y(arena) - 5 }, arena === bound ? `arena = lower bound ${bytes(arena)}` : `arena ${bytes(arena)}`),
+      svg('text', { x: 2, y: y(arena) - 5 }, arena === bound ? `arena = lower bound for this order ${bytes(arena)}` : `arena ${bytes(arena)}`),
     );
-    if (arena !== bound) notes.append(svg('text', { x: 2, y: y(bound) + 12 }, `lower bound ${bytes(bound)}`));
+    if (arena !== bound) notes.append(svg('text', { x: 2, y: y(bound) + 12 }, `lower bound for this order ${bytes(bound)}`));
     const apart = round(48 / across);
     for (let step = 0; step < data.steps.length; step += apart) {
       notes.append(svg('text', { x: (step + 0.5) * across, y: height + MEMORY_TOP + 13, class: 'tick' }, `${step}`));

@@ -47,7 +47,8 @@ function drawHead() {
     ['steps planned', `${count(plan)}`],
     ['estimate', time(data.seconds)],
     ...(data.profile ? [['measured', `${time(data.profile.seconds)} (estimate ${signed(data.seconds / data.profile.seconds - 1)})`]] : []),
-    ...arenas.flatMap(one => [[`arena${of(one)}`, exactBytes(one.arena)], ['over lower bound', ratio(one)]]),
+    ...arenas.flatMap(one => [[`arena${of(one)}`, exactBytes(one.arena)], ['over the lower bound for its order', ratio(one)]]),
+    ...data.constants.map(one => [`constants${of(one)}`, `${exactBytes(one.bytes)}, ${exactBytes(one.computed)} of them packed or computed`]),
     ['buffers', `${data.buffers.length}`],
   ];
   document.title = `${data.title} · ovolo`;

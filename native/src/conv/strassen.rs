@@ -24,6 +24,7 @@ pub(super) const OP: Lowering = Lowering {
     reference: Reference::Own(definition::eval_conv),
     flops: Some(definition::flops),
     instruction_sets: ISAS,
+    choices: |call| Pointwise::new(call).map_or_else(|_| Vec::new(), |one| one.strassen.choices()),
     ..Lowering::new("native.conv-strassen", "conv", contract, kernel)
 };
 

@@ -24,8 +24,8 @@ use crate::args::{Buffers, Shared};
 use crate::product::{Product, Set, StoreMode};
 use crate::reference;
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::OpError;
 use ovolo::op::winograd::{Axis, axes_of};
+use ovolo::op::{Choice, OpError};
 use std::ops::Range;
 
 /// The bytes of transformed tiles that one thread keeps in its second-level cache.
@@ -47,6 +47,13 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
         Ok(one) => Ok(Box::new(one)),
         Err(_) => reference::kernel(call),
     }
+}
+
+/// How threads share the tiles: by sizes and threads alone.
+pub(super) fn choices(call: &Call<'_>) -> Vec<Choice> {
+    let Ok(one) = Winograd::new(call) else { return Vec::new() };
+    let threads = if one.lanes > 0 { "each has chunks of tiles of its own" } else { "all work on one chunk" };
+    vec![Choice::new("threads", threads), Choice::new("tiles of a chunk", one.chunk.to_string())]
 }
 
 struct Winograd {

@@ -22,6 +22,7 @@ pub(super) const OP: Lowering = Lowering {
     reference: Reference::Own(definition::eval_matmul),
     flops: Some(definition::flops),
     instruction_sets: ISAS,
+    choices: |call| Product::new(call).map_or_else(|_| Vec::new(), |product| product.strassen.choices()),
     ..Lowering::new("native.matmul-strassen", "matmul", contract, kernel)
 };
 

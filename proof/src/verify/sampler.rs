@@ -296,18 +296,21 @@ fn parameter(rng: &mut Rng, palette: &Palette, name: &str) -> f64 {
     }
 }
 
-/// Functions with a pole or a bounded domain that are drawn nevertheless.
-const BOUNDED: &[&str] = &["reciprocal", "sqrt"];
+/// The steepest slope of a function that chains are drawn from: a steeper one, applied several times, makes a rounding
+/// error look like a mistake.
+const STEEPEST: f64 = 1.2;
 
-/// Returns the functions that chains are drawn from: those without jumps and poles, near which a rounding error would
-/// look large.
+/// Functions that are steeper or have a pole, and are drawn nevertheless.
+const BOUNDED: &[&str] = &["exp", "reciprocal", "sqrt"];
+
+/// Returns the functions that chains are drawn from: those without jumps, poles and steep slopes.
 fn functions() -> &'static [Function] {
     static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         let smooth = |function: &Function| {
             let defaults: Vec<f64> = function.parameters().iter().map(|one| one.default).collect();
             let value = |at: i32| function.evaluate(&defaults, f64::from(at) / 64.0);
             let range = -160..160;
-            let near = |at: i32| (value(at + 1) - value(at)).abs() < 0.5 && value(at).abs() < 50.0;
+            let near = |at: i32| (value(at + 1) - value(at)).abs() < STEEPEST / 64.0;
             range.clone().all(near) || BOUNDED.contains(&function.name())
         };
         scalar::built_in().iter().copied().filter(smooth).collect()

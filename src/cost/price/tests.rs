@@ -131,7 +131,7 @@ fn all_mistakes_are_reported_at_once() {
         "did you mean `flops`?",
         "`filling` has 1 parameters elsewhere, and 2 here",
         "did you mean `op`?",
-        "`Case` lacks `value`",
+        "`Case` lacks the field `value`",
         "`sqrt` takes 1 argument, not 2",
         "`peak` has a meaning already",
         "`dim` takes 2 arguments, not 1",

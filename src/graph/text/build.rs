@@ -4,6 +4,7 @@
 //! are defined twice, unknown ops and attributes, attribute values of the wrong kind, wrong operand
 //! counts, types that inference contradicts, and constants that are not given.
 
+use super::constants::{Absent, Constants};
 use super::syntax::{Body, GraphText, Literal, RawAttr, Spanned, Statement};
 use super::value;
 use crate::attr::{Attr, AttrKind, Attrs, Float, Step};
@@ -20,7 +21,7 @@ pub(super) fn build(
     ops: &Ops,
     text: GraphText,
     broken: Vec<String>,
-    constants: &dyn Fn(&str) -> Option<Tensor>,
+    constants: &Constants<'_>,
     most: usize,
     found: &mut Diagnostics,
 ) -> Graph {
@@ -49,7 +50,7 @@ struct Builder<'a> {
     graph: Graph,
     names: FxHashMap<String, Known>,
     later: FxHashMap<String, Span>,
-    constants: &'a dyn Fn(&str) -> Option<Tensor>,
+    constants: &'a Constants<'a>,
     /// The most elements of a value.
     most: usize,
     found: &'a mut Diagnostics,
@@ -212,22 +213,32 @@ impl Builder<'_> {
                 return None;
             }
         }
-        let Some(tensor) = (self.constants)(&name.value) else {
-            let message = format!("the value of `{}` is not in the text", name.value);
-            let diagnostic = Diagnostic::new(message).label(0, literal.span, "a hash only names a value");
-            self.found.push(diagnostic.help("give a table of constants, or write `~1` for seeded values"));
-            return None;
+        let Literal::Hash(hash) = &literal.value else {
+            unreachable!("only a hash stands for a value that is not in the text")
         };
-        let hash = format!("{:016x}", value::content_hash(&tensor));
-        if *tensor.ty() != ty.value {
-            let message = format!("the constant that is given for `{}` has another type", name.value);
-            self.report(message, ty.span, format!("given: {}", tensor.ty()));
-        } else if !matches!(&literal.value, Literal::Hash(written) if *written == hash) {
-            let message = format!("the constant that is given for `{}` has other values", name.value);
-            self.report(message, literal.span, format!("given: #{hash}"));
-        } else {
-            return Some(tensor);
-        }
+        let absent = match self.constants.find(&name.value, &ty.value, hash) {
+            Ok(tensor) => return Some(tensor),
+            Err(absent) => absent,
+        };
+        let named = &name.value;
+        self.found.push(match absent {
+            Absent::NotGiven => Diagnostic::new(format!("the value of `{named}` is not in the text"))
+                .label(0, literal.span, "a hash only names a value")
+                .help("give the model that the text was printed from (`--weights MODEL`), or write `~1` for seeded values"),
+            Absent::NoSuchHash { from, same_name } => {
+                let missing = Diagnostic::new(format!("`{from}` has no constant with the hash of `{named}`"))
+                    .label(0, literal.span, "no constant there has this hash")
+                    .help("give the model that the text was printed from, with the same `--dim` and weights");
+                match same_name {
+                    Some(hash) => missing.note(format!("its constant `{named}` has the hash #{hash}")),
+                    None => missing,
+                }
+            }
+            Absent::OtherType(given) => {
+                Diagnostic::new(format!("the constant that is given for `{named}` has another type"))
+                    .label(0, ty.span, format!("given: {given}"))
+            }
+        });
         None
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::attr::{Attr, Attrs, Float, Step};
 use crate::graph::diff::diff;
-use crate::tensor::{DType, TensorType};
+use crate::tensor::{DType, Tensor, TensorType};
 use crate::verify::verify;
 use insta::assert_snapshot;
 use std::sync::Arc;
@@ -27,8 +27,7 @@ fn errors(text: &str) -> String {
 /// Prints, reads and prints again, with the graph's own constants as the table.
 fn round_trip(graph: &Graph) {
     let text = print(graph);
-    let constants = |name: &str| graph.find(name).and_then(|id| graph.constant(id)).cloned();
-    let read = parse_with(crate::fixture::ops(), &text, &constants)
+    let read = parse_with(crate::fixture::ops(), &text, &Constants::of(graph, "itself"))
         .unwrap_or_else(|found| panic!("{found}\n{text}"));
     assert_eq!(print(&read), text);
     assert!(diff(graph, &read).is_empty(), "{}", diff(graph, &read));
@@ -235,7 +234,7 @@ graph {
         15 |   l: f32[2] = const #0123456789abcdef
            |                     ^^^^^^^^^^^^^^^^^ a hash only names a value
            |
-           = help: give a table of constants, or write `~1` for seeded values
+           = help: give the model that the text was printed from (`--weights MODEL`), or write `~1` for seeded values
 
         error: unknown element type `f23`
            --> graph:16:6
@@ -302,17 +301,27 @@ fn mistakes_of_syntax_do_not_hide_each_other() {
 }
 
 #[test]
-fn a_table_gives_constants_and_is_checked() {
+fn constants_are_found_by_hash_whatever_their_name_and_only_in_the_model_they_are_from() {
     let graph = parse(crate::fixture::ops(), TINY).unwrap();
     let text = print(&graph);
-    let w = graph.constant(graph.find("w").unwrap()).unwrap();
-    assert!(errors(&text).contains("the value of `w` is not in the text"));
-    let other =
-        parse_with(crate::fixture::ops(), &text, &|_| Some(random(w.ty(), 9))).unwrap_err().to_string();
-    assert!(other.contains("other values"), "{other}");
-    let other =
-        parse_with(crate::fixture::ops(), &text, &|_| Some(Tensor::scalar(1.0_f32))).unwrap_err().to_string();
-    assert!(other.contains("another type"), "{other}");
+    assert!(errors(&text).contains("the value of `w` is not in the text"), "{}", errors(&text));
+    let with = |text: &str, from: &str| {
+        let from = parse(crate::fixture::ops(), from).unwrap();
+        let read = parse_with(crate::fixture::ops(), text, &Constants::of(&from, "m.onnx"));
+        read.map(|graph| print(&graph)).map_err(|mistakes| mistakes.to_string())
+    };
+    let renamed = TINY.replace("w:", "v:").replace("x, w", "x, v");
+    assert_eq!(with(&text, &renamed).as_ref(), Ok(&text));
+    let other = with(&text, &TINY.replace("~1", "~9")).unwrap_err();
+    assert!(other.contains("`m.onnx` has no constant with the hash of `w`"), "{other}");
+    assert!(other.contains("its constant `w` has the hash #"), "{other}");
+    let nothing = with(&text, "graph { x: f32[1] = input; return x }").unwrap_err();
+    assert!(
+        nothing.contains("has no constant with the hash") && !nothing.contains("its constant"),
+        "{nothing}"
+    );
+    let typed = with(&text.replace("w: f32[16,3,3,3]", "w: f32[16,3,9]"), TINY).unwrap_err();
+    assert!(typed.contains("another type") && typed.contains("given: f32[16,3,3,3]"), "{typed}");
 }
 
 #[test]

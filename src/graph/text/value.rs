@@ -22,6 +22,11 @@ pub(crate) fn content_hash(tensor: &Tensor) -> u64 {
     mix(hash)
 }
 
+/// The hash of a tensor as it stands in the text, without the `#`.
+pub(super) fn hashed(tensor: &Tensor) -> String {
+    format!("{:016x}", content_hash(tensor))
+}
+
 /// The output function of SplitMix64 (Steele, Lea and Flood, 2014).
 fn mix(state: u64) -> u64 {
     let mut z = state;
@@ -84,7 +89,7 @@ pub(super) fn print(tensor: &Tensor) -> String {
     } else {
         None
     };
-    values.unwrap_or_else(|| format!("#{:016x}", content_hash(tensor)))
+    values.unwrap_or_else(|| format!("#{}", hashed(tensor)))
 }
 
 fn print_splat(tensor: &Tensor) -> Option<String> {

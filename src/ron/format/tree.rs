@@ -1,12 +1,12 @@
-//! The tokens of a file as a tree, comments among them.
+//! The tokens of a file as a tree, including comments.
 
 use crate::ron::lexer::{self, Kind, Token};
 use crate::ron::{Raw, Text};
 
-/// A comment on a line of its own.
+/// A comment on its own line.
 #[derive(Clone)]
 pub struct Comment {
-    /// Whether a blank line stands before it.
+    /// Whether there is a blank line before it.
     pub gap: bool,
     pub text: String,
 }
@@ -14,7 +14,7 @@ pub struct Comment {
 pub enum Node {
     /// A name or a number.
     Leaf(String),
-    /// A text: as it is written, and what it says.
+    /// A text: its source with quotes, and its value.
     Text {
         written: String,
         text: String,
@@ -22,9 +22,9 @@ pub enum Node {
     Group(Group),
 }
 
-/// What stands between brackets.
+/// The content of a pair of brackets.
 pub struct Group {
-    /// The name before them.
+    /// The name before the brackets.
     pub head: String,
     pub open: char,
     pub items: Vec<Item>,
@@ -35,7 +35,7 @@ pub struct Group {
 /// A field, an entry, or a value of a list.
 pub struct Item {
     pub above: Vec<Comment>,
-    /// Whether a blank line stands right before it.
+    /// Whether there is a blank line directly before it.
     pub gap: bool,
     pub key: Option<String>,
     pub node: Node,
@@ -58,18 +58,18 @@ impl Group {
 }
 
 impl Item {
-    /// Whether a blank line stands before it and its comments.
+    /// Returns whether there is a blank line before the item and its comments.
     pub fn gap_above(&self) -> bool {
         self.above.first().map_or(self.gap, |first| first.gap)
     }
 
-    /// Whether it is a value alone.
+    /// Returns whether the item is a value without a key, a comment, and a blank line before it.
     pub fn is_bare(&self) -> bool {
         self.above.is_empty() && !self.gap && self.key.is_none() && self.after.is_none()
     }
 }
 
-/// All that a text which is RON holds: its one value, and comments after it.
+/// Returns the whole content of a valid text: its single value, and the comments after it.
 pub fn root(text: &str) -> Group {
     let tokens: Vec<Token> = lexer::tokens(text).collect();
     let mut parser = Parser { text, tokens: &tokens, at: 0 };
@@ -92,7 +92,7 @@ impl<'t> Parser<'t> {
         self.peek().is_some_and(|(kind, token)| kind != Kind::Text && token == text)
     }
 
-    /// The line breaks between the token in hand and the one before.
+    /// Returns the number of line breaks between the previous token and the present one.
     fn breaks(&self) -> usize {
         let Some(token) = self.tokens.get(self.at) else { return 0 };
         let before = self.at.checked_sub(1).map_or(0, |at| self.tokens[at].span.end);
@@ -108,7 +108,7 @@ impl<'t> Parser<'t> {
         comments
     }
 
-    /// The items up to a closing bracket or the end, and the comments before that.
+    /// Returns the items up to a closing bracket or the end, and the comments after the last item.
     fn items(&mut self) -> (Vec<Item>, Vec<Comment>) {
         let mut items = Vec::new();
         loop {
@@ -143,7 +143,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Comments, if they stand before this token.
+    /// Returns the comments before this token.
     fn comments_before(&mut self, text: &str) -> Vec<Comment> {
         let from = self.at;
         let comments = self.comments();
@@ -154,7 +154,7 @@ impl<'t> Parser<'t> {
         Vec::new()
     }
 
-    /// A comment that ends the line of the token before it.
+    /// Returns the comment at the end of the previous token's line.
     fn at_the_end_of_the_line(&mut self) -> Option<String> {
         let (Kind::Comment, text) = self.peek()? else { return None };
         let token = self.tokens[self.at];

@@ -1,4 +1,4 @@
-//! Texts that are broken into lines: code between its parts, graphs by their statements.
+//! Line breaks in texts: code is broken between its parts, and graphs between statements.
 
 use super::{STEP, WIDTH};
 
@@ -7,23 +7,24 @@ type Part = Vec<Atom>;
 
 enum Atom {
     Word(String),
-    /// What stands in brackets, with both of them.
+    /// The content of brackets, with the opening and the closing one.
     Group(char, Vec<Part>, char),
 }
 
-/// Code on one line.
+/// Returns code on one line.
 pub fn flat(text: &str) -> String {
     join(&parts(text))
 }
 
-/// Code that begins at a column, with lines after the first indented by so much, and columns kept at the end.
+/// Breaks code that begins at a column. Lines after the first are indented by `indent` columns, and `reserve` columns
+/// stay free at the end.
 pub fn code(text: &str, column: usize, indent: usize, reserve: usize) -> String {
     let mut wrap = Wrap { text: String::new(), column };
     wrap.parts(&parts(text), indent, reserve);
     wrap.text
 }
 
-/// The statements of a graph: lines, and what stands between semicolons on one.
+/// Returns the statements of a graph, which are separated by line breaks or semicolons.
 pub fn lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -45,16 +46,17 @@ pub fn lines(text: &str) -> Vec<String> {
     lines.into_iter().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// What names in graphs consist of: slashes after it are no comment.
+/// Returns whether a character belongs to names in graphs. Slashes directly after such a character do not start a
+/// comment.
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '\'' | '-')
 }
 
-/// The parts of a text.
+/// Returns the parts of a text.
 fn parts(text: &str) -> Vec<Part> {
     let mut rest = text.chars().peekable();
     let mut parts = sequence(&mut rest);
-    // Brackets that nothing opened stay as they are.
+    // Closing brackets without an opening one are kept.
     while let Some(close) = rest.next() {
         parts.push(vec![Atom::Word(close.to_string())]);
         parts.extend(sequence(&mut rest));
@@ -62,7 +64,7 @@ fn parts(text: &str) -> Vec<Part> {
     parts
 }
 
-/// The parts up to a closing bracket or the end.
+/// Returns the parts up to a closing bracket or the end.
 fn sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let (mut part, mut word) = (Part::new(), String::new());
@@ -86,7 +88,7 @@ fn sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Vec<Part> {
                 let end = if rest.peek() == Some(&close) { rest.next() } else { None };
                 match end {
                     Some(end) => part.push(Atom::Group(c, inner, end)),
-                    // It is not closed, or by another bracket: its parts follow as they are.
+                    // The bracket is not closed, or by a different one: its parts are kept.
                     None => {
                         part.push(Atom::Word(c.to_string()));
                         parts.push(std::mem::take(&mut part));
@@ -120,7 +122,7 @@ fn sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Vec<Part> {
     parts
 }
 
-/// Adds a part, to the one before where that is the name of a value.
+/// Adds a part. If the previous part is the name of its value, both are joined.
 fn finish(parts: &mut Vec<Part>, part: &mut Part) {
     if part.is_empty() {
         return;
@@ -178,7 +180,7 @@ impl Wrap {
         }
     }
 
-    /// A part that is too long for a line.
+    /// Writes a part that is too long for a line.
     fn part(&mut self, part: &Part, indent: usize, reserve: usize) {
         for (at, one) in part.iter().enumerate() {
             let after: usize = part[at + 1..].iter().map(|one| atom(one).chars().count()).sum();

@@ -1,4 +1,4 @@
-//! Reading the examples beside a rule file: some for each row of `for_each`.
+//! The reader of the examples of a rule file. Each row of `for_each` has some examples.
 
 use super::Reader;
 use super::row::{Row, Scalar};
@@ -8,7 +8,7 @@ use crate::rule::example::{Example, Place};
 use serde::de::{Deserialize, Deserializer, Error};
 use std::sync::Arc;
 
-/// An example as it is written, before `for_each` is written out.
+/// An example as it is written, before `for_each` is expanded.
 #[derive(serde::Deserialize)]
 #[serde(rename = "Example")]
 struct Form {
@@ -24,13 +24,13 @@ struct Form {
     rows: Spanned<Entries<Text, OneOrMany<Scalar>>>,
 }
 
-/// An example, before `for_each` is written out.
+/// An example, before `for_each` is expanded.
 struct Draft {
     fires: bool,
     graph: Text,
     expected: Option<Text>,
     rows: Vec<(String, Vec<String>)>,
-    /// Where its `for` stands; where it has none, the graph.
+    /// The position of its `for`; if there is none, of its graph.
     place: Span,
 }
 
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Draft {
 }
 
 impl Draft {
-    /// Whether the example is of this row.
+    /// Returns whether the example belongs to this row.
     fn fits(&self, row: &Row) -> bool {
         self.rows
             .iter()
@@ -63,7 +63,7 @@ impl Draft {
     }
 }
 
-/// The examples of the rules that are called so, as the name is written: with `$key`.
+/// The examples of the rules with a name, which is written with `$key`.
 #[derive(serde::Deserialize)]
 #[serde(rename = "Examples")]
 struct Group {
@@ -71,13 +71,13 @@ struct Group {
     examples: Vec<Draft>,
 }
 
-/// A rule as it is written, for the examples that name it.
+/// A rule as it is written, for finding its examples.
 pub(super) struct Written {
-    /// Its name, with `$key`.
+    /// The name, with `$key`.
     pub name: String,
     /// The rows of its `for_each`.
     pub rows: Vec<Row>,
-    /// The names of the rules that it makes.
+    /// The names of the rules after expansion.
     pub makes: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ impl Beside {
         Self { file: file.into(), source, groups }
     }
 
-    /// The examples of one row of the rule of this name; `only` says whether the rule has no other.
+    /// Returns the examples for one row of the rule of this name. `only` says whether the rule has no other row.
     pub fn fill(&self, reader: &mut Reader<'_>, rule: &str, row: &Row, only: bool) -> Vec<Example> {
         let rules = std::mem::replace(&mut reader.source, self.source);
         let drafts =
@@ -143,7 +143,7 @@ impl Beside {
         examples
     }
 
-    /// A mistake for each example that is of no rule or of no row, given all rules of the file.
+    /// Reports each example that belongs to no rule or to no row, given all rules of the file.
     pub fn fitting(&self, found: &mut Diagnostics, file: &str, rules: &[Written]) {
         for group in &self.groups {
             let named: Vec<&Written> = rules.iter().filter(|rule| rule.name == group.rule.text).collect();
@@ -163,7 +163,7 @@ impl Beside {
         }
     }
 
-    /// That no rule is called as a group says.
+    /// Returns the message that no rule has the name of a group.
     fn absent(&self, group: &Group, file: &str, rules: &[Written]) -> Diagnostic {
         let name = &group.rule.text;
         let row = rules.iter().find(|rule| rule.makes.contains(name));
@@ -181,14 +181,14 @@ impl Beside {
             .help(help)
     }
 
-    /// That more than one rule is written as a group says.
+    /// Returns the message that several rules are written with the name of a group.
     fn ambiguous(&self, group: &Group, file: &str, rules: usize) -> Diagnostic {
         Diagnostic::new(format!("{rules} rules of {file} are written `{}`", group.rule.text))
             .label(self.source, group.rule.value_span(), "")
             .help("give the keys of their `for_each` different names: `map-$binary` beside `map-$op`")
     }
 
-    /// That an example is of none of these rows.
+    /// Returns the message that an example belongs to none of these rows.
     fn of_no_row(&self, draft: &Draft, rows: &[&Row]) -> Diagnostic {
         let shown = |row: &Row| {
             let values: Vec<String> =

@@ -1,4 +1,4 @@
-//! Guards and computed attributes: every argument is of the kind that the signature names.
+//! The reader of guards and computed attributes. It checks that all arguments have the kinds of the signature.
 
 use super::Reader;
 use super::scope::Scope;
@@ -10,10 +10,10 @@ use crate::rule::pattern::{ExprAst, ExprKind};
 use crate::rule::signature::{LARGEST, MOST_DIMENSIONS};
 use crate::rule::{AttrVar, Expr, Kind, OperandVar, RestVar, literal};
 
-/// An expression with its kind; `None` where a variable's is not known.
+/// An expression with its kind; `None` if the kind of a variable is not known.
 pub(super) type Kinded = (Expr, Option<Kind>);
 
-/// The most characters of an expression that a message repeats: a caret shows the rest.
+/// The largest number of characters of an expression that a message repeats. A caret shows the rest.
 const LONGEST: usize = 60;
 
 impl Reader<'_> {
@@ -67,13 +67,13 @@ impl Reader<'_> {
             );
             return None;
         }
-        // All arguments are read before one of them is given up.
+        // All arguments are read before a mistake ends the call, so that all mistakes are reported.
         let read: Vec<Option<Kinded>> = arguments.iter().map(|one| self.expr(text, one, scope)).collect();
         let mut right = true;
         for (at, (argument, given)) in arguments.iter().zip(&read).enumerate() {
             let Some((given, kind)) = given else { continue };
             let asked = match function.argument(at) {
-                // Of the first argument's kind, where that is known and right.
+                // The result has the kind of the first argument, if that is known and correct.
                 Some(Kind::Same) => read[0]
                     .as_ref()
                     .and_then(|(_, kind)| *kind)
@@ -103,7 +103,7 @@ impl Reader<'_> {
         }
         let read = self.with_step(text, ast, function, arguments, read)?;
         let gives = match function.gives {
-            // Nothing but numbers of one kind, or a float among them, which makes all floats.
+            // All numbers have one kind; if one of them is a float, the result is a float.
             Kind::Number if read.iter().any(|(_, kind)| kind.is_none()) => None,
             Kind::Number if read.iter().any(|(_, kind)| *kind == Some(Kind::Float)) => Some(Kind::Float),
             Kind::Number => Some(Kind::Integer),
@@ -112,7 +112,7 @@ impl Reader<'_> {
         Some((Expr::Call(function, read.into_iter().map(|(expr, _)| expr).collect()), gives))
     }
 
-    /// Whether an argument is of the kind that is asked for; a mistake where it is not.
+    /// Returns whether an argument has the required kind, and reports it otherwise.
     fn argument(
         &mut self,
         text: &Text,
@@ -156,8 +156,8 @@ impl Reader<'_> {
         false
     }
 
-    /// The arguments with the step in place of its name, if one is named; a mistake where it is none, or takes other
-    /// parameters.
+    /// Replaces the name of a step in the arguments by the step, if there is one. Reports an unknown step, and one
+    /// with different parameters.
     fn with_step(
         &mut self,
         text: &Text,
@@ -202,8 +202,7 @@ impl Reader<'_> {
         None
     }
 
-    /// The expression, where it is a value that an attribute of this kind may have; a mistake where it is
-    /// not.
+    /// Returns the expression if an attribute of this kind may have its value, and reports it otherwise.
     pub(super) fn value(
         &mut self,
         text: &Text,
@@ -236,7 +235,7 @@ impl Reader<'_> {
     }
 }
 
-/// An expression as it is written; of a long one, the beginning.
+/// Returns the text of an expression, or the beginning of a long one.
 fn written(text: &Text, ast: &ExprAst) -> String {
     let all = text.text.get(ast.range.clone()).unwrap_or("").trim();
     match all.char_indices().nth(LONGEST) {

@@ -1,14 +1,14 @@
-//! Reading whole rule files, with the files of examples beside them.
+//! The reader of whole rule files and of their files of examples.
 
 use super::example::Beside;
 use super::{Reader, in_rule};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use crate::ron;
-use crate::rule::set::Gone;
+use crate::rule::gone::Gone;
 use crate::rule::{Rule, Vocabulary, example};
 use std::collections::HashMap;
 
-/// Reads rule files: the rules, and those that are left out. Mistakes go to `found`.
+/// Reads rule files. Returns the rules, and those that are left out. Adds mistakes to `found`.
 pub(in crate::rule) fn read(
     vocabulary: Vocabulary<'_>,
     files: &[(&str, &str)],
@@ -58,7 +58,7 @@ pub(in crate::rule) fn read(
         let beside = examples.map(|(name, text)| Beside::read(found, name, text)).unwrap_or_default();
         let (mut law, mut written) = (String::new(), Vec::new());
         for item in items {
-            // A comment is of all rules down to the next blank line.
+            // A comment applies to all rules up to the next blank line.
             if item.follows_a_gap() || !item.comment().is_empty() {
                 law = item.comment();
             }
@@ -70,7 +70,7 @@ pub(in crate::rule) fn read(
             gone.append(&mut reader.left_out);
             rules.extend(made.into_iter().map(|(rule, _)| rule));
         }
-        // Of a rule that does not read, nobody knows the rows.
+        // The rows of a rule that could not be read are not known.
         if found.len() == before {
             beside.fitting(found, name, &written);
         }
@@ -78,12 +78,12 @@ pub(in crate::rule) fn read(
     (rules, gone)
 }
 
-/// Whether a text holds nothing but blanks and comments.
+/// Returns whether a text contains only blanks and comments.
 fn is_blank(text: &str) -> bool {
     text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with("//"))
 }
 
-/// The name of the rule that a place is in, in a text that does not read: the last that begins before.
+/// Returns the name of the rule at a position in a text that cannot be read: the last rule that begins before it.
 fn rule_at(text: &str, at: usize) -> Option<&str> {
     let before = text.get(..at)?;
     let rule = &text[before.rfind("Rule(")?..];

@@ -1,4 +1,4 @@
-//! The form of a rule in a file: its fields, and the rows of `for_each`.
+//! The syntax of a rule in a file: its fields, and the rows of `for_each`.
 
 use super::Reader;
 use super::row::{Functions, Row, Rows, Scalar};
@@ -9,7 +9,7 @@ use crate::rule::{Places, example};
 use crate::scalar::Function;
 use serde::de::IgnoredAny;
 
-/// A rule as it is written, before `for_each` is written out.
+/// A rule as it is written, before `for_each` is expanded.
 #[derive(serde::Deserialize)]
 #[serde(rename = "Rule")]
 pub(super) struct Form {
@@ -18,7 +18,7 @@ pub(super) struct Form {
     pub to: Spanned<OneOrMany<Text>>,
     #[serde(default)]
     pub when: OneOrMany<Text>,
-    /// Computed attributes: names and expressions.
+    /// The computed attributes: names and expressions.
     #[serde(default, rename = "let")]
     pub lets: Entries<Text, Text>,
     #[serde(default)]
@@ -27,7 +27,7 @@ pub(super) struct Form {
     pub for_functions: Option<Spanned<Functions>>,
     #[serde(default)]
     pub precision: Option<Text>,
-    /// Where old files have them.
+    /// The field for examples in old files, where it is an error.
     #[serde(default)]
     pub examples: Option<Spanned<IgnoredAny>>,
 }
@@ -47,7 +47,7 @@ impl Form {
 }
 
 impl Reader<'_> {
-    /// What the fields must be beside their types.
+    /// Checks what the types of the fields do not express.
     pub(super) fn check(&mut self, form: &Form) {
         if let Some(examples) = &form.examples {
             let help = format!(
@@ -59,7 +59,7 @@ impl Reader<'_> {
         }
         let name = &form.name.text;
         let kebab = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '$';
-        // What stands for `$key` may be anything that a name may hold; capitals are those of layouts.
+        // The value of `$key` may be anything that a name may contain. Upper-case letters occur in layouts.
         if name.is_empty() || !name.contains('$') && !name.chars().all(kebab) || name.contains(' ') {
             self.mistake(
                 format!("`{name}` is not in kebab case"),
@@ -79,7 +79,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The rows of `for_each` or of `for_functions`; one without values where there is neither.
+    /// Returns the rows of `for_each` or of `for_functions`. If there is neither, returns one row without values.
     pub(super) fn rows(&mut self, form: &Form) -> Vec<Row> {
         if let Some(functions) = &form.for_functions {
             return self.function_rows(form, functions);
@@ -121,7 +121,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A row for each function of one number that the ops have, but for those that are left out.
+    /// Returns a row for each function of one number, except for those that are excluded.
     fn function_rows(&mut self, form: &Form, functions: &Spanned<Functions>) -> Vec<Row> {
         let known: Vec<Function> = self.vocabulary.ops.functions().collect();
         let names: Vec<&str> = known.iter().map(|function| function.name()).collect();
@@ -145,7 +145,7 @@ impl Reader<'_> {
     }
 }
 
-/// What stands for the keys of a rule for functions.
+/// Returns the values of the keys for a function.
 fn row_of(function: Function) -> Row {
     let names: Vec<&str> = function.parameters().iter().map(|one| one.name).collect();
     let list = |text: &dyn Fn(&str) -> String| names.iter().map(|name| text(name)).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Left sides: patterns, checked against the op registry.
+//! The reader of left sides: patterns, checked against the op registry.
 
 use super::Reader;
 use super::operator::Given;
@@ -47,7 +47,7 @@ impl Reader<'_> {
             Kind::Wrong => return None,
             Kind::Op { name, name_range, children, attrs } => (name, name_range, children, attrs),
         };
-        // All of it is read before any of it is given up.
+        // All parts are read before a mistake ends the pattern, so that all mistakes are reported.
         let def = self.op(text, name, name_range);
         let patterns: Vec<Option<Pattern>> =
             children.iter().map(|child| self.pattern(text, child, scope)).collect();
@@ -83,7 +83,7 @@ impl Reader<'_> {
         if !chain {
             self.arity(text, &ast.range, def, Given::of(children), if no_post { Some(0) } else { post });
         }
-        // One that is misspelt may be the one that is not mentioned.
+        // A misspelt attribute may be the one that seems to be missing.
         if rest_attrs.is_none() && !known.contains(&None) {
             for attr in &def.attrs {
                 if known.contains(&Some(attr.name)) {
@@ -111,7 +111,7 @@ impl Reader<'_> {
         patterns.filter(|_| right).map(|children| Pattern::Op { op: def, children, attrs, rest_attrs })
     }
 
-    /// What an attribute of a left side must be.
+    /// Returns the condition on an attribute of a left side.
     fn expected(
         &mut self,
         text: &Text,

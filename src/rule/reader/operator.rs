@@ -1,4 +1,4 @@
-//! What the op registry says of an op in a pattern: its name, operands and attributes.
+//! Checks of an op in a pattern against the op registry: its name, operands and attributes.
 
 use super::Reader;
 use crate::attr::{Attr, AttrKind, Float};
@@ -9,23 +9,23 @@ use crate::rule::Kind;
 use crate::rule::pattern::{Ast, Entry, Kind as PatternKind};
 use std::ops::Range;
 
-/// How many operands a pattern writes.
+/// The number of operands in a pattern.
 #[derive(Clone, Copy)]
 pub(super) struct Given {
-    /// Those that are there in any case.
+    /// Operands that are always present.
     pub single: usize,
-    /// Those that may be absent.
+    /// Optional operands.
     pub optional: usize,
-    /// Whether a rest is among them.
+    /// Whether there is a rest.
     pub open: bool,
 }
 
 impl Given {
-    /// Of operands as they are written: some of them may not read.
+    /// Counts operands as they are written. Some of them may be unreadable.
     pub(crate) fn of(children: &[Ast]) -> Self {
         let spread = |child: &Ast| match &child.kind {
             PatternKind::Spread { optional, .. } => Some(*optional),
-            // Of each value of a rest.
+            // It stands for each value of a rest.
             PatternKind::Op { name, .. } if name == "each" => Some(false),
             _ => None,
         };
@@ -47,7 +47,7 @@ impl Reader<'_> {
         op
     }
 
-    /// A mistake for each attribute that an op is given twice, and for a second rest of them.
+    /// Reports each attribute that is written twice, and a second rest of attributes.
     pub(super) fn once(&mut self, text: &Text, entries: &[Entry]) {
         let parts = |entry: &Entry| match entry {
             Entry::Attr { name, range, .. } => (Some(name.clone()), range.clone()),

@@ -1,4 +1,4 @@
-//! Right sides: templates over what the left binds.
+//! The reader of right sides: templates over the variables that the left side binds.
 
 use super::Reader;
 use super::operator::Given;
@@ -60,7 +60,7 @@ impl Reader<'_> {
         if name == "each" {
             return self.each(text, ast, children, scope);
         }
-        // All of it is read before any of it is given up.
+        // All parts are read before a mistake ends the template, so that all mistakes are reported.
         let def = self.op(text, name, name_range);
         let templates: Vec<Option<Template>> =
             children.iter().map(|child| self.template(text, child, scope)).collect();
@@ -68,7 +68,7 @@ impl Reader<'_> {
             Some(Template::Each(var, _)) => Some(scope.rests[var.0].optional),
             _ => None,
         };
-        // Where all operands read, an `each` of an optional one is one at most.
+        // If all operands could be read, an `each` over an optional operand is known to give at most one.
         let given = match templates.iter().all(Option::is_some) {
             true => Given {
                 single: templates.iter().filter(|child| spread(child).is_none()).count(),
@@ -136,7 +136,7 @@ impl Reader<'_> {
         templates.filter(|_| right).map(|children| Template::Op { op: def, children, attrs, rest_attrs })
     }
 
-    /// `(each ?xs.. ?x template)`: a template for every value of a rest.
+    /// Reads `(each ?xs.. ?x template)`: a template for every value of a rest.
     fn each(&mut self, text: &Text, ast: &Ast, children: &[Ast], scope: &mut Scope) -> Option<Template> {
         let [
             Ast { kind: Kind::Var(rest) | Kind::Spread { name: rest, .. }, .. },

@@ -1,4 +1,4 @@
-//! The rows of `for_each` and `for_functions`: what is put in the place of each `$key`.
+//! The rows of `for_each` and `for_functions`: the values that replace each `$key`.
 
 use crate::ron::{Entries, Raw, Spanned, Text};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -7,21 +7,21 @@ use std::fmt;
 /// The value of each name, in one row.
 pub(super) type Row = Vec<(String, String)>;
 
-/// What `for_functions` holds: the rule is for every function of one number, those of other tables than ovolo's too.
-/// `$op` is the function; `$attributes` binds its parameters, ` {alpha: ?alpha}`, and `$arguments` hands them on,
-/// `, ?alpha`; `$step` is the step with the defaults of its parameters, `elu(1.0)`, for examples.
+/// The content of `for_functions`. The rule applies to every function of one number, including those of tables other
+/// than ovolo's. `$op` is the function. `$attributes` binds its parameters, as in `{alpha: ?alpha}`, and `$arguments`
+/// passes them on, as in `, ?alpha`. `$step` is the step with default parameters for examples, such as `elu(1.0)`.
 #[derive(serde::Deserialize)]
 pub(super) struct Functions {
-    /// Functions that it is not for.
+    /// The functions to which the rule does not apply.
     #[serde(default)]
     pub except: Vec<Spanned<String>>,
 }
 
-/// What `for_each` holds.
+/// The content of `for_each`.
 pub(super) enum Rows {
-    /// `{"key": [value, …], …}`: there is a row for each choice of values.
+    /// `{"key": [value, …], …}`: a row for each combination of values.
     Product(Vec<(Text, Spanned<Vec<Scalar>>)>),
-    /// `[{"key": value, …}, …]`: the rows themselves.
+    /// `[{"key": value, …}, …]`: a list of rows.
     Listed(Vec<Entries<Text, Scalar>>),
 }
 
@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for Rows {
     }
 }
 
-/// What is put into texts in place of a `$key`: a text, or a number.
+/// The value of a `$key`, which is a text or a number.
 #[derive(Clone, Debug)]
 pub(super) struct Scalar(pub String);
 

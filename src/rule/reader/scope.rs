@@ -1,4 +1,4 @@
-//! What names of variables stand for.
+//! The variables of a rule.
 
 use super::Reader;
 use crate::diagnostic::{Span, suggestion};
@@ -6,30 +6,30 @@ use crate::ron::Text;
 use crate::rule::{Kind, Rest};
 use std::ops::Range;
 
-/// Names of variables, and what they are.
+/// The names and kinds of the variables of a rule.
 #[derive(Default)]
 pub(super) struct Scope {
     pub operands: Vec<String>,
     pub rests: Vec<Rest>,
     pub attrs: Vec<String>,
-    /// The kind of each attribute variable; `None` where what gives it could not be read.
+    /// The kind of each attribute variable; `None` if the attribute that binds it could not be read.
     pub attr_kinds: Vec<Option<Kind>>,
     pub rest_attrs: Vec<String>,
     pub used: Vec<String>,
-    /// Where variables stand on the left, as they are written.
+    /// The positions of variables on the left side, with their texts.
     pub places: Vec<(String, Span)>,
-    /// Whether a left side could not be read, so that what it binds is not known.
+    /// Whether a left side could not be read, so that not all variables are known.
     pub incomplete: bool,
 }
 
 impl Scope {
-    /// Notes that a variable stands here.
+    /// Records the position of a variable.
     pub(crate) fn stands(&mut self, text: &Text, range: &Range<usize>) {
         let written = text.text.get(range.clone()).unwrap_or_default().to_owned();
         self.places.push((written, text.span(range.clone())));
     }
 
-    /// The index of a rest or an optional operand, which is added where it is new.
+    /// Returns the index of a rest or an optional operand, which is added if it is new.
     pub(crate) fn rest(&mut self, name: &str, optional: bool) -> usize {
         self.rests.iter().position(|known| known.name == name).unwrap_or_else(|| {
             self.rests.push(Rest { name: name.to_owned(), optional });
@@ -37,7 +37,7 @@ impl Scope {
         })
     }
 
-    /// The index of an attribute variable, which is added where it is new, and its kind.
+    /// Returns the index of an attribute variable, which is added if it is new, and its kind.
     pub(crate) fn attr(&mut self, name: &str, kind: Option<Kind>) -> (usize, Option<Kind>) {
         let at = index(&mut self.attrs, name);
         if at == self.attr_kinds.len() {
@@ -46,7 +46,7 @@ impl Scope {
         (at, self.attr_kinds[at])
     }
 
-    /// The operands and rests that may stand where this kind is asked for, as a guard writes them.
+    /// Returns the operands and rests that are accepted where this kind is required, as guards write them.
     pub(crate) fn written(&self, kind: Kind) -> Vec<String> {
         let rests = |optional: bool, end: &'static str| {
             let of_kind = self.rests.iter().filter(move |rest| rest.optional == optional);
@@ -61,7 +61,7 @@ impl Scope {
         }
     }
 
-    /// What a variable of this name is, in words.
+    /// Returns the kind of the variable of this name, in words.
     pub(crate) fn kind(&self, name: &str) -> Option<&'static str> {
         let is = |names: &[String]| names.iter().any(|known| known == name);
         let rest = self.rests.iter().find(|known| known.name == name);
@@ -74,7 +74,7 @@ impl Scope {
         }
     }
 
-    /// Every variable as it is written, for advice.
+    /// Returns the texts of all variables, for advice.
     fn known(&self) -> Vec<String> {
         let plain = |name: &String| format!("?{name}");
         self.operands
@@ -87,7 +87,7 @@ impl Scope {
     }
 }
 
-/// The index of a name, which is added where it is new.
+/// Returns the index of a name, which is added if it is new.
 pub(super) fn index(names: &mut Vec<String>, name: &str) -> usize {
     names.iter().position(|known| known == name).unwrap_or_else(|| {
         names.push(name.to_owned());
@@ -96,7 +96,7 @@ pub(super) fn index(names: &mut Vec<String>, name: &str) -> usize {
 }
 
 impl Reader<'_> {
-    /// An error where a name stands for two kinds of things.
+    /// Reports a name that is used for two kinds of variables.
     pub(super) fn one_kind(
         &mut self,
         text: &Text,
@@ -118,13 +118,13 @@ impl Reader<'_> {
         }
     }
 
-    /// An error where a variable is not bound, with what is. What a wrong left side does not bind is not
-    /// the right side's mistake.
+    /// Reports a variable that is not bound, with those that are. Nothing is reported if a left side could not be
+    /// read.
     pub(super) fn unbound(&mut self, text: &Text, written: &str, range: &Range<usize>, scope: &Scope) {
         if scope.incomplete {
             return;
         }
-        // A rest of attributes is no variable, whatever its name.
+        // A rest of attributes cannot be used as a variable.
         let of_attributes = |name: &str| name.starts_with('*');
         let mut known = scope.known();
         known.retain(|one| of_attributes(one) == of_attributes(written));
@@ -152,7 +152,7 @@ impl Reader<'_> {
         self.mistake(format!("`{written}` is not bound on the left"), text.span(range.clone()), help);
     }
 
-    /// The rest of this name.
+    /// Returns the rest of this name.
     pub(super) fn bound_rest(
         &mut self,
         text: &Text,

@@ -1,19 +1,19 @@
-//! Whether a rule with two left sides says the same with them exchanged: then one match is a pair.
+//! Detects rules with two left sides that say the same after these are exchanged. Then each pair is only one match.
 //!
-//! Where the left sides are one but for names, exchanging the variables of one with those of the other must
-//! map the guards onto themselves and each right side onto the other. What is read of types may be read of
-//! either of two operands that a guard says are of one type, and of either side of an `equal`. Operands may
-//! be concatenated in the other order, with what takes them apart again beginning elsewhere: that is another
-//! program for the same values, of the same size, and nothing that the first order does not find.
+//! The left sides must be the same except for the names of variables. Exchanging the variables of one with those of
+//! the other must map the guards to themselves, and each right side to the other. Facts about types may come from
+//! either of two operands that have the same type by a guard, and from either side of an `equal`. Operands may be
+//! concatenated in the other order, if the starts of the slices that split them again change accordingly. The result
+//! is another program for the same values and of the same size, so nothing is lost.
 
 use crate::op::Op;
 use crate::rule::{AttrPattern, AttrVar, Expr, Guard, Pattern, Template};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A variable: the sign of its kind and its index.
+/// A variable: a character for its kind, and its index.
 type Var = (char, usize);
 
-/// Whether a rule of these parts says the same with its left sides exchanged.
+/// Returns whether a rule with these parts says the same after its left sides are exchanged.
 pub(super) fn symmetric(
     from: &[Pattern],
     to: &[Template],
@@ -32,7 +32,8 @@ pub(super) fn symmetric(
         && as_it_is.template(right) == turned.template(left)
 }
 
-/// The variables of two left sides that are one but for names, each with the one in its place.
+/// Maps each variable to the one at the same position of the other left side. Returns `None` if the left sides differ
+/// in more than names.
 fn exchange(one: &Pattern, other: &Pattern) -> Option<BTreeMap<Var, Var>> {
     let [one, other] = [one, other].map(|pattern| {
         let mut parts = Vec::new();
@@ -91,8 +92,8 @@ fn parts_of(pattern: &Pattern, parts: &mut Vec<Part>) {
     }
 }
 
-/// What the guards say is the same, as it is written: each text with the first of those that it equals. An
-/// operand stands for all that is read of its type.
+/// Returns the equalities that guards state, as texts: each text with the first one that it equals. An operand
+/// represents everything that is read from its type.
 fn equalities<'g>(
     guards: impl IntoIterator<Item = &'g Guard>,
     names: &Names<'_>,
@@ -111,19 +112,20 @@ fn equalities<'g>(
     same
 }
 
-/// How variables are written: as they are, or exchanged.
+/// The names of variables in text: unchanged, or exchanged.
 struct Names<'a> {
     exchanged: BTreeMap<Var, Var>,
     lets: &'a [(AttrVar, Expr)],
-    /// What is written in place of what it equals.
+    /// The representative of each text that equals another one.
     same: BTreeMap<String, String>,
 }
 
-/// What is asked of an operand beside its type, and so not the same of all that have the type.
+/// Guards and computed attributes that depend on more than the type of an operand, and so differ between operands of
+/// the same type.
 const OF_VALUES: &[&str] = &["const", "value-is", "scalar-of", "integer-of"];
-/// Guards that say what is the same.
+/// Guards that state equalities.
 const SAME: &[&str] = &["same-type", "equal"];
-/// Guards and computed attributes whose arguments may stand in any order.
+/// Guards and computed attributes whose arguments may be in any order.
 const ANY_ORDER: &[&str] = &["any", "same-type", "same-shape", "equal", "not-equal", "add", "mul", "max-of"];
 
 impl Names<'_> {
@@ -136,7 +138,7 @@ impl Names<'_> {
         self.same.get(&text).cloned().unwrap_or(text)
     }
 
-    /// An expression; `typed` where only the types of operands count.
+    /// Returns the text of an expression. With `typed`, only the types of operands matter.
     fn expr(&self, expr: &Expr, typed: bool) -> String {
         match expr {
             Expr::Literal(value) => value.to_string(),
@@ -160,7 +162,8 @@ impl Names<'_> {
         }
     }
 
-    /// The guards, in no order. What one says to be the same is not held against itself.
+    /// Returns the texts of the guards, without order. A guard that states an equality is not rewritten by its own
+    /// equality.
     fn guards(&self, guards: &[Guard]) -> BTreeSet<String> {
         let plain = || Names { exchanged: self.exchanged.clone(), lets: self.lets, same: BTreeMap::new() };
         let written = guards.iter().enumerate().map(|(at, guard)| match &guard.expr {
@@ -174,12 +177,13 @@ impl Names<'_> {
         written.collect()
     }
 
-    /// A right side. What is concatenated stands in no order, nor do the operands of a commutative op.
+    /// Returns the text of a right side. The order of concatenated operands and of the operands of commutative ops is
+    /// ignored.
     fn template(&self, template: &Template) -> String {
         self.value(template, 0).text
     }
 
-    /// A value of a right side, below so many `each`.
+    /// Returns a value of a right side, inside `depth` uses of `each`.
     fn value(&self, template: &Template, depth: usize) -> Value {
         let leaf = |text: String| Value { text, joins: false };
         match template {
@@ -187,7 +191,7 @@ impl Names<'_> {
             Template::Scalar(value) => leaf(format!("{value:?}")),
             Template::Each(rest, None) => leaf(format!("each {}", self.var('.', rest.0))),
             Template::Each(rest, Some((item, inner))) => {
-                // The item has a name of the rule's choice.
+                // The author of the rule chooses the name of the item.
                 let mut exchanged = self.exchanged.clone();
                 exchanged.insert(('?', item.0), ('i', depth));
                 let names = Names { exchanged, lets: self.lets, same: self.same.clone() };
@@ -217,10 +221,10 @@ impl Names<'_> {
     }
 }
 
-/// A value of a right side as it is compared.
+/// A value of a right side in the form that is compared.
 struct Value {
     text: String,
-    /// Whether something is concatenated in it that is not taken apart again.
+    /// Whether it contains a concatenation that is not split again.
     joins: bool,
 }
 

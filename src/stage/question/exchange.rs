@@ -4,8 +4,8 @@ use crate::extract::Named;
 use crate::stage::Priced;
 
 impl Priced<'_> {
-    /// The problem with the names of its ops and values, for files that other extractors read. It has no price for the
-    /// copies that a plan may add.
+    /// Returns the problem with the names of its ops and values, for files that other extractors read. It contains no
+    /// prices of copies that a plan may add.
     pub fn named(&self) -> Named {
         self.pick.named()
     }

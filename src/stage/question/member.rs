@@ -1,4 +1,5 @@
-//! Programs of an e-graph that are not chosen for their price: every one of them must compute what the model does.
+//! Programs of an e-graph that are not chosen by their price, for tests: every program must compute the same as the
+//! model.
 
 use crate::error::Error;
 use crate::extract::{Extractor, GreedyTree};
@@ -7,11 +8,11 @@ use crate::stage::{Chosen, Priced};
 use std::sync::Arc;
 
 impl Priced<'_> {
-    /// A program of the e-graph: the one that a greedy extractor chooses where `price` gives each candidate its price,
-    /// or by the prices as they are.
+    /// Returns the program that a greedy extractor chooses. `price` returns the price of each candidate; without it,
+    /// the prices of the cost model are used.
     ///
     /// # Errors
-    /// No program can run.
+    /// If no program can run.
     pub fn member(&self, price: Option<&mut dyn FnMut() -> f64>) -> Result<Chosen, Error> {
         let mut problem = self.pick.problem.clone();
         if let Some(price) = price {

@@ -1,4 +1,4 @@
-//! The next best of every choice: `explain --runner-up`.
+//! The second best candidate of every choice: `explain --runner-up`.
 
 use crate::egraph::RunnerUp;
 use crate::error::Error;
@@ -7,11 +7,12 @@ use crate::stage::priced::choose;
 use crate::stage::{Choice, Priced};
 
 impl Priced<'_> {
-    /// The runner-up of every node of the program that is chosen, the closest call first. One extraction for each node
-    /// that costs something; `progress` is told how many of how many have begun.
+    /// Returns the runner-up of every node of the chosen program, with the smallest difference first. This takes one
+    /// extraction for each node with a cost. `progress` gets the number of extractions that have begun, and the
+    /// number of all.
     ///
     /// # Errors
-    /// As of [`Priced::choose`].
+    /// As for [`Priced::choose`].
     pub fn runner_ups(
         &self,
         choice: &Choice,

@@ -1,4 +1,4 @@
-//! Counterfactuals: what would be chosen if some kernels cost so many times as much.
+//! Counterfactuals: the program that would be chosen if the costs of some kernels were multiplied by a factor.
 
 use crate::cost::fits;
 use crate::egraph::Flip;
@@ -21,12 +21,12 @@ pub enum BadScale {
     Factor(f64),
 }
 
-/// Ops, by a pattern of their names, and what their costs are multiplied by.
+/// Ops, given by a pattern of their names, and the factor of their costs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
-    /// The pattern: `*` stands for any text, `?` for one character.
+    /// The pattern: `*` matches any text, `?` one character.
     pub ops: String,
-    /// The factor, more than zero.
+    /// The factor, which is positive.
     pub factor: f64,
 }
 
@@ -34,7 +34,7 @@ impl Scale {
     /// Reads `PATTERN=FACTOR`.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// If the text is not such a pair; says what is wrong.
     pub fn read(text: &str) -> Result<Self, BadScale> {
         let (ops, factor) = text.rsplit_once('=').filter(|(ops, _)| !ops.is_empty()).ok_or(BadScale::Form)?;
         let number: f64 = factor.parse().map_err(|_| BadScale::Number(factor.to_owned()))?;
@@ -45,31 +45,31 @@ impl Scale {
         }
     }
 
-    /// Whether the pattern fits an op.
+    /// Returns whether the pattern matches an op.
     pub(crate) fn fits(&self, op: &str) -> bool {
         fits(&self.ops, op)
     }
 }
 
-/// What would be chosen by other prices.
+/// The choice by other prices, compared with the present one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Supposed {
-    /// What is chosen now.
+    /// The present choice.
     pub now: Extraction,
-    /// What the same program would cost, in seconds.
+    /// The cost of the present choice by the other prices, in seconds.
     pub unchanged: f64,
-    /// What would be chosen.
+    /// The choice by the other prices.
     pub then: Extraction,
-    /// Where the two differ.
+    /// The differences between the two choices.
     pub flips: Vec<Flip>,
 }
 
 impl Priced<'_> {
-    /// Chooses twice: by the prices of the cost model, and with the price of each candidate multiplied by the factor of
-    /// its op. Where several patterns fit an op, each counts.
+    /// Chooses twice: by the prices of the cost model, and with the price of each candidate multiplied by the factor
+    /// of its op. If several patterns match an op, their factors are multiplied.
     ///
     /// # Errors
-    /// As of [`Priced::choose`]; a pattern that fits no op that has a price.
+    /// As for [`Priced::choose`]; also if a pattern matches no op with a price.
     pub fn what_if(&self, choice: &Choice, scales: &[Scale]) -> Result<Supposed, Error> {
         let ops = self.pick.priced();
         for scale in scales {
@@ -88,7 +88,7 @@ impl Priced<'_> {
         let now = choose(&chooser, choice)?.0.extraction;
         let scaled = self.pick.scaled(&factor);
         let cost = |problem: &Problem| problem.cost(&now.choice);
-        // The copies that the plan adds cost what they did.
+        // The costs of the copies that the plan adds do not change.
         let unchanged = cost(&scaled)? + (now.cost - cost(&self.pick.problem)?);
         chooser.problem = &scaled;
         let then = choose(&chooser, choice)?.0.extraction;

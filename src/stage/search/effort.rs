@@ -1,66 +1,69 @@
-//! The work of a search that extracts many times: counted over all of it, never timed.
+//! The work of a search that extracts many times. The work is counted over the whole search; time is never measured,
+//! so that results can be repeated.
 //!
-//! One extraction has limits of its own, and a search may need hundreds. Once one has reached its limits, those
-//! after it have a small share of them, since what they would prove is not much; and all of them together have
-//! a budget. What was left undone for its sake is told.
+//! Each extraction has its own limits, and a search may need hundreds of extractions. After one has reached its
+//! limits, later ones only get a small share of them, because they would prove little. All extractions together have
+//! a budget, and a search that ends because of it reports that.
 
 use crate::extract::{ExtractError, Extraction, Extractor, Problem};
 use std::cell::Cell;
 
-/// Who extracts, and how much work may still be done.
+/// An extractor, with the work that may still be done.
 pub(in crate::stage) struct Effort<'a> {
     own: &'a dyn Extractor,
-    /// The same with a share of the limits; `None` where there are none.
+    /// The same extractor with a share of the limits; `None` if it has no limits.
     quick: Option<Box<dyn Extractor>>,
-    /// Work that an extraction counts for where it reached a limit: of its own extractor, and of the quick one.
+    /// The work that is counted for an extraction that reached a limit: by the extractor itself, and by the quick
+    /// one.
     allowed: [usize; 2],
     hasty: Cell<bool>,
-    /// Work that is left; `None` outside of a search.
+    /// The remaining work; `None` outside a search.
     left: Cell<Option<usize>>,
 }
 
-/// The steps of a search in all, of some tenths of a microsecond up to a microsecond each.
+/// The number of steps of a whole search. A step takes between some tenths of a microsecond and one microsecond.
 pub(in crate::stage) const WORK: usize = 12_000_000;
-/// Steps for each candidate of a problem, and for each that reduction leaves where the first search does not end
-/// with a proof, so that local search and ever smaller problems follow.
+/// The steps for each candidate of a problem, and for each candidate that remains after reduction. The second number
+/// applies if the first search does not end with a proof, so that local search and smaller and smaller problems
+/// follow.
 const EACH: [usize; 2] = [3, 40];
-/// The method of a proof at the first search.
+/// The method of an extraction whose first search ends with a proof.
 const AT_ONCE: &str = "frontier";
-/// Visits of local search that are a step.
+/// The number of visits in local search that count as one step.
 const VISITS: usize = 16;
-/// Steps for each plan.
+/// The steps for each plan.
 const PLAN: usize = 10_000;
 
 impl<'a> Effort<'a> {
-    /// Of an extractor, without a budget.
+    /// Returns the effort of an extractor, without a budget.
     pub(crate) fn new(own: &'a dyn Extractor) -> Self {
         let quick = own.hurried();
         let allowed = [own.work(), quick.as_ref().map_or(0, |quick| quick.work())];
         Self { own, quick, allowed, hasty: Cell::new(false), left: Cell::new(None) }
     }
 
-    /// A search begins, after an extraction that says how hard the problem is.
+    /// Starts the budget of a search. The first extraction shows how hard the problem is.
     pub(crate) fn begin(&self, first: &Extraction) {
         self.hasty.set(first.report.limit.is_some());
         self.left.set(Some(WORK));
     }
 
-    /// Whether extractions are quick ones.
+    /// Returns whether the quick extractor is used.
     pub(crate) fn is_hasty(&self) -> bool {
         self.hasty.get()
     }
 
-    /// Whether there is no work left.
+    /// Returns whether the budget is used up.
     pub(crate) fn is_spent(&self) -> bool {
         self.left.get() == Some(0)
     }
 
-    /// Work that was done in the search.
+    /// Returns the work that was done in the search.
     pub(crate) fn spent(&self) -> usize {
         self.left.get().map_or(0, |left| WORK - left)
     }
 
-    /// Extracts; `None` where there is no work left.
+    /// Extracts a program; `None` if the budget is used up.
     pub(crate) fn extract(&self, problem: &Problem) -> Option<Result<Extraction, ExtractError>> {
         if self.is_spent() {
             return None;

@@ -82,7 +82,9 @@ fn race(ovolo: &Path, case: &Case) -> Result<Row, String> {
 fn without(pipeline: &str, sets: &[&str]) -> String {
     let mut text = pipeline.to_owned();
     for set in sets {
-        text = text.replacen(&format!(", \"{set}\""), "", 1);
+        let followed = format!("\"{set}\",");
+        let last = format!(", \"{set}\"");
+        text = text.replacen(if text.contains(&followed) { &followed } else { &last }, "", 1);
     }
     text
 }
@@ -112,7 +114,7 @@ mod tests {
         let shipped = std::fs::read_to_string(root().join("passes/cuda.ron")).unwrap();
         for (name, less) in WAYS {
             let text = without(&shipped, less);
-            let lower = text.lines().find(|line| line.contains("name: \"lower\"")).unwrap();
+            let lower = text.split("name: \"lower\"").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
             for set in ["cudnn", "cudnn-graph"] {
                 let there = lower.contains(&format!("\"{set}\""));
                 assert_eq!(there, !less.contains(&set), "{name}: {lower}");

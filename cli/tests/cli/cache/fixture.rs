@@ -29,6 +29,7 @@ pub fn digits() -> PathBuf {
 pub fn request(model: &Path) -> Request {
     Request {
         model: model.to_owned(),
+        weights: None,
         dims: [("N".to_owned(), 2)].into(),
         missing_weights: MissingWeights::Refuse,
         pipeline: common::options(1).pipeline,

@@ -18,7 +18,7 @@ static KNOWN: Mutex<BTreeMap<String, Workspaces>> = Mutex::new(BTreeMap::new());
 /// Returns the engines for a graph; `None` if there is no device.
 ///
 /// # Errors
-/// That the library has no graphs, or what it said.
+/// If the library has no graphs or reports an error.
 pub(super) fn engines(graph: &Graph) -> Result<Option<Workspaces>, String> {
     let found = cudnn::opened().map_err(|why| format!("cuDNN is {why}"))?;
     let with = Library::new(&found.calls)?;

@@ -146,9 +146,9 @@ fn attention(dtype: DType, [length, depth, width]: [usize; 3], mask: Option<&[us
     Question("cudnn.attention", Attrs::new().float("scale", 0.125), operands)
 }
 
-/// Asks for the engines of graphs, and has the first of each made ready.
+/// Asks for the engines of the graphs, and prepares the first engine of each.
 fn ask_library() {
-    // It looks for these by their names when it needs them.
+    // cuDNN opens these libraries by name when it needs them.
     let others = (driver::opened().is_ok(), nvrtc::compiler().is_ok(), cublaslt::opened().is_ok());
     let ready = if others.0 { Ok(()) } else { driver() };
     let found = match (cudnn::opened(), ready) {

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 const FORM: &str = "write a name in quotes, `Prices(name: …, file: …)`, `Learned(name: …, file: …)` or \
                     `Process(name: …, command: …)`";
-/// Seconds of a day: nobody waits longer for a program.
+/// The seconds of a day: the longest time limit for a subprocess.
 const DAY: usize = 86_400;
 
 impl Reader<'_> {
-    /// A cost model: a name, or what makes it.
+    /// Returns a cost model, which is written as a name or as a call with arguments.
     pub(super) fn cost(&mut self, raw: Raw<'_>) -> Option<Cost> {
         if let Some(name) = Text::of(raw) {
             return self.named(&name);
@@ -30,7 +30,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A cost model that needs no more than its name.
+    /// Returns a cost model that has no arguments.
     fn named(&mut self, name: &Text) -> Option<Cost> {
         let span = name.value_span();
         let name = name.text.as_str();
@@ -57,7 +57,7 @@ impl Reader<'_> {
         Some(Cost { name, kind: kind.to_owned(), text: Some(text), program: None })
     }
 
-    /// Checks that a price list is valid over those of the registry, and speaks of ops that exist.
+    /// Checks that a price list is valid on top of those of the registry, and names only ops that exist.
     fn prices(&mut self, text: &Source) -> Option<()> {
         let prices = &self.registry.catalog().prices;
         let list = prices.with(std::slice::from_ref(text));

@@ -1,12 +1,12 @@
-//! A spec as it is written. What must be there is asked for by the reader, so that what is missing keeps no other
-//! mistake from being found.
+//! The syntax of a spec. All fields are optional here: the reader checks for required ones, so that a missing field
+//! does not hide other mistakes.
 
 use ovolo::ron::{Entries, Raw, Spanned, Text};
 use serde::Deserialize;
 
-/// A list, with its place and those of its values.
+/// A list with its position and the positions of its values.
 pub(super) type List<T> = Option<Spanned<Vec<T>>>;
-/// A number with its place.
+/// A number with its position.
 pub(super) type Number = Option<Spanned<usize>>;
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ pub(super) struct Model {
     pub weights: Option<Spanned<String>>,
 }
 
-/// The speeds that cost models go by.
+/// The speeds that cost models use.
 #[derive(Deserialize)]
 pub(super) struct Machine {
     pub flops: Spanned<f64>,
@@ -61,7 +61,7 @@ pub(super) struct Machine {
     pub start: Spanned<f64>,
 }
 
-/// A cost model that a file makes: `Prices(…)` or `Learned(…)`.
+/// A cost model that is read from a file: `Prices(…)` or `Learned(…)`.
 #[derive(Deserialize)]
 pub(super) struct OfFile {
     #[serde(default)]
@@ -69,7 +69,7 @@ pub(super) struct OfFile {
     pub file: Spanned<String>,
 }
 
-/// A cost model that a program is: `Process(…)`.
+/// A cost model that runs as a subprocess: `Process(…)`.
 #[derive(Deserialize)]
 pub(super) struct OfProgram {
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! From a spec as it is written to an experiment: what it names is looked up, and every mistake is gathered.
+//! Converts the text of a spec to an experiment. Looks up all names, and collects all mistakes.
 
 use super::form::{self, List, Number};
 use super::{Cost, Model, PARTS, SAMPLE, Spec};
@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-/// The most runs of a plan, plans of a draw, and seeds: beyond them a number is a slip.
+/// The largest number of runs of a plan, of drawn plans and of seeds. A larger number is taken for a typing error.
 const MOST: usize = 10_000;
-/// The widest spread: by it prices are drawn more than they are known.
+/// The largest spread: beyond it the drawn prices would say more about the random numbers than about the kernels.
 const MOST_SPREAD: usize = 10;
-/// The most draws for a plan that stays: each is an extraction.
+/// The largest number of draws for each plan that is kept, because each draw is an extraction.
 const MOST_AMONG: usize = 100;
 
 pub(super) struct Reader<'a> {
@@ -27,7 +27,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A mistake for a name that is not known.
+    /// Reports a name that is unknown.
     pub fn unknown(&mut self, what: &str, name: &str, span: Span, known: &[&str]) {
         let help = suggestion(name, known.iter().copied()).map_or_else(
             || format!("there are {}", known.join(", ")),
@@ -64,6 +64,13 @@ impl Reader<'_> {
         self.twice("cost model", costs.iter().map(|cost| cost.name.clone()), "costs", costs_at);
         self.twice("extractor", extractors.iter().cloned(), "extractors", extractors_at);
         self.twice("seed", seeds.iter().map(u64::to_string), "seeds", seeds_at);
+        // Everything is checked before a missing name ends the reading, so that all mistakes are reported.
+        let threads = self.within("threads", form.threads, 1..=MOST_THREADS).unwrap_or(1);
+        let machine = form.machine.and_then(|machine| self.machine(&machine.value));
+        let sample = self.within("sample", form.sample, 1..=MOST).unwrap_or(0);
+        let spread = self.within("spread", form.spread, 1..=MOST_SPREAD).unwrap_or(1);
+        let among = self.within("among", form.among, 1..=MOST_AMONG).unwrap_or(1);
+        let rounds = self.within("rounds", form.rounds, 0..=MOST).unwrap_or(0);
         Some(Spec {
             name: name?,
             source: source.clone(),
@@ -72,23 +79,23 @@ impl Reader<'_> {
             costs,
             extractors,
             seeds: if seeds.is_empty() { vec![1] } else { seeds },
-            threads: self.within("threads", form.threads, 1..=MOST_THREADS).unwrap_or(1),
-            machine: form.machine.and_then(|machine| self.machine(&machine.value)),
-            sample: self.within("sample", form.sample, 1..=MOST).unwrap_or(0),
-            spread: self.within("spread", form.spread, 1..=MOST_SPREAD).unwrap_or(1),
-            among: self.within("among", form.among, 1..=MOST_AMONG).unwrap_or(1),
-            rounds: self.within("rounds", form.rounds, 0..=MOST).unwrap_or(0),
+            threads,
+            machine,
+            sample,
+            spread,
+            among,
+            rounds,
             parts,
         })
     }
 
-    /// A mistake where a list is missing or empty.
+    /// Reports a list that is missing or empty.
     fn needed<T>(&mut self, key: &str, list: &List<T>, document: Raw<'_>) {
         match list {
             Some(list) if list.is_empty() && document.field(key).is_some_and(|value| value.is_empty()) => {
                 self.ron.mistake(format!("`{key}` is empty"), list.span, "name at least one");
             }
-            // One that does not read is reported already.
+            // A list that cannot be read is already reported.
             None if document.field(key).is_none() => {
                 self.lacks(key, document.head(), &format!("add `{key}: […]`"));
             }
@@ -100,7 +107,7 @@ impl Reader<'_> {
         self.ron.mistake(format!("`Experiment` lacks the field `{key}`"), head, help);
     }
 
-    /// Mistakes in what goes with the extractor `sample`, or needs it.
+    /// Reports mistakes in the settings that belong to the extractor `sample`.
     fn needed_for_sample(&mut self, form: &form::Experiment<'_>, head: Span) {
         let extractors = form.extractors.as_ref().map(|list| list.value.as_slice()).unwrap_or_default();
         let samples = extractors.iter().any(|name| name.value == SAMPLE);
@@ -137,7 +144,7 @@ impl Reader<'_> {
             return None;
         };
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        // It names a folder.
+        // The name is also the name of a folder.
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
             self.ron.mistake(
                 "a name has only letters, digits, `-`, `_` and `.`",
@@ -149,7 +156,7 @@ impl Reader<'_> {
         Some(name.value.clone())
     }
 
-    /// Tells a name that stands twice in a list.
+    /// Reports a name that is twice in a list.
     fn twice(&mut self, what: &str, names: impl Iterator<Item = String>, key: &str, span: Span) {
         let mut known = BTreeSet::new();
         for name in names {
@@ -164,7 +171,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number of this range; `None` where there is none.
+    /// Returns a number if it lies in a range, and reports it otherwise. Returns `None` if there is none.
     pub fn within(&mut self, key: &str, number: Number, range: RangeInclusive<usize>) -> Option<usize> {
         let number = number?;
         if !range.contains(&number.value) {
@@ -178,7 +185,7 @@ impl Reader<'_> {
         Some(number.value)
     }
 
-    /// A file beside the spec that must be there.
+    /// Returns the path of a file beside the spec, and reports a file that does not exist.
     fn file(&mut self, name: &Spanned<String>) -> Option<PathBuf> {
         let path = self.folder.join(&name.value);
         if path.is_file() {
@@ -189,7 +196,7 @@ impl Reader<'_> {
         None
     }
 
-    /// The text of such a file.
+    /// Returns the text of a file beside the spec.
     pub fn content(&mut self, name: &Spanned<String>) -> Option<Source> {
         let path = self.file(name)?;
         match std::fs::read_to_string(&path) {
@@ -229,7 +236,7 @@ impl Reader<'_> {
         Some(Model { name, file, dims: sizes, seeded })
     }
 
-    /// The pipeline of a spec that names none.
+    /// Returns the pipeline for a spec that names none.
     fn native(&self) -> Option<(String, Pipeline)> {
         let (name, text) = self.registry.pipeline("native")?;
         let pipeline = Pipeline::read(&self.registry.scope(), name, text).ok()?;

@@ -1,6 +1,6 @@
 //! The declaration of `native.conv-winograd`: its operands, and what it computes.
 
-use super::{contract, kernel};
+use super::{choices, contract, kernel};
 use crate::ISAS;
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::op::winograd::{Axis, FORMS, Matrix, axes_of, sandwich, sizes, tile_attr};
@@ -36,6 +36,7 @@ pub(in crate::conv) const OP: Lowering = Lowering {
         },
     ],
     instruction_sets: ISAS,
+    choices,
     ..Lowering::new("native.conv-winograd", "conv", contract, kernel)
 };
 

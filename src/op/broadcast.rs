@@ -1,0 +1,71 @@
+//! The common parts of elementwise ops: broadcast operands, and results in the layout of their type.
+
+use super::Flags;
+use crate::tensor::{DType, Shape, Tensor, TensorType};
+
+/// Maps the positions of a result to those of an operand that is broadcast to it.
+pub(crate) struct Broadcast {
+    shape: Shape,
+    steps: Vec<usize>,
+    same: bool,
+}
+
+impl Broadcast {
+    pub fn new(operand: &Shape, result: &Shape) -> Self {
+        let skip = result.rank() - operand.rank();
+        let strides = operand.strides();
+        let steps = (0..result.rank())
+            .map(|axis| if axis < skip || operand[axis - skip] == 1 { 0 } else { strides[axis - skip] })
+            .collect();
+        Self { shape: result.clone(), steps, same: operand == result }
+    }
+
+    /// Returns the distance in the operand for one step along each axis of the result, in elements.
+    pub fn steps(&self) -> Vec<isize> {
+        self.steps.iter().map(|step| step.cast_signed()).collect()
+    }
+
+    /// Returns the operand's position for a row-major position of the result.
+    pub fn at(&self, position: usize) -> usize {
+        if self.same {
+            return position;
+        }
+        let (mut rest, mut at) = (position, 0);
+        for axis in (0..self.shape.rank()).rev() {
+            at += rest % self.shape[axis] * self.steps[axis];
+            rest /= self.shape[axis];
+        }
+        at
+    }
+}
+
+pub(super) const FLAGS: Flags = Flags {
+    elementwise: true,
+    layout_agnostic: true,
+    commutative: false,
+    injective: false,
+    transfer: None,
+    inexact: false,
+    function: None,
+};
+
+/// Converts a result that was computed in the default layout to the layout of its type, so that padding is not part
+/// of the computation.
+pub(super) fn relayout(result: Tensor, ty: &TensorType) -> Tensor {
+    result.to_layout(&ty.layout)
+}
+
+/// Returns an integer or boolean tensor from `i64` values, which wrap as on the hardware.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub(super) fn from_i64(dtype: DType, shape: &Shape, values: &[i64]) -> Tensor {
+    let shape = shape.clone();
+    match dtype {
+        DType::I64 => Tensor::from_elements(shape, values),
+        DType::I32 => Tensor::from_elements(shape, &values.iter().map(|&v| v as i32).collect::<Vec<_>>()),
+        DType::I8 => Tensor::from_elements(shape, &values.iter().map(|&v| v as i8).collect::<Vec<_>>()),
+        DType::U8 => Tensor::from_elements(shape, &values.iter().map(|&v| v as u8).collect::<Vec<_>>()),
+        DType::Bool => Tensor::from_bools(shape, &values.iter().map(|&v| v != 0).collect::<Vec<_>>()),
+        #[allow(clippy::cast_precision_loss)]
+        _ => Tensor::from_f64(dtype, shape, &values.iter().map(|&v| v as f64).collect::<Vec<_>>()),
+    }
+}

@@ -1,0 +1,101 @@
+//! What no plan is below: bounds on the bytes and on the cost of plans within limits.
+
+use super::ROUNDING;
+use super::search::Search;
+use crate::extract::Problem;
+use crate::stage::objective::Objective;
+use crate::stage::search::room::Room;
+use crate::tensor::Device;
+
+impl Search<'_, '_> {
+    /// No plan whose host's arena has at most so many bytes has a lower sum of cost and the arena's worth.
+    pub fn bound(&self, worth: f64, most: usize) -> f64 {
+        let mut levels = self.levels.borrow().clone();
+        levels.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
+        let least = self.least_arena();
+        let (mut bound, mut seconds) = (f64::INFINITY, 0.0_f64);
+        for (at, (limit, faster)) in levels.iter().enumerate() {
+            seconds = seconds.max(*faster);
+            // The smallest plan that is within this limit and above the next.
+            let smallest = levels.get(at + 1).map_or(0, |(next, _)| next.saturating_add(1)).max(least);
+            if smallest <= (*limit).min(most) {
+                bound = bound.min(seconds + Objective::memory_of(smallest, worth));
+            }
+        }
+        bound
+    }
+
+    /// Bytes that the host's arena has at the least, whatever is chosen: with less, the kernels that are left
+    /// compute no outputs.
+    fn least_arena(&self) -> usize {
+        let host = self.needs.iter().flatten().filter(|need| need.device == Device::Host);
+        let mut known: Vec<usize> = host.map(|need| need.least).chain([0]).collect();
+        known.sort_unstable();
+        known.dedup();
+        let enough = known.partition_point(|bytes| !self.runs_within(*bytes));
+        known.get(enough).copied().unwrap_or(0)
+    }
+
+    /// Whether kernels that need at most so many bytes of the host compute the outputs.
+    fn runs_within(&self, bytes: usize) -> bool {
+        let Problem { classes, roots, .. } = &self.problem;
+        let mut runs = vec![false; classes.len()];
+        // The candidates that read each class, and how many of a candidate's operands nothing computes yet.
+        let mut readers: Vec<Vec<(usize, usize)>> = vec![Vec::new(); classes.len()];
+        let mut missing: Vec<Vec<usize>> = Vec::with_capacity(classes.len());
+        let mut ready = Vec::new();
+        for (class, needs) in self.needs.iter().enumerate() {
+            let mut counts = Vec::with_capacity(needs.len());
+            for (place, (node, need)) in classes[class].nodes.iter().zip(needs).enumerate() {
+                let allowed = need.device != Device::Host || need.least <= bytes;
+                let allowed = allowed && node.cost.is_finite();
+                counts.push(if allowed { node.children.len() } else { usize::MAX });
+                if allowed {
+                    node.children.iter().for_each(|child| readers[child.index()].push((class, place)));
+                    if node.children.is_empty() {
+                        ready.push(class);
+                    }
+                }
+            }
+            missing.push(counts);
+        }
+        while let Some(class) = ready.pop() {
+            if std::mem::replace(&mut runs[class], true) {
+                continue;
+            }
+            for (reader, place) in &readers[class] {
+                let left = &mut missing[*reader][*place];
+                *left -= 1;
+                if *left == 0 {
+                    ready.push(*reader);
+                }
+            }
+        }
+        roots.iter().all(|root| runs[root.index()])
+    }
+
+    /// Bytes of constants that every plan keeps on a device, whatever is chosen: what an extraction proves that has
+    /// no other price.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub(super) fn fewest(&self, device: Device) -> usize {
+        if let Some(known) = self.fewest.borrow().get(&device) {
+            return *known;
+        }
+        let mut problem = self.problem.clone();
+        for (class, constant) in problem.classes.iter_mut().zip(&self.constants) {
+            let bytes = constant.filter(|(on, _)| *on == device).map_or(0, |(_, bytes)| bytes);
+            let nodes = class.nodes.iter_mut().filter(|node| node.cost.is_finite());
+            nodes.for_each(|node| node.cost = bytes as f64);
+        }
+        let found = self.chooser.effort.extract(&problem);
+        let bound = found.and_then(Result::ok).map_or(0.0, |extraction| extraction.bound);
+        let bytes = (bound * (1.0 - ROUNDING)).ceil().max(0.0) as usize;
+        self.fewest.borrow_mut().insert(device, bytes);
+        bytes
+    }
+
+    /// Notes what no plan within limits costs less than.
+    pub(super) fn level(&self, room: &Room, cost: f64) {
+        self.levels.borrow_mut().push((room.arena.of(Device::Host).unwrap_or(usize::MAX), cost));
+    }
+}
