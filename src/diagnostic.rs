@@ -5,7 +5,7 @@
 //! texts that the spans are of and therefore can render itself anywhere.
 //!
 //! ```
-//! use ovolo::diagnostic::{Diagnostic, Diagnostics, Span};
+//! use ovolo::error::{Diagnostic, Diagnostics, Span};
 //! let mut found = Diagnostics::of("greeting.txt", "hello wrld");
 //! found.push(Diagnostic::new("unknown word `wrld`").label(0, Span::new(6, 10), "not a word").help("did you mean `world`?"));
 //! assert!(found.to_string().contains("^^^^ not a word"));

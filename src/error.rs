@@ -21,7 +21,7 @@ use crate::onnx::OnnxError;
 use crate::op::OpError;
 use crate::plan::PlanError;
 use crate::session::SessionError;
-use crate::table::Unknown;
+pub use crate::table::{Duplicate, Unknown};
 use crate::tensor::Device;
 use crate::verify::VerifyErrors;
 use std::path::PathBuf;

@@ -38,7 +38,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 0 | [`diagnostic`], [`mod@ron`], [`scalar`], [`setting`], [`table`], [`team`], [`tensor`] |
+//! | 0 | `diagnostic`, [`mod@ron`], [`scalar`], [`setting`], `table`, [`team`], [`tensor`] |
 //! | 1 | [`attr`], [`graph`] |
 //! | 2 | [`op`], [`verify`] |
 //! | 3 | [`rule`] |
@@ -62,7 +62,7 @@ pub mod backend;
 pub mod cache;
 pub mod compile;
 pub mod cost;
-pub mod diagnostic;
+mod diagnostic;
 pub mod egraph;
 pub mod error;
 pub mod extract;
@@ -86,15 +86,14 @@ pub mod session;
 pub mod setting;
 pub mod stage;
 pub mod subprocess;
-pub mod table;
+mod table;
 pub mod tensor;
 pub mod verify;
 
 pub use ovolo_team as team;
 
 pub use crate::compile::{Compilation, Options};
-pub use crate::diagnostic::Diagnostics;
-pub use crate::error::{Error, Result};
+pub use crate::error::{Diagnostics, Error, Result};
 pub use crate::graph::Graph;
 pub use crate::model::Model;
 pub use crate::onnx::{ImportOptions, MissingWeights};

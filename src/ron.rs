@@ -9,7 +9,7 @@
 //! - a struct with `#[derive(Deserialize)]`; unknown, missing and repeated fields are reported by this layer;
 //! - [`Spanned`] around a value that is checked later, so that the check can report its position;
 //! - [`Text`] for a string in its own language, such as a pattern: the position of every byte is known;
-//! - [`Raw`] for a value that is read later or may have several types, and [`OneOrMany`] for `x` or `[x, y]`;
+//! - [`Raw`] for a value that is read later or may have several types, and `OneOrMany` for `x` or `[x, y]`;
 //! - [`Entries`] for a map in the order in which it is written.
 //!
 //! A value that cannot be read is reported, and the value that contains it is read again without it. In this way all

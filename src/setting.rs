@@ -2,7 +2,7 @@
 //!
 //! Settings are a plain struct beside the code that reads them. `#[derive(Deserialize)]` reads them from a
 //! pipeline, `#[derive(Serialize)]` describes them for the key of a cached plan: so a new setting is a new field, and
-//! nothing else. A [`Kind`] in a [`Table`] gives them the name under which a file asks for them.
+//! nothing else. A [`Kind`] in a `Table` gives them the name under which a file asks for them.
 //!
 //! In a file a thing is named in quotes, `"exact"`, or written with settings, `Exact(states: 2000)`: the name in
 //! camel case, `LocalSearch(…)` for `local-search`.

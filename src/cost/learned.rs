@@ -205,7 +205,7 @@ impl Fit {
         self.learner.name()
     }
 
-    /// The text that [`Fit::read`] reads.
+    /// The text that `Fit::read` reads.
     pub fn write(&self) -> String {
         serde_json::to_string(self).expect("a fit is plain data") + "\n"
     }

@@ -20,7 +20,7 @@
 //!   when written by hand, and is checked against inference where it stands.
 //! - A constant is a list of its elements in row-major order (`const [1.0, 2.0]`), one value for
 //!   all of them (`const splat 0.5`), seeded values for tests (`const ~1`, see [`random`]),
-//!   or a hash of its bytes (`const #…`), whose value is given beside the text ([`Constants`]).
+//!   or a hash of its bytes (`const #…`, see `content_hash`), whose value is given beside the text ([`Constants`]).
 //! - Attributes that equal their default are left out.
 //! - `return x` names an output as its value is named; `//` begins a comment; `;` ends a line.
 //!

@@ -103,7 +103,7 @@ pub struct Contract {
 impl Contract {
     /// Whether an operand of so many bytes may be computed where it belongs in the result: buffers begin
     /// and end on the alignment.
-    pub(crate) fn joins(&self, operand: usize, bytes: usize) -> bool {
+    pub fn joins(&self, operand: usize, bytes: usize) -> bool {
         self.parts[operand].is_multiple_of(ALIGN) && bytes.is_multiple_of(ALIGN)
     }
 }
