@@ -154,7 +154,7 @@ pub fn encode_npz<'a>(
         if !names.insert(name) {
             return Err(NpyError::SameName { file: file.to_owned(), array: name.to_owned() });
         }
-        let content = encode_array(tensor).map_err(|why| wrong_array(&name, why))?;
+        let content = encode_array(tensor).map_err(|why| wrong_array(name, why))?;
         members.push((format!("{name}.npy"), content));
     }
     zip::write(&members).map_err(wrong)

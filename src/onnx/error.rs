@@ -55,7 +55,7 @@ pub enum OnnxError {
         /// The operator with its node's name.
         node: String,
         /// What is wrong, and what to do.
-        why: Refusal,
+        why: Box<Refusal>,
         /// The types of its operands, where they matter; `none` for one that is left out.
         operands: Vec<String>,
     },
@@ -159,7 +159,7 @@ pub enum Refusal {
     Op(#[from] OpError),
     /// The registry lacks the op that the operator becomes.
     #[error(transparent)]
-    Unknown(#[from] Unknown),
+    Unknown(Box<Unknown>),
     /// A tensor among the attributes cannot be read.
     #[error(transparent)]
     Tensor(Box<OnnxError>),
@@ -169,6 +169,12 @@ pub enum Refusal {
         /// What is wrong, and what to do.
         why: String,
     },
+}
+
+impl From<Unknown> for Refusal {
+    fn from(unknown: Unknown) -> Self {
+        Self::Unknown(Box::new(unknown))
+    }
 }
 
 impl Refusal {

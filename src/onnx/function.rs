@@ -70,7 +70,7 @@ impl Inliner<'_> {
                     "functions of the model call each other more than {MAX_DEPTH} deep; export it without functions"
                 ))
             };
-            return Err(OnnxError::Node { node: describe(&node), why, operands: Vec::new() });
+            return Err(OnnxError::Node { node: describe(&node), why: Box::new(why), operands: Vec::new() });
         }
         self.open.push(index);
         let result = self.call(&node, &self.functions[index]);
@@ -82,7 +82,7 @@ impl Inliner<'_> {
         let refuse = |what: &str, has: usize, given: usize| {
             let why =
                 Refusal::other(format!("the model's function has {has} {what}, but the call names {given}"));
-            Err(OnnxError::Node { node: describe(call), why, operands: Vec::new() })
+            Err(OnnxError::Node { node: describe(call), why: Box::new(why), operands: Vec::new() })
         };
         if call.input.len() > function.input.len() {
             return refuse("operands", function.input.len(), call.input.len());

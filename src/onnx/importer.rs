@@ -288,7 +288,7 @@ fn run<'a>(
             .iter()
             .map(|input| input.as_ref().map_or_else(|| "none".to_owned(), |v| v.ty.to_string()))
             .collect();
-        OnnxError::Node { node: format!("{} (opset {opset})", describe(node)), why, operands }
+        OnnxError::Node { node: format!("{} (opset {opset})", describe(node)), why: Box::new(why), operands }
     })?;
     let named = node.output.iter().map(String::as_str).zip(results);
     Ok(named.filter(|(name, _)| !name.is_empty()).collect())
