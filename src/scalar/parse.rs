@@ -131,7 +131,7 @@ impl Parser<'_> {
     }
 
     fn number(&mut self) -> Parsed {
-        let rest = self.text[self.at..].as_bytes();
+        let rest = &self.text.as_bytes()[self.at..];
         let exponent = |at: usize| at > 0 && matches!(rest[at - 1], b'e' | b'E');
         let part = |at: usize| {
             rest[at].is_ascii_digit()
@@ -149,7 +149,7 @@ impl Parser<'_> {
 
     /// Returns the range of the next word: letters and digits, with `-` between letters.
     fn word(&self) -> Range<usize> {
-        let rest = self.text[self.at..].as_bytes();
+        let rest = &self.text.as_bytes()[self.at..];
         let letter = |at: usize| rest.get(at).is_some_and(u8::is_ascii_alphanumeric);
         let mut end = 0;
         while letter(end) || end > 0 && rest.get(end) == Some(&b'-') && letter(end + 1) {
