@@ -11,7 +11,7 @@
 //! let packing = planners().find("exact")?.plan(&buffers);
 //! assert_eq!(packing.peak, 12);
 //! assert!(packing.proven);
-//! # Ok::<(), ovolo::table::Unknown>(())
+//! # Ok::<(), ovolo::error::Unknown>(())
 //! ```
 
 mod exact;

@@ -116,7 +116,7 @@ impl Command {
     /// # Safety
     /// The buffers for which the command was created must have the bytes of their types, and nothing else may use
     /// them until the stream has run the command.
-    pub unsafe fn queue(&mut self, stream: &Stream) -> Result<(), String> {
+    pub(crate) unsafe fn queue(&mut self, stream: &Stream) -> Result<(), String> {
         // SAFETY: as the caller promises; the parameters are those of the kernel's job.
         unsafe {
             match self {

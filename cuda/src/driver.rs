@@ -19,7 +19,7 @@ impl Calls {
     ///
     /// # Errors
     /// If the status is not success.
-    pub fn check(&self, call: &str, status: Status) -> Result<(), String> {
+    pub(crate) fn check(&self, call: &str, status: Status) -> Result<(), String> {
         if status == Status::SUCCESS {
             return Ok(());
         }
@@ -105,7 +105,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub fn new() -> Result<Rc<Self>, String> {
+    pub(crate) fn new() -> Result<Rc<Self>, String> {
         let calls = &opened()?.calls;
         let (mut device, mut context) = (0, ptr::null_mut());
         // SAFETY: the driver is open, and writes the device and then its context.
@@ -120,13 +120,13 @@ impl Context {
     }
 
     /// Makes the context current on this thread.
-    pub fn enter(&self) -> Result<(), String> {
+    pub(crate) fn enter(&self) -> Result<(), String> {
         // SAFETY: the context is retained as long as this value exists.
         self.check("cuCtxSetCurrent", unsafe { (self.calls.cuCtxSetCurrent)(self.context) })
     }
 
     /// Returns the compute capability.
-    pub fn architecture(&self) -> Result<Architecture, String> {
+    pub(crate) fn architecture(&self) -> Result<Architecture, String> {
         use sys::CUdevice_attribute::{
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
@@ -142,7 +142,7 @@ impl Context {
     }
 
     /// Returns the name of the device.
-    pub fn name(&self) -> Result<String, String> {
+    pub(crate) fn name(&self) -> Result<String, String> {
         let mut name: [c_char; 256] = [0; 256];
         // SAFETY: the driver writes a string of at most this number of bytes, including its end.
         let name = unsafe {
@@ -154,7 +154,7 @@ impl Context {
     }
 
     /// Waits until all queued work has finished, and returns its error if there was one.
-    pub fn synchronize(&self) -> Result<(), String> {
+    pub(crate) fn synchronize(&self) -> Result<(), String> {
         // SAFETY: a context is current on this thread.
         self.check("cuCtxSynchronize", unsafe { (self.calls.cuCtxSynchronize)() })
     }
@@ -224,7 +224,7 @@ owner!(
 );
 
 impl Memory {
-    pub fn new(context: &Rc<Context>, bytes: usize) -> Result<Self, String> {
+    pub(crate) fn new(context: &Rc<Context>, bytes: usize) -> Result<Self, String> {
         let mut handle = 0;
         // SAFETY: the driver writes an address; the memory is written before it is read.
         let status = unsafe { (context.calls.cuMemAlloc_v2)(&raw mut handle, bytes.max(1)) };
@@ -239,7 +239,7 @@ impl Memory {
     }
 
     /// Copies bytes to the device, and waits until the copy has finished.
-    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), String> {
         // SAFETY: the caller has reserved enough memory for the bytes.
         let status = unsafe {
             (self.context.calls.cuMemcpyHtoD_v2)(self.at(offset), bytes.as_ptr().cast(), bytes.len())
@@ -249,7 +249,7 @@ impl Memory {
 }
 
 impl Pinned {
-    pub fn new(context: &Rc<Context>, bytes: usize) -> Result<Self, String> {
+    pub(crate) fn new(context: &Rc<Context>, bytes: usize) -> Result<Self, String> {
         let mut handle = ptr::null_mut();
         // SAFETY: the driver writes an address; the memory is written before it is read.
         let status = unsafe { (context.calls.cuMemHostAlloc)(&raw mut handle, bytes.max(1), 0) };
@@ -265,7 +265,7 @@ impl Pinned {
 }
 
 impl Code {
-    pub fn new(context: &Rc<Context>, cubin: &[u8]) -> Result<Self, String> {
+    pub(crate) fn new(context: &Rc<Context>, cubin: &[u8]) -> Result<Self, String> {
         let mut handle = ptr::null_mut();
         // SAFETY: the driver checks the image's header, which contains its length.
         let status = unsafe { (context.calls.cuModuleLoadData)(&raw mut handle, cubin.as_ptr().cast()) };
@@ -273,7 +273,7 @@ impl Code {
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
-    pub fn function(&self, name: &str) -> Result<sys::CUfunction, String> {
+    pub(crate) fn function(&self, name: &str) -> Result<sys::CUfunction, String> {
         let text = CString::new(name).map_err(|error| error.to_string())?;
         let mut function = ptr::null_mut();
         // SAFETY: the module is loaded, and the driver writes a handle.
@@ -286,7 +286,7 @@ impl Code {
 }
 
 impl Stream {
-    pub fn new(context: &Rc<Context>) -> Result<Self, String> {
+    pub(crate) fn new(context: &Rc<Context>) -> Result<Self, String> {
         let mut handle = ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: a context is current on this thread, and the driver writes a handle.
@@ -301,7 +301,7 @@ impl Stream {
     }
 
     /// Makes all work that is queued from now on wait for an event.
-    pub fn wait(&self, event: &Event) -> Result<(), String> {
+    pub(crate) fn wait(&self, event: &Event) -> Result<(), String> {
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT as u32;
         // SAFETY: both handles are valid.
         let status = unsafe { (self.context.calls.cuStreamWaitEvent)(self.handle, event.handle, flags) };
@@ -309,7 +309,7 @@ impl Stream {
     }
 
     /// Waits until the queue is empty.
-    pub fn synchronize(&self) -> Result<(), String> {
+    pub(crate) fn synchronize(&self) -> Result<(), String> {
         // SAFETY: the stream is valid.
         let status = unsafe { (self.context.calls.cuStreamSynchronize)(self.handle) };
         self.context.check("cuStreamSynchronize", status)
@@ -317,7 +317,7 @@ impl Stream {
 
     /// Starts a capture: work that is queued on this stream, or on streams that wait for it, is recorded and does not
     /// run.
-    pub fn begin(&self) -> Result<(), String> {
+    pub(crate) fn begin(&self) -> Result<(), String> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is valid.
         let status = unsafe { (self.context.calls.cuStreamBeginCapture_v2)(self.handle, mode) };
@@ -325,7 +325,7 @@ impl Stream {
     }
 
     /// Ends the capture. Returns the recorded work, ready to be queued.
-    pub fn end(&self) -> Result<Replay, String> {
+    pub(crate) fn end(&self) -> Result<Replay, String> {
         let context = &self.context;
         let (mut graph, mut handle) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the stream is valid; the graph is instantiated and then released here.
@@ -341,7 +341,7 @@ impl Stream {
     }
 
     /// Queues recorded work.
-    pub fn replay(&self, replay: &Replay) -> Result<(), String> {
+    pub(crate) fn replay(&self, replay: &Replay) -> Result<(), String> {
         // SAFETY: both handles are valid.
         let status = unsafe { (self.context.calls.cuGraphLaunch)(replay.handle, self.handle) };
         self.context.check("cuGraphLaunch", status)
@@ -351,7 +351,12 @@ impl Stream {
     ///
     /// # Safety
     /// Both buffers must have this number of bytes, and nothing else may use them until the stream has run the copy.
-    pub unsafe fn upload(&self, to: sys::CUdeviceptr, from: *const u8, bytes: usize) -> Result<(), String> {
+    pub(crate) unsafe fn upload(
+        &self,
+        to: sys::CUdeviceptr,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), String> {
         // SAFETY: as the caller promises.
         let status =
             unsafe { (self.context.calls.cuMemcpyHtoDAsync_v2)(to, from.cast(), bytes, self.handle) };
@@ -362,7 +367,12 @@ impl Stream {
     ///
     /// # Safety
     /// As for [`Stream::upload`].
-    pub unsafe fn download(&self, to: *mut u8, from: sys::CUdeviceptr, bytes: usize) -> Result<(), String> {
+    pub(crate) unsafe fn download(
+        &self,
+        to: *mut u8,
+        from: sys::CUdeviceptr,
+        bytes: usize,
+    ) -> Result<(), String> {
         // SAFETY: as the caller promises.
         let status =
             unsafe { (self.context.calls.cuMemcpyDtoHAsync_v2)(to.cast(), from, bytes, self.handle) };
@@ -373,7 +383,7 @@ impl Stream {
     ///
     /// # Safety
     /// The parameters must point to the arguments that the kernel expects.
-    pub unsafe fn launch(
+    pub(crate) unsafe fn launch(
         &self,
         function: sys::CUfunction,
         launch: super::Launch,
@@ -390,7 +400,7 @@ impl Stream {
 }
 
 impl Event {
-    pub fn new(context: &Rc<Context>) -> Result<Self, String> {
+    pub(crate) fn new(context: &Rc<Context>) -> Result<Self, String> {
         let mut handle = ptr::null_mut();
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         // SAFETY: a context is current on this thread, and the driver writes a handle.
@@ -400,14 +410,14 @@ impl Event {
     }
 
     /// Marks the end of the work that is queued so far.
-    pub fn record(&self, stream: &Stream) -> Result<(), String> {
+    pub(crate) fn record(&self, stream: &Stream) -> Result<(), String> {
         // SAFETY: both handles are valid.
         let status = unsafe { (self.context.calls.cuEventRecord)(self.handle, stream.handle) };
         self.context.check("cuEventRecord", status)
     }
 
     /// Waits until the marked work has finished.
-    pub fn synchronize(&self) -> Result<(), String> {
+    pub(crate) fn synchronize(&self) -> Result<(), String> {
         // SAFETY: the event is valid.
         let status = unsafe { (self.context.calls.cuEventSynchronize)(self.handle) };
         self.context.check("cuEventSynchronize", status)

@@ -22,7 +22,7 @@ impl Libraries {
     ///
     /// # Errors
     /// If no library has the op, or if the library reports an error; the message also says what the user can do.
-    pub fn command(&mut self, call: &Call<'_>, buffers: &Buffers) -> Result<Command, String> {
+    pub(crate) fn command(&mut self, call: &Call<'_>, buffers: &Buffers) -> Result<Command, String> {
         if call.op.name.starts_with("cudnn.") {
             let handle = match &self.cudnn {
                 Some(handle) => Rc::clone(handle),

@@ -84,7 +84,7 @@ impl Runtime {
     /// # Errors
     /// If something is absent, or if a call of the driver reports an error; the message also says what the user can
     /// do.
-    pub fn new(loading: &Loading<'_>) -> Result<Self, String> {
+    pub(crate) fn new(loading: &Loading<'_>) -> Result<Self, String> {
         let Loading { plan, schedule, constants, artifacts, .. } = *loading;
         let jobs = jobs(plan)?;
         let context = Context::new()?;

@@ -56,7 +56,7 @@ impl SingleCall {
     ///
     /// # Errors
     /// If there is no device, or if the driver, the compiler or the library reports an error.
-    pub fn new(call: &Call<'_>, contract: &Contract) -> Result<Self, String> {
+    pub(crate) fn new(call: &Call<'_>, contract: &Contract) -> Result<Self, String> {
         driver::opened().map_err(|why| format!("it takes a device of NVIDIA, and none was found: {why}"))?;
         let context = Context::new()?;
         let mut ends = [0, 0];

@@ -53,7 +53,7 @@ impl Handle {
     ///
     /// # Errors
     /// If the library is absent or reports an error.
-    pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
+    pub(crate) fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
         let found = opened().map_err(|why| format!("the plan takes cuBLASLt, which is {why}"))?;
         let calls = &found.calls;
         let mut raw = ptr::null_mut();
@@ -106,7 +106,7 @@ impl Multiply {
     ///
     /// # Errors
     /// If the library has no algorithm or reports an error.
-    pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
+    pub(crate) fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
         let problem = Problem::new(call)?;
         let Problem { dtype, rows, columns, depth, batch, strides, .. } = problem;
         let calls = handle.calls;

@@ -42,7 +42,7 @@ impl Problem {
     ///
     /// # Errors
     /// If the library does not support the call.
-    pub fn new(call: &Call<'_>) -> Result<Self, String> {
+    pub(crate) fn new(call: &Call<'_>) -> Result<Self, String> {
         let (a, b, y) = (call.inputs[0], call.inputs[1], call.output);
         let rank = y.shape.rank();
         let [rows, columns, depth] = [y.shape[rank - 2], y.shape[rank - 1], a.shape[a.shape.rank() - 1]];

@@ -41,7 +41,7 @@ impl Convolve {
     ///
     /// # Errors
     /// If the library has no kernel for the call, or needs more scratch memory than the plan has.
-    pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
+    pub(crate) fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
         let problem = Problem::new(call)?;
         let calls = handle.calls;
         let ty = data_type(problem.dtype)?;

@@ -43,7 +43,7 @@ impl Handle {
     ///
     /// # Errors
     /// If the library is absent or reports an error.
-    pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
+    pub(crate) fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
         let found = cudnn::opened().map_err(|why| format!("the plan needs cuDNN, which is {why}"))?;
         let calls = &found.calls.base;
         // cuDNN opens these libraries by name when it needs them, and finds those that are already open.

@@ -76,7 +76,7 @@ impl Problem {
     ///
     /// # Errors
     /// If the library does not support the call.
-    pub fn new(call: &Call<'_>) -> Result<Self, String> {
+    pub(crate) fn new(call: &Call<'_>) -> Result<Self, String> {
         let sizes = |shape: &Shape| {
             <[usize; 4]>::try_from(&shape[..]).map_err(|_| "the shape is not that of an image".to_owned())
         };

@@ -56,7 +56,7 @@ impl Library {
     ///
     /// # Errors
     /// If the library has no graphs.
-    pub fn new(functions: &'static Functions) -> Result<Self, String> {
+    pub(crate) fn new(functions: &'static Functions) -> Result<Self, String> {
         let graph =
             functions.graph.as_ref().map_err(|why| format!("cuDNN has no graphs of operations: {why}"))?;
         Ok(Self { base: &functions.base, graph })

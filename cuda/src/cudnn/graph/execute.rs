@@ -30,7 +30,7 @@ impl Execute {
     ///
     /// # Errors
     /// If the library has no such engine, needs more scratch memory than the plan has, or reports another error.
-    pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
+    pub(crate) fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
         let found = cudnn::opened().map_err(|why| format!("the plan needs cuDNN, which is {why}"))?;
         let library = Library::new(&found.calls)?;
         attention::supported(call)?;

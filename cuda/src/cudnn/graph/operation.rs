@@ -100,7 +100,7 @@ pub(super) fn strides(sizes: [usize; 4], nhwc: bool) -> [usize; 4] {
 
 impl GraphValue {
     /// Returns an operand of the call; shapes with fewer than four dimensions get leading ones.
-    pub fn operand(number: usize, ty: &TensorType) -> Result<Self, String> {
+    pub(crate) fn operand(number: usize, ty: &TensorType) -> Result<Self, String> {
         let rank = ty.shape.rank();
         let skip = 4_usize.checked_sub(rank).ok_or_else(|| format!("{ty} has more than 4 dimensions"))?;
         let mut sizes = [1; 4];
