@@ -1,4 +1,5 @@
 //! `ovolo fmt`.
+#![allow(clippy::unwrap_used)]
 
 use crate::common;
 use ovolo::rule::{Places, Rule, RuleSet};

@@ -1,5 +1,6 @@
 //! A function from outside is a row of a table, and nothing else: it runs natively, alone and in a chain, has a
 //! gradient, is imported from ONNX, and the rules that are for all functions hold for it.
+#![allow(clippy::unwrap_used)]
 
 use ovolo::compile::{self, Options};
 use ovolo::cost::Machine;
