@@ -303,7 +303,15 @@ const STEEPEST: f64 = 1.2;
 /// Functions that are steeper or have a pole, and are drawn nevertheless.
 const BOUNDED: &[&str] = &["exp", "reciprocal", "sqrt"];
 
-/// Returns the functions that chains are drawn from: those without jumps, poles and steep slopes.
+/// Whether a function turns more often than twice, as `sin` and `cos` do. After `exp`, whose values are large, rounding
+/// errors of the argument change the value of such a function altogether.
+fn oscillates(function: &Function, defaults: &[f64]) -> bool {
+    let values: Vec<f64> = (-80..80).map(|at| function.evaluate(defaults, f64::from(at) / 2.0)).collect();
+    let turns = values.windows(3).filter(|near| (near[1] - near[0]) * (near[2] - near[1]) < 0.0);
+    turns.count() > 2
+}
+
+/// Returns the functions that chains are drawn from: those without jumps, poles, steep slopes and oscillation.
 fn functions() -> &'static [Function] {
     static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         let smooth = |function: &Function| {
@@ -311,7 +319,8 @@ fn functions() -> &'static [Function] {
             let value = |at: i32| function.evaluate(&defaults, f64::from(at) / 64.0);
             let range = -160..160;
             let near = |at: i32| (value(at + 1) - value(at)).abs() < STEEPEST / 64.0;
-            range.clone().all(near) || BOUNDED.contains(&function.name())
+            let bounded = range.clone().all(near) || BOUNDED.contains(&function.name());
+            bounded && !oscillates(function, &defaults)
         };
         scalar::built_in().iter().copied().filter(smooth).collect()
     });

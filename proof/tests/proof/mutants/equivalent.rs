@@ -168,6 +168,22 @@ pub const EQUIVALENT: &[Reason] = &[
         &["merge-matmuls: without equal(product(shape-of(?x)), dim(?x, -1))"],
     ),
     (
+        "the function has no parameters, so there is no attribute to drop",
+        &[
+            "lower-atanh-cuda: right 0: other attributes of cuda.atanh dropped",
+            "lower-atanh-native: right 0: other attributes of native.atanh dropped",
+            "lower-softplus-native: right 0: other attributes of native.softplus dropped",
+        ],
+    ),
+    (
+        "the op means the same for every type; the guard only leaves the types of chains to chains",
+        &[
+            "lower-atanh-cuda: without not(is-f32-or-16-bit(?x))",
+            "lower-atanh-native: without not(is-f32-or-16-bit(?x))",
+            "lower-softplus-native: without not(is-f32-or-16-bit(?x))",
+        ],
+    ),
+    (
         "holds for any convolution; the guard only avoids candidates without a kernel",
         &[
             "onednn-bf16-conv-nhwc: without is-dtype(?x, bf16)",
