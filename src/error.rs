@@ -155,6 +155,8 @@ mod tests {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         let error = Error::io("a/b.npy")(missing);
         assert!(error.to_string().starts_with("a/b.npy: "));
-        assert!(matches!(error, Error::File(FileError { path, .. }) if path == std::path::Path::new("a/b.npy")));
+        assert!(
+            matches!(error, Error::File(FileError { path, .. }) if path == std::path::Path::new("a/b.npy"))
+        );
     }
 }

@@ -9,7 +9,7 @@ mod make;
 use equivalent::EQUIVALENT;
 use make::Mutant;
 use ovolo::rule::Rule;
-use ovolo_proof::verify::{self, Settings, Verdict};
+use ovolo_proof::verify::{self, Settings, Verdict, Verification};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,7 +61,7 @@ fn screened(settings: Settings) -> (Vec<Mutant>, usize) {
 /// Every mutant must be caught, except those listed as equivalent.
 pub fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
     // As many instances as the command draws, because some mistakes show in only one of fifty instances.
-    let settings = Settings { instances: 200, tries: 300, seed: 0, shrink: false };
+    let settings = Settings { instances: 200, tries: 100, seed: 0, shrink: false };
     let (mutants, unchanged) = screened(Settings { instances: 60, ..settings });
     assert!(mutants.len() >= 60, "{} mutants", mutants.len());
     // The mutant's name becomes its rule's name, so that each mutant draws its own instances.
@@ -72,7 +72,16 @@ pub fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
             Arc::new(Rule { name: mutant.name.clone(), examples: Vec::new(), ..mutant.rule.clone() })
         })
         .collect();
-    let all = verify::rules(&rules, crate::common::ops(), settings, THREADS, &|_| ());
+    let listed: BTreeSet<&str> = EQUIVALENT.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+    let (rare, mut all): (Vec<Verification>, Vec<Verification>) =
+        verify::rules(&rules, crate::common::ops(), settings, THREADS, &|_| ()).into_iter().partition(
+            |one| matches!(one.verdict, Verdict::Uncovered { .. }) && listed.contains(one.rule.as_str()),
+        );
+    // The guards of these hold so rarely that more tries are needed until all instances are drawn.
+    let rare: BTreeSet<String> = rare.into_iter().map(|one| one.rule).collect();
+    let rare: Vec<Arc<Rule>> = rules.iter().filter(|rule| rare.contains(&rule.name)).cloned().collect();
+    let patient = Settings { tries: 300, ..settings };
+    all.extend(verify::rules(&rare, crate::common::ops(), patient, THREADS, &|_| ()));
     let (mut by_value, mut by_coverage) = (0, 0);
     let mut survivors = BTreeSet::new();
     for one in &all {
@@ -91,7 +100,6 @@ pub fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
         all.len(),
         survivors.len()
     );
-    let listed: BTreeSet<&str> = EQUIVALENT.iter().flat_map(|(_, names)| names.iter().copied()).collect();
     let mut wrong = String::new();
     for survivor in &survivors {
         if !listed.contains(survivor) {
