@@ -28,7 +28,7 @@ pub(super) struct Reach {
 impl Reach {
     /// Computes the reach of changes for the deepest of `rules`.
     pub(crate) fn new(egraph: &EGraph, changes: &Changes, rules: &[impl AsRef<Rule>]) -> Self {
-        let heights = rules.iter().map(|rule| Depth::of(rule.as_ref()));
+        let heights = rules.iter().map(|rule| Depth::new(rule.as_ref()));
         let (mut looks, mut guards) = (0, 0);
         for depth in heights {
             looks = looks.max(depth.looks);
@@ -90,7 +90,7 @@ pub(super) struct Depth {
 
 impl Depth {
     /// Computes the depth of a rule's left sides.
-    pub(crate) fn of(rule: &Rule) -> Self {
+    pub(crate) fn new(rule: &Rule) -> Self {
         let mut times =
             Times { operands: vec![0; rule.operand_vars.len()], rests: vec![0; rule.rest_vars.len()] };
         rule.from.iter().for_each(|pattern| times.count(pattern));

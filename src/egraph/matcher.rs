@@ -118,7 +118,7 @@ impl EGraph {
         reach: Option<&Reach>,
         mut nearest: Option<&mut Nearest>,
     ) -> Vec<Match> {
-        let depth = Depth::of(rule);
+        let depth = Depth::new(rule);
         let reach = reach.filter(|_| rule.from.len() == 1);
         let only = nearest.as_ref().and_then(|nearest| nearest.only);
         let first = nearest.as_ref().map_or(0, |nearest| nearest.first);

@@ -189,7 +189,7 @@ impl EGraph {
             let at: Vec<String> = found.roots.iter().map(|root| self.label(*root)).collect();
             let at = at.join(" and ");
             let found = found.canonical(self);
-            let done = record.as_ref().map(|record| record.of(&found));
+            let done = record.as_ref().map(|record| record.done(&found));
             let places = match done {
                 Some(Done::Applied) => &mut told.fires,
                 Some(Done::Nothing) => match self.guarded(rule, found) {

@@ -63,7 +63,7 @@ impl Origins {
         self.unions.push(Union { root, made, origin });
     }
 
-    fn of(&self, id: Id) -> Option<&Origin> {
+    fn origin(&self, id: Id) -> Option<&Origin> {
         self.nodes.get(usize::from(id)).and_then(Option::as_ref)
     }
 }
@@ -173,7 +173,7 @@ impl<'a> OriginIndex<'a> {
         let mut trace = Trace::default();
         let Some(first) = term.and_then(|term| self.find(term)) else { return trace };
         let mut at = Some(first);
-        while let Some((id, origin)) = at.and_then(|id| Some((id, self.egraph.origins.of(id)?))) {
+        while let Some((id, origin)) = at.and_then(|id| Some((id, self.egraph.origins.origin(id)?))) {
             trace.rules.push(Arc::clone(&origin.rule));
             at = origin.found.head.as_ref().and_then(|head| self.before(id, head));
         }
@@ -188,7 +188,7 @@ impl<'a> OriginIndex<'a> {
             if !trace.seen.insert(id) {
                 continue;
             }
-            let Some(Origin { rule, found }) = self.egraph.origins.of(id) else {
+            let Some(Origin { rule, found }) = self.egraph.origins.origin(id) else {
                 trace.imported.insert(id);
                 continue;
             };
@@ -251,7 +251,7 @@ impl<'a> OriginIndex<'a> {
             let alike =
                 |other: &Id| *other != id && self.egraph.same(self.egraph.egg.id_to_node(*other), node);
             let same = self
-                .of(class)
+                .members(class)
                 .iter()
                 .filter(|other| alike(other))
                 .map(|other| (*other, Step::Same(id, *other)));
@@ -278,7 +278,7 @@ impl<'a> OriginIndex<'a> {
     }
 
     /// The nodes of a class, the oldest first.
-    fn of(&self, class: Id) -> &[Id] {
+    fn members(&self, class: Id) -> &[Id] {
         let class = usize::from(class);
         &self.nodes[self.start[class] as usize..self.start[class + 1] as usize]
     }
@@ -292,6 +292,6 @@ impl<'a> OriginIndex<'a> {
     fn find(&self, term: &Term) -> Option<Id> {
         let egg = &self.egraph.egg;
         let class = egg.find(egg.lookup(term.clone())?);
-        self.of(class).iter().find(|id| self.egraph.same(egg.id_to_node(**id), term)).copied()
+        self.members(class).iter().find(|id| self.egraph.same(egg.id_to_node(**id), term)).copied()
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct Record {
 
 impl Record {
     /// Returns what was done with a match.
-    pub(crate) fn of(&self, one: &Match) -> Done {
+    pub(crate) fn done(&self, one: &Match) -> Done {
         match (self.all.contains(one), self.refused.contains(one)) {
             (_, true) => Done::Refused,
             (true, false) => Done::Applied,
@@ -134,7 +134,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    fn of(rules: &[Arc<Rule>]) -> Vec<Self> {
+    fn zero(rules: &[Arc<Rule>]) -> Vec<Self> {
         rules.iter().map(|rule| Self { rule: rule.name.clone(), ..Self::default() }).collect()
     }
 
@@ -214,7 +214,7 @@ impl EGraph {
             if by_round.len() == limits.rounds {
                 break None;
             }
-            let mut growth = Growth::of(rules);
+            let mut growth = Growth::zero(rules);
             let round = self.round(rules, changes.as_ref(), limits, clock, &mut growth)?;
             by_round.push(growth);
             match round {
@@ -222,7 +222,7 @@ impl EGraph {
                 end => break Some(end),
             }
         };
-        let mut growth = Growth::of(rules);
+        let mut growth = Growth::zero(rules);
         for round in &by_round {
             growth.iter_mut().zip(round).for_each(|(sum, one)| sum.add(one));
         }

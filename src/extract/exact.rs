@@ -135,7 +135,7 @@ impl Exact {
         let reduced = Reduced::new(whole);
         let components = Components::new(&reduced.work);
         if depth == DEPTH {
-            *report = Report::of(whole, &reduced, &components);
+            *report = Report::new(whole, &reduced, &components);
         }
         let found = self.solve_reduced(&reduced.work, &components, target - reduced.sunk, depth, report);
         Found {

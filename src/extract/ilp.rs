@@ -55,7 +55,7 @@ impl Extractor for Ilp {
         let reduced = Reduced::new(&whole);
         let work = &reduced.work;
         let components = Components::new(work);
-        let mut report = Report::of(&whole, &reduced, &components);
+        let mut report = Report::new(&whole, &reduced, &components);
         report.method = "integer program".to_owned();
         let large = |steps| ExtractError::TooLarge { extractor: "ilp", steps };
         if report.reduced.nodes > self.candidates {

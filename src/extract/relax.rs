@@ -139,10 +139,10 @@ impl Shared {
                 leaves.push(Leaf { class: class as u32, cost: most, sure: least >= most, readers });
             }
         }
-        Self::of(leaves, work.classes.len())
+        Self::from_leaves(leaves, work.classes.len())
     }
 
-    fn of(leaves: Vec<Leaf>, classes: usize) -> Self {
+    fn from_leaves(leaves: Vec<Leaf>, classes: usize) -> Self {
         let mut leaf = vec![None; classes];
         for (at, one) in leaves.iter().enumerate() {
             leaf[one.class as usize] = Some(at as u32);
@@ -152,7 +152,7 @@ impl Shared {
 
     /// Returns only the leaves for which no candidate is cheaper than their price.
     fn sure(&self) -> Self {
-        Self::of(self.leaves.iter().filter(|leaf| leaf.sure).cloned().collect(), self.leaf.len())
+        Self::from_leaves(self.leaves.iter().filter(|leaf| leaf.sure).cloned().collect(), self.leaf.len())
     }
 
     /// Returns the problem in which every reader of a leaf pays the same part, if there is a leaf. With these prices,

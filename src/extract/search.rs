@@ -57,7 +57,7 @@ impl Extractor for LocalSearch {
         let whole = Work::new(problem)?;
         let reduced = Reduced::new(&whole);
         let components = Components::new(&reduced.work);
-        let mut report = Report::of(&whole, &reduced, &components);
+        let mut report = Report::new(&whole, &reduced, &components);
         let plan = order::down(&reduced.work, &components);
         let shared = Shared::new(&reduced.work, &plan, &components, self.steps);
         let found = self.search(&reduced.work, &shared, &mut report);
@@ -111,7 +111,7 @@ const SHARE: usize = 200;
 
 impl Report {
     /// Reports the sizes that are known before the search.
-    pub(super) fn of(whole: &Work, reduced: &Reduced, components: &Components) -> Self {
+    pub(super) fn new(whole: &Work, reduced: &Reduced, components: &Components) -> Self {
         let classes = &reduced.work.classes;
         Self {
             size: whole.size(),

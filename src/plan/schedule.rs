@@ -62,7 +62,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(step: &Step) -> Self {
+    fn new(step: &Step) -> Self {
         let host = |ty: &TensorType| ty.device == Device::Host;
         match (step.input_types.iter().all(host), host(&step.output_type)) {
             (true, false) => Self::Upload,
@@ -89,7 +89,7 @@ struct Bytes {
 }
 
 impl Bytes {
-    fn of(step: &Step) -> Self {
+    fn new(step: &Step) -> Self {
         let operands = step.inputs.iter().zip(&step.input_types);
         let reads = operands.filter_map(|(place, ty)| match place.base {
             Base::Arena(device) => Some((device, place.offset..place.offset + ty.bytes())),
@@ -99,7 +99,7 @@ impl Bytes {
         let output = step.output.offset..step.output.offset + step.output_type.bytes();
         let scratch = step.scratch_offset..step.scratch_offset + step.scratch;
         Self {
-            kind: Kind::of(step),
+            kind: Kind::new(step),
             reads: reads.collect(),
             writes: vec![(device, output), (device, scratch)],
         }
@@ -123,7 +123,7 @@ impl Bytes {
 impl Schedule {
     /// Returns the schedule of a plan.
     pub fn new(plan: &Plan) -> Self {
-        let bytes: Vec<Bytes> = plan.steps.iter().map(Bytes::of).collect();
+        let bytes: Vec<Bytes> = plan.steps.iter().map(Bytes::new).collect();
         let mut schedule = Self::default();
         let mut open = Vec::new();
         for (at, step) in plan.steps.iter().enumerate() {
