@@ -7,7 +7,7 @@ use super::canonical::{Trees, Work, price};
 use super::component::Components;
 use super::frontier::{Caps, Excess, Network, Stop};
 use super::order;
-use super::order::Plan;
+use super::order::ComponentOrder;
 use super::reduce::Reduced;
 use super::relax::{Relaxed, Shared, relax};
 use super::search::{LocalSearch, SLACK};
@@ -252,7 +252,7 @@ impl Exact {
     fn tries(
         &self,
         network: Option<&Network<'_>>,
-        plans: &mut Vec<Plan>,
+        plans: &mut Vec<ComponentOrder>,
         share: usize,
         report: &mut Report,
     ) -> Result<Found, Stop> {

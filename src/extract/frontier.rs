@@ -10,7 +10,7 @@
 //! Cycles lie inside components, so a selection that is acyclic in each component is acyclic.
 
 use super::option::{Choice, Search, bits};
-use super::order::Plan;
+use super::order::ComponentOrder;
 use super::table::Table;
 
 mod dominance;
@@ -68,7 +68,7 @@ pub(super) enum Stop {
 
 impl Network<'_> {
     /// Passes over all components.
-    pub(crate) fn run(&self, plan: &Plan, caps: Caps, excess: Excess) -> Result<Outcome, Stop> {
+    pub(crate) fn run(&self, plan: &ComponentOrder, caps: Caps, excess: Excess) -> Result<Outcome, Stop> {
         let mut run = Run::new(self, plan, caps, excess);
         for step in 0..plan.order.len() {
             run.pass(step)?;
@@ -87,7 +87,7 @@ struct Trail {
 
 struct Run<'a> {
     network: &'a Network<'a>,
-    plan: &'a Plan,
+    plan: &'a ComponentOrder,
     caps: Caps,
     excess: Excess,
     words: usize,
@@ -115,7 +115,7 @@ struct Run<'a> {
 const NONE: u32 = u32::MAX;
 
 impl<'a> Run<'a> {
-    fn new(network: &'a Network<'a>, plan: &'a Plan, caps: Caps, excess: Excess) -> Self {
+    fn new(network: &'a Network<'a>, plan: &'a ComponentOrder, caps: Caps, excess: Excess) -> Self {
         let components = network.components;
         // The largest number of classes that are live at one time gives the width of a state.
         let mut change = vec![0_i64; plan.order.len() + 2];

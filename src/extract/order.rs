@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// An order of the components, and what follows from it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct ComponentOrder {
     pub order: Vec<u32>,
     /// The predicted work, in states.
     pub predicted: f64,
@@ -20,7 +20,7 @@ pub(super) struct Plan {
     pub step: Vec<u32>,
 }
 
-impl Plan {
+impl ComponentOrder {
     pub(crate) fn new(components: &Components, order: Vec<u32>) -> Self {
         let mut step = vec![0; components.len()];
         for (at, &component) in order.iter().enumerate() {
@@ -46,12 +46,12 @@ impl Plan {
 }
 
 /// Returns the order from the roots down, which is right for most networks and quickly made.
-pub(super) fn down(work: &Work, components: &Components) -> Plan {
-    Plan::new(components, greedy(work, components, Rule::Down))
+pub(super) fn down(work: &Work, components: &Components) -> ComponentOrder {
+    ComponentOrder::new(components, greedy(work, components, Rule::Down))
 }
 
 /// Returns other orders that are worth an attempt, those with the least predicted work first.
-pub(super) fn others(work: &Work, components: &Components) -> Vec<Plan> {
+pub(super) fn others(work: &Work, components: &Components) -> Vec<ComponentOrder> {
     let near = breadth(work, components);
     let mut orders = vec![greedy(work, components, Rule::Any)];
     let far = near.last().map(|&last| walk(components, [last]));
@@ -68,7 +68,8 @@ pub(super) fn others(work: &Work, components: &Components) -> Vec<Plan> {
         orders.extend(WINDOWS.map(|window| greedy(work, components, Rule::Window(&distance, window))));
         orders.push(order);
     }
-    let mut plans: Vec<Plan> = orders.into_iter().map(|order| Plan::new(components, order)).collect();
+    let mut plans: Vec<ComponentOrder> =
+        orders.into_iter().map(|order| ComponentOrder::new(components, order)).collect();
     plans.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
     plans.dedup();
     plans

@@ -11,7 +11,7 @@ use super::canonical::{Trees, Work, price, reach};
 use super::component::Components;
 use super::necessary::necessary;
 use super::node::Node;
-use super::order::Plan;
+use super::order::ComponentOrder;
 
 /// The result of all rounds.
 pub(super) struct Relaxed {
@@ -117,7 +117,7 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Finds the shared leaves of a problem. `visits` limits the search for classes that every selection contains.
-    pub(crate) fn new(work: &Work, plan: &Plan, components: &Components, visits: usize) -> Self {
+    pub(crate) fn new(work: &Work, plan: &ComponentOrder, components: &Components, visits: usize) -> Self {
         let anyhow = necessary(work, visits);
         let mut leaves = Vec::new();
         for (class, readers) in work.readers().into_iter().enumerate() {

@@ -15,7 +15,7 @@ pub(super) struct Step {
     node: NodeId,
     name: Arc<str>,
     op: String,
-    attrs: Vec<(String, Value)>,
+    attrs: Vec<(String, StoredAttr)>,
     input_types: Vec<TensorType>,
     inputs: Vec<Place>,
     output_type: TensorType,
@@ -33,7 +33,7 @@ pub(super) struct Step {
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-enum Value {
+enum StoredAttr {
     Int(i64),
     Float(f64),
     Ints(Vec<i64>),
@@ -178,7 +178,7 @@ impl Step {
     }
 }
 
-impl From<&Attr> for Value {
+impl From<&Attr> for StoredAttr {
     fn from(attr: &Attr) -> Self {
         match attr {
             Attr::Int(value) => Self::Int(*value),
@@ -197,7 +197,7 @@ impl From<&Attr> for Value {
     }
 }
 
-impl Value {
+impl StoredAttr {
     fn resolve(self, ops: &Ops) -> Result<Attr, StoredError> {
         Ok(match self {
             Self::Int(value) => Attr::Int(value),
