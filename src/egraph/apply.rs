@@ -61,7 +61,7 @@ impl EGraph {
         match rule::eval(expr, &Scope { egraph: self, found, rule: None })? {
             Value::Attr(attr) => Ok(attr),
             Value::Operand(_) | Value::Rest(_) => {
-                Err("an operand stands where an attribute should".to_owned().into())
+                Err("an operand is in the place of an attribute".to_owned().into())
             }
         }
     }

@@ -70,10 +70,12 @@ impl fmt::Display for WhyNot {
                 "the nearest miss: {stands} of {of} parts of the left side stand; then {at} should be `{part}`, and {why}"
             ),
             Self::Misses(sides) => {
-                f.write_str("of its left sides none stands there with the others:")?;
+                f.write_str("none of its left sides matches there together with the others:")?;
                 sides.iter().try_for_each(|(side, why)| write!(f, "\n    as `{side}`, {why}"))
             }
-            Self::Nowhere(pattern) => write!(f, "nothing in the e-graph begins to look like `{pattern}`"),
+            Self::Nowhere(pattern) => {
+                write!(f, "nothing in the e-graph matches even the root of `{pattern}`")
+            }
         }
     }
 }

@@ -180,7 +180,7 @@ pub struct Saturation {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "rule `{rule}` ({file}:{line}) equates a value of type {left} with one of type {right}: \
-     its two sides must have the same type for every match; add a guard or mend the right side"
+     its two sides must have the same type for every match; add a guard or correct the right side"
 )]
 pub struct SaturateError {
     /// The rule's name.

@@ -186,7 +186,7 @@ impl Named {
         let more = mistakes.len().saturating_sub(TOLD);
         mistakes.truncate(TOLD);
         if more > 0 {
-            mistakes.push(format!("and {more} more of the kind"));
+            mistakes.push(format!("and {more} more mistakes"));
         }
         Err(FormatError::Mistakes(mistakes))
     }

@@ -59,7 +59,7 @@ impl Plan {
 
 fn words(values: &[(usize, &Step)]) -> String {
     if values.is_empty() {
-        return "room for what is computed later".to_owned();
+        return "space for values that are computed later".to_owned();
     }
     let one = |(_, step): &(usize, &Step)| format!("`{}` {}", step.name, step.output_type);
     let mut text = values.iter().take(NAMED).map(one).collect::<Vec<_>>().join(", ");

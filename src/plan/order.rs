@@ -42,14 +42,14 @@ fn check(order: &[usize], tasks: &[Task]) -> Result<(), &'static str> {
     let mut done = vec![false; tasks.len()];
     for &task in order {
         if done.get(task).is_none_or(|done| *done) {
-            return Err("a task that the program has not, or one twice");
+            return Err("a task that is not in the program, or a task twice");
         }
         if tasks[task].inputs.iter().any(|input| !done[*input]) {
-            return Err("a task before one that it reads");
+            return Err("a task before one whose result it reads");
         }
         done[task] = true;
     }
-    if done.contains(&false) { Err("an order that lacks a task") } else { Ok(()) }
+    if done.contains(&false) { Err("an order without one of the tasks") } else { Ok(()) }
 }
 
 /// Describes the nodes that run as tasks for the module `memory`.

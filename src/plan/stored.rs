@@ -96,7 +96,7 @@ pub enum StoredError {
         attribute: String,
     },
     /// No elementwise op that may be a step of a post chain has this name.
-    #[error("`{0}` is no step of a post chain")]
+    #[error("`{0}` is not a step of a post chain")]
     PostStep(String),
 }
 
