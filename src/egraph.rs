@@ -1,10 +1,10 @@
-//! The e-graph: every way to compute a model, side by side.
+//! The e-graph: all known ways to compute a model.
 //!
-//! Takes a verified graph, grows by the rules of a phase ([`EGraph::saturate`]), and gives an extraction
-//! problem and, for a choice among its nodes, the graph of that choice. The language is open: a
-//! [`Term`] is any op of the registry with its attributes; what is known of a class (its type,
-//! whether it is constant, its value where that is small) are facts that only get more precise.
-//! Refuses to merge two values of different types, and names the rule that tried.
+//! It is built from a verified graph and grows by the rules of a phase ([`EGraph::saturate`]). From it come an
+//! extraction problem and, for a choice among its nodes, the graph of that choice. The set of operators is open: a
+//! [`Term`] is any op of the registry with its attributes. Each class has facts: its type, whether it is constant,
+//! and its value if that is small. A fact can only become more precise. If a rule equates two values of different
+//! types, the e-graph refuses to merge them and names the rule.
 
 mod apply;
 mod build;
@@ -51,11 +51,10 @@ use shared::Shared;
 use std::fmt;
 use std::sync::Arc;
 
-/// Operands of a node; few have more than four.
+/// The operands of a node. Few nodes have more than four.
 pub(crate) type Operands = smallvec::SmallVec<[Id; 4]>;
 
-/// An op with its attributes and operands. Leaves are told apart by the
-/// attribute `name`.
+/// An op with its attributes and operands. The attribute `name` distinguishes leaves of one op.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term {
     pub(crate) op: Op,
@@ -108,25 +107,25 @@ impl egg::Language for Term {
     }
 }
 
-/// An e-graph over the ops of the registry, with what it takes to build graphs from it again.
+/// An e-graph over the ops of the registry, with the data that is needed to build graphs from it again.
 pub struct EGraph {
     egg: egg::EGraph<Term, Facts>,
-    /// The class of each value that the imported graph names, in its order.
+    /// The class of each value that the imported graph names, in the order of that graph.
     named: Vec<(Arc<str>, Id)>,
     inputs: Vec<(Arc<str>, TensorType)>,
     outputs: Vec<(Arc<str>, Id)>,
     origins: provenance::Origins,
-    /// What was done with the matches of each rule, so that none is tried twice.
+    /// For each rule, what was done with its matches, so that no match is tried twice.
     tried: FxHashMap<String, saturate::Tried>,
     pool: shared::Pool,
-    /// Classes that were united since injective ops of equal results have equal operands.
+    /// The number of unions of the operands of injective ops: no rule made them.
     closed: usize,
-    /// Phases that a limit stopped, each with the limit.
+    /// The phases that a limit stopped, each with the limit.
     limited: Vec<(String, Stop)>,
 }
 
 impl EGraph {
-    /// The e-graph of one graph: each value a class of its own, equal values shared.
+    /// Returns the e-graph of one graph. Each value has a class of its own, except that equal values share one.
     pub fn new(graph: &Verified) -> Self {
         let mut facts = Facts::default();
         for (id, node) in graph.nodes() {
@@ -168,7 +167,7 @@ impl EGraph {
         }
     }
 
-    /// Notes how a phase ended: where a value cannot be computed, a limit that stopped one is told.
+    /// Notes how a phase ended. If a value cannot be computed, the error reports the limits that stopped phases.
     pub(crate) fn ended(&mut self, phase: &str, stop: &Stop) {
         if *stop != Stop::Saturated {
             self.limited.push((phase.to_owned(), stop.clone()));
@@ -195,7 +194,7 @@ impl EGraph {
         self.egg.analysis.constant(name)
     }
 
-    /// The text of every class: its names, type and nodes. For `dump`.
+    /// Returns a text with the names, type and nodes of every class, for `dump`.
     pub fn to_text(&self) -> String {
         use std::fmt::Write;
         let mut names: FxHashMap<Id, Vec<&str>> = FxHashMap::default();

@@ -1,13 +1,13 @@
-//! Extraction: of all the programs an e-graph holds, the cheapest.
+//! Extraction: finds the cheapest program in an e-graph.
 //!
-//! Takes a [`Problem`]: e-classes with priced candidates, and the classes that must be there. Gives
-//! an [`Extraction`]: one candidate for each class that is used, its cost, and a lower bound that no
-//! selection can beat. The cost of a selection is the sum over the *distinct* classes that the roots
-//! reach, so what is shared is paid once. A selection must not be cyclic; the e-graph may be.
+//! An extractor takes a [`Problem`]: e-classes with priced candidates, and the classes that must be computed. It
+//! returns an [`Extraction`]: one candidate for each class that is used, the cost, and a lower bound that no
+//! selection can beat. The cost of a selection is the sum over the *distinct* classes that the roots reach, so a
+//! shared class is paid once. A selection must not be cyclic; the e-graph may be.
 //!
-//! Nothing here knows egg, ops or kernels: whoever holds the e-graph states the problem in these
-//! plain values. Results depend on the problem alone: ties are decided by the candidates' ranks, and
-//! limits are counted in work, never in seconds.
+//! This module does not depend on egg, ops or kernels: the owner of the e-graph states the problem in these plain
+//! values. Results depend on the problem alone: the candidates' ranks decide ties, and limits count work, never
+//! seconds.
 
 mod bound;
 mod canonical;
@@ -51,7 +51,7 @@ use std::sync::{Arc, LazyLock};
 /// Extractors by name.
 pub type Extractors = Table<Kind<dyn Extractor>>;
 
-/// The extractors that ship with ovolo. A new one is a file and a line here.
+/// Returns the extractors that ship with ovolo. A new one is a file and a line here.
 pub fn extractors() -> &'static Extractors {
     static EXTRACTORS: LazyLock<Extractors> = LazyLock::new(|| {
         let mut table = Table::new("extractor");
@@ -72,7 +72,7 @@ pub fn extractors() -> &'static Extractors {
     &EXTRACTORS
 }
 
-/// How an extractor is had, for a table of them.
+/// Describes an extractor for a table: how it is made with default settings, and how its settings are read.
 pub fn kind<T: Extractor + Default + DeserializeOwned>() -> Kind<dyn Extractor> {
     Kind {
         plain: || Arc::new(T::default()),
@@ -80,26 +80,26 @@ pub fn kind<T: Extractor + Default + DeserializeOwned>() -> Kind<dyn Extractor> 
     }
 }
 
-/// The extractor with this name and its default settings.
+/// Returns the extractor with this name and its default settings.
 pub fn find(name: &str) -> Option<Arc<dyn Extractor>> {
     extractors().get(name).map(|kind| (kind.plain)())
 }
 
-/// Every extractor with its default settings.
+/// Returns every extractor with its default settings.
 pub fn all() -> impl Iterator<Item = Arc<dyn Extractor>> {
     extractors().iter().map(|(_, kind)| (kind.plain)())
 }
 
-/// Extractors that a build may lack, and the feature that brings each.
+/// The extractors that a build may lack, and the feature that adds each.
 const OPTIONAL: &[(&str, &str)] = &[("ilp", "ilp")];
 
-/// The feature of a build that has the extractor with this name, where this one does not.
+/// Returns the Cargo feature that adds the extractor with this name, if this build lacks it.
 pub fn needs(name: &str, known: &Extractors) -> Option<&'static str> {
     let (_, feature) = OPTIONAL.iter().find(|(optional, _)| *optional == name)?;
     known.get(name).is_none().then_some(*feature)
 }
 
-/// What to say of a name that no extractor has: which there are, or how to have it.
+/// Returns the message for a name that no extractor has: the known names, or the feature to build with.
 pub fn unknown(name: &str, known: &Extractors) -> String {
     match needs(name, known) {
         Some(feature) => format!("this build has no extractor `{name}`: build with `--features {feature}`"),
@@ -107,65 +107,66 @@ pub fn unknown(name: &str, known: &Extractors) -> String {
     }
 }
 
-/// A way to choose among the programs of an e-graph.
+/// A method to choose among the programs of an e-graph.
 ///
-/// The extractor is its own settings: a pipeline that writes `Exact(states: 2000)` has one with these.
+/// An extractor is its settings: a pipeline that writes `Exact(states: 2000)` gets an extractor with this limit.
 pub trait Extractor: Settings {
-    /// The name in pipelines and reports: kebab-case.
+    /// Returns the name in pipelines and reports, in kebab case.
     fn name(&self) -> &'static str;
 
-    /// What its results may be held to.
+    /// Returns what the extractor promises about its results.
     fn claim(&self) -> Claim;
 
-    /// The same with this share of its limits of work; `None` for one that has none.
+    /// Returns the same extractor with this share of its limits of work; `None` if it has no limits.
     fn with_effort(&self, share: f64) -> Option<Box<dyn Extractor>> {
         let _ = share;
         None
     }
 
-    /// The same for a search that extracts hundreds of times, once it is known that a proof takes long; `None`
-    /// for one that never does.
+    /// Returns a faster version for a search that extracts hundreds of times, after a proof turned out to take long;
+    /// `None` if the extractor never takes long.
     fn hurried(&self) -> Option<Box<dyn Extractor>> {
         None
     }
 
-    /// Steps that an extraction which reached a limit took; 0 where they are not counted.
+    /// Returns the number of steps of an extraction that reached a limit; 0 if steps are not counted.
     fn work(&self) -> usize {
         0
     }
 
-    /// Chooses.
+    /// Chooses a candidate for each class that is needed.
     ///
     /// # Errors
-    /// A problem that is malformed, or that has no selection of finite cost; an extractor for small
-    /// problems also refuses large ones.
+    /// The problem is malformed, or it has no selection of finite cost. An extractor for small problems also refuses
+    /// large ones.
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError>;
 }
 
-/// A share of a limit of work, one at least.
+/// Returns a share of a limit of work, at least one.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn part(limit: usize, share: f64) -> usize {
     ((limit as f64 * share) as usize).max(1)
 }
 
-/// What an extractor promises of its results, besides that they are valid selections whose stated
-/// cost is right and whose bound is true.
+/// What an extractor promises about its results. All results are valid selections whose cost is right and whose bound
+/// is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The cheapest selection where the result says `proven`, which is a matter of work limits.
+    /// The selection is the cheapest one if the result says `proven`. Whether it is proven depends on the limits of
+    /// work.
     Optimal,
-    /// The cheapest where nothing is shared: shared classes are priced once for each use.
+    /// The selection is the cheapest one if nothing is shared: a shared class is priced once for each use.
     OptimalForTrees,
-    /// A good selection.
+    /// The selection is good, without a promise.
     Heuristic,
 }
 
-/// The number of an e-class: its place in [`Problem::classes`].
+/// The number of an e-class: its index in [`Problem::classes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u32);
 
 impl ClassId {
-    /// The place in [`Problem::classes`].
+    /// The index in [`Problem::classes`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -182,7 +183,7 @@ impl fmt::Display for ClassId {
 pub struct Problem {
     /// The e-classes.
     pub classes: Vec<Class>,
-    /// Classes that must be selected, all of them.
+    /// The classes that must be computed.
     pub roots: Vec<ClassId>,
 }
 
@@ -196,85 +197,85 @@ pub struct Class {
 /// One way to compute a class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// Seconds, at least zero. Infinite: it cannot be run.
+    /// The cost in seconds, at least zero. It is infinite if the candidate cannot be run.
     pub cost: f64,
-    /// The classes it reads. Repetition is allowed and changes nothing.
+    /// The classes that it reads. A class may occur several times; this changes nothing.
     pub children: Vec<ClassId>,
-    /// Its place in the canonical order of all candidates. Ties go by it; if no two candidates have
-    /// the same, the result does not depend on how classes are numbered.
+    /// Its position in the canonical order of all candidates, which decides ties. If all ranks are different, the
+    /// result does not depend on how classes are numbered.
     pub rank: u32,
 }
 
-/// A selection, and what is known of it.
+/// A selection, with its cost and a bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extraction {
-    /// For each class the place of the chosen candidate; `None` for those that the roots do not reach.
+    /// For each class the index of the chosen candidate; `None` for a class that the roots do not reach.
     pub choice: Vec<Option<u32>>,
-    /// Seconds: the sum over the distinct classes that are chosen.
+    /// The cost in seconds: the sum over the distinct classes that are chosen.
     pub cost: f64,
     /// No selection costs less than this.
     pub bound: f64,
-    /// Whether the selection is known to be the cheapest (up to rounding).
+    /// Whether the selection is known to be the cheapest one, up to rounding.
     pub proven: bool,
-    /// How it came about.
+    /// How the extractor found it.
     pub report: Report,
 }
 
 impl Extraction {
-    /// Has the bound say what is known, to the last bit: the cost where that is proven, and else no more than
-    /// the cost. Both are sums of the same prices, taken in different orders.
+    /// Removes rounding from the bound: it becomes the cost if the selection is proven, and is at most the cost
+    /// otherwise. Both are sums of the same prices in different orders.
     pub fn settle(&mut self) {
         self.bound = if self.proven { self.cost } else { self.bound.min(self.cost) };
     }
 
-    /// The share of the cost that may be too much: 0 where the selection is proven.
+    /// Returns the share of the cost by which it may be too high: 0 if the selection is proven.
     pub fn gap(&self) -> f64 {
         if self.cost > 0.0 { (1.0 - self.bound / self.cost).max(0.0) } else { 0.0 }
     }
 }
 
-/// What an extractor saw and did: all of it counted, nothing timed.
+/// What an extractor did. All numbers are counts; nothing is timed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// The method that gave the result: an extractor may have several.
+    /// The method that found the result, because an extractor may have several.
     pub method: String,
-    /// Classes and candidates that are runnable and reachable.
+    /// The classes and candidates that can be run and reached.
     pub size: Size,
-    /// What was left of them after reduction.
+    /// Those of them that were left after reduction.
     pub reduced: Size,
-    /// Strongly connected components of what was left.
+    /// The number of strongly connected components that were left.
     pub components: usize,
-    /// Classes of the largest component.
+    /// The number of classes in the largest component.
     pub largest_component: usize,
-    /// States that were made, over all steps.
+    /// The number of states that were made, over all steps.
     pub states: usize,
-    /// States that were kept at once, at most.
+    /// The largest number of states that were kept at one time.
     pub peak_states: usize,
-    /// The limit that was reached, if the result is unproven because of one.
+    /// The limit that was reached, if this is why the result is not proven.
     pub limit: Option<String>,
 }
 
-/// How large an e-graph is.
+/// The size of an e-graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// Classes.
+    /// The number of classes.
     pub classes: usize,
-    /// Candidates.
+    /// The number of candidates.
     pub nodes: usize,
 }
 
-/// Why there is no extraction.
+/// The reason why there is no extraction.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtractError {
-    /// A child or root is not in the list of classes.
+    /// A child or a root is not in the list of classes.
     #[error("{of} names {class}, but there are {classes} classes: number the classes from zero")]
     UnknownClass {
-        /// What names it.
+        /// The candidate or root that names it.
         of: String,
         /// The class that does not exist.
         class: ClassId,
-        /// How many there are.
+        /// The number of classes.
         classes: usize,
     },
     /// A price is negative or not a number.
@@ -282,22 +283,22 @@ pub enum ExtractError {
     BadCost {
         /// The class.
         class: ClassId,
-        /// The candidate's place in it.
+        /// The index of the candidate in it.
         node: usize,
         /// The price.
         cost: f64,
     },
-    /// Prices are so large that sums of them are no numbers.
+    /// Prices are so large that their sums are not finite.
     #[error(
         "the costs are too large to be added: at {class} their sum is beyond {:e}; what cannot be run costs \
          infinity",
         f64::MAX
     )]
     TooDear {
-        /// The class at which the sum of the dearest candidates of all classes so far is no number.
+        /// The class at which the sum of the most expensive candidates of all classes so far is not finite.
         class: ClassId,
     },
-    /// Nothing that can be run computes a root.
+    /// A root cannot be computed from candidates that can be run.
     #[error(
         "nothing that can be run computes root {root}: each candidate is unpriced or rests on a class that is, \
          starting from {missing}; add a lowering or a kernel for it"
@@ -305,8 +306,8 @@ pub enum ExtractError {
     NothingRuns {
         /// The root.
         root: ClassId,
-        /// A class below it that lacks runnable candidates although all they read can be run, or
-        /// that waits for itself.
+        /// A class below it without a candidate that can be run, although everything that its candidates read can be
+        /// computed; or a class that depends on itself.
         missing: ClassId,
     },
     /// The problem is too large for an extractor meant for small ones.
@@ -314,10 +315,10 @@ pub enum ExtractError {
     TooLarge {
         /// The extractor.
         extractor: &'static str,
-        /// Steps that were allowed.
+        /// The number of steps that were allowed.
         steps: usize,
     },
-    /// A choice is not a selection.
+    /// A choice is not a valid selection.
     #[error("{class} is reached, but {why}")]
     BadChoice {
         /// The class.
@@ -328,7 +329,7 @@ pub enum ExtractError {
 }
 
 impl Problem {
-    /// Checks that classes exist, that prices are prices, and that they can be added.
+    /// Checks that all classes exist, that prices are not negative, and that their sums are finite.
     ///
     /// # Errors
     /// [`ExtractError::UnknownClass`], [`ExtractError::BadCost`], [`ExtractError::TooDear`].
@@ -367,7 +368,7 @@ impl Problem {
         Ok(())
     }
 
-    /// The cost of a choice: the sum over the distinct classes that the roots reach through it.
+    /// Returns the cost of a choice in seconds: the sum over the distinct classes that the roots reach through it.
     ///
     /// # Errors
     /// [`ExtractError::BadChoice`] if a class that is reached has no choice, or depends on itself.

@@ -1,8 +1,8 @@
-//! Memory planning: lifetimes in, offsets out.
+//! Memory planning: turns lifetimes into offsets.
 //!
-//! Takes buffers, each with the steps at which it is live, gives an offset for each so that buffers
-//! that are live together lie apart, and says how many bytes that takes and whether fewer could do
-//! ([`Packing::proven`]). A planner is a file and a line in [`planners`].
+//! A planner takes buffers, each with the steps at which it is live, and gives each an offset, so that buffers that
+//! are live at the same time do not overlap. It returns how many bytes this takes, and whether fewer would be
+//! possible ([`Packing::proven`]). A new planner is a file and a line in [`planners`].
 //!
 //! ```
 //! use ovolo::memory::{Buffer, planners};
@@ -30,56 +30,56 @@ pub use sequence::{Candidate, Order, execution_orders};
 use crate::table::Table;
 use std::sync::Arc;
 
-/// A range of steps during which so many bytes are needed.
+/// A range of steps during which a number of bytes is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// The first step at which the buffer is live.
     pub lower: usize,
-    /// The first step at which it is no longer.
+    /// The first step at which it is no longer live.
     pub upper: usize,
-    /// Bytes.
+    /// The size in bytes.
     pub size: usize,
-    /// What its offset is a multiple of.
+    /// The alignment in bytes: the offset is a multiple of it.
     pub align: usize,
 }
 
-/// Offsets for buffers.
+/// The offsets of buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packing {
-    /// The offset of each buffer.
+    /// The offset of each buffer, in bytes.
     pub offsets: Vec<usize>,
-    /// Bytes in all.
+    /// The total size in bytes.
     pub peak: usize,
-    /// The most bytes live at one step.
+    /// The most bytes that are live at one step.
     pub lower_bound: usize,
-    /// Whether no packing has a lower peak: it is the lower bound, or the search was exhaustive.
+    /// Whether no packing has a lower peak: the peak is the lower bound, or the search was exhaustive.
     pub proven: bool,
-    /// Steps that a search took; none for a heuristic.
+    /// The steps that the search took; none for a heuristic.
     pub steps: u64,
-    /// After how many of them the peak was lowered for the last time.
+    /// The number of steps after which the peak was lowered for the last time.
     pub gained: u64,
 }
 
-/// Gives buffers their offsets.
+/// A memory planner, which gives buffers their offsets.
 pub trait Planner: Send + Sync {
-    /// Its name in pipelines.
+    /// Returns the name in pipelines.
     fn name(&self) -> &'static str;
 
-    /// Offsets such that buffers that are live at one step do not overlap. Sizes and alignments
-    /// are less than 2^60 bytes in all.
+    /// Returns offsets with which buffers that are live at the same step do not overlap. All sizes and alignments
+    /// together must be less than 2^60 bytes.
     fn plan(&self, buffers: &[Buffer]) -> Packing;
 }
 
 /// Planners by name.
 pub type Planners = Table<Arc<dyn Planner>>;
 
-/// The planners that ovolo has.
+/// Returns the planners that ship with ovolo.
 pub fn planners() -> Planners {
     let own: [Arc<dyn Planner>; 3] = [Arc::new(Exact::DEFAULT), Arc::new(fit::Best), Arc::new(fit::FirstFit)];
     Table::of("memory planner", own.map(|planner| (planner.name(), planner)))
 }
 
-/// The most bytes live at one step: no packing can be smaller.
+/// Returns the most bytes that are live at one step. No packing can be smaller.
 pub fn lower_bound(buffers: &[Buffer]) -> usize {
     let mut events: Vec<(usize, bool, usize)> = Vec::with_capacity(2 * buffers.len());
     for buffer in buffers.iter().filter(|buffer| buffer.lower < buffer.upper) {

@@ -1,12 +1,11 @@
-//! The plan: ordered steps, places in memory, and the account of both. Plain data.
+//! The plan: ordered steps, the places of their values in memory, and the sizes of the arenas. It is plain data.
 //!
-//! Takes an extracted graph and the contracts of the implementations that were chosen, gives steps
-//! whose operands and results have fixed offsets in the arena of the device that they lie on: devices share
-//! no memory, so each has one arena, with a lower bound of its own, which holds for the order of execution that
-//! was chosen. What names no device means the host. Views cost nothing, a result takes
-//! its operand's buffer where the contract allows it and nobody reads the operand later, and
-//! scratch lives for one step. What is computed from constants alone is no step: it is evaluated
-//! once, when the plan is loaded.
+//! A plan is made of an extracted graph and the contracts of the chosen implementations. The operands and results of
+//! its steps have fixed offsets in the arena of the device on which they lie. Devices share no memory, so each has an
+//! arena of its own, with its own lower bound, which holds for the chosen order of execution. Fields that name no
+//! device refer to the host. Views cost nothing. A result takes the buffer of an operand if the contract allows it
+//! and nothing reads the operand later. Scratch lives for one step. Nodes that depend only on constants are not
+//! steps: they are evaluated once, when the plan is loaded.
 
 mod arrange;
 mod check;
@@ -41,77 +40,78 @@ use std::fmt;
 use std::sync::Arc;
 use subject::Subject;
 
-/// Whose bytes a value's are.
+/// The owner of the bytes of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Base {
-    /// The caller's, for the input with this index.
+    /// The caller, for the input with this index.
     Input(usize),
-    /// Those of a constant of the program: a node that depends on no input.
+    /// A constant of the program: a node that depends on no input.
     Constant(NodeId),
-    /// Those of the arena of a device.
+    /// The arena of a device.
     Arena(Device),
 }
 
-/// Where the bytes of a value are.
+/// The place of a value in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Whose bytes they are.
+    /// The owner of the bytes.
     pub base: Base,
-    /// Where in them the value begins, in bytes.
+    /// The offset of the value in them, in bytes.
     pub offset: usize,
 }
 
-/// One kernel and its buffers.
+/// A kernel and its buffers.
 ///
-/// Where a plan is stored, ops and attributes are written by their names: see [`Stored`].
+/// A stored plan contains ops and attributes by their names: see [`Stored`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(into = "stored::Step")]
 pub struct Step {
-    /// The node in the program.
+    /// The node of the program.
     pub node: NodeId,
-    /// The name of the value it computes.
+    /// The name of the value that it computes.
     pub name: Arc<str>,
     /// The lowered op.
     pub op: Op,
     /// Its attributes.
     pub attrs: Arc<Attrs>,
-    /// Types of the operands.
+    /// The types of the operands.
     pub input_types: Vec<TensorType>,
-    /// Where the operands are.
+    /// The places of the operands.
     pub inputs: Vec<Place>,
-    /// Type of the result.
+    /// The type of the result.
     pub output_type: TensorType,
-    /// Where the result goes.
+    /// The place of the result.
     pub output: Place,
     /// The operand whose buffer the result takes.
     pub in_place: Option<usize>,
-    /// An operand that is copied into the result's buffer first: the kernel works on it where it
-    /// lies, and its own buffer is still needed, or is not the arena's.
+    /// The operand that is copied into the result's buffer first. The kernel works in place, but the operand's own
+    /// buffer is still needed or is not in the arena.
     pub copied: Option<usize>,
-    /// Operands that were computed where they belong in the result: the kernel leaves them alone.
+    /// The operands that were computed at their places in the result. The kernel does not copy them.
     pub joined: Vec<usize>,
-    /// Scratch bytes.
+    /// The bytes of scratch.
     pub scratch: usize,
-    /// Where the scratch is, in the arena of the result's device.
+    /// The offset of the scratch in the arena of the result's device, in bytes.
     pub scratch_offset: usize,
-    /// The implementation.
+    /// The name of the implementation.
     pub implementation: String,
-    /// What the cost model says one run takes.
+    /// The price of one run by the cost model, in seconds.
     pub seconds: f64,
-    /// Of them those that memory planning adds: copies that a better place for an operand would save.
+    /// The part of these seconds for copies that memory planning adds, because operands are not computed at their
+    /// places.
     pub copies: f64,
-    /// Where the op came from, and the views that it reads.
+    /// The origin of the op, and of the views that it reads.
     pub source: Source,
 }
 
-/// Where a node of a program came from.
+/// The origin of a node of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// The rules that led to it, the last first: `name (file:line)`.
+    /// The rules that led to it, the last one first, as `name (file:line)`.
     pub rules: Vec<String>,
-    /// The rules that made what else the left sides of these stood in, and so on.
+    /// The rules that made the other nodes that the left sides of these rules matched, and so on.
     pub others: Vec<String>,
-    /// The imported nodes that all of them began with, in the model's order.
+    /// The imported nodes from which all of them started, in the model's order.
     pub imported: Vec<Imported>,
 }
 
@@ -130,75 +130,75 @@ impl fmt::Display for Imported {
     }
 }
 
-/// The memory that a plan takes of a device.
+/// The memory that a plan takes on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arena {
     /// The device.
     pub device: Device,
-    /// Bytes.
+    /// The size in bytes.
     pub bytes: usize,
-    /// The most bytes live at one step in the chosen order of execution: no arena can be smaller in that order. In
-    /// another order fewer may be live.
+    /// The most bytes that are live at one step in the chosen order of execution. No arena can be smaller in this
+    /// order; in another order fewer bytes may be live.
     pub lower_bound: usize,
     /// Whether no arena can be smaller in the chosen order.
     pub proven: bool,
 }
 
-/// A range of an arena, and the steps during which it is taken: by values or by a step's scratch.
+/// A range of an arena and the steps during which it is in use, for values or for the scratch of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
-    /// Whose arena it is in.
+    /// The device of the arena.
     pub device: Device,
-    /// Where in the arena it begins.
+    /// The offset in the arena, in bytes.
     pub offset: usize,
-    /// Bytes, padded to the alignment.
+    /// The size in bytes, padded to the alignment.
     pub size: usize,
-    /// The first step at which it is taken.
+    /// The first step at which it is in use.
     pub lower: usize,
-    /// The first step at which it is no longer. One more than there are steps where it holds an output
-    /// of the model, which is copied to the caller after the last step.
+    /// The first step at which it is no longer in use. For an output of the model this is the number of steps plus
+    /// one, because outputs are copied to the caller after the last step.
     pub upper: usize,
 }
 
-/// A program ready to be loaded and run.
+/// A program that is ready to be loaded and run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
-    /// The steps in order.
+    /// The steps, in the order of execution.
     pub steps: Vec<Step>,
-    /// Inputs: names and types, in the model's order.
+    /// The names and types of the inputs, in the model's order.
     pub inputs: Vec<(Arc<str>, TensorType)>,
-    /// Outputs: names, types and places, in the model's order.
+    /// The names, types and places of the outputs, in the model's order.
     pub outputs: Vec<(Arc<str>, TensorType, Place)>,
-    /// What the arenas hold when.
+    /// The ranges of the arenas that are in use, and when.
     pub buffers: Vec<Placed>,
-    /// Bytes of the host's arena.
+    /// The size of the host's arena, in bytes.
     pub arena: usize,
-    /// The most bytes of the host's arena that are live at one step in the chosen order of execution: in that order
-    /// it can be no smaller.
+    /// The most bytes of the host's arena that are live at one step in the chosen order of execution. In this order
+    /// the arena cannot be smaller.
     pub lower_bound: usize,
-    /// Whether the host's arena can be no smaller in the chosen order.
+    /// Whether the host's arena cannot be smaller in the chosen order.
     pub proven: bool,
-    /// The arenas of all other devices on which there are values, in the order of the devices.
+    /// The arenas of all other devices on which values lie, in the order of the devices.
     pub devices: Vec<Arena>,
-    /// Threads the plan was made for.
+    /// The number of threads for which the plan was made.
     pub threads: usize,
 }
 
-/// Why a graph cannot be planned.
+/// The reason why a graph cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// Nodes without a kernel.
     #[error("{}", listed(.0))]
     NoKernel(
-        /// All of them, in the order of the graph.
+        /// All of these nodes, in the order of the graph.
         Vec<NoKernel>,
     ),
-    /// What orders programs has given none of this one.
+    /// The order of execution gave no valid order of this program.
     #[error("the order of execution `{order}` gives {why}")]
     Order {
-        /// Its name.
+        /// The name of the order.
         order: String,
-        /// What it gives instead.
+        /// What it gave instead.
         why: &'static str,
     },
 }
@@ -206,11 +206,11 @@ pub enum PlanError {
 /// A node that has no kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoKernel {
-    /// The value that it computes.
+    /// The name of the value that it computes.
     pub name: String,
     /// Its op.
     pub op: String,
-    /// The backend's reason.
+    /// The reason of the backend.
     pub why: OpError,
 }
 
@@ -229,10 +229,11 @@ fn listed(nodes: &[NoKernel]) -> String {
     }
 }
 
-/// Answers about the kernel of a call: its contract and what one run costs, in seconds.
+/// Returns the contract of the kernel of a call and the price of one run in seconds. The second argument says which
+/// operands are constants.
 pub type Asked<'a> = &'a dyn Fn(&Call<'_>, &[bool]) -> Result<(Contract, f64), OpError>;
 
-/// Whether each node, by position, depends on no input.
+/// Returns for each node, by position, whether it depends on no input.
 pub fn constants(graph: &Graph) -> Vec<bool> {
     let mut constant: Vec<bool> = Vec::with_capacity(graph.len());
     for (_, node) in graph.nodes() {
@@ -242,24 +243,25 @@ pub fn constants(graph: &Graph) -> Vec<bool> {
     constant
 }
 
-/// How memory is planned.
+/// The settings of memory planning.
 #[derive(Clone, Copy)]
 pub struct Settings<'a> {
     /// The order of execution.
     pub order: &'a dyn Order,
     /// The memory planner.
     pub planner: &'a dyn Planner,
-    /// Bytes of arenas that are enough, or should be: copies are made for them.
+    /// The limits of memory, for which copies may be added.
     pub limit: &'a Limit,
 }
 
 impl Plan {
-    /// Plans a program. `sources` say where each node came from, `copy` prices a copy of so many bytes.
+    /// Plans a program. `sources` are the origins of its nodes, and `copy` returns the seconds for copying a number
+    /// of bytes.
     ///
-    /// A limit is kept where an order and copies are found that do; where none are the plan is larger.
+    /// The plan keeps a limit of memory if some order and copies do. If none do, the plan is larger than the limit.
     ///
     /// # Errors
-    /// If a kernel is refused, or what orders the program gives no order of it.
+    /// A kernel is refused, or the order of execution gives no valid order.
     pub fn new(
         graph: &Graph,
         sources: &[Source],
@@ -336,9 +338,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Says of each step where it came from, by where each node of the plan's program did.
+    /// Sets the origin of each step from the origins of the nodes of the program.
     pub(crate) fn come_from(&mut self, graph: &Graph, sources: &[Source]) {
-        // Most plans are made to be compared, and nobody asks where they come from.
+        // Most plans are made for comparison and need no origins.
         if sources.is_empty() {
             return;
         }
@@ -350,26 +352,26 @@ impl Plan {
         }
     }
 
-    /// The arena of each device, the host's first.
+    /// Returns the arena of each device, the host's first.
     pub fn arenas(&self) -> impl Iterator<Item = Arena> + '_ {
         let Self { arena: bytes, lower_bound, proven, .. } = *self;
         let host = Arena { device: Device::Host, bytes, lower_bound, proven };
         std::iter::once(host).chain(self.devices.iter().copied())
     }
 
-    /// Bytes of the arena of a device; none where nothing lies on it.
+    /// Returns the bytes of the arena of a device; zero if nothing lies on it.
     pub fn arena_of(&self, device: Device) -> usize {
         self.arenas().find(|arena| arena.device == device).map_or(0, |arena| arena.bytes)
     }
 
-    /// The sum of the steps' estimates, in seconds.
+    /// Returns the sum of the steps' prices, in seconds.
     pub fn seconds(&self) -> f64 {
-        // The sum of nothing is a negative zero.
+        // An empty sum of floats is `-0`, so start at `0`.
         self.steps.iter().fold(0.0, |sum, step| sum + step.seconds)
     }
 }
 
-/// The contract and the price of every node that runs.
+/// Returns the contract and the price of every node that runs.
 fn contracts(
     graph: &Graph,
     constant: &[bool],
@@ -432,7 +434,7 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Attributes that are not at their default.
+/// Returns the attributes that differ from their defaults.
 fn shown(def: &OpDef, attrs: &Attrs) -> String {
     let mut kept = Attrs::new();
     for (name, value) in attrs.iter() {

@@ -1,8 +1,8 @@
-//! The model `learned`: seconds as a function of a kernel's features, fitted on kernels that were timed.
+//! The model `learned`: predicts seconds from a kernel's features, after it was fitted on timed kernels.
 //!
-//! What is learned is the logarithm of the time as a multiple of the roofline's estimate, so that a kernel
-//! unlike any that was seen is priced near its roofline; a prediction stays within the multiples that were
-//! seen. A fit is plain data, with what it depends on and how well it does on models that were held out.
+//! It learns the logarithm of the time divided by the roofline's estimate, so that a kernel unlike all seen ones gets
+//! a price near its roofline. A prediction stays within the range of ratios that were seen. A fit is plain data, with
+//! what it depends on and how well it predicts models that were held out.
 
 mod boost;
 mod encode;
@@ -17,35 +17,35 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A kernel that was timed.
+/// A timed kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
-    /// The model that has it.
+    /// The model that contains it.
     pub model: String,
     /// The text of its call.
     pub call: String,
     /// Its features, in the order of [`FEATURES`].
     pub features: Vec<Value>,
-    /// Seconds by the roofline of the machine.
+    /// The seconds that the roofline of the machine predicts.
     pub estimate: f64,
-    /// Bytes of the model's constants, if it reads any.
+    /// The bytes of the model's constants; zero if the kernel reads none.
     pub constants: usize,
-    /// Seconds that it took.
+    /// The seconds that it took.
     pub seconds: f64,
-    /// Whether it took them within plans, where they count; else they are what it takes alone, or what is likely within
-    /// plans by others of its op.
+    /// Whether these are seconds within plans, which count fully. Otherwise they are its time alone, or its likely
+    /// time within plans, which is estimated from other kernels of its op.
     pub within_plans: bool,
 }
 
-/// How a fit learns.
+/// The names of the learners.
 pub const LEARNERS: &[&str] = &["boosted", "linear"];
 
-/// How much a time counts that was not taken within plans. Kernels that were depart from what was likely of them by a
-/// tenth in the median. From 0.002 to 0.3 the plans picked for mobilenet_v2 and efficientnet_b0, held out, are better
-/// than where such times count in full.
+/// The weight of a time that was not measured within plans. Times that were differ from the likely ones by a tenth in
+/// the median. With weights from 0.002 to 0.3, the plans chosen for mobilenet_v2 and efficientnet_b0, held out, are
+/// better than with full weight.
 const ALONE: f64 = 0.1;
 
-/// The fewest examples that are worth fitting.
+/// The fewest examples that are worth a fit.
 const FEWEST: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,24 +71,24 @@ impl Learner {
     }
 }
 
-/// How well a learner does on a model that it was not fitted on, nor on any kernel that is also in it.
+/// The quality of a learner on a model that it was not fitted on; no kernel of that model was in the examples either.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeldOut {
-    /// The model; `all` for those of all models together.
+    /// The name of the model; `all` for all models together.
     pub model: String,
-    /// Its kernels.
+    /// The number of its kernels.
     pub kernels: usize,
-    /// Spearman's rank correlation of predictions and times; `None` where there is no order.
+    /// Spearman's rank correlation of predictions and times; `None` if there is no order.
     pub spearman: Option<f64>,
-    /// The median of what predictions are off by, as a share of the times.
+    /// The median error of the predictions, relative to the times.
     pub error: Option<f64>,
 }
 
-/// Why times cannot be learned from, or a fitted model is of no use.
+/// The reason why nothing can be learned from some times, or why a fitted model cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FitError {
-    /// No learner has the name.
+    /// No learner has this name.
     #[error("there is no learner `{name}`: there are {}", LEARNERS.join(", "))]
     Learner {
         /// The name.
@@ -99,12 +99,12 @@ pub enum FitError {
         "{count} kernels with times are too few to learn from, {least} are needed: run `ovolo tune MODEL`"
     )]
     TooFew {
-        /// How many kernels have times.
+        /// The number of kernels with times.
         count: usize,
-        /// How many it takes.
+        /// The number that is needed.
         least: usize,
     },
-    /// The text is no fitted model.
+    /// The text is not a fitted model.
     #[error("this is no model that `ovolo fit` has written: {0}")]
     Text(String),
     /// It was fitted on another machine, or by another version.
@@ -113,9 +113,9 @@ pub enum FitError {
          run `ovolo fit` here"
     )]
     Machine {
-        /// What it says of its machine.
+        /// The line of its own machine.
         found: String,
-        /// What is said of this machine.
+        /// The line of this machine.
         expected: String,
     },
     /// It was fitted on other features.
@@ -123,24 +123,24 @@ pub enum FitError {
         "the model was fitted on other features: it has `{found}` where `{expected}` is; run `ovolo fit` again"
     )]
     Features {
-        /// A feature that it has.
+        /// A feature that the fit has.
         found: String,
-        /// The feature that stands there now.
+        /// The feature that is there now.
         expected: String,
     },
-    /// It corrects other price lists.
+    /// It corrects the predictions of other price lists.
     #[error(
         "the model corrects other price lists: it has {} where {} is; run `ovolo fit` again",
         listed(found),
         listed(expected)
     )]
     Prices {
-        /// A list that it corrects, with its checksum; empty where it corrects none more.
+        /// A list that the fit corrects, with its checksum; empty if it has no further list.
         found: String,
-        /// The list that stands there now; empty where there is none more.
+        /// The list that is there now; empty if there is no further list.
         expected: String,
     },
-    /// Its parts do not go together.
+    /// Its parts do not fit together.
     #[error("the model is damaged: run `ovolo fit` again")]
     Damaged,
 }
@@ -148,9 +148,9 @@ pub enum FitError {
 /// A fitted model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
-    /// What all times depended on: version, processor, threads.
+    /// The lines on which all times depend: version, processor, threads.
     pub head: Vec<String>,
-    /// The libraries of the backends whose kernels it was fitted on, by their backends.
+    /// The libraries of the backends whose kernels it was fitted on, by backend.
     pub libraries: BTreeMap<String, String>,
     features: Vec<String>,
     /// The machine whose roofline it corrects.
@@ -159,19 +159,19 @@ pub struct Fit {
     pub prices: Vec<String>,
     encoder: Encoder,
     learner: Learner,
-    /// The least and the largest logarithm of a multiple that was seen.
+    /// The smallest and the largest logarithm of a ratio that was seen.
     range: (f64, f64),
-    /// Kernels that it was fitted on.
+    /// The number of kernels on which it was fitted.
     pub kernels: usize,
-    /// How well it does on models that were held out; empty where there was one model only.
+    /// The quality on models that were held out; empty if there was only one model.
     pub held_out: Vec<HeldOut>,
 }
 
 impl Fit {
-    /// Fits a learner, and once more without each model to see how it does on that.
+    /// Fits a learner on all examples, and also without each model, to measure its quality on that model.
     ///
     /// # Errors
-    /// A learner that is none, and too few examples.
+    /// The learner does not exist, or there are too few examples.
     pub fn new(
         learner: &str,
         head: Vec<String>,
@@ -200,20 +200,20 @@ impl Fit {
         Ok(Self { head, libraries, features, machine, prices, encoder, learner, range, kernels, held_out })
     }
 
-    /// The name of the learner.
+    /// Returns the name of the learner.
     pub fn learner(&self) -> &'static str {
         self.learner.name()
     }
 
-    /// The text that `Fit::read` reads.
+    /// Returns the text that `Fit::read` reads.
     pub fn write(&self) -> String {
         serde_json::to_string(self).expect("a fit is plain data") + "\n"
     }
 
-    /// The backends whose kernels a fit has seen, and that it has prices for.
+    /// Returns the backends on whose kernels a fit was made. It has prices only for them.
     ///
     /// # Errors
-    /// A text that is no fit.
+    /// The text is not a fit.
     pub(crate) fn backends(text: &str) -> Result<BTreeSet<String>, FitError> {
         Ok(Self::parse(text)?.libraries.into_keys().collect())
     }
@@ -222,11 +222,11 @@ impl Fit {
         serde_json::from_str(text).map_err(|error| FitError::Text(error.to_string()))
     }
 
-    /// Reads a fit for a machine that is told by `head`, with these libraries by their backends. Not all that
-    /// it was fitted on need be there. It corrects what these price lists say.
+    /// Reads a fit for the machine that `head` describes, with these libraries by backend. Libraries of the fit may
+    /// be absent here. The price lists must be those that the fit corrects.
     ///
     /// # Errors
-    /// A text that is no fit, or one of another machine, of another version, of other price lists or features.
+    /// The text is not a fit, or it is one of another machine, another version, or other price lists or features.
     pub(crate) fn read(
         text: &str,
         head: &[String],
@@ -265,17 +265,17 @@ impl Fit {
     }
 }
 
-/// A line of a list in quotes, or that there is none.
+/// Returns a line of a list in quotes, or `nothing`.
 fn listed(line: &str) -> String {
     if line.is_empty() { "nothing".to_owned() } else { format!("`{line}`") }
 }
 
-/// The name and the checksum of each file of a price list.
+/// Returns the name and the checksum of each file of a price list.
 fn price_lists(prices: &PriceList) -> Vec<String> {
     prices.checksums().map(|(name, checksum)| format!("{name} {checksum}")).collect()
 }
 
-/// The first line in which two lists differ; empty where one has none.
+/// Returns the first lines in which two lists differ; a missing line is empty.
 fn differs<'a>(found: &'a [String], expected: &'a [String]) -> Option<(&'a str, &'a str)> {
     let line = |lines: &'a [String], at: usize| lines.get(at).map_or("", String::as_str);
     (0..found.len().max(expected.len()))
@@ -291,7 +291,8 @@ fn fit(learner: &str, examples: &[&Example]) -> (Encoder, Learner, (f64, f64)) {
     let targets: Vec<f64> = examples.iter().map(|one| (one.seconds / one.estimate).ln()).collect();
     let sizes: Vec<usize> = encoder.sizes().collect();
     let fitted = if learner == LEARNERS[0] {
-        // A plan takes the sum of its kernels: long ones count for more, and short ones are told less exactly.
+        // A plan takes the sum of its kernels' times, so long kernels count for more. Their weight grows only with
+        // the square root, because the times of short kernels are less exact.
         let weight = |one: &&Example| one.seconds.sqrt() * if one.within_plans { 1.0 } else { ALONE };
         let weights: Vec<f64> = examples.iter().map(weight).collect();
         Learner::Boosted(Boosted::fit(&rows, &targets, &weights, &sizes))
@@ -306,7 +307,7 @@ fn fit(learner: &str, examples: &[&Example]) -> (Encoder, Learner, (f64, f64)) {
 
 fn held_out(learner: &str, examples: &[&Example]) -> Vec<HeldOut> {
     let models: BTreeSet<&str> = examples.iter().map(|one| one.model.as_str()).collect();
-    // A fit for each, side by side.
+    // The fits run in parallel threads.
     let all: Vec<Option<(Vec<f64>, Vec<f64>)>> = std::thread::scope(|scope| {
         let fits: Vec<_> =
             models.iter().map(|model| scope.spawn(|| without(model, learner, examples))).collect();
@@ -326,8 +327,8 @@ fn held_out(learner: &str, examples: &[&Example]) -> Vec<HeldOut> {
     found
 }
 
-/// For the kernels of a model the seconds that a fit on the others gives, and those that they took; `None` where the
-/// others are too few.
+/// Returns the seconds of a model's kernels, predicted by a fit on the other models, and their times; `None` if there
+/// are too few other examples.
 fn without(model: &str, learner: &str, examples: &[&Example]) -> Option<(Vec<f64>, Vec<f64>)> {
     let (test, rest): (Vec<&Example>, Vec<&Example>) =
         examples.iter().copied().partition(|one| one.model == model);
@@ -363,7 +364,8 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Prices the kernels of a model with so many bytes of constants, by what the fit makes of a price list.
+    /// Prices the kernels of a model with this number of bytes of constants, by a fit and the price list that it
+    /// corrects.
     pub(crate) fn new(fit: Arc<Fit>, prices: Arc<PriceList>, constants: usize) -> Self {
         let roofline = Priced::new("roofline", fit.machine, prices);
         Self { fit, roofline, constants }
@@ -376,7 +378,7 @@ impl CostModel for Learned {
     }
 
     fn seconds(&self, query: &Query<'_>) -> Option<f64> {
-        // Of a backend that it has seen nothing of it would only guess.
+        // It has seen no kernel of this backend, and would only guess.
         if query.call.op.backend().is_none_or(|backend| !self.fit.libraries.contains_key(backend)) {
             return Some(f64::INFINITY);
         }
@@ -402,7 +404,7 @@ impl CostModel for Learned {
 mod tests {
     use super::*;
 
-    /// Kernels whose time is their estimate times what their op and their constants make of it.
+    /// Kernels whose time is their estimate times a factor of their op and their constants.
     fn examples() -> Vec<Example> {
         let text = |feature: &crate::cost::Feature, at: usize| match feature.name {
             "op" => Value::Text(format!("native.op{}", at % 4)),
@@ -446,7 +448,7 @@ mod tests {
         }
     }
 
-    /// The libraries that are here; all examples are of the first.
+    /// The libraries of this machine. All examples use the first one.
     fn here() -> BTreeMap<String, String> {
         BTreeMap::from(
             [("a", "A 1"), ("b", "B 1")].map(|(name, library)| (name.to_owned(), library.to_owned())),
@@ -517,7 +519,7 @@ mod tests {
 
     #[test]
     fn kernels_of_a_model_that_is_held_out_are_in_no_other_either() {
-        // Every kernel stands in both models: there is nothing to learn from without them.
+        // All kernels occur in both models, so without one model nothing is left to learn from.
         let mut both = examples()[..100].to_vec();
         both.extend(both.clone().into_iter().map(|one| Example { model: "other".to_owned(), ..one }));
         let fit = Fit::new("linear", Vec::new(), here(), Machine::NOMINAL, PriceList::shipped(), &both)

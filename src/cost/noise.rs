@@ -1,8 +1,8 @@
-//! Prices that are disturbed: what other good programs are found by.
+//! Disturbed prices, by which extractions find other good programs.
 //!
-//! An extraction by disturbed prices gives a program that is the cheapest if the prices are off by as much:
-//! programs around the one that the model would choose, the further the larger the spread. A disturbance
-//! follows from a seed and the text of a kernel's call alone, so that it can be had again.
+//! An extraction with disturbed prices gives the program that would be the cheapest if the prices were wrong in this
+//! way. With a larger spread, such programs differ more from the one that the model chooses. A disturbance depends
+//! only on a seed and the text of a kernel's call, so it can be repeated.
 
 use super::random::mix;
 use super::{CostModel, Query, key};
@@ -10,36 +10,36 @@ use super::{CostModel, Query, key};
 /// A disturbance of prices.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Noise {
-    /// What it follows from.
+    /// The seed of all factors.
     pub seed: u64,
     /// The standard deviation of the logarithm of the factors.
     pub spread: f64,
 }
 
-/// Spreads that draws take in turn: kernels are mispriced by some percent, or by a factor.
+/// The spreads that the draws use in turn: kernels are mispriced by some percent, or by a factor.
 const SPREADS: [f64; 4] = [0.1, 0.25, 0.5, 1.0];
 
 impl Noise {
-    /// One of many for a seed.
+    /// Returns the draw with this number for a seed.
     pub fn draw(seed: u64, at: usize) -> Self {
         Self { seed: mix(mix(seed) ^ at as u64), spread: SPREADS[at % SPREADS.len()] }
     }
 
-    /// One so many times as wide.
+    /// Returns a disturbance whose spread is this many times as large.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn wider(self, times: usize) -> Self {
         Self { spread: self.spread * times as f64, ..self }
     }
 
-    /// The factor for a kernel: half of it for its op, so that kinds of kernels change together, and half
-    /// of it for the call.
+    /// Returns the factor for a kernel. Half of its variance comes from the op, so that kernels of one op change
+    /// together, and half from the call.
     fn factor(&self, op: &str, call: &str) -> f64 {
         let normal = (self.normal(op) + self.normal(call)) / std::f64::consts::SQRT_2;
         (self.spread * normal).exp()
     }
 
-    /// A number of the normal distribution (Box and Muller, 1958).
+    /// Returns a number with a normal distribution (Box and Muller, 1958).
     #[allow(clippy::cast_precision_loss)] // 53 bits.
     fn normal(&self, text: &str) -> f64 {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -51,7 +51,7 @@ impl Noise {
     }
 }
 
-/// A model whose choices are disturbed; what a kernel takes is told as it is.
+/// A model that disturbs the choice of kernels, but reports their undisturbed seconds.
 pub(crate) struct Noisy {
     model: Box<dyn CostModel>,
     noise: Noise,

@@ -1,9 +1,9 @@
 //! Patterns of op names: `*` stands for any text, `?` for one character.
 
-/// Whether a pattern fits all of a text: `*` stands for any text, `?` for one character.
+/// Returns whether a pattern fits all of a text: `*` stands for any text, `?` for one character.
 pub fn fits(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    // The places of the last star and of the text that it was tried up to.
+    // The places of the last star, and of the text up to which it was tried.
     let (mut at, mut reached, mut star) = (0, 0, None);
     while reached < text.len() {
         match pattern.get(at) {

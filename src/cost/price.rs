@@ -1,8 +1,8 @@
 //! Price lists: what a kernel costs, as data.
 //!
-//! A price list is one or more RON files. Each says for which ops it speaks and defines *words*; the word
-//! `seconds` is the price of a kernel, and `copy(size)` that of a copy of so many bytes. A word is an expression, or
-//! a list of cases of which the first that fits holds:
+//! A price list is one or more RON files. Each names the ops to which it applies, and defines *words*. The word
+//! `seconds` is the price of a kernel, and `copy(size)` is the price of a copy of `size` bytes. The definition of a
+//! word is an expression, or a list of cases, of which the first fitting one is used:
 //!
 //! ```ron
 //! Prices(
@@ -19,17 +19,17 @@
 //! )
 //! ```
 //!
-//! Files are layers: where several define a word, the last file that speaks for the op, and of which a case fits,
-//! holds. So a file of a user replaces a single price of a shipped one, and a word that the first file defines for
-//! all ops can use one that others define for their own.
+//! Files are layers. If several files define a word, the last file is used that applies to the op and has a fitting
+//! case. So a user's file can replace a single price of a shipped one, and a word that the first file defines for all
+//! ops can use a word that other files define for their own ops.
 //!
-//! Expressions have numbers; the features that `ovolo features` writes; the machine's speeds; words; `+ - * / ^`,
-//! comparisons, `and`, `or`, `not`; functions of numbers (`max min sqrt exp log …`); and `if(condition, yes, no)`. They
-//! look at operands (`in0`, `in1`, …) and the result (`out`) by `dim(in1, 0)`, `block(out, 1)`, `elements(out)` and
-//! others, at an integer attribute by `attr(groups, 1)`, at a number that the op declares for cost models by
-//! `own(name)`. `each_operand(first, term)` adds a term for each `operand` to `first`. `functions_of(table)` counts
-//! the operations of the functions that the elements go through, by the prices of a table, and
-//! `steps_besides(add, relu)` the steps after the kernel that have other names.
+//! Expressions contain numbers; the features that `ovolo features` writes; the machine's speeds; words; `+ - * / ^`,
+//! comparisons, `and`, `or`, `not`; functions of numbers (`max min sqrt exp log …`); and `if(condition, yes, no)`.
+//! `dim(in1, 0)`, `block(out, 1)`, `elements(out)` and others read operands (`in0`, `in1`, …) and the result (`out`);
+//! `attr(groups, 1)` reads an integer attribute, and `own(name)` a number that the op declares for cost models.
+//! `each_operand(first, term)` adds a term for each `operand` to `first`. `functions_of(table)` is the number of
+//! operations of the functions that are applied to the elements, by the prices of a table, and
+//! `steps_besides(add, relu)` is the number of steps after the kernel that have other names.
 
 mod expression;
 mod parse;
@@ -66,13 +66,13 @@ pub struct PriceList {
 struct File {
     /// Its name and text.
     source: Source,
-    /// Patterns of the ops that it speaks for; none where it speaks for all.
+    /// Patterns of the ops to which the file applies; none if it applies to all ops.
     ops: Vec<Spanned<String>>,
     /// What its prices were fitted on.
     fitted_on: Option<String>,
 }
 
-/// A word, and what it is in each file that defines it.
+/// A word, with its definition in each file that has one.
 #[derive(Clone, Debug, PartialEq)]
 struct Word {
     name: String,
@@ -86,16 +86,16 @@ struct Definition {
     cases: Vec<Case>,
 }
 
-/// A value, and when it holds.
+/// A value, and the conditions under which it is used.
 #[derive(Clone, Debug, PartialEq)]
 struct Case {
-    /// Features that are texts, by their index in [`BASIC`], with patterns of which one must fit.
+    /// Text features, by their index in [`BASIC`], with patterns of which one must fit.
     texts: Vec<(usize, Vec<Spanned<String>>)>,
     when: Option<Expr>,
     value: Expr,
 }
 
-/// Numbers by name, in each file that has some.
+/// A table of numbers by name, in each file that has one.
 #[derive(Clone, Debug, PartialEq)]
 struct Table {
     name: String,
@@ -143,7 +143,7 @@ impl Words for PriceList {
 }
 
 impl PriceList {
-    /// Reads the files of a list, each of which goes before those that come earlier.
+    /// Reads the files of a list. A later file takes precedence over an earlier one.
     ///
     /// # Errors
     /// All mistakes of all files, each with its place.
@@ -151,7 +151,7 @@ impl PriceList {
         read::read(files)
     }
 
-    /// The list that ships with ovolo.
+    /// Returns the list that ships with ovolo.
     pub(crate) fn shipped() -> &'static Arc<Self> {
         static SHIPPED: LazyLock<Arc<PriceList>> = LazyLock::new(|| {
             let list = PriceList::read(&shipped_files());
@@ -160,7 +160,7 @@ impl PriceList {
         &SHIPPED
     }
 
-    /// The shipped list with further files laid over it.
+    /// Returns the shipped list with further files that take precedence.
     ///
     /// # Errors
     /// All mistakes of all files, each with its place.
@@ -168,7 +168,7 @@ impl PriceList {
         Self::shipped().with(files)
     }
 
-    /// This list with further files laid over it.
+    /// Returns this list with further files that take precedence.
     ///
     /// # Errors
     /// All mistakes of all files, each with its place.
@@ -178,17 +178,17 @@ impl PriceList {
         Self::read(&all)
     }
 
-    /// Each file, and what its prices were fitted on where it says so.
+    /// Returns each file, with what its prices were fitted on if the file says so.
     pub fn fitted_on(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.files.iter().map(|file| (&*file.source.name, file.fitted_on.as_deref()))
     }
 
-    /// The files, each laid over those before it.
+    /// Returns the files; a later one takes precedence.
     pub fn sources(&self) -> impl Iterator<Item = &Source> {
         self.files.iter().map(|file| &file.source)
     }
 
-    /// The name of each file, and a checksum of its text.
+    /// Returns the name of each file, and a checksum of its text.
     pub fn checksums(&self) -> impl Iterator<Item = (&str, String)> {
         self.sources().map(|source| {
             let mut hasher = FxHasher::default();
@@ -197,11 +197,10 @@ impl PriceList {
         })
     }
 
-    /// A mistake for each pattern that fits no op, neither a lowered nor a logical one, in all files after the first
-    /// ones: those are not looked at.
+    /// Checks that each pattern of ops fits an op, lowered or logical. The first `first` files are not checked.
     ///
     /// # Errors
-    /// The mistakes.
+    /// A mistake for each pattern that fits no op.
     pub fn check_ops(&self, ops: &Ops, first: usize) -> Result<(), Diagnostics> {
         let mut found = Diagnostics::new();
         let sources: Vec<usize> = self.sources().map(|source| found.add_source(source.clone())).collect();
@@ -224,7 +223,7 @@ impl PriceList {
         found.into_result(())
     }
 
-    /// Every pattern of names of ops, lowered or logical, with the number of its file.
+    /// Returns every pattern of op names, with the index of its file.
     fn op_patterns(&self) -> impl Iterator<Item = (usize, &Spanned<String>)> {
         let definitions = self.words.iter().flat_map(|word| &word.definitions);
         let cases = definitions
@@ -252,19 +251,19 @@ impl PriceList {
         Scope { machine, query, words: self, known, files, parameters: Vec::new(), operand: 0 }
     }
 
-    /// Seconds of a kernel; `None` where the list gives no price.
+    /// Returns the seconds of a kernel; `None` if the list gives no price.
     pub(crate) fn seconds(&self, machine: &Machine, query: &Query<'_>) -> Option<f64> {
         let seconds = self.word(self.seconds, &[], &mut self.scope(machine, Some(query)));
         (seconds.is_finite() && seconds >= 0.0).then_some(seconds)
     }
 
-    /// Seconds to copy so many bytes that were just written.
+    /// Returns the seconds to copy this number of bytes, which were just written.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn copy(&self, machine: &Machine, bytes: usize) -> f64 {
         self.word(self.copy, &[bytes as f64], &mut self.scope(machine, None)).max(0.0)
     }
 
-    /// The value of a word without parameters for a kernel; `None` where it has none.
+    /// Returns the value of a word without parameters for a kernel; `None` if it has none.
     pub(crate) fn value(&self, word: &str, machine: &Machine, query: &Query<'_>) -> Option<f64> {
         let at = self.words.iter().position(|one| one.name == word && one.parameters == 0)?;
         Some(self.word(at, &[], &mut self.scope(machine, Some(query)))).filter(|value| value.is_finite())
@@ -273,12 +272,12 @@ impl PriceList {
 
 include!(concat!(env!("OUT_DIR"), "/costs.rs"));
 
-/// The files that ship with ovolo, the one for all ops first.
+/// Returns the files that ship with ovolo, the one for all ops first.
 fn shipped_files() -> Vec<Source> {
     COSTS.iter().map(|(name, text)| Source::new(*name, *text)).collect()
 }
 
-/// A cost model that goes by a price list.
+/// A cost model that uses a price list.
 #[derive(Clone, Debug)]
 pub struct Priced {
     name: &'static str,
@@ -287,12 +286,12 @@ pub struct Priced {
 }
 
 impl Priced {
-    /// The shipped list at the speeds of a machine.
+    /// Returns the model of the shipped list at the speeds of a machine.
     pub fn shipped(name: &'static str, machine: Machine) -> Self {
         Self::new(name, machine, Arc::clone(PriceList::shipped()))
     }
 
-    /// A list at the speeds of a machine, as a model with a name of its own.
+    /// Returns the model of a list at the speeds of a machine, with its own name.
     pub fn new(name: &'static str, machine: Machine, list: Arc<PriceList>) -> Self {
         Self { name, machine, list }
     }

@@ -1,4 +1,4 @@
-//! How kernels are priced: the settings of each cost model, and how it is made of them.
+//! The settings of each cost model, and how the model is made from them.
 
 use super::{AnswerError, CostModel, FitError, Given, Machine, Measured, PriceList, Priced};
 use crate::diagnostic::{Diagnostics, Source};
@@ -8,59 +8,59 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A cost model that is chosen, with the settings that it alone reads.
+/// A chosen cost model, with the settings that only this model reads.
 pub trait Pricing: Settings {
-    /// The name of the cost model, in pipelines and on the command line.
+    /// Returns the name of the cost model in pipelines and on the command line.
     fn name(&self) -> &str;
 
     /// Makes the model.
     ///
     /// # Errors
-    /// What it lacks, or what is wrong with its settings.
+    /// Something that the model needs is missing, or its settings are wrong.
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError>;
 
-    /// Whether it goes by the speeds of the machine.
+    /// Returns whether it uses the speeds of the machine.
     fn by_speeds(&self) -> bool {
         true
     }
 
-    /// Whether its settings and the machine say all that its prices depend on, so that a plan may be cached.
+    /// Returns whether its prices depend only on its settings and the machine, so that a plan may be cached.
     fn repeats(&self) -> bool {
         true
     }
 }
 
-/// Why a cost model cannot be made.
+/// The reason why a cost model cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PricingError {
-    /// Something that the model is made of.
+    /// The model needs something that is missing.
     #[error("the cost model `{model}` needs {what}: {advice}")]
     Lacking {
         /// The model.
         model: String,
-        /// What it needs.
+        /// The missing thing.
         what: &'static str,
-        /// Where that comes from.
+        /// The command or option that provides it.
         advice: &'static str,
     },
-    /// Price lists with mistakes.
+    /// A price list has mistakes.
     #[error("{0}")]
     Prices(Diagnostics),
-    /// A fitted model that does not hold here.
+    /// A fitted model cannot be used here.
     #[error("{file}: {why}")]
     Fit {
-        /// Its file.
+        /// The file of the model.
         file: String,
-        /// Why it does not.
+        /// The reason.
         why: FitError,
     },
-    /// A program that does not start.
+    /// A program cannot be started.
     #[error(transparent)]
     Program(#[from] AnswerError),
 }
 
-/// How a cost model without files is had, for a table of them.
+/// Describes a cost model without files for a table of models.
 pub fn kind<T: Pricing + Default + DeserializeOwned>() -> Kind<dyn Pricing> {
     Kind {
         plain: || Arc::new(T::default()),
@@ -68,7 +68,7 @@ pub fn kind<T: Pricing + Default + DeserializeOwned>() -> Kind<dyn Pricing> {
     }
 }
 
-/// The price list at the speeds of a nominal machine: the same prices everywhere.
+/// The price list at the speeds of a nominal machine, which gives the same prices everywhere.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ByFlops;
 
@@ -100,7 +100,7 @@ impl Pricing for ByRoofline {
     }
 }
 
-/// Times of this machine's kernels.
+/// Measured times of this machine's kernels.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ByTimes;
 
@@ -121,21 +121,22 @@ impl Pricing for ByTimes {
     }
 }
 
-/// The price list at the speeds of this machine, with further files laid over it.
+/// The price list at the speeds of this machine, with further files that take precedence.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ByPrices {
-    /// The files, each laid over those before it.
+    /// The files; a later one takes precedence.
     pub files: Vec<Source>,
 }
 
 impl ByPrices {
-    /// How it is had: `Prices(file: "mine.ron")`, the file being in the same folder.
+    /// Describes the model for a table of models. It is written as `Prices(file: "mine.ron")`, with a file in the
+    /// same folder.
     pub(crate) fn kind() -> Kind<dyn Pricing> {
         Kind {
             plain: || Arc::new(Self::default()),
             read: |reader, written| {
                 let file = file(reader, written)?;
-                // Its mistakes are found now, and not when kernels are priced.
+                // Report mistakes now and not when kernels are priced.
                 match PriceList::over_shipped(std::slice::from_ref(&file)) {
                     Ok(_) => Some(Arc::new(Self { files: vec![file] })),
                     Err(mistakes) => {

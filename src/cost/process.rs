@@ -1,8 +1,8 @@
-//! The model `process`: a program outside answers for each kernel.
+//! The model `process`: another program prices each kernel.
 //!
-//! It is given a line of JSON, the features of a kernel by name, and answers with a line
-//! `{"seconds": 1.2e-5}`, or `{"seconds": null}` for one that it knows nothing of. Each kernel is asked once.
-//! How lines come and go is no matter here.
+//! The program reads a line of JSON with the features of a kernel by name, and answers with a line `{"seconds":
+//! 1.2e-5}`, or `{"seconds": null}` for a kernel that it does not know. It is asked once for each kernel. How lines
+//! are sent and received is not part of this module.
 
 use super::{CostModel, Machine, PriceList, Query};
 use super::{FEATURES, Value};
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Why a program does not answer.
+/// The reason why a program does not answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
@@ -19,7 +19,7 @@ pub enum AnswerError {
     Start {
         /// The command.
         command: String,
-        /// What the system says.
+        /// The error of the system.
         why: String,
     },
     /// It ended, or closed its input or output, before it answered.
@@ -30,19 +30,19 @@ pub enum AnswerError {
         /// How it ended.
         how: String,
     },
-    /// It has not answered in time.
+    /// It did not answer in time.
     #[error(
         "the program `{command}` has not answered kernel {kernel} within {seconds} s: it must write a line for each that it reads, and flush it; --process-timeout gives it longer"
     )]
     Silent {
         /// The command.
         command: String,
-        /// The number of the kernel that it was asked for, from 1.
+        /// The number of the kernel for which it was asked, from 1.
         kernel: u32,
-        /// Seconds that it had.
+        /// The time limit in seconds.
         seconds: u64,
     },
-    /// It wrote something that is no answer, or cannot be written to or read from.
+    /// It wrote something that is not an answer, or reading from it or writing to it failed.
     #[error("the program `{command}` {what}")]
     Broken {
         /// The command.
@@ -54,16 +54,16 @@ pub enum AnswerError {
 
 /// Answers a line with a line.
 pub(crate) trait Answer: Send + Sync {
-    /// The answer.
+    /// Returns the answer.
     ///
     /// # Errors
-    /// Why there is none, with the name of what should have answered.
+    /// The reason why there is none, with the name of the program.
     fn answer(&self, line: &str) -> Result<String, AnswerError>;
 
-    /// That nothing was said beside the answers.
+    /// Checks that the program wrote nothing besides its answers.
     ///
     /// # Errors
-    /// What was said, with the name of who did.
+    /// The text that it wrote, with the name of the program.
     fn rest(&self) -> Result<(), AnswerError> {
         Ok(())
     }
@@ -71,7 +71,7 @@ pub(crate) trait Answer: Send + Sync {
 
 /// The model `process`.
 pub struct Process {
-    /// What copies cost.
+    /// The prices of copies.
     prices: Arc<PriceList>,
     machine: Machine,
     program: Arc<dyn Answer>,
@@ -81,11 +81,11 @@ pub struct Process {
 #[derive(Default)]
 struct Known {
     seconds: FxHashMap<String, Option<f64>>,
-    /// The first answer that was none.
+    /// The first invalid answer.
     trouble: Option<String>,
 }
 
-/// An answer: `seconds` must be there, and may be `null`.
+/// An answer. The field `seconds` is required, and may be `null`.
 #[derive(Deserialize)]
 struct Said {
     #[serde(deserialize_with = "Option::deserialize")]
@@ -93,7 +93,7 @@ struct Said {
 }
 
 impl Process {
-    /// Asks this program; copies between buffers are priced by a price list at the machine's speeds.
+    /// Uses this program for kernels, and a price list at the machine's speeds for copies.
     pub(crate) fn new(machine: &Machine, prices: Arc<PriceList>, program: Arc<dyn Answer>) -> Self {
         Self { machine: *machine, prices, program, known: Mutex::default() }
     }

@@ -1,7 +1,7 @@
-//! How well one list of numbers predicts another: by order, and by size.
+//! Measures of how well one list of numbers predicts another: by order and by size.
 
-/// Spearman's rank correlation; equal numbers share the mean of their ranks. `None` for fewer than two
-/// pairs, and where one list is all equal: there is no order to compare then.
+/// Returns Spearman's rank correlation; equal numbers share the mean of their ranks. `None` if there are fewer than
+/// two pairs, or if all numbers of a list are equal, because then there is no order to compare.
 #[allow(clippy::cast_precision_loss)] // Lists are far shorter than what a float counts.
 pub fn spearman(predicted: &[f64], seen: &[f64]) -> Option<f64> {
     let (a, b) = (ranks(predicted), ranks(seen));
@@ -13,14 +13,14 @@ pub fn spearman(predicted: &[f64], seen: &[f64]) -> Option<f64> {
     (left > 0.0 && right > 0.0).then(|| both / (left * right).sqrt())
 }
 
-/// The median of what the predictions are off by, as a share of what was seen; `None` for none.
+/// Returns the median relative error of predictions; `None` for empty lists.
 pub fn median_error(predicted: &[f64], seen: &[f64]) -> Option<f64> {
     let mut errors: Vec<f64> =
         predicted.iter().zip(seen).map(|(predicted, seen)| (predicted / seen - 1.0).abs()).collect();
     median(&mut errors)
 }
 
-/// The middle of some numbers, or the mean of the two in the middle; `None` for none.
+/// Returns the median: the middle number, or the mean of the two middle ones. `None` for an empty list.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
@@ -52,7 +52,7 @@ mod tests {
     fn order_alone_counts_and_ties_share_their_ranks() {
         assert_eq!(spearman(&[1.0, 2.0, 30.0], &[0.1, 0.2, 0.3]), Some(1.0));
         assert_eq!(spearman(&[3.0, 2.0, 1.0], &[0.1, 0.2, 0.3]), Some(-1.0));
-        // By hand: ranks 0.5 0.5 2 3 and 0 1 2 3.
+        // Computed by hand from the ranks 0.5 0.5 2 3 and 0 1 2 3.
         let tied = spearman(&[1.0, 1.0, 2.0, 3.0], &[1.0, 2.0, 3.0, 4.0]).expect("there is an order");
         assert!((tied - 4.5 / (4.5_f64 * 5.0).sqrt()).abs() < 1e-12, "{tied}");
         assert_eq!(spearman(&[1.0, 1.0], &[1.0, 2.0]), None);
@@ -64,7 +64,7 @@ mod tests {
         let error = median_error(&[1.1, 2.0, 9.0], &[1.0, 2.0, 3.0]).expect("there are some");
         assert!((error - 0.1).abs() < 1e-12, "{error}");
         assert_eq!(median_error(&[], &[]), None);
-        // Of an even number neither of the two in the middle, but what lies between them.
+        // For an even number of values, the median is the mean of the two middle ones.
         let error = median_error(&[1.1, 1.3, 9.0, 1.0], &[1.0; 4]).expect("there are some");
         assert!((error - 0.2).abs() < 1e-12, "{error}");
     }

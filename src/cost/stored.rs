@@ -1,9 +1,10 @@
-//! The table of times as text, for the cost model `measured`: one kernel a line, sorted, each with a checksum, validators at the head.
+//! The text form of the table of times: validators first, and then one line for each kernel, sorted, each with a
+//! checksum.
 //!
-//! A line reads: what came of it, the median in microseconds, runs, spread, the time within plans, implementation,
-//! relative error, the library that was timed, the call, and the checksum of what stands before it. Lines that are
-//! damaged are left out, and counted; a head that is not this machine's empties the table. Lines of a library
-//! that is not here, or is another version, are not used, and stay in the table.
+//! A line contains the result of timing, the median in microseconds, the number of runs, the spread, the time within
+//! plans, the implementation, the relative error, the library, the call, and the checksum of all of these. Damaged
+//! lines are left out and counted. If the validators are those of another machine, the table is empty. Lines of a
+//! library that is absent here, or has another version, are not used but stay in the table.
 
 use super::{Entry, InPlans, State, Table};
 use rustc_hash::FxHasher;
@@ -11,45 +12,46 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::Hasher;
 
-/// The plan that was fastest when timed whole, for the plan that the times alone give.
+/// The plan that was fastest when whole plans were timed, for the plan that follows from the times alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// The way to the fastest plan.
+    /// The method that found the fastest plan.
     pub winner: String,
-    /// The checksum of its text.
+    /// The checksum of that plan's text.
     pub plan: String,
-    /// The median seconds of each way that was tried.
+    /// The median seconds of the plan of each method.
     pub times: Vec<(String, f64)>,
 }
 
-/// What a text holds.
+/// The contents of a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stored {
     /// The times.
     pub table: Table,
-    /// The decisions, by the checksum of the plan that the times alone give, and the libraries it may use.
+    /// The decisions, by the checksum of the plan that follows from the times alone, and the libraries that this plan
+    /// may use.
     pub decisions: BTreeMap<String, Decision>,
-    /// Times by libraries that are not here: by the library and the call.
+    /// Times of libraries that are absent here, by the library and the call.
     pub others: BTreeMap<(String, String), Entry>,
 }
 
-/// What times depend on.
+/// The data that decides whether times are still valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validators {
-    /// What all of them do, a line each: the version of ovolo, the processor, the threads.
+    /// The lines on which all times depend: the version of ovolo, the processor, the threads.
     pub machine: Vec<String>,
-    /// What those of a backend's kernels do besides, by the name of the backend: the version of its library,
-    /// and not where that lies. Backends that are not there are left out.
+    /// The version of each backend's library, on which the times of its kernels depend in addition, by the name of
+    /// the backend. Absent backends are left out. The place of the library does not count.
     pub libraries: BTreeMap<String, String>,
 }
 
 impl Validators {
-    /// The library by which a call runs here, if there is one.
+    /// Returns the library that runs a call here, if there is one.
     fn library(&self, call: &str) -> Option<&str> {
         self.libraries.get(backend_of(call)).map(String::as_str)
     }
 
-    /// What there is of some backends, for what depends on all of them: names and libraries.
+    /// Returns a text with the names and libraries of some backends, for data that depends on all of them.
     pub fn of(&self, backends: &[String]) -> String {
         let one = |name: &String| {
             format!("{name}: {}\n", self.libraries.get(name).map_or("not there", String::as_str))
@@ -58,12 +60,12 @@ impl Validators {
     }
 }
 
-/// The backend whose kernel a call is.
+/// Returns the backend of the kernel that a call names.
 pub fn backend_of(call: &str) -> &str {
     call.split_once('.').map_or("", |(backend, _)| backend)
 }
 
-/// Eight hexadecimal digits that change with the text.
+/// Returns eight hexadecimal digits that depend on the text: the hash of `rustc-hash`, folded to 32 bits.
 pub fn checksum(text: &str) -> String {
     let mut hasher = FxHasher::default();
     hasher.write(text.as_bytes());
@@ -71,20 +73,20 @@ pub fn checksum(text: &str) -> String {
     format!("{:08x}", (hash ^ (hash >> 32)) & 0xffff_ffff)
 }
 
-/// An entry with its numbers as the text form keeps them.
+/// Returns an entry with its numbers rounded as in the text form.
 pub fn settled(entry: &Entry) -> Entry {
     read_entry(&write_entry(entry)).unwrap_or_else(|| entry.clone())
 }
 
-/// Seconds as the text form keeps them.
+/// Returns seconds rounded as in the text form.
 pub fn settled_seconds(seconds: f64) -> f64 {
     format!("{:.3}", seconds * 1e6).parse::<f64>().map_or(seconds, |micro| micro / 1e6)
 }
 
-/// What stands for the time within plans where nothing is known of it.
+/// The text for an unknown time within plans.
 const UNKNOWN: &str = "in no plan";
 
-/// The text of a kernel's line: what came of it, without the library, the call and the checksum.
+/// Returns the text of a kernel's line without the library, the call and the checksum.
 pub fn write_entry(entry: &Entry) -> String {
     let error = entry.error.map_or_else(|| "unchecked".to_owned(), |error| format!("error {error:.1e}"));
     let in_plans = match entry.in_plans {
@@ -102,7 +104,7 @@ pub fn write_entry(entry: &Entry) -> String {
     )
 }
 
-/// Reads what [`write_entry`] writes; `None` where the text is damaged.
+/// Reads the text that [`write_entry`] writes; `None` if it is damaged.
 pub fn read_entry(text: &str) -> Option<Entry> {
     let fields: Vec<&str> = text.split('\t').collect();
     let [state, time, runs, spread, in_plans, implementation, error] = fields[..] else { return None };
@@ -134,7 +136,7 @@ fn read_in_plans(text: &str) -> Option<InPlans> {
     Some(if likely.is_some() { InPlans::Likely(seconds) } else { InPlans::Timed(seconds) })
 }
 
-/// The text of times and decisions.
+/// Returns the text of times and decisions.
 pub fn write(validators: &Validators, stored: &Stored) -> String {
     let mut lines: BTreeMap<(&str, &str), &Entry> = BTreeMap::new();
     for (call, entry) in &stored.table.entries {
@@ -146,7 +148,7 @@ pub fn write(validators: &Validators, stored: &Stored) -> String {
     write_lines(&validators.machine, &lines, &stored.decisions)
 }
 
-/// The text of lines by their calls and libraries.
+/// Returns the text of lines by their calls and libraries.
 pub fn write_lines(
     machine: &[String],
     lines: &BTreeMap<(&str, &str), &Entry>,
@@ -170,7 +172,7 @@ pub fn write_lines(
     text
 }
 
-/// Reads a text, and says in a line what of it cannot be used.
+/// Reads a text. Also returns one line that says what part of it cannot be used.
 pub fn read(text: &str, validators: &Validators) -> (Stored, Option<String>) {
     let mut lines = text.lines();
     for expected in &validators.machine {
@@ -192,7 +194,7 @@ pub fn read(text: &str, validators: &Validators) -> (Stored, Option<String>) {
             damaged += 1;
         }
     }
-    // A text that was cut at the end of a line has lost lines that nobody misses: they are timed again.
+    // If a text is cut off at the end of a line, the missing lines cannot be noticed; their kernels are timed again.
     let note = (damaged > 0).then(|| {
         format!("{damaged} line(s) of the table of times are damaged: those kernels are timed anew")
     });

@@ -1,4 +1,4 @@
-//! Applying a match: guards, computed attributes, and the right side.
+//! Application of a match: checks the guards, computes attributes, and adds the right side.
 
 use super::matcher::{Match, Others};
 use super::{EGraph, Operands, Term};
@@ -8,11 +8,11 @@ use crate::rule::print::Names;
 use crate::rule::{self, Expr, Fact, No, OperandVar, RestVar, Rule, Template, Value};
 use egg::Id;
 
-/// A match as the expressions of a rule see it.
+/// A match in the form that the expressions of a rule read.
 struct Scope<'a> {
     egraph: &'a EGraph,
     found: &'a Match,
-    /// The rule, for reasons in its words.
+    /// The rule, if refusals should quote its expressions.
     rule: Option<&'a Rule>,
 }
 
@@ -42,7 +42,10 @@ impl rule::Bindings for Scope<'_> {
 }
 
 impl EGraph {
-    /// Asks the guards and computes the attributes of a match. The error is the first no.
+    /// Checks the guards of a match and computes its attributes.
+    ///
+    /// # Errors
+    /// The first refusal.
     pub(super) fn admit(&self, rule: &Rule, found: &mut Match) -> Result<(), No> {
         for guard in &rule.guards {
             rule::ask(guard, &Scope { egraph: self, found, rule: Some(rule) })?;
@@ -58,13 +61,16 @@ impl EGraph {
         match rule::eval(expr, &Scope { egraph: self, found, rule: None })? {
             Value::Attr(attr) => Ok(attr),
             Value::Operand(_) | Value::Rest(_) => {
-                Err("an operand stands where an attribute should".to_owned().into())
+                Err("an operand is in the place of an attribute".to_owned().into())
             }
         }
     }
 
-    /// Adds the right side for a match. The error says why an op of it cannot be typed; then
-    /// nothing reads what was added before it.
+    /// Adds the right side for a match.
+    ///
+    /// # Errors
+    /// The reason why an op of the right side has no type. Nodes that were added before it stay in the e-graph, where
+    /// nothing reads them.
     pub(super) fn instantiate(&mut self, template: &Template, found: &Match) -> Result<Id, String> {
         match template {
             Template::Operand(var) => found.operands[var.0].ok_or_else(|| "an unbound operand".into()),
@@ -110,7 +116,7 @@ impl EGraph {
         }
     }
 
-    /// Adds a node if its op accepts the types of its operands.
+    /// Adds a node, if its op accepts the types of its operands.
     fn add(&mut self, term: Term) -> Result<Id, String> {
         if let Some(id) = self.egg.lookup(term.clone()) {
             return Ok(id);

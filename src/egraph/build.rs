@@ -1,4 +1,4 @@
-//! From the e-graph to an extraction problem, and from a choice back to a graph.
+//! Builds an extraction problem from the e-graph, and a graph from a choice.
 
 use super::provenance::{Chain, OriginIndex};
 use super::shared::Shared;
@@ -15,18 +15,18 @@ use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Answers for the kernel of a lowered op: its contract, or why there is none.
+/// Returns the contract of the kernel of a lowered op, or the reason why there is none.
 pub type Contracts<'a> = &'a dyn Fn(&Call<'_>) -> Result<Contract, OpError>;
 
-/// Why no program could be built.
+/// The reason why no graph can be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// An op of the model has no kernel in the pipeline's backends.
+    /// An op of the model has no kernel in the backends of the pipeline.
     #[error("{0}")]
     NoKernel(String),
 }
 
-/// The extraction problem of an e-graph, with the way back.
+/// The extraction problem of an e-graph, with the data that turns a choice back into a graph.
 pub struct Pick<'a> {
     pub(super) egraph: &'a EGraph,
     pub(super) classes: Vec<Id>,
@@ -34,15 +34,16 @@ pub struct Pick<'a> {
     index: FxHashMap<Id, usize>,
     /// The problem for an extractor.
     pub problem: Problem,
-    /// Why lowered nodes have no kernel: op, reason, how often.
+    /// The reasons why lowered nodes have no kernel: op, reason, and number of nodes.
     pub missing: Vec<(String, String, usize)>,
-    /// Kernels that the cost model has no price for, each once, in order.
+    /// The kernels for which the cost model has no price, sorted, each once.
     pub unpriced: Vec<String>,
 }
 
 impl EGraph {
-    /// The extraction problem: a class for each e-class, a candidate for each node that can run.
-    /// What is computed from constants alone is free, and left out.
+    /// Returns the extraction problem: a class for each e-class, and a candidate for each node that can run. A class
+    /// that depends only on constants has one free candidate without children, because it is computed when the plan
+    /// is loaded.
     pub fn problem(&self, cost: &dyn CostModel, threads: usize, contracts: Contracts<'_>) -> Pick<'_> {
         let mut classes: Vec<Id> = self.egg.classes().map(|class| class.id).collect();
         classes.sort_unstable();
@@ -99,14 +100,14 @@ struct Prices<'a> {
     cost: &'a dyn CostModel,
     threads: usize,
     contracts: Contracts<'a>,
-    /// Of each call the price, and the contract where its operands may be computed where they belong.
+    /// The price of each call, and its contract if operands can be computed at their places within the result.
     known: FxHashMap<CallKey, (f64, Option<Contract>)>,
     missing: FxHashMap<(Op, String), usize>,
     unpriced: BTreeSet<String>,
 }
 
 impl Prices<'_> {
-    /// Seconds of a node; infinite where nothing runs it.
+    /// Returns the seconds of a node. They are infinite if no kernel runs it.
     fn price(&mut self, term: &Term, output: &TensorType) -> f64 {
         if term.is_leaf() {
             return 0.0;
@@ -144,15 +145,15 @@ impl Prices<'_> {
                 (f64::INFINITY, None)
             }
         };
-        // What must not be chosen must not be so however little of it is copied.
+        // Infinite seconds must stay infinite: times a share of zero they would not be a number.
         let joined = joins.as_ref().filter(|_| seconds.is_finite());
         let share = joined.map_or(1.0, |joins| self.share_copied(term, output, joins));
         self.known.insert(key, (seconds, joins));
         seconds * share
     }
 
-    /// The share of a result made of its operands that is copied however memory is planned: operands
-    /// that are constants or the caller's, that come twice, or that are off the alignment.
+    /// Returns the share of the result's bytes that is copied in every memory plan: from operands that are constants
+    /// or inputs of the model, that occur twice, or that are not aligned.
     #[allow(clippy::cast_precision_loss)]
     fn share_copied(&self, term: &Term, output: &TensorType, contract: &Contract) -> f64 {
         let class = |child: &Id| &self.egraph.egg[*child];
@@ -169,35 +170,35 @@ impl Prices<'_> {
     }
 }
 
-/// An extracted program.
+/// The graph of an extraction.
 pub struct Program {
-    /// The chosen nodes; what is computed from constants is still to be folded.
+    /// The chosen nodes. Nodes that depend only on constants are not folded yet.
     pub graph: Graph,
-    /// For each node by position, the place of its class in the problem; none for an input that is not read.
+    /// For each node by position, the index of its class in the problem; `None` for an input that is not read.
     pub classes: Vec<Option<usize>>,
-    /// The node of each class that is in the program.
+    /// The node of each class that the graph computes.
     nodes: FxHashMap<Id, NodeId>,
-    /// For each node by position, the term in the e-graph; none for an input that is not read.
+    /// For each node by position, its term in the e-graph; `None` for an input that is not read.
     terms: Vec<Option<Term>>,
 }
 
 impl Program {
-    /// The node that computes a class.
+    /// Returns the node that computes a class.
     pub(super) fn node(&self, class: Id) -> Option<NodeId> {
         self.nodes.get(&class).copied()
     }
 }
 
 impl Pick<'_> {
-    /// The values that no backend in play computes, in words; `None` where the outputs can be computed.
+    /// Describes the values that no backend of the pipeline can compute; `None` if all outputs can be computed.
     pub fn obstacle(&self) -> Option<BuildError> {
         let mut can = vec![false; self.classes.len()];
         self.spread(&mut can);
         if self.problem.roots.iter().all(|root| can[root.index()]) {
             return None;
         }
-        // What reads a value that cannot be computed is looked at as if it could: its own op may have no kernel
-        // either.
+        // After a value that cannot be computed, go on as if it could: a node that reads it may have no kernel
+        // either, and all such nodes are reported at once.
         let mut causes: FxHashMap<usize, &Term> = FxHashMap::default();
         loop {
             let known = causes.len();
@@ -228,7 +229,7 @@ impl Pick<'_> {
         if lines.is_empty() { None } else { Some(BuildError::NoKernel(self.explain(&lines))) }
     }
 
-    /// Marks what can be computed from what can.
+    /// Marks all classes that can be computed from marked ones.
     fn spread(&self, can: &mut [bool]) {
         loop {
             let mut changed = false;
@@ -263,7 +264,7 @@ impl Pick<'_> {
         text
     }
 
-    /// The graph of a choice.
+    /// Returns the graph of a choice.
     pub fn build(&self, extraction: &Extraction) -> Program {
         let mut builder = Builder {
             pick: self,
@@ -293,12 +294,12 @@ impl Pick<'_> {
         builder.program
     }
 
-    /// How each node of a program came about, by position.
+    /// Returns the rules that led to each node of a graph, by position.
     pub fn provenance(&self, program: &Program) -> Vec<Chain> {
         OriginIndex::new(self.egraph).chains(&program.terms)
     }
 
-    /// The model's names by class; a form of a value in another layout is `NAME@LAYOUT`.
+    /// Returns the model's names by class. A value in another layout is called `NAME@LAYOUT`.
     pub(super) fn names(&self) -> FxHashMap<Id, Arc<str>> {
         let mut names: FxHashMap<Id, Arc<str>> = FxHashMap::default();
         for (name, id) in &self.egraph.named {
@@ -326,7 +327,8 @@ impl Pick<'_> {
         names
     }
 
-    /// For constant classes, a node of least depth: the cheapest way to compute it once, free of cycles.
+    /// Returns a node of least depth for each constant class. Such nodes form no cycle, and tend to be the cheapest
+    /// way to compute the constant once.
     fn constant_depths(&self) -> FxHashMap<Id, (usize, &Term)> {
         let mut depth: FxHashMap<Id, (usize, &Term)> = FxHashMap::default();
         let constants: Vec<Id> =
@@ -364,7 +366,8 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Adds the node chosen for a class, after its operands. A stack of its own, since networks are deep.
+    /// Adds the node that is chosen for a class, after its operands. It keeps its own stack, because deep networks
+    /// would overflow the call stack.
     fn class(&mut self, root: Id) -> NodeId {
         let egg = &self.pick.egraph.egg;
         let mut stack = vec![root];

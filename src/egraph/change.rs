@@ -1,35 +1,34 @@
-//! What changed since the last search, and which classes a rule must look at again.
+//! What changed since the last search, and which classes a rule must search again.
 //!
-//! A match is new only if one of the classes in which its pattern's ops stand is new, got nodes, or
-//! was merged; and then its root is at most as many steps above that class as the pattern is deep.
-//! This is the e-graph's form of semi-naive evaluation (Zhang et al., "Better Together: Unifying
-//! Datalog and Equality Saturation", PLDI 2023).
+//! A match is new only if one of the classes that its pattern's ops match is new, got new nodes, or was merged. The
+//! root of the match is then at most as many levels above that class as the pattern is deep. This is semi-naive
+//! evaluation for e-graphs (Zhang et al., "Better Together: Unifying Datalog and Equality Saturation", PLDI 2023).
 
 use super::EGraph;
 use crate::rule::{OperandVar, Pattern, RestVar, Rule};
 use egg::Id;
 
-/// The classes that changed, by the ids they had then.
+/// The classes that changed, by the ids they had at that time.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// Classes that are new, got nodes, or know more.
+    /// Classes that are new, got new nodes, or whose facts became more precise.
     pub touched: Vec<Id>,
-    /// Of these, the classes that may know more than a guard was told before.
+    /// Those of them whose facts may have become more precise, so that a guard may decide otherwise than before.
     pub sharpened: Vec<Id>,
 }
 
-/// The classes from which something that changed is within reach, by number of steps down.
+/// The classes from which a changed class can be reached within a number of levels downwards.
 pub(super) struct Reach {
-    /// `touched[n]`: a touched class is at most `n` steps below.
+    /// `touched[n]`: whether a touched class is at most `n` levels below.
     touched: Vec<Vec<bool>>,
-    /// As `touched`, for sharpened classes.
+    /// The same for sharpened classes.
     sharpened: Vec<Vec<bool>>,
 }
 
 impl Reach {
-    /// The reach of some changes for the deepest of `rules`.
+    /// Computes the reach of changes for the deepest of `rules`.
     pub(crate) fn new(egraph: &EGraph, changes: &Changes, rules: &[impl AsRef<Rule>]) -> Self {
-        let heights = rules.iter().map(|rule| Depth::of(rule.as_ref()));
+        let heights = rules.iter().map(|rule| Depth::new(rule.as_ref()));
         let (mut looks, mut guards) = (0, 0);
         for depth in heights {
             looks = looks.max(depth.looks);
@@ -45,14 +44,15 @@ impl Reach {
         }
     }
 
-    /// Whether a new match of a rule of this depth may have its root in this class.
+    /// Returns whether a new match of a rule of this depth may have its root in this class.
     pub(crate) fn holds(&self, class: Id, depth: Depth) -> bool {
         let at = usize::from(class);
         self.touched[depth.looks][at] || self.sharpened.get(depth.guards).is_some_and(|level| level[at])
     }
 }
 
-/// Level by level: the classes themselves, then those with a node that reads one of them, and so on.
+/// Returns for each level which classes are reached: first the classes themselves, then also those that read one of
+/// them, and so on.
 fn levels(egraph: &EGraph, classes: &[Id], depth: usize) -> Vec<Vec<bool>> {
     let mut seen = vec![false; egraph.egg.nodes().len()];
     let mut last: Vec<Id> = Vec::new();
@@ -79,18 +79,18 @@ fn levels(egraph: &EGraph, classes: &[Id], depth: usize) -> Vec<Vec<bool>> {
     levels
 }
 
-/// How far below a root a rule looks.
+/// How many levels below its root a rule reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Depth {
-    /// The deepest class whose nodes or identity decide whether the left side stands there.
+    /// The deepest level at which the nodes or the identity of a class decide whether the left side matches.
     pub looks: usize,
-    /// The deepest class whose facts a guard may ask for.
+    /// The deepest level at which a guard may read facts.
     pub guards: usize,
 }
 
 impl Depth {
-    /// The depth of a rule's left sides.
-    pub(crate) fn of(rule: &Rule) -> Self {
+    /// Computes the depth of a rule's left sides.
+    pub(crate) fn new(rule: &Rule) -> Self {
         let mut times =
             Times { operands: vec![0; rule.operand_vars.len()], rests: vec![0; rule.rest_vars.len()] };
         rule.from.iter().for_each(|pattern| times.count(pattern));
@@ -101,7 +101,7 @@ impl Depth {
 
     fn walk(&mut self, pattern: &Pattern, level: usize, times: &Times) {
         let looks = match pattern {
-            // Met twice, a variable asks whether two classes are one.
+            // A variable that occurs twice compares two classes.
             Pattern::Operand(OperandVar(var)) => times.operands[*var] > 1,
             Pattern::Number(..) => true,
             Pattern::Rest(RestVar(var)) | Pattern::Optional(RestVar(var)) => times.rests[*var] > 1,
@@ -117,7 +117,7 @@ impl Depth {
     }
 }
 
-/// How often each variable is met in the left sides.
+/// How often each variable occurs in the left sides.
 struct Times {
     operands: Vec<usize>,
     rests: Vec<usize>,

@@ -1,23 +1,22 @@
-//! Multi-output rules and order: which matches would have a value computed from itself.
+//! Refuses matches of multi-output rules that would make a value depend on itself.
 //!
-//! A rule with several outputs makes one op of several, which then needs the operands of all of
-//! them. Where an operand of one is computed from another, no program can take that op: it would
-//! wait for itself. Such a match is true and useless, and the knots that it ties into the e-graph
-//! cost the extraction dear; so it is refused. (TENSAT filters the same matches: Yang et al.,
-//! "Equality Saturation for Tensor Graph Superoptimization", MLSys 2021, section 5.2.) Matches of one
-//! round are asked about the e-graph before the round.
+//! A rule with several outputs makes one op of several, and this op needs the operands of all of them. If an operand
+//! of one is computed from the result of another, no program can use that op, because the op would read its own
+//! result. Such a match is correct but useless, and its cycles make the extraction much more expensive, so it is
+//! refused. TENSAT filters the same matches (Yang et al., "Equality Saturation for Tensor Graph Superoptimization",
+//! MLSys 2021, section 5.2). The matches of one round are checked on the e-graph as it was before the round.
 
 use super::EGraph;
 use super::matcher::Match;
 use egg::Id;
 use rustc_hash::FxHashMap;
 
-/// Classes that are read, directly or not, from some that were asked for.
+/// For each class that was checked, a bit for each class that it reads, directly or through other classes.
 #[derive(Default)]
 pub(super) struct Below(FxHashMap<Id, Vec<u64>>);
 
 impl Below {
-    /// Whether an operand of the match is computed from one of its roots.
+    /// Returns whether an operand of the match is computed from one of the match's roots.
     pub(crate) fn knots(&mut self, egraph: &EGraph, one: &Match) -> bool {
         let operands = one.operands.iter().flatten().chain(one.rests.iter().flatten().flat_map(|r| r.iter()));
         let operands = operands.map(|id| egraph.egg.find(*id)).filter(|id| !egraph.egg[*id].data.constant);
@@ -29,7 +28,7 @@ impl Below {
     }
 }
 
-/// A bit for each class that is read from this one, itself included.
+/// Returns a bit for each class that this one reads, directly or through other classes, and for itself.
 fn below(egraph: &EGraph, class: Id) -> Vec<u64> {
     let mut seen = vec![0_u64; egraph.egg.nodes().len().div_ceil(64)];
     let mut open = vec![class];

@@ -1,12 +1,12 @@
-//! A priced e-graph with names, for files that other extractors read.
+//! Names for the classes and nodes of a priced e-graph, for files that other extractors read.
 
 use super::runner_up::words;
 use super::{Pick, Term};
 use crate::extract::{Label, Named};
 
 impl Pick<'_> {
-    /// The problem with the ops, attributes and types of the e-graph. Classes are `c0`, `c1`, …, as in its
-    /// text; nodes count up in each.
+    /// Returns the problem with the ops, attributes and types of the e-graph. Classes are called `c0`, `c1`, …, as in
+    /// the e-graph's text; the nodes of each class are numbered from zero.
     pub(crate) fn named(&self) -> Named {
         let label = |class: usize, (place, term): (usize, &&Term)| Label {
             id: format!("c{class}.{place}"),

@@ -1,4 +1,4 @@
-//! Facts of e-classes: type, constness, small values. They only get more precise.
+//! The facts of e-classes: type, whether constant, and small values. They only become more precise.
 
 use super::Term;
 use super::change::Changes;
@@ -8,28 +8,28 @@ use egg::{DidMerge, Id};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Values of at most so many elements are kept as facts and computed along.
+/// The most elements of a value that is kept as a fact. Ops on such values are evaluated at once.
 const SMALL: usize = 64;
 
-/// The analysis: what the leaves are, and which classes changed since it was last asked.
+/// The analysis of egg: the types and values of leaves, and the classes that changed since the last search.
 #[derive(Default)]
 pub(crate) struct Facts {
     leaves: FxHashMap<Arc<str>, (TensorType, Option<Tensor>)>,
     changes: Changes,
-    /// A merge has just made a fact more precise; the class it was for is told next.
+    /// Whether a merge has just made facts more precise. egg calls `modify` for their class next.
     sharpening: bool,
     /// The type of the node that is added next.
     expected: Option<TensorType>,
 }
 
-/// What is known of one class.
+/// The facts of one class.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassFacts {
     /// The type.
     pub ty: TensorType,
-    /// Computed from constants alone.
+    /// Whether it depends only on constants.
     pub constant: bool,
-    /// The value, where it is constant and small.
+    /// The value, if it is constant and small.
     pub value: Option<Tensor>,
 }
 
@@ -38,17 +38,18 @@ impl Facts {
         self.leaves.insert(Arc::clone(name), (ty, value));
     }
 
-    /// Classes that changed since [`Facts::take_changes`], by the ids they had then.
+    /// The classes that changed since [`Facts::take_changes`], by the ids they had at that time.
     pub(super) fn touched(&self) -> &[Id] {
         &self.changes.touched
     }
 
-    /// The changes since the last call.
+    /// Returns the changes since the last call, and forgets them.
     pub(super) fn take_changes(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
 
-    /// Says the type of the node that is added next, which its op has just inferred.
+    /// Sets the type of the node that is added next, which its op has just inferred, so that it is not inferred
+    /// twice.
     pub(super) fn expect(&mut self, ty: TensorType) {
         self.expected = Some(ty);
     }

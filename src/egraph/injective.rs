@@ -1,17 +1,17 @@
-//! Injective ops: where two of them are equal, so are their operands.
+//! Injective ops: if two of them have equal results, their operands are equal.
 //!
-//! `unpack` is one: a value has one form in each layout, its padding holding zero. So when two
-//! packed values unpack to one class, and are in one layout, they are one. As a rule this would need
-//! two patterns and every packed value made again from its unpacked form; as a property of the op
-//! it is part of the e-graph's closure, beside congruence, and adds no node.
+//! `unpack` is an example: in each layout a value has exactly one form, because its padding is zero. So two packed
+//! values of one layout are equal if `unpack` gives the same class for both. A rule for this would need two patterns,
+//! and would build every packed value again from its unpacked form. As a property of the op it is part of the closure
+//! of the e-graph, like congruence, and adds no node.
 
 use super::{EGraph, Term};
 use egg::Id;
 
 impl EGraph {
-    /// Restores congruence, and unites the operands of equal injective ops, until neither changes
-    /// anything. Looks only at classes that changed since [`super::Facts`] was last asked. What was united is counted:
-    /// no rule did it.
+    /// Restores congruence and unites the operands of equal injective ops, until neither changes anything. Only
+    /// classes that changed since the last [`super::Facts::take_changes`] are visited. The unions are counted in
+    /// `closed`, because no rule made them.
     pub(super) fn close(&mut self) {
         self.egg.rebuild();
         let mut from = 0;
@@ -32,7 +32,7 @@ impl EGraph {
         }
     }
 
-    /// Pairs of classes that are operands of equal injective nodes of one class.
+    /// Returns pairs of operands of equal injective nodes of one class.
     fn equal_operands(&self, class: Id) -> Vec<(Id, Id)> {
         let injective: Vec<&Term> =
             self.egg[class].iter().filter(|term| !term.is_leaf() && term.op.flags.injective).collect();

@@ -1,4 +1,4 @@
-//! The kernels among which an extraction picks: for tuners.
+//! The kernels among which an extraction chooses, for tuners.
 
 use super::Pick;
 use crate::attr::Attrs;
@@ -8,12 +8,12 @@ use crate::op::{Call, Contract};
 use crate::tensor::TensorType;
 use std::sync::Arc;
 
-/// A candidate that is a kernel, with all that tells its call from others.
+/// A candidate that is a kernel, with all data of its call.
 #[derive(Clone, Debug)]
 pub struct KernelCall {
-    /// The place of its class in the problem.
+    /// The index of its class in the problem.
     pub class: usize,
-    /// The places of the classes it reads.
+    /// The indices of the classes that it reads.
     pub children: Vec<usize>,
     /// The op.
     pub op: Op,
@@ -21,34 +21,34 @@ pub struct KernelCall {
     pub attrs: Arc<Attrs>,
     /// The types of its operands.
     pub inputs: Vec<TensorType>,
-    /// Which of them are constants.
+    /// For each operand, whether it is a constant.
     pub constant: Vec<bool>,
     /// The type of its result.
     pub output: TensorType,
-    /// The price that the problem was stated with.
+    /// Its price in the problem, in seconds.
     pub seconds: f64,
 }
 
 impl KernelCall {
-    /// Hands the call to `ask`.
+    /// Builds the call and passes it to `ask`.
     pub fn call<R>(&self, threads: usize, ask: impl FnOnce(&Call<'_>) -> R) -> R {
         let inputs: Vec<&TensorType> = self.inputs.iter().collect();
         ask(&Call { op: self.op, attrs: &self.attrs, inputs: &inputs, output: &self.output, threads })
     }
 
-    /// Hands the query of a cost model to `ask`.
+    /// Builds the query for a cost model and passes it to `ask`.
     pub fn query<R>(&self, threads: usize, contract: &Contract, ask: impl FnOnce(&Query<'_>) -> R) -> R {
         self.call(threads, |call| ask(&Query { call: *call, constant: &self.constant, contract }))
     }
 
-    /// Whether it only changes the form of its operand, or where it lies.
+    /// Returns whether it only changes the layout or the device of its operand.
     pub fn converts(&self) -> bool {
         self.op.flags.transfer.is_some() || matches!(self.op.meaning(), "pack" | "unpack" | "reorder")
     }
 }
 
 impl Pick<'_> {
-    /// Every candidate that is a kernel, class by class.
+    /// Returns every candidate that is a kernel, class by class.
     pub fn kernels(&self) -> Vec<KernelCall> {
         let mut kernels = Vec::new();
         for (class, (terms, candidates)) in self.terms.iter().zip(&self.problem.classes).enumerate() {

@@ -1,7 +1,7 @@
-//! E-matching: all the ways in which a rule's left side stands in the e-graph.
+//! E-matching: finds all matches of a rule's left sides in the e-graph.
 //!
-//! Patterns bind operands, attributes, and the rest of either, which egg's own patterns cannot; so
-//! this walks egg's classes itself. Classes and nodes are visited in order of their ids.
+//! Patterns bind operands and attributes, and also the rest of both. The patterns of egg cannot do that, so this
+//! module walks egg's classes itself. It visits classes and nodes in the order of their ids.
 
 use super::change::{Depth, Reach};
 use super::miss::Nearest;
@@ -14,7 +14,7 @@ use smallvec::{SmallVec, smallvec};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-/// The attributes of a node that a pattern does not write.
+/// The attributes of a node that a pattern does not mention.
 #[derive(Clone, Debug)]
 pub(super) struct Others {
     all: Shared,
@@ -22,7 +22,7 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// Names and values, in the order of the names.
+    /// Returns names and values, in the order of the names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &Attr)> {
         self.all.iter().filter(|(name, _)| !self.written.contains(name))
     }
@@ -36,7 +36,7 @@ impl PartialEq for Others {
 
 impl Eq for Others {}
 
-/// What the variables of a rule stand for in one match; indexed as the rule's lists of names.
+/// The values of a rule's variables in one match. The indices are those of the rule's lists of names.
 #[derive(Clone, Debug)]
 pub(super) struct Match {
     pub operands: SmallVec<[Option<Id>; 6]>,
@@ -47,7 +47,8 @@ pub(super) struct Match {
     pub roots: SmallVec<[Id; 2]>,
     /// The node at the root of the first left side.
     pub head: Option<Term>,
-    /// Whether a commutative op stands in the other order of its operands. It is told, and makes no other match.
+    /// Whether a commutative op is matched with its operands exchanged. This is only reported; it does not
+    /// distinguish matches.
     pub turned: bool,
 }
 
@@ -66,7 +67,7 @@ impl PartialEq for Match {
 impl Eq for Match {}
 
 impl Hash for Match {
-    /// Of what tells most matches apart; attributes are long, and follow from the head but for few.
+    /// Hashes only what distinguishes most matches. Attributes are long, and the head determines nearly all of them.
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.operands.hash(state);
         self.rests.hash(state);
@@ -88,7 +89,7 @@ impl Match {
         }
     }
 
-    /// The same match with today's class ids.
+    /// Returns the same match with the current class ids.
     pub(crate) fn canonical(&self, egraph: &EGraph) -> Self {
         let mut one = self.clone();
         let find = |id: &mut Id| *id = egraph.egg.find(*id);
@@ -102,22 +103,22 @@ impl Match {
 }
 
 impl EGraph {
-    /// The matches of a rule's left sides, in a fixed order: all of them, or those that may be new
-    /// with what changed. A multi-output rule is searched for whole: its left sides hang together
-    /// by operands, below which nothing need have changed.
+    /// Returns the matches of a rule's left sides in a fixed order: all of them, or those that may be new after the
+    /// changes of `reach`. A rule with several outputs is always searched completely: a new match of it need not lie
+    /// above a changed class, because its left sides are connected by their operands.
     pub(super) fn matches(&self, rule: &Rule, reach: Option<&Reach>) -> Vec<Match> {
         self.search(rule, reach, None)
     }
 
-    /// As [`EGraph::matches`], and notes where the search got furthest without a match, beginning with the left
-    /// side that it asks for.
+    /// Does the same as [`EGraph::matches`], and also notes the failed match that came furthest. The search begins
+    /// with the left side that `nearest` names.
     pub(super) fn search(
         &self,
         rule: &Rule,
         reach: Option<&Reach>,
         mut nearest: Option<&mut Nearest>,
     ) -> Vec<Match> {
-        let depth = Depth::of(rule);
+        let depth = Depth::new(rule);
         let reach = reach.filter(|_| rule.from.len() == 1);
         let only = nearest.as_ref().and_then(|nearest| nearest.only);
         let first = nearest.as_ref().map_or(0, |nearest| nearest.first);
@@ -144,8 +145,9 @@ impl EGraph {
                     }
                     let root = |term: &Term| matches!(pattern, Pattern::Op { op, .. } if *op == term.op);
                     tried |= nearest.is_some() && self.egg[class].iter().any(root);
-                    // Of two whose order does not matter the one of the smaller class is first; but the
-                    // nearest miss may be in the other order, since there is none where this one stands.
+                    // If the order of two left sides does not matter, only matches whose first root is the smaller
+                    // class are kept. The nearest miss may still be in the other order, so that order is searched for
+                    // it.
                     let twice =
                         rule.symmetric && turn > 0 && (class < partial.roots[0]) == (position > first);
                     if twice && nearest.is_none() {
@@ -179,14 +181,14 @@ impl EGraph {
             stands += size(pattern);
             found = next;
         }
-        // The roots are told in the order of the left sides.
+        // Put the roots into the order of the left sides.
         for one in found.iter_mut().filter(|_| first > 0) {
             one.roots[..=first].rotate_left(1);
         }
         found
     }
 
-    /// The nodes in which the ops of a rule's left sides stand, in a match that was found before.
+    /// Returns the nodes that the ops of a rule's left sides match, for a match that was found before.
     pub(super) fn support(&self, rule: &Rule, one: &Match) -> Vec<Term> {
         let one = one.canonical(self);
         let mut support = Vec::new();
@@ -202,7 +204,7 @@ impl EGraph {
                 trail: Some(&mut trail),
             };
             match &one.head {
-                // Of the first left side the match has kept the node.
+                // The match has stored the node of its first left side.
                 Some(head) if position == 0 => {
                     for term in self.egg[*root].iter().filter(|term| self.same(term, head)) {
                         search.term(pattern, term, *root);
@@ -215,7 +217,7 @@ impl EGraph {
         support
     }
 
-    /// Whether two terms are one as the e-graph stands now.
+    /// Returns whether two terms are equal in the current e-graph.
     pub(super) fn same(&self, one: &Term, other: &Term) -> bool {
         one.op == other.op
             && one.attrs == other.attrs
@@ -223,10 +225,10 @@ impl EGraph {
             && one.children.iter().zip(&other.children).all(|(a, b)| self.egg.find(*a) == self.egg.find(*b))
     }
 
-    /// Classes in which the pattern's root may stand, sorted.
+    /// Returns the classes that the root of the pattern may match, sorted.
     fn candidates(&self, pattern: &Pattern, partial: &Match) -> Vec<Id> {
         let Pattern::Op { op, .. } = pattern else { return Vec::new() };
-        // A left side that shares an operand with an earlier one is found among its readers.
+        // If an operand is bound already, only its readers can match.
         let mut classes: Vec<Id> = match self.shared(pattern, partial) {
             Some(operand) => self.egg[operand].parents().map(|parent| self.egg.find(parent)).collect(),
             None => self.egg.classes_for_op(op).map(Iterator::collect).unwrap_or_default(),
@@ -236,7 +238,7 @@ impl EGraph {
         classes
     }
 
-    /// An operand of the pattern's root that is bound already.
+    /// Returns an operand of the pattern's root that is already bound.
     fn shared(&self, pattern: &Pattern, partial: &Match) -> Option<Id> {
         let Pattern::Op { children, .. } = pattern else { return None };
         children.iter().find_map(|child| match child {
@@ -245,40 +247,40 @@ impl EGraph {
         })
     }
 
-    /// The value of a class that is a constant of one element.
+    /// Returns the value of a class that is a constant of one element.
     pub(super) fn scalar(&self, class: Id) -> Option<f64> {
         let value = self.egg[class].data.value.as_ref()?;
         if value.ty().shape.count() == 1 { value.to_f64().first().copied() } else { None }
     }
 }
 
-/// A depth-first search: what is bound so far, and what is still to be matched. Every step undoes
-/// what it bound, so a match is copied only when it is whole.
+/// A depth-first search: the current bindings, and what is still to be matched. Every step undoes its bindings, so
+/// only complete matches are copied.
 struct Search<'a, 's> {
     egraph: &'a EGraph,
     bound: Match,
-    /// Patterns and the classes in which they must stand; the next one last.
+    /// Patterns and the classes that they must match; the next one is the last of the list.
     goals: Vec<(&'a Pattern, Id)>,
     found: &'s mut Vec<Match>,
-    /// Parts of the left sides that stand.
+    /// The number of parts of the left sides that match so far.
     depth: usize,
-    /// Where it got furthest, if that is asked.
+    /// The failed match that came furthest, if it is wanted.
     nearest: Option<&'s mut Nearest>,
-    /// The nodes on the way, if they are asked for.
+    /// The matched nodes, if they are wanted.
     trail: Option<&'s mut Trail<'a>>,
 }
 
-/// The nodes in which the ops of a left side stand.
+/// The nodes that the ops of a left side match.
 #[derive(Default)]
 struct Trail<'a> {
-    /// Of the match that is being made.
+    /// Those of the match that is in progress.
     open: Vec<&'a Term>,
-    /// Of the first one that is whole.
+    /// Those of the first complete match.
     whole: Option<Vec<&'a Term>>,
 }
 
 impl<'a> Search<'a, '_> {
-    /// A left side at a class. The first left side's node is noted as the head.
+    /// Matches a left side with a class. The node of the first left side is noted as the head.
     fn root(&mut self, pattern: &'a Pattern, class: Id, first: bool) {
         let Pattern::Op { op, .. } = pattern else { return };
         let egraph = self.egraph;
@@ -293,7 +295,7 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// The next goal; with none left, the match is whole.
+    /// Matches the next goal. If there is none left, the match is complete.
     fn next(&mut self) {
         let Some((pattern, class)) = self.goals.pop() else {
             self.found.push(self.bound.clone());
@@ -313,7 +315,7 @@ impl<'a> Search<'a, '_> {
                 Some(value) => self.miss(pattern, class, || format!("it is {value}")),
                 None => self.miss(pattern, class, || "it is not a constant of one element".into()),
             },
-            // They stand in operand lists only, where `share` binds them.
+            // These occur only in operand lists, where `share` binds them.
             Pattern::Rest(_) | Pattern::Optional(_) => {}
             Pattern::Op { op, .. } => {
                 let mut terms = egraph.egg[class].iter().filter(|term| term.op == *op).peekable();
@@ -328,7 +330,7 @@ impl<'a> Search<'a, '_> {
         self.goals.push((pattern, class));
     }
 
-    /// A variable at a class: it is bound, or must be bound to this one.
+    /// Matches a variable with a class: binds it, or compares the class with the one that is bound.
     fn operand(&mut self, pattern: &'a Pattern, var: usize, class: Id) {
         let egraph = self.egraph;
         match self.bound.operands[var] {
@@ -344,21 +346,21 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// One more part stands.
+    /// Goes on after one more part matches.
     fn step(&mut self) {
         self.depth += 1;
         self.next();
         self.depth -= 1;
     }
 
-    /// A part does not stand.
+    /// Notes that a part does not match.
     fn miss(&mut self, pattern: &'a Pattern, class: Id, why: impl FnOnce() -> String) {
         if let Some(nearest) = &mut self.nearest {
             nearest.note(self.depth, pattern, Some(class), why);
         }
     }
 
-    /// An op's pattern at a node: attributes first, then the operands as goals.
+    /// Matches an op's pattern with a node: first the attributes, then the operands as goals.
     fn term(&mut self, pattern: &'a Pattern, term: &'a Term, class: Id) {
         let Pattern::Op { children, attrs, rest_attrs, .. } = pattern else { return };
         let (least, most) = bounds(children);
@@ -367,7 +369,7 @@ impl<'a> Search<'a, '_> {
             self.miss(pattern, class, || format!("its `{}` has {count} operand(s)", term.op));
             return;
         }
-        // Cheap conditions first: most nodes fail them, and then nothing was bound.
+        // Check first what needs no binding: most nodes fail here, and nothing has to be undone.
         let literal = |(name, expected): &(&'static str, AttrPattern)| match expected {
             AttrPattern::Literal(literal) => term.attrs.get(name) == Some(literal),
             AttrPattern::Var(var) => match &self.bound.attrs[var.0] {
@@ -392,7 +394,7 @@ impl<'a> Search<'a, '_> {
             let egraph = self.egraph;
             let ids: Operands = term.children.iter().map(|id| egraph.egg.find(*id)).collect();
             self.operands(pattern, &ids);
-            // The other order of a commutative op is the same value, without a node of its own.
+            // A commutative op has the same value with its operands exchanged, and needs no second node for it.
             if let (true, true, [left, right]) = (term.op.flags.commutative, least > 0, &ids[..])
                 && left != right
             {
@@ -413,7 +415,7 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// Binds attribute variables; whether they agree with what they are bound to.
+    /// Binds attribute variables. Returns whether the attributes agree with earlier bindings.
     fn attributes(
         &mut self,
         attrs: &[(&'static str, AttrPattern)],
@@ -449,15 +451,16 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// The operands of an op at its pattern's: every way to share them out among what is written.
+    /// Matches the operands of an op with its pattern, in every way to distribute them among the patterns of
+    /// operands.
     fn operands(&mut self, pattern: &'a Pattern, ids: &[Id]) {
         let Pattern::Op { children, .. } = pattern else { return };
         let first = self.goals.len();
         self.share(pattern, children, ids, first);
     }
 
-    /// Shares out operands from the left; what a rest may stand for, from nothing on. Goals from
-    /// `first` on are those of this op, in the order of its operands until all are shared out.
+    /// Distributes operands from left to right. A rest takes no operand first, then one, two, and so on. The goals
+    /// from `first` on are those of this op; they are in the order of its operands until all are distributed.
     fn share(&mut self, pattern: &'a Pattern, children: &'a [Pattern], ids: &[Id], first: usize) {
         let Some((child, more)) = children.split_first() else {
             if ids.is_empty() && !self.number_adds_dimension(pattern, first) {
@@ -490,8 +493,8 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// Whether a number of the pattern stands for a constant that has more dimensions than all that
-    /// stands beside it. They would show in the result, of which the right side knows nothing.
+    /// Returns whether a number of the pattern matches a constant that has more dimensions than all other operands.
+    /// The result would have these dimensions too, and the right side would not.
     fn number_adds_dimension(&mut self, pattern: &'a Pattern, first: usize) -> bool {
         let is_number = |(pattern, _): &&(&Pattern, Id)| matches!(pattern, Pattern::Number(..));
         let goals = &self.goals[first..];
@@ -505,12 +508,12 @@ impl<'a> Search<'a, '_> {
         let others = goals.iter().filter(|goal| !is_number(goal)).map(|(_, id)| *id).chain(rests.copied());
         let (has, beside) = (rank(number.1), others.map(rank).max());
         let Some(beside) = beside.filter(|beside| has > *beside) else { return false };
-        // Where its value is amiss as well, that is what is told, when its turn comes.
+        // If the value is wrong too, the search reports that later, when it comes to this goal.
         let Some(value) = self.egraph.scalar(number.1) else { return false };
         if !matches!(number.0, Pattern::Number(interval, _) if interval.holds(value)) {
             return false;
         }
-        // Its value stands.
+        // The value itself matches.
         self.depth += 1;
         self.miss(number.0, number.1, || {
             format!(
@@ -523,7 +526,7 @@ impl<'a> Search<'a, '_> {
     }
 }
 
-/// The fewest and the most operands that these patterns stand for.
+/// Returns the fewest and the most operands that these patterns can match.
 fn bounds(children: &[Pattern]) -> (usize, usize) {
     children.iter().fold((0, 0), |(least, most), child| match child {
         Pattern::Rest(_) => (least, usize::MAX),
@@ -532,14 +535,14 @@ fn bounds(children: &[Pattern]) -> (usize, usize) {
     })
 }
 
-/// What one step of a search bound.
+/// The variables that one step of a search bound.
 #[derive(Default)]
 struct Undo {
     attrs: SmallVec<[usize; 4]>,
     rest_attrs: Option<usize>,
 }
 
-/// How many parts a pattern has: what a whole match counts.
+/// Returns the number of parts of a pattern that a complete match counts.
 pub(super) fn size(pattern: &Pattern) -> usize {
     match pattern {
         Pattern::Operand(_) | Pattern::Number(..) => 1,

@@ -1,22 +1,22 @@
-//! How far the search for a match got.
+//! The failed match that came furthest.
 
 use crate::rule::Pattern;
 use egg::Id;
 
-/// Where a search got furthest.
+/// The search for the failed match that came furthest.
 #[derive(Default)]
 pub(super) struct Nearest {
     /// The position of the left side that the search begins with.
     pub first: usize,
-    /// The class at which it is to stand.
+    /// The class that this left side must match, if there is one.
     pub only: Option<Id>,
-    /// How deep, the part, where, and why.
+    /// The number of matched parts, the part that failed, the class, and the reason.
     pub miss: Option<(usize, Pattern, Option<Id>, String)>,
 }
 
 impl Nearest {
-    /// A part that does not stand at a class, or anywhere, when so many do. The first that got
-    /// furthest is kept.
+    /// Notes that a part does not match a class, or any class, after `depth` parts matched. Of the failures that came
+    /// furthest, the first is kept.
     pub(crate) fn note(
         &mut self,
         depth: usize,

@@ -1,4 +1,4 @@
-//! Why a rule does not fire: how far its left sides stand, and what stops them.
+//! Explains why a rule does not fire: how much of its left sides matches, and what fails.
 
 use super::EGraph;
 use super::cycle::Below;
@@ -12,38 +12,38 @@ use egg::Id;
 use std::fmt;
 use std::sync::Arc;
 
-/// What keeps a rule from firing, or that it fires.
+/// The reason why a rule does not fire, or the places where it fires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhyNot {
     /// It fires at these values.
     Fires(Vec<String>),
-    /// It stands at these values, and a limit stopped the phase before its turn.
+    /// It matches at these values, but a limit stopped the phase before the rule was applied.
     Waits(Vec<String>),
-    /// It matches, and a guard, a type or a cycle says no: where, what, and why.
+    /// It matches, but a guard, a type or a cycle refuses all matches.
     Refused {
-        /// The values at the roots of the left sides.
+        /// The values at the roots of the first match.
         at: String,
         /// How many matches were refused.
         times: usize,
-        /// The guard with its reason, or why the right side cannot be made.
+        /// The guard with its reason, or the reason why the right side cannot be made.
         reason: String,
     },
-    /// The nearest miss.
+    /// It does not match: the failed match that came furthest.
     Miss {
-        /// Parts of the left sides that stand.
+        /// The number of parts of the left sides that match.
         stands: usize,
-        /// Parts that the left sides have.
+        /// The number of parts of the left sides.
         of: usize,
-        /// The part that does not stand.
+        /// The part that does not match.
         part: String,
-        /// The value where it should, or `some value`.
+        /// The value that this part should match, or `some value`.
         at: String,
-        /// What is there.
+        /// What that value is instead.
         why: String,
     },
-    /// The nearest miss of each left side at the value that was asked about.
+    /// The nearest miss of each left side at the value in question.
     Misses(Vec<(String, Self)>),
-    /// There is nothing to begin with: the op at the root of a left side is nowhere.
+    /// No op of the e-graph matches the root of this left side.
     Nowhere(String),
 }
 
@@ -70,48 +70,51 @@ impl fmt::Display for WhyNot {
                 "the nearest miss: {stands} of {of} parts of the left side stand; then {at} should be `{part}`, and {why}"
             ),
             Self::Misses(sides) => {
-                f.write_str("of its left sides none stands there with the others:")?;
+                f.write_str("none of its left sides matches there together with the others:")?;
                 sides.iter().try_for_each(|(side, why)| write!(f, "\n    as `{side}`, {why}"))
             }
-            Self::Nowhere(pattern) => write!(f, "nothing in the e-graph begins to look like `{pattern}`"),
+            Self::Nowhere(pattern) => {
+                write!(f, "nothing in the e-graph matches even the root of `{pattern}`")
+            }
         }
     }
 }
 
-/// A name that no value has.
+/// No value has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no value is called `{name}`{}",
     .nearest.as_ref().map_or_else(String::new, |nearest| format!(": did you mean `{nearest}`?"))
 )]
 pub struct UnknownValue {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
-    /// The value that was meant, if one is close.
+    /// A similar name of a value, if there is one.
     pub nearest: Option<String>,
 }
 
-/// The places of a rule's matches.
+/// The places of a rule's matches, by what came of them.
 #[derive(Default)]
 struct Told {
     /// Where the rule fires.
     fires: Vec<String>,
-    /// Where it would fire in a phase that had its turn.
+    /// Where it would fire if no limit had stopped its phase.
     waits: Vec<String>,
-    /// Where it is refused, each with the reason.
+    /// Where it is refused, with the reasons.
     refused: Vec<(String, String)>,
 }
 
 impl EGraph {
-    /// Why a rule does not fire on the e-graph as it stands, at one value or anywhere. Where a phase had
-    /// the rule, what it did with a match is told; elsewhere right sides are made, to see whether they
-    /// can be, and stay in the e-graph with nothing that reads them.
+    /// Explains why a rule does not fire on the current e-graph, at one value or anywhere. If a phase had the rule,
+    /// the explanation follows what that phase did with each match. If not, the right sides are made, to see whether
+    /// they can be; they stay in the e-graph, where nothing reads them.
     ///
     /// # Errors
-    /// If no value has that name.
+    /// No value has that name.
     pub fn why_not(&mut self, rule: &Arc<Rule>, node: Option<&str>) -> Result<WhyNot, UnknownValue> {
         let only = node.map(|name| self.value(name)).transpose()?;
-        // The value may be at the root of any left side; of two whose order does not matter, of either.
+        // The value may be the root of any left side. If the order of two left sides does not matter, one search
+        // finds both cases.
         let mut nearest: Vec<Nearest> = Vec::new();
         let mut matches: Vec<Match> = Vec::new();
         for position in 0..if only.is_some() { rule.from.len() } else { 1 } {
@@ -126,7 +129,7 @@ impl EGraph {
                 }
             }
         }
-        // Without a match, the nearest miss of all begins with any left side.
+        // There is no match: look for the nearest miss from every left side.
         if let ([nearest], None, true) = (&mut nearest[..], only, matches.is_empty() && !rule.symmetric) {
             for position in 1..rule.from.len() {
                 nearest.first = position;
@@ -164,11 +167,11 @@ impl EGraph {
         })
     }
 
-    /// The class of the value of this name.
+    /// Returns the class of the value with this name.
     fn value(&self, name: &str) -> Result<Id, UnknownValue> {
         let known = || self.named.iter().map(|(name, _)| &**name);
         let found = self.named.iter().find(|(known, _)| **known == *name);
-        // Names of models are long paths: a part of one is meant as well.
+        // Names in models are long paths, so a part of one is accepted as a hint.
         let lower = name.to_lowercase();
         let holds = |known: &&str| known.to_lowercase().contains(&lower);
         let part = || known().filter(holds).min_by_key(|known| known.len());
@@ -180,7 +183,7 @@ impl EGraph {
         Ok(self.egg.find(*id))
     }
 
-    /// What came of each match of a rule, or would come of it.
+    /// Sorts the matches of a rule by what was done with each, or would be done.
     fn told(&mut self, rule: &Arc<Rule>, matches: Vec<Match>) -> Told {
         let record = self.record(&rule.name);
         let mut told = Told::default();
@@ -188,7 +191,7 @@ impl EGraph {
             let at: Vec<String> = found.roots.iter().map(|root| self.label(*root)).collect();
             let at = at.join(" and ");
             let found = found.canonical(self);
-            let done = record.as_ref().map(|record| record.of(&found));
+            let done = record.as_ref().map(|record| record.done(&found));
             let places = match done {
                 Some(Done::Applied) => &mut told.fires,
                 Some(Done::Nothing) => match self.guarded(rule, found) {
@@ -216,7 +219,7 @@ impl EGraph {
         told
     }
 
-    /// A match with its computed attributes, or the no of a cycle or a guard.
+    /// Returns a match with its computed attributes, or the refusal of a cycle or a guard.
     fn guarded(&self, rule: &Rule, mut found: Match) -> Result<Match, String> {
         if rule.from.len() > 1 && Below::default().knots(self, &found) {
             return Err(KNOTS.to_owned());
@@ -225,7 +228,7 @@ impl EGraph {
         Ok(found)
     }
 
-    /// Whether the right sides of a match can be made, or the first no.
+    /// Makes the right sides of a match, or returns the first refusal.
     fn makes(&mut self, rule: &Rule, found: Match) -> Result<(), String> {
         let found = self.guarded(rule, found)?;
         for template in &rule.to {
@@ -234,7 +237,7 @@ impl EGraph {
         Ok(())
     }
 
-    /// A class in words: its name in the model, if it has one, and its type.
+    /// Describes a class: its name in the model, if it has one, and its type.
     pub(super) fn label(&self, class: Id) -> String {
         let class = self.egg.find(class);
         let name = self.named.iter().find(|(_, id)| self.egg.find(*id) == class);
@@ -242,7 +245,7 @@ impl EGraph {
         name.map_or_else(|| format!("a value of type {ty}"), |(name, _)| format!("`{name}` ({ty})"))
     }
 
-    /// The ops that compute a class.
+    /// Lists the ops that compute a class.
     pub(super) fn ops(&self, class: Id) -> String {
         let mut ops: Vec<Op> = self.egg[class].iter().map(|term| term.op).collect();
         ops.sort_unstable();

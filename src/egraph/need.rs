@@ -1,26 +1,26 @@
-//! What each candidate needs of memory, whatever is chosen beside it.
+//! The memory that each candidate needs at least, whatever else is chosen.
 
 use super::{Contracts, Pick};
 use crate::graph::INPUT;
 use crate::op::{Call, Contract};
 use crate::tensor::{Device, TensorType};
 
-/// Bytes that a candidate takes of its result's device.
+/// The memory that a candidate needs on the device of its result, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     /// The device.
     pub device: Device,
-    /// Its result, unless an operand's buffer may be that, and its scratch.
+    /// Its scratch, and its result unless that may take the memory of an operand.
     pub own: usize,
-    /// These, and operands that must lie beside them: no arena of that device is smaller, of any plan that runs
-    /// it.
+    /// These and the operands that are in memory at the same time. In every plan that runs the candidate, the arena
+    /// of the device has at least this size.
     pub least: usize,
-    /// Constants that it reads on that device: any plan that runs it keeps them.
+    /// The constants that it reads on that device. Every plan that runs the candidate keeps them.
     pub constants: usize,
 }
 
 impl Pick<'_> {
-    /// The need of every candidate, class by class.
+    /// Returns the needs of every candidate, class by class.
     pub(crate) fn needs(&self, threads: usize, contracts: Contracts<'_>) -> Vec<Vec<Need>> {
         let known: Vec<Vec<Option<Contract>>> = (0..self.classes.len())
             .map(|class| {
@@ -29,7 +29,7 @@ impl Pick<'_> {
                     .collect()
             })
             .collect();
-        // What may be part of another value may lie in a buffer that is counted already.
+        // A value that may be part of another value may lie in memory that is already counted.
         let mut part = vec![false; self.classes.len()];
         for (class, contracts) in known.iter().enumerate() {
             for (node, contract) in self.problem.classes[class].nodes.iter().zip(contracts) {
@@ -38,7 +38,7 @@ impl Pick<'_> {
                 }
             }
         }
-        // So may a view; inputs are the caller's.
+        // The same is true of a view. Inputs lie in the caller's memory.
         let counted: Vec<usize> = (0..self.classes.len())
             .map(|class| {
                 let elsewhere = self.egraph.egg[self.classes[class]].data.constant
@@ -80,14 +80,14 @@ impl Pick<'_> {
             .collect()
     }
 
-    /// The device and the bytes of a class whose value depends on constants alone, so that a plan that reads it keeps
-    /// it; none for other classes.
+    /// Returns the device and the bytes of a class that depends only on constants, so that a plan that reads it keeps
+    /// it; `None` for other classes.
     pub fn constant(&self, class: usize) -> Option<(Device, usize)> {
         let data = &self.egraph.egg[self.classes[class]].data;
         data.constant.then(|| (data.ty.device, data.ty.bytes()))
     }
 
-    /// The contract of a candidate; none for leaves and constants.
+    /// Returns the contract of a candidate; `None` for leaves and constants.
     pub(super) fn contract(
         &self,
         class: usize,

@@ -1,4 +1,4 @@
-//! Asking what one rule does to a graph, without growing anything.
+//! Shows what one rule does to a graph, without saturation.
 
 use super::matcher::Match;
 use super::{EGraph, Term};
@@ -12,26 +12,26 @@ use std::sync::Arc;
 /// What a rule does to a graph.
 #[derive(Clone, Debug)]
 pub enum Probe {
-    /// It fires: the graph with the right side at its first match.
+    /// It fires. The graph has the right side at the first match.
     Fires(Graph),
-    /// It matches, and a guard or a type says no: the guard (empty for a type), and the reason.
+    /// It matches, but a guard or a type refuses every match.
     Refuses {
-        /// The guard as it is written; empty where the right side has no type.
+        /// The guard as it is written; empty if the right side has no type.
         guard: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Its left side stands nowhere.
+    /// Its left side matches nowhere.
     NoMatch,
-    /// The right side is what is there already.
+    /// The right side is already there.
     NoEffect,
-    /// The right side has another type: the type of the left and of the right.
+    /// The two sides have different types: those of the left and of the right side.
     Mistyped(String, String),
 }
 
 impl EGraph {
-    /// What a rule does to this e-graph as it stands. Nodes of its right side are added, and united
-    /// with nothing, so the e-graph is good for nothing else afterwards.
+    /// Applies a rule to this e-graph without uniting anything. The nodes of the right side stay in the e-graph, so
+    /// it must not be used for anything else afterwards.
     pub fn probe(&mut self, rule: &Rule) -> Probe {
         let mut refusal = None;
         let mut effect = true;
@@ -69,7 +69,7 @@ impl EGraph {
         }
     }
 
-    /// As [`EGraph::admit`], with the guard apart from its reason.
+    /// Does the same as [`EGraph::admit`], with the guard separate from the reason.
     fn ask(&self, rule: &Rule, found: &mut Match) -> Result<(), (String, String)> {
         self.admit(rule, found).map_err(|no| match no {
             No::Guard { guard, why } => (guard, why.to_string()),
@@ -77,8 +77,8 @@ impl EGraph {
         })
     }
 
-    /// The graph in which the right sides stand for the left ones. Within a right side, and below it,
-    /// everything is as it was.
+    /// Returns the graph in which the right sides replace the left sides. Within and below a right side nothing is
+    /// replaced.
     fn replaced(&self, found: &Match, made: &[Id]) -> Graph {
         let instead: FxHashMap<Id, Id> = found
             .roots
@@ -113,7 +113,7 @@ impl EGraph {
 
 struct Replacer<'a> {
     egraph: &'a EGraph,
-    /// For the root of each left side the class of the right one.
+    /// For the root of each left side, the class of the right side.
     instead: FxHashMap<Id, Id>,
     names: FxHashMap<Id, Arc<str>>,
     taken: FxHashSet<Arc<str>>,
@@ -122,8 +122,8 @@ struct Replacer<'a> {
 }
 
 impl Replacer<'_> {
-    /// Adds the oldest node of a class, after its operands. Above a right side (`above`) the roots
-    /// of left sides are replaced. Recursion is as deep as an example.
+    /// Adds the oldest node of a class, after its operands. If `above` is true, the roots of left sides are replaced.
+    /// It is recursive, because it is used on small examples only.
     fn node(&mut self, class: Id, above: bool) -> NodeId {
         let class = self.egraph.egg.find(class);
         if let Some(done) = self.done.get(&(class, above)) {
@@ -133,7 +133,7 @@ impl Replacer<'_> {
         let name = self.names.get(&class).cloned();
         let id = match made {
             Some(made) => match self.named(made) {
-                // The right side is a value that has a name.
+                // The right side is a value that already has a name.
                 Some(_) => self.node(made, false),
                 None => self.add(made, name, false),
             },
@@ -151,7 +151,7 @@ impl Replacer<'_> {
         self.names.get(&self.egraph.egg.find(class))
     }
 
-    /// Whether a value is computed from a root that is replaced.
+    /// Returns whether a value is computed from a root that is replaced.
     fn reaches(&self, class: Id) -> bool {
         let class = self.egraph.egg.find(class);
         self.instead.contains_key(&class)

@@ -1,4 +1,4 @@
-//! Where each e-node came from: the imported graph, or a rule at a match.
+//! The origin of each e-node: the imported graph, or a rule at a match.
 
 use super::matcher::Match;
 use super::{EGraph, Term};
@@ -10,35 +10,36 @@ use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The rule that made a node, and the match that it was made for.
+/// The rule that made a node, and the match for which it was made.
 #[derive(Clone, Debug)]
 struct Origin {
     rule: Arc<Rule>,
     found: Rc<Match>,
 }
 
-/// How a node came about.
+/// How a node was derived.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
-    /// The rules that led to it, the last one first, along the roots of what they matched.
+    /// The rules that led to it along the roots of their matches, the last one first.
     pub rules: Vec<Arc<Rule>>,
-    /// The rules that made what else the left sides of these stood in, and so on; and those that removed
-    /// imported nodes which it would read otherwise.
+    /// The rules that made the other nodes that the left sides of these rules matched, and so on; also the rules that
+    /// removed imported nodes which this node would otherwise read.
     pub others: Vec<Arc<Rule>>,
-    /// The imported nodes that it came from, in the model's order: all in which left sides of any of these
-    /// rules stood, and those that were removed from between. Names and ops.
+    /// The names and ops of the imported nodes that it came from, in the model's order: all that the left sides of
+    /// any of these rules matched, and those that were removed between them.
     pub imported: Vec<(Arc<str>, Op)>,
 }
 
-/// A union that a rule made: the root of a left side, and what it equals. A rule may make nothing else.
+/// A union that a rule made: the root of a left side, and the class that it equals. A rule may unite classes without
+/// making nodes.
 struct Union {
-    /// The root of the left side, and its position.
+    /// The position of the left side, and its root.
     root: (usize, Id),
     made: Id,
     origin: Origin,
 }
 
-/// The origin of each node ever added, by egg's own numbering; imported nodes have none. And of each union.
+/// The origin of each node that was ever added, by egg's numbers, and of each union. Imported nodes have no origin.
 pub(super) struct Origins {
     nodes: Vec<Option<Origin>>,
     unions: Vec<Union>,
@@ -49,31 +50,31 @@ impl Origins {
         Self { nodes: vec![None; imported], unions: Vec::new() }
     }
 
-    /// Says that the nodes added since the last call came from this rule.
+    /// Records that the nodes that were added since the last call came from this rule.
     pub(crate) fn record(&mut self, total: usize, rule: &Arc<Rule>, found: &Rc<Match>) {
         while self.nodes.len() < total {
             self.nodes.push(Some(Origin { rule: Arc::clone(rule), found: Rc::clone(found) }));
         }
     }
 
-    /// Says that this rule united the root of a left side with what it made or found.
+    /// Records that this rule united the root of a left side with the class that it made or found.
     pub(crate) fn unite(&mut self, root: (usize, Id), made: Id, rule: &Arc<Rule>, found: &Rc<Match>) {
         let origin = Origin { rule: Arc::clone(rule), found: Rc::clone(found) };
         self.unions.push(Union { root, made, origin });
     }
 
-    fn of(&self, id: Id) -> Option<&Origin> {
+    fn origin(&self, id: Id) -> Option<&Origin> {
         self.nodes.get(usize::from(id)).and_then(Option::as_ref)
     }
 }
 
-/// What a node came from, by egg's numbering.
+/// The rules and imported nodes that a node came from, by egg's numbers.
 #[derive(Default)]
 struct Trace {
     rules: Vec<Arc<Rule>>,
     others: Vec<Arc<Rule>>,
     imported: BTreeSet<Id>,
-    /// The nodes that were followed.
+    /// The nodes that were already followed.
     seen: FxHashSet<Id>,
 }
 
@@ -85,22 +86,22 @@ impl Trace {
     }
 }
 
-/// Finds the first origin of nodes as they stand in the e-graph now.
+/// Finds the first origin of nodes of the current e-graph.
 pub(super) struct OriginIndex<'a> {
     egraph: &'a EGraph,
-    /// Nodes by their class of today, the class's nodes from `start[class]` on, the oldest first.
+    /// The nodes sorted by their current class. Those of a class begin at `start[class]`, the oldest first.
     nodes: Vec<Id>,
     start: Vec<u32>,
-    /// Unions by their class of today.
+    /// The unions by their current class.
     unions: FxHashMap<Id, Vec<usize>>,
 }
 
-/// Why two nodes of a class are equal.
+/// The reason why two nodes of a class are equal.
 #[derive(Clone, Copy)]
 enum Step {
-    /// By this union.
+    /// A rule made the union with this index.
     Rule(usize),
-    /// They became the same.
+    /// The nodes became the same, because their operands became equal.
     Same(Id, Id),
 }
 
@@ -127,14 +128,14 @@ impl<'a> OriginIndex<'a> {
         Self { egraph, nodes, start, unions }
     }
 
-    /// How each of these nodes of one program came about; of what is no node, nothing. An imported node
-    /// that no node came from was removed: a rule found it equal to what is there. It is told where it was
-    /// read, or where the output that it was is computed, with the rules that removed it.
+    /// Returns how each of these nodes of one graph was derived. An imported node from which no node was derived was
+    /// removed: a rule found it equal to another value. It is reported at the node that would have read it or, if it
+    /// was an output, at the node that computes the output now, with the rules that removed it.
     pub(crate) fn chains(&self, terms: &[Option<Term>]) -> Vec<Chain> {
         let mut traces: Vec<Trace> = terms.iter().map(|term| self.trace(term.as_ref())).collect();
         let mut known: FxHashSet<Id> =
             traces.iter().flat_map(|trace| trace.imported.iter().copied()).collect();
-        // What is there: what anything came from, and what computes a class now.
+        // These are not removed: nodes from which something was derived, and nodes that compute a class now.
         known.extend(terms.iter().flatten().filter_map(|term| self.find(term)));
         for (_, output) in &self.egraph.outputs {
             let class = self.egraph.egg.find(*output);
@@ -172,7 +173,7 @@ impl<'a> OriginIndex<'a> {
         let mut trace = Trace::default();
         let Some(first) = term.and_then(|term| self.find(term)) else { return trace };
         let mut at = Some(first);
-        while let Some((id, origin)) = at.and_then(|id| Some((id, self.egraph.origins.of(id)?))) {
+        while let Some((id, origin)) = at.and_then(|id| Some((id, self.egraph.origins.origin(id)?))) {
             trace.rules.push(Arc::clone(&origin.rule));
             at = origin.found.head.as_ref().and_then(|head| self.before(id, head));
         }
@@ -180,14 +181,14 @@ impl<'a> OriginIndex<'a> {
         trace
     }
 
-    /// Follows a node back to imported ones.
+    /// Follows a node back to imported nodes.
     fn follow(&self, first: Id, trace: &mut Trace) {
         let mut open = vec![first];
         while let Some(id) = open.pop() {
             if !trace.seen.insert(id) {
                 continue;
             }
-            let Some(Origin { rule, found }) = self.egraph.origins.of(id) else {
+            let Some(Origin { rule, found }) = self.egraph.origins.origin(id) else {
                 trace.imported.insert(id);
                 continue;
             };
@@ -197,7 +198,7 @@ impl<'a> OriginIndex<'a> {
         }
     }
 
-    /// Adds an imported node that was removed, and why it could be.
+    /// Adds an imported node that was removed, and the rules that allowed this.
     fn removed(&self, id: Id, known: &FxHashSet<Id>, trace: &mut Trace) {
         trace.imported.insert(id);
         let there = |one: Id| known.contains(&one) || self.egraph.egg.id_to_node(one).is_leaf();
@@ -214,7 +215,7 @@ impl<'a> OriginIndex<'a> {
                         }
                     }
                 }
-                // Two nodes are one where their operands are.
+                // Two nodes are the same because their operands are equal.
                 Step::Same(one, other) => {
                     let operands = |id: Id| self.egraph.egg.nodes()[usize::from(id)].children.clone();
                     for (one, other) in operands(one).into_iter().zip(operands(other)) {
@@ -227,7 +228,7 @@ impl<'a> OriginIndex<'a> {
         }
     }
 
-    /// The shortest way within a class from a node to one that is looked for, by unions and by nodes that
+    /// Finds the shortest path within a class from a node to one that `to` accepts, along unions and along nodes that
     /// became the same.
     fn way(&self, from: Id, to: &dyn Fn(Id) -> bool) -> Vec<Step> {
         let class = self.egraph.egg.find(from);
@@ -250,7 +251,7 @@ impl<'a> OriginIndex<'a> {
             let alike =
                 |other: &Id| *other != id && self.egraph.same(self.egraph.egg.id_to_node(*other), node);
             let same = self
-                .of(class)
+                .members(class)
                 .iter()
                 .filter(|other| alike(other))
                 .map(|other| (*other, Step::Same(id, *other)));
@@ -269,7 +270,7 @@ impl<'a> OriginIndex<'a> {
         Vec::new()
     }
 
-    /// The two nodes that a union joined: the one that the rule matched, where it is known.
+    /// Returns the two nodes that a union joined. The first is the node that the rule matched, if it is known.
     fn ends(&self, at: usize) -> (usize, Id, Id) {
         let Union { root: (position, root), made, origin } = &self.egraph.origins.unions[at];
         let head = origin.found.head.as_ref().filter(|_| *position == 0);
@@ -277,20 +278,20 @@ impl<'a> OriginIndex<'a> {
     }
 
     /// The nodes of a class, the oldest first.
-    fn of(&self, class: Id) -> &[Id] {
+    fn members(&self, class: Id) -> &[Id] {
         let class = usize::from(class);
         &self.nodes[self.start[class] as usize..self.start[class + 1] as usize]
     }
 
-    /// A node that another came from. It is the older one, unless it came again later.
+    /// Finds the node from which another came. It must be older: a younger one was added again later.
     fn before(&self, id: Id, term: &Term) -> Option<Id> {
         self.find(term).filter(|one| *one < id)
     }
 
-    /// The first node that is this term as the e-graph stands now.
+    /// Finds the first node that equals this term in the current e-graph.
     fn find(&self, term: &Term) -> Option<Id> {
         let egg = &self.egraph.egg;
         let class = egg.find(egg.lookup(term.clone())?);
-        self.of(class).iter().find(|id| self.egraph.same(egg.id_to_node(**id), term)).copied()
+        self.members(class).iter().find(|id| self.egraph.same(egg.id_to_node(**id), term)).copied()
     }
 }

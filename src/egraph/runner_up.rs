@@ -1,4 +1,4 @@
-//! What would be chosen in place of each chosen node, and what that would cost.
+//! The next best choice for each chosen node, and what it would cost.
 
 use super::{Contracts, Pick, Term};
 use crate::extract::{Extraction, Extractor};
@@ -7,28 +7,27 @@ use egg::Id;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The next best for one value.
+/// The next best choice for one value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunnerUp {
-    /// The value, by its name in the extracted program.
+    /// The name of the value in the extracted graph.
     pub value: String,
-    /// What computes it now: op and attributes.
+    /// The node that computes it: op and attributes.
     pub chosen: String,
     /// Seconds of that node alone.
     pub seconds: f64,
-    /// What would compute it; `None` where the whole program would do without the value.
+    /// The node that would compute it; `None` if the other program does not need the value.
     pub instead: Option<String>,
-    /// In what that differs from what is chosen: attributes, the kernel's implementation, operands.
+    /// The differences between the two nodes: attributes, the kernel's implementation, operands.
     pub differs: Vec<String>,
-    /// Seconds by which the whole program would be dearer: the node must cost so much more for the
-    /// choice to flip.
+    /// The additional seconds of the whole other program. If the chosen node cost this much more, the choice would
+    /// change.
     pub margin: f64,
     /// Whether both programs are proven to be the cheapest, so that the margin is exact.
     pub proven: bool,
-    /// What the other program computes that this one does not, in the order of the classes.
+    /// The nodes that only the other program has, in the order of the classes.
     pub adds: Vec<Change>,
-    /// What this program computes that the other one does not. Seconds of what is added, less those of
-    /// what is dropped, are the margin.
+    /// The nodes that only this program has. The margin is the seconds of `adds` minus the seconds of `drops`.
     pub drops: Vec<Change>,
 }
 
@@ -44,9 +43,9 @@ pub struct Change {
 }
 
 impl Pick<'_> {
-    /// The runner-up of every chosen node that costs something: the cheapest program without that
-    /// node, extracted anew. Values that can be computed in no other way have none. `kernels` answer for
-    /// so many threads. `progress` is told how many of how many have begun.
+    /// Returns the runner-up of every chosen node that costs something: the cheapest program without that node, which
+    /// is extracted anew. A node without an alternative has none. `kernels` gives contracts for this number of
+    /// threads. `progress` is called with the number of extractions that have begun and the number of all.
     pub(crate) fn runner_ups(
         &self,
         extractor: &dyn Extractor,
@@ -95,7 +94,7 @@ impl Pick<'_> {
         found
     }
 
-    /// In what one node differs from another of its class: `… for …` with what is chosen last.
+    /// Describes the differences between two nodes of one class as `… for …`; the chosen one comes last.
     fn differences(&self, chosen: &Term, instead: &Term, names: &FxHashMap<Id, Arc<str>>) -> Vec<String> {
         let mut differs = Vec::new();
         if chosen.op != instead.op {
@@ -133,7 +132,7 @@ impl Pick<'_> {
         differs
     }
 
-    /// What one extraction chooses and the other does not, where it costs something.
+    /// Returns the nodes with a cost that one extraction chooses and the other does not.
     fn only_in(&self, one: &Extraction, other: &Extraction) -> Vec<Change> {
         let mut changes = Vec::new();
         for (class, (choice, another)) in one.choice.iter().zip(&other.choice).enumerate() {

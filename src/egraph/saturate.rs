@@ -1,8 +1,7 @@
-//! Growing the e-graph by a phase's rules, within hard limits, with an account of who did what.
+//! Saturation: grows the e-graph by a phase's rules within limits, and counts what each rule did.
 //!
-//! A round finds every match of every rule, then applies them in that order, then restores
-//! congruence. There is no scheduler that skips rules and no clock: the same graph and rules give
-//! the same e-graph on any machine.
+//! A round finds all matches of all rules, applies them in that order, and then restores congruence. No rule is
+//! skipped and no clock is read, so the same graph and rules give the same e-graph on every machine.
 
 use super::EGraph;
 use super::change::{Changes, Reach};
@@ -18,32 +17,32 @@ use std::sync::Arc;
 /// What was done with the matches of one rule.
 #[derive(Default)]
 pub(super) struct Tried {
-    /// Every match that was applied or refused.
+    /// All matches that were applied or refused.
     all: FxHashSet<Rc<Match>>,
-    /// Those that were refused: a guard's no may become a yes when facts get more precise.
+    /// Those that were refused. A guard may accept a match later, when facts are more precise.
     refused: Vec<Rc<Match>>,
 }
 
-/// What was done with a match.
+/// What was done with one match.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Done {
-    /// It was applied, whether or not the right side was new.
+    /// It was applied, whether or not it changed the e-graph.
     Applied,
-    /// A guard, a type or a cycle said no.
+    /// A guard, a type or a cycle refused it.
     Refused,
-    /// No phase had its turn for it: a limit came first.
+    /// It was not tried, because a limit stopped the phase before.
     Nothing,
 }
 
-/// What was done with the matches of one rule, by the class ids of now.
+/// What was done with the matches of one rule, by the current class ids.
 pub(super) struct Record {
     all: FxHashSet<Match>,
     refused: FxHashSet<Match>,
 }
 
 impl Record {
-    /// What was done with a match.
-    pub(crate) fn of(&self, one: &Match) -> Done {
+    /// Returns what was done with a match.
+    pub(crate) fn done(&self, one: &Match) -> Done {
         match (self.all.contains(one), self.refused.contains(one)) {
             (_, true) => Done::Refused,
             (true, false) => Done::Applied,
@@ -52,33 +51,33 @@ impl Record {
     }
 }
 
-/// Why a match of a multi-output rule is refused that no program could use.
+/// The reason for refusing a match of a multi-output rule that no program could use.
 pub(super) const KNOTS: &str = "an operand is computed from one of the outputs";
 
-/// Hard limits of one phase.
+/// The limits of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most rounds.
+    /// The largest number of rounds.
     pub rounds: usize,
-    /// The most e-nodes; overshot by no more than one match.
+    /// The largest number of e-nodes. The last match may exceed it.
     pub nodes: usize,
 }
 
-/// Why a phase ended.
+/// The reason why a phase ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Nothing is left to add: the phase holds every equal program its rules reach.
+    /// Nothing is left to add: the e-graph has every program that the rules can reach.
     Saturated,
-    /// The limit on rounds was reached; the rule named added the largest share of the last round's nodes.
+    /// The limit on rounds was reached. The named rule added the largest share of the nodes of the last round.
     Rounds {
-        /// The rule that added most.
+        /// The rule that added the most nodes.
         rule: String,
         /// Its share of the nodes added in the last round, in percent.
         percent: usize,
     },
-    /// The limit on nodes was reached; the rule named added the largest share of them.
+    /// The limit on nodes was reached. The named rule added the largest share of them.
     Nodes {
-        /// The rule that added most.
+        /// The rule that added the most nodes.
         rule: String,
         /// Its share of the nodes added in the phase, in percent.
         percent: usize,
@@ -96,7 +95,7 @@ impl fmt::Display for Stop {
                     "stopped at the limit on rounds; `{rule}` added {percent} % of the last one's nodes"
                 )
             }
-            // Rules added nothing: the graph is as large.
+            // No rule added a node: the imported graph already exceeds the limit.
             Self::Nodes { percent: 0, .. } => f.write_str("stopped at the limit on nodes"),
             Self::Nodes { rule, percent } => {
                 write!(f, "stopped at the limit on nodes; `{rule}` added {percent} % of them")
@@ -110,32 +109,32 @@ impl fmt::Display for Stop {
 pub struct Growth {
     /// The rule.
     pub rule: String,
-    /// Matches that searches found, those known before among them.
+    /// The matches that searches found, including those that were already known.
     pub tried: usize,
-    /// Matches of the left side, each counted once.
+    /// The different matches of the left side.
     pub matched: usize,
-    /// Of them those in which a commutative op stands in the other order of its operands: the search takes both
-    /// orders, and no rule adds the other one.
+    /// Those of them in which a commutative op is matched with its operands exchanged: the search tries both orders,
+    /// and no rule adds the other one.
     pub turned: usize,
     /// Matches that changed the e-graph.
     pub applied: usize,
     /// Matches that a guard or a type refused.
     pub refused: usize,
-    /// The first refusal's reason.
+    /// The reason of the first refusal.
     pub reason: Option<String>,
-    /// Nodes added, each in a class of its own at first.
+    /// The nodes that were added. Each has a class of its own at first.
     pub nodes: usize,
-    /// Classes united with another.
+    /// The classes that were united with another one.
     pub united: usize,
-    /// E-classes added, less those united with others: below zero where a rule finds more equal than it
-    /// adds.
+    /// The number of e-classes that were added, minus those that were united with others. It is negative if a rule
+    /// unites more than it adds.
     pub classes: i64,
-    /// Time in its searches and applications, by the clock that the phase was given.
+    /// The time of its searches and applications, by the clock of the phase.
     pub time: Duration,
 }
 
 impl Growth {
-    fn of(rules: &[Arc<Rule>]) -> Vec<Self> {
+    fn zero(rules: &[Arc<Rule>]) -> Vec<Self> {
         rules.iter().map(|rule| Self { rule: rule.name.clone(), ..Self::default() }).collect()
     }
 
@@ -155,33 +154,33 @@ impl Growth {
     }
 }
 
-/// A clock that counts from anywhere. The e-graph has none of its own: what it does depends on none.
+/// A clock that starts at any time. The e-graph has no clock of its own, because its results must not depend on time.
 pub type Clock<'a> = &'a dyn Fn() -> Duration;
 
-/// The account of one phase.
+/// The result of one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saturation {
     /// Why it ended.
     pub stop: Stop,
-    /// Rounds begun.
+    /// The number of rounds that were begun.
     pub rounds: usize,
     /// E-nodes at the end.
     pub nodes: usize,
     /// E-classes at the end.
     pub classes: usize,
-    /// Classes that no rule united: injective ops of equal results have equal operands.
+    /// The unions that no rule made, but the closure of injective ops.
     pub closed: usize,
-    /// Each rule's part, in the order of the rules.
+    /// The growth by each rule, in the order of the rules.
     pub growth: Vec<Growth>,
-    /// The same, round by round.
+    /// The same for each round.
     pub by_round: Vec<Vec<Growth>>,
 }
 
-/// A rule that equates values of different types.
+/// A rule equates values of different types.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "rule `{rule}` ({file}:{line}) equates a value of type {left} with one of type {right}: \
-     its two sides must have the same type for every match; add a guard or mend the right side"
+     its two sides must have the same type for every match; add a guard or correct the right side"
 )]
 pub struct SaturateError {
     /// The rule's name.
@@ -200,7 +199,7 @@ impl EGraph {
     /// Grows the e-graph by `rules` until nothing changes or a limit is reached.
     ///
     /// # Errors
-    /// If a rule equates values of different types; the e-graph is then not to be used.
+    /// A rule equates values of different types. The e-graph must not be used afterwards.
     pub fn saturate(
         &mut self,
         rules: &[Arc<Rule>],
@@ -209,13 +208,13 @@ impl EGraph {
     ) -> Result<Saturation, SaturateError> {
         let mut by_round: Vec<Vec<Growth>> = Vec::new();
         let closed_before = self.closed;
-        // What the phase's rules have not seen is the whole e-graph.
+        // The rules of this phase have not seen any part of the e-graph yet.
         let mut changes = None;
         let stop = loop {
             if by_round.len() == limits.rounds {
                 break None;
             }
-            let mut growth = Growth::of(rules);
+            let mut growth = Growth::zero(rules);
             let round = self.round(rules, changes.as_ref(), limits, clock, &mut growth)?;
             by_round.push(growth);
             match round {
@@ -223,7 +222,7 @@ impl EGraph {
                 end => break Some(end),
             }
         };
-        let mut growth = Growth::of(rules);
+        let mut growth = Growth::zero(rules);
         for round in &by_round {
             growth.iter_mut().zip(round).for_each(|(sum, one)| sum.add(one));
         }
@@ -243,7 +242,7 @@ impl EGraph {
         Ok(Saturation { stop, rounds: by_round.len(), nodes, classes, closed, growth, by_round })
     }
 
-    /// What was done with a rule's matches; `None` where no phase had the rule.
+    /// Returns what was done with a rule's matches; `None` if no phase had the rule.
     pub(super) fn record(&self, rule: &str) -> Option<Record> {
         let tried = self.tried.get(rule)?;
         let refused: FxHashSet<Match> = tried.refused.iter().map(|one| one.canonical(self)).collect();
@@ -295,7 +294,7 @@ impl EGraph {
             if self.egg.total_size() >= limits.nodes {
                 self.close();
                 if self.nodes() >= limits.nodes {
-                    // What was not applied may be in a later phase.
+                    // A later phase may apply the matches that are left.
                     for (index, one) in std::iter::once((index, one)).chain(found.map(|(one, _)| one)) {
                         if let Some(tried) = self.tried.get_mut(&rules[index].name) {
                             tried.all.remove(&one);
@@ -305,7 +304,7 @@ impl EGraph {
                 }
             }
             changed |= self.apply(&rules[index], one, knots, &mut growth[index])?;
-            // The matches of a rule stand together.
+            // The matches of one rule are consecutive.
             if found.peek().is_none_or(|((next, _), _)| *next != index) {
                 growth[index].time += lap();
             }
@@ -376,7 +375,7 @@ enum Round {
     Full,
 }
 
-/// The rule that added most nodes, and its share in percent.
+/// Returns the rule that added the most nodes, and its share in percent.
 fn largest(growth: &[Growth]) -> (String, usize) {
     let total: usize = growth.iter().map(|rule| rule.nodes).sum();
     let most = growth.iter().max_by_key(|rule| rule.nodes);

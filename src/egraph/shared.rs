@@ -1,7 +1,7 @@
-//! Attributes as the e-graph holds them: shared, with their hash beside them.
+//! The attributes of e-nodes: shared, together with their hash.
 //!
-//! A node is hashed and compared many times in its life, and its attributes are lists of strings and
-//! numbers; hashed once and compared by address first, they cost nothing.
+//! The e-graph hashes and compares each node many times, and attributes are lists of strings and numbers. So they are
+//! hashed once, and compared by address first.
 
 use crate::attr::Attrs;
 use rustc_hash::FxHashSet;
@@ -23,18 +23,18 @@ impl Shared {
         Self { hash: rustc_hash::FxBuildHasher.hash_one(&attrs), attrs: Arc::new(attrs) }
     }
 
-    /// The attributes as a graph holds them.
+    /// The attributes in the form that a graph holds.
     pub(crate) fn arc(&self) -> &Arc<Attrs> {
         &self.attrs
     }
 }
 
-/// Attributes that were met before, so that equal ones are held once.
+/// The known attributes, so that equal ones are stored once.
 #[derive(Default)]
 pub(super) struct Pool(FxHashSet<Shared>);
 
 impl Pool {
-    /// These attributes, or equal ones that are here already.
+    /// Returns these attributes, or equal ones that are already stored.
     pub(crate) fn share(&mut self, attrs: Attrs) -> Shared {
         let fresh = Shared::new(attrs);
         if let Some(known) = self.0.get(&fresh) {

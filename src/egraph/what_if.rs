@@ -1,4 +1,4 @@
-//! What would be chosen if kernels cost something else.
+//! What an extraction would choose if kernels had other costs.
 
 use super::runner_up::words;
 use super::{Pick, Program};
@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 /// A value that two programs compute in different ways.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flip {
-    /// The value, by its name in the program that has it.
+    /// The name of the value, in the first of the programs that has it.
     pub value: String,
-    /// What computes it in the first program, op and attributes; `None` where that does without it.
+    /// Op and attributes of the node that computes it in the first program; `None` if that program does not need it.
     pub before: Option<String>,
-    /// Seconds of that, by the first prices.
+    /// The seconds of this node, by the first prices.
     pub seconds_before: f64,
-    /// What computes it in the second; `None` where that does without it.
+    /// Op and attributes of the node that computes it in the second program; `None` if that program does not need it.
     pub after: Option<String>,
-    /// Seconds of that, by the second prices.
+    /// The seconds of this node, by the second prices.
     pub seconds_after: f64,
 }
 
 impl Pick<'_> {
-    /// The problem with the cost of each candidate multiplied by the factor of its op.
+    /// Returns the problem with the cost of each candidate multiplied by the factor of its op.
     pub(crate) fn scaled(&self, factor: &dyn Fn(&str) -> f64) -> Problem {
         let mut problem = self.problem.clone();
         for (class, terms) in problem.classes.iter_mut().zip(&self.terms) {
@@ -32,7 +32,7 @@ impl Pick<'_> {
         problem
     }
 
-    /// How many priced candidates there are of each op.
+    /// Counts the candidates of each op that cost something.
     pub(crate) fn priced(&self) -> BTreeMap<&'static str, usize> {
         let mut ops = BTreeMap::new();
         for (class, terms) in self.problem.classes.iter().zip(&self.terms) {
@@ -43,8 +43,8 @@ impl Pick<'_> {
         ops
     }
 
-    /// Where two choices differ, each with the prices it was made by, in the order of the classes. What
-    /// costs nothing in either is left out.
+    /// Returns the differences between two choices, in the order of the classes, each with the prices by which it was
+    /// made. Nodes that cost nothing in both are left out.
     pub(crate) fn flips(&self, before: (&Problem, &Extraction), after: (&Problem, &Extraction)) -> Vec<Flip> {
         let programs = [self.build(before.1), self.build(after.1)];
         let chosen = |(problem, extraction): (&Problem, &Extraction), class: usize| {

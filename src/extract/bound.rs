@@ -1,21 +1,22 @@
-//! Lower bounds that hold for any e-graph, for results without a proof.
+//! Lower bounds that hold for every e-graph, for results without a proof.
 
 use super::node::Node;
 use super::ready::Ready;
 
-/// The dearest chain: what a root costs if of all that a candidate reads only the dearest is paid.
+/// Returns the cost of the most expensive chain: the largest cost of a root if each candidate pays only for the most
+/// expensive class that it reads.
 pub(super) fn chain(classes: &[Vec<Node>], roots: &[u32]) -> f64 {
     let mut ready = Ready::new(classes, vec![false; classes.len()]);
     let mut cost = vec![f64::INFINITY; classes.len()];
     while let Some((price, class, _)) = ready.settle() {
         cost[class as usize] = price;
-        // Children are settled in the order of their cost: this one is the dearest.
+        // Children are settled in the order of their cost, so this one is the most expensive.
         ready.release(class, |node| Some(node.cost + price));
     }
     roots.iter().map(|&root| cost[root as usize]).fold(0.0, f64::max)
 }
 
-/// What each class costs about if a class that is read by several is paid by each in part.
+/// Estimates the cost of each class if all its readers share its price equally.
 pub(super) fn shares(classes: &[Vec<Node>], tree: &[f64]) -> Vec<f64> {
     let mut readers = vec![0_u32; classes.len()];
     for nodes in classes {
@@ -39,5 +40,5 @@ pub(super) fn shares(classes: &[Vec<Node>], tree: &[f64]) -> Vec<f64> {
     worth
 }
 
-/// Rounds of improving shares: they need not be right, only telling.
+/// The number of rounds that improve these estimates. They only rank states, so they need not be exact.
 const ROUNDS: usize = 8;

@@ -1,26 +1,27 @@
-//! The working copy that all extractors share: runnable, reachable, and in canonical order.
+//! The working copy of a problem that all extractors use. It contains only what can be run and reached, in canonical
+//! order.
 //!
-//! Classes are numbered by their lowest rank and candidates are sorted by rank, so that whatever is
-//! decided by a number afterwards is decided by content.
+//! Classes are numbered by their lowest rank, and candidates are sorted by rank. So a decision by number does not
+//! depend on how the problem was numbered.
 
 use super::node::Node;
 use super::ready::Ready;
 use super::{ClassId, ExtractError, Extraction, Problem, Report, Size};
 
-/// A problem in canonical numbers, without what cannot be run or reached.
+/// A problem in canonical numbers, without candidates that cannot be run or reached.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub classes: Vec<Vec<Node>>,
-    /// Sorted, each once.
+    /// The roots, sorted, each once.
     pub roots: Vec<u32>,
-    /// The class of the problem that each class is.
+    /// For each class, its number in the problem.
     pub original: Vec<u32>,
-    /// How many classes the problem has.
+    /// The number of classes in the problem.
     pub total: usize,
 }
 
 impl Work {
-    /// The working copy of a problem.
+    /// Makes the working copy of a problem.
     pub(crate) fn new(problem: &Problem) -> Result<Self, ExtractError> {
         problem.validate()?;
         let runs = runnable(problem);
@@ -80,7 +81,7 @@ impl Work {
         Size { classes: self.classes.len(), nodes: self.classes.iter().map(Vec::len).sum() }
     }
 
-    /// For each class those that read it, sorted, each once.
+    /// Returns for each class the classes that read it, sorted, each once.
     pub(crate) fn readers(&self) -> Vec<Vec<u32>> {
         let mut readers: Vec<Vec<u32>> = vec![Vec::new(); self.classes.len()];
         for (class, nodes) in self.classes.iter().enumerate() {
@@ -93,7 +94,7 @@ impl Work {
         readers
     }
 
-    /// The extraction of a choice, given by places in `classes[class]`.
+    /// Returns the extraction of a choice, which is given by indices into `classes[class]`.
     pub(crate) fn finish(
         &self,
         choice: &[Option<u32>],
@@ -117,10 +118,10 @@ impl Work {
     }
 }
 
-/// A bound this close to the cost is the cost, summed in another order.
+/// A bound that is closer to the cost than this is equal to it, except for rounding.
 const ROUNDING: f64 = 1.0 - 1e-11;
 
-/// The classes that a choice uses.
+/// Returns which classes a choice uses.
 pub(super) fn reach(classes: &[Vec<Node>], roots: &[u32], choice: &[Option<u32>]) -> Vec<bool> {
     let mut used = vec![false; classes.len()];
     let mut stack = roots.to_vec();
@@ -133,7 +134,7 @@ pub(super) fn reach(classes: &[Vec<Node>], roots: &[u32], choice: &[Option<u32>]
     used
 }
 
-/// The cost of a choice that is known to be acyclic.
+/// Returns the cost of a choice that is known to be acyclic.
 pub(super) fn price(classes: &[Vec<Node>], roots: &[u32], choice: &[Option<u32>]) -> f64 {
     let used = reach(classes, roots, choice);
     let node =
@@ -141,17 +142,17 @@ pub(super) fn price(classes: &[Vec<Node>], roots: &[u32], choice: &[Option<u32>]
     (0..classes.len()).filter(|&class| used[class]).map(|class| node(class).cost).sum()
 }
 
-/// For each class the cheapest candidate and its cost if nothing were shared, and the order in which
-/// classes become computable: children come before their readers, so the choice is acyclic.
+/// For each class the cheapest candidate and its cost if nothing were shared, and the order in which classes can be
+/// computed. Children come before their readers, so the choice is acyclic.
 ///
-/// Knuth's generalisation of Dijkstra's algorithm.
+/// This is Knuth's generalisation of Dijkstra's algorithm (Information Processing Letters 6(1), 1977).
 pub(super) struct Trees {
-    /// Infinite for a class that cannot be computed.
+    /// The cost, which is infinite for a class that cannot be computed.
     pub cost: Vec<f64>,
     pub choice: Vec<Option<u32>>,
 }
 
-/// Stands for every larger sum, so that a deep network's tree cost stays a number.
+/// Replaces every larger sum, so that the tree cost of a deep network stays finite.
 const HUGE: f64 = 1e300;
 
 impl Trees {
@@ -170,7 +171,7 @@ impl Trees {
     }
 }
 
-/// Classes from which something finite and acyclic can be selected.
+/// Returns for which classes a finite and acyclic selection exists.
 pub(super) fn runnable(problem: &Problem) -> Vec<bool> {
     let mut runs = vec![false; problem.classes.len()];
     let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); problem.classes.len()];
@@ -201,8 +202,8 @@ pub(super) fn runnable(problem: &Problem) -> Vec<bool> {
     runs
 }
 
-/// The class to blame for a root that cannot be run: the first below it that has no priced candidate,
-/// or else one on a cycle.
+/// Returns the class to name in the error for a root that cannot be run: the first one below it without a priced
+/// candidate, or else one on a cycle.
 fn missing(problem: &Problem, runs: &[bool], root: ClassId) -> ClassId {
     let mut seen = vec![false; problem.classes.len()];
     let mut class = root;

@@ -1,22 +1,22 @@
-//! Strongly connected components: the classes that can be computed from one another. After reduction
-//! those are the stored forms of one value, and the condensation is the network.
+//! Strongly connected components: sets of classes that can be computed from one another. After reduction, such a set
+//! is the layouts and other forms of one value, and the condensation is the network.
 
 use super::canonical::Work;
 
 /// The condensation of a reduced e-graph.
 #[derive(Clone, Debug)]
 pub(super) struct Components {
-    /// The classes of each, sorted. A component comes after all that it reads.
+    /// The classes of each component, sorted. A component comes after all components that it reads.
     pub classes: Vec<Vec<u32>>,
     /// The component of each class.
     pub of: Vec<u32>,
-    /// The place of each class in its component.
+    /// The index of each class in its component.
     pub place: Vec<u32>,
     /// The components that each reads, sorted.
     pub children: Vec<Vec<u32>>,
     /// The components that read each, sorted.
     pub readers: Vec<Vec<u32>>,
-    /// For each class the components besides its own that read it, sorted.
+    /// For each class, the other components that read it, sorted.
     pub class_readers: Vec<Vec<u32>>,
 }
 
@@ -58,13 +58,13 @@ impl Components {
         self.classes.len()
     }
 
-    /// Classes in the largest component.
+    /// Returns the number of classes in the largest component.
     pub(crate) fn largest(&self) -> usize {
         self.classes.iter().map(Vec::len).max().unwrap_or(0)
     }
 }
 
-/// Tarjan's algorithm from the roots, without recursion.
+/// Tarjan's algorithm from the roots, without recursion (SIAM Journal on Computing 1(2), 1972).
 fn tarjan(work: &Work) -> (Vec<Vec<u32>>, Vec<u32>) {
     const NEW: u32 = u32::MAX;
     let size = work.classes.len();
@@ -72,7 +72,7 @@ fn tarjan(work: &Work) -> (Vec<Vec<u32>>, Vec<u32>) {
     let (mut of, mut components) = (vec![NEW; size], Vec::new());
     let (mut open, mut next) = (Vec::new(), 0);
     for &root in &work.roots {
-        // Class, candidate, child.
+        // Each entry is a class, a candidate and a child.
         let mut calls = vec![(root, 0, 0)];
         while let Some((class, node, child)) = calls.pop() {
             let at = class as usize;

@@ -1,24 +1,24 @@
-//! Elimination: a class that only one other class reads is chosen together with it.
+//! Elimination: a class that only one other class reads is chosen together with that class.
 //!
-//! Each candidate that reads it becomes one for each of its candidates, which costs both and reads what
-//! both read. That is exact, as of one class at most one candidate is chosen, and it is what bucket
-//! elimination does with a variable that is in one bucket (Dechter: Bucket Elimination, Artificial
-//! Intelligence 113, 1999): choices that depend on one another come into one place, where most of them
-//! are dominated.
+//! Each candidate that reads the class is replaced by one candidate for each candidate of the class. The new
+//! candidate costs as much as both and reads what both read. This is exact, because at most one candidate of a class
+//! is chosen. Bucket elimination does the same with a variable that is in one bucket (Dechter: Bucket Elimination,
+//! Artificial Intelligence 113, 1999). Choices that depend on one another come together in one class, where most of
+//! them are dominated.
 
 use super::canonical::Work;
 use super::node::Node;
 
-/// Candidates that were made of two: the place of the one that read, the class that was read, and the place
-/// of its candidate. Places from [`MADE`] on are places in this list.
+/// Candidates that were made of two: the index of the reader, the class that it read, and the index of that class's
+/// candidate. Indices from [`MADE`] on refer to this list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Made(Vec<(u32, u32, u32)>);
 
-/// Places below are those of candidates that were there from the beginning.
+/// Smaller indices are those of original candidates.
 const MADE: u32 = 1 << 31;
 
 impl Made {
-    /// Notes the choice of a candidate, and of all that it was made of.
+    /// Notes the choice of a candidate, and of all candidates of which it was made.
     pub(crate) fn restore(&self, class: u32, place: u32, choice: &mut [Option<u32>]) {
         let mut stack = vec![(class, place)];
         while let Some((class, place)) = stack.pop() {
@@ -35,8 +35,8 @@ impl Made {
     }
 }
 
-/// Eliminates classes with choices that one class reads, where the candidates do not become many. Whether
-/// there was one. `prune` drops candidates of a class that others dominate.
+/// Eliminates classes that have several candidates and one reader, unless there would be too many candidates. `prune`
+/// drops the dominated candidates of a class. Returns whether a class was eliminated.
 pub(super) fn eliminate(work: &mut Work, made: &mut Made, prune: impl Fn(u32, &mut Vec<Node>)) -> bool {
     let mut readers = readers(work);
     let mut changed = false;
@@ -86,10 +86,10 @@ pub(super) fn eliminate(work: &mut Work, made: &mut Made, prune: impl Fn(u32, &m
     changed
 }
 
-/// So many times as many candidates as before may be tried.
+/// The most new candidates that are tried, as a multiple of the number before.
 const TRIED: usize = 4;
 
-/// Who reads a class.
+/// The classes that read a class.
 #[derive(Clone, Copy, PartialEq)]
 enum Reader {
     None,
@@ -132,7 +132,7 @@ mod tests {
         let mut work = Work { classes, roots: vec![0], original: Vec::new(), total: 0 };
         let mut made = Made::default();
         assert!(eliminate(&mut work, &mut made, |_, _| {}));
-        // Now the one class reads the other alone.
+        // Now only class 0 reads class 2.
         assert!(eliminate(&mut work, &mut made, |_, _| {}));
         assert!(work.classes[1].is_empty() && work.classes[2].is_empty());
         let costs: Vec<f64> = work.classes[0].iter().map(|node| node.cost).collect();

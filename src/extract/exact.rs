@@ -1,12 +1,13 @@
-//! The exact extractor: reduce, condense, then the frontier in the order that predicts least work. Where that
-//! is too much, a good selection and good bounds rule out candidates, and it begins again without them.
+//! The exact extractor: it reduces the problem, finds its components, and runs the frontier in the order that
+//! predicts the least work. If that takes too much work, it uses a good selection and good bounds to rule out
+//! candidates, and starts again without them.
 
 use super::bound::shares;
 use super::canonical::{Trees, Work, price};
 use super::component::Components;
 use super::frontier::{Caps, Excess, Network, Stop};
 use super::order;
-use super::order::Plan;
+use super::order::ComponentOrder;
 use super::reduce::Reduced;
 use super::relax::{Relaxed, Shared, relax};
 use super::search::{LocalSearch, SLACK};
@@ -14,35 +15,35 @@ use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, part};
 use crate::ron::at_least;
 use serde::{Deserialize, Serialize};
 
-/// Finds the cheapest selection and knows that it is, within limits of work; beyond them gives a good
-/// one with a lower bound, and says which limit it was.
+/// Finds the cheapest selection and proves that it is the cheapest, within limits of work. If a limit is reached, it
+/// returns a good selection with a lower bound, and names the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Exact {
-    /// How much work it may take.
+    /// The limits of work.
     pub limits: Limits,
 }
 
-/// Limits of work, all counted.
+/// Limits of work, as counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename = "Exact")]
 pub struct Limits {
-    /// States kept at once before a result counts as unproven.
+    /// The states that may be kept at one time. With more states, the result is not proven.
     #[serde(deserialize_with = "at_least::<2, _>")]
     pub states: usize,
-    /// States kept at once once there is no hope of a proof.
+    /// The states that are kept at one time after the attempts at a proof have failed.
     #[serde(deserialize_with = "at_least::<2, _>")]
     pub beam: usize,
-    /// States made over all steps of one run.
+    /// The states that may be made over all steps of one run.
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub work: usize,
-    /// Candidates tried inside one component.
+    /// The candidates that may be tried inside one component.
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub options: usize,
 }
 
 impl Limits {
-    /// The limits that pipelines use unless they say otherwise: a few seconds at most.
+    /// The default limits of pipelines: an extraction takes a few seconds at most.
     pub const DEFAULT: Self = Self { states: 20_000, beam: 500, work: 20_000_000, options: 200_000 };
 }
 
@@ -52,13 +53,13 @@ impl Default for Limits {
     }
 }
 
-/// The share of the limits that a search in a hurry has, and the least and the most work that they come to.
+/// The divisor of all limits for a hurried search, and the least and the largest limit of work that it gets.
 const SHARE: usize = 20;
 const LEAST: usize = 10_000;
 const MOST: usize = 100_000;
 
 impl Exact {
-    /// With the default limits.
+    /// The extractor with the default limits.
     pub const DEFAULT: Self = Self { limits: Limits::DEFAULT };
 }
 
@@ -112,13 +113,13 @@ impl Extractor for Exact {
     }
 }
 
-/// Orders that are tried beside the one from the root down.
+/// The number of orders that are tried besides the one from the roots down.
 const OTHERS: usize = 1;
-/// The tries of each order: what share of the limits it has.
+/// The divisors of the limits for the attempts with each order.
 const SHARES: [usize; 2] = [5, 1];
-/// How often a problem is taken up again without the candidates that bounds have ruled out.
+/// The number of times that a problem is solved again without the candidates that bounds have ruled out.
 const DEPTH: usize = 6;
-/// It is if one in so many is ruled out.
+/// It is solved again if at least one of this many candidates is ruled out.
 const WORTH: usize = 20;
 
 struct Found {
@@ -129,12 +130,12 @@ struct Found {
 }
 
 impl Exact {
-    /// Solves a problem in which only what costs less than the target matters.
+    /// Solves a problem in which only selections that cost less than the target matter.
     fn solve(&self, whole: &Work, target: f64, depth: usize, report: &mut Report) -> Found {
         let reduced = Reduced::new(whole);
         let components = Components::new(&reduced.work);
         if depth == DEPTH {
-            *report = Report::of(whole, &reduced, &components);
+            *report = Report::new(whole, &reduced, &components);
         }
         let found = self.solve_reduced(&reduced.work, &components, target - reduced.sunk, depth, report);
         Found {
@@ -181,7 +182,7 @@ impl Exact {
                 (best.choice, best.cost) = (found.choice, found.cost);
             }
         }
-        // Whatever is better is made of candidates that the bounds have not ruled out.
+        // Every better selection consists of candidates that the bounds have not ruled out.
         let target = target.min(best.cost);
         match filtered(work, &best.least, target) {
             None => proven = true,
@@ -230,12 +231,12 @@ impl Exact {
                 Stop::Options | Stop::DeadEnd => format!("a component of {} classes", components.largest()),
             });
         }
-        // The selection is as cheap as any, or what is cheaper than the target does not exist.
+        // Either the selection is the cheapest one, or no selection costs less than the target.
         let bound = if proven { target.min(best.cost) } else { best.bound };
         Found { choice: best.choice, cost: best.cost, bound, proven }
     }
 
-    /// The cheapest selection of a problem, if short tries of the frontier find it.
+    /// Returns the cheapest selection of a problem, if short attempts of the frontier find it.
     fn frontier(&self, work: &Work, report: &mut Report) -> Option<Vec<Option<u32>>> {
         let reduced = Reduced::new(work);
         let components = Components::new(&reduced.work);
@@ -245,13 +246,13 @@ impl Exact {
         Some(reduced.restore(&found.choice))
     }
 
-    /// Tries the frontier in the order from the root down and in the one that promises most beside it. What
-    /// an order needs is known only once it was tried: short tries come first, so that none that fails costs
-    /// much more than the one that does not.
+    /// Runs the frontier in the order from the roots down and in the best predicted other order. The work that an
+    /// order really needs is known only after an attempt, so short attempts come first: then a failed attempt costs
+    /// little compared with a successful one.
     fn tries(
         &self,
         network: Option<&Network<'_>>,
-        plans: &mut Vec<Plan>,
+        plans: &mut Vec<ComponentOrder>,
         share: usize,
         report: &mut Report,
     ) -> Result<Found, Stop> {
@@ -286,19 +287,19 @@ impl Exact {
     }
 }
 
-/// Visits of local search for each state that the frontier may make.
+/// The number of visits of the local search for each state that the frontier may make.
 const VISITS: usize = 20;
-/// The most work of a beam: beyond, local search is better.
+/// The most work of a beam. With more work, the local search finds better selections.
 const BEAMS: usize = 200_000;
 
 fn count(work: &Work) -> usize {
     work.classes.iter().map(Vec::len).sum()
 }
 
-/// The problem without what costs as much as a target or more, and the places of what is left; `None` where
-/// nothing cheaper is left.
+/// Returns the problem without candidates that cost at least the target, and the old index of each candidate that is
+/// left; `None` if nothing cheaper is left.
 fn filtered(work: &Work, least: &[Vec<f64>], target: f64) -> Option<(Work, Vec<Vec<u32>>)> {
-    // What differs less than this is the same, summed in another order.
+    // A smaller difference is only rounding.
     let enough = target * (1.0 - 1e-11);
     let mut left = work.clone();
     for (nodes, least) in left.classes.iter_mut().zip(least) {

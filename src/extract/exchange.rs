@@ -1,11 +1,10 @@
-//! E-graphs as files: the JSON form of the crate `egraph-serialize`, in which other extractors read and
-//! write them.
+//! E-graphs as files in the JSON form of the crate `egraph-serialize`, which other extractors read and write.
 //!
-//! Takes its text, gives a [`Named`] problem, and the other way round. A node is a candidate with an id of
-//! its own, an op that is only shown, the class it is in, and a cost (1 where none is said; `null` for one
-//! that cannot be run, which is how that crate writes infinity). Children name any node of the class that
-//! is read. What is `subsumed` is not extracted. Candidates rank in the order of the file. All mistakes of
-//! a file are told at once, each with the node where it is and what to do.
+//! Reading a text gives a [`Named`] problem, and writing does the reverse. A node is a candidate with a unique id, an
+//! op that is only shown, its class, and a cost. The cost is 1 if it is not given, and `null` for a node that cannot
+//! be run, because that crate writes infinity so. Children name any node of the class that is read. `subsumed` nodes
+//! are not extracted. The rank of a candidate is its position in the file. All mistakes of a file are reported at
+//! once, each with its node and a remedy.
 
 use super::canonical::runnable;
 use super::{Candidate, Class, ClassId, ExtractError, Extraction, Problem};
@@ -22,37 +21,37 @@ pub struct Named {
     pub problem: Problem,
     /// The id of each class.
     pub classes: Vec<String>,
-    /// What is said of the type of each class, where something is.
+    /// The description of each class's type, if there is one.
     pub types: Vec<Option<String>>,
     /// For each class its candidates.
     pub nodes: Vec<Vec<Label>>,
 }
 
-/// How a candidate is called.
+/// The name of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The id, which no other node has.
+    /// The unique id.
     pub id: String,
-    /// The op, for readers.
+    /// The op, which is only shown.
     pub op: String,
 }
 
-/// Why a text is no e-graph.
+/// The reason why a text is not an e-graph.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// It is no JSON, or JSON of another form.
+    /// It is not JSON, or JSON of another form.
     #[error(
         "{0}\n  help: the form is that of the crate egraph-serialize: {{\"nodes\": {{\"ID\": {{\"op\": \"f\", \
          \"children\": [\"ID\"], \"eclass\": \"CLASS\", \"cost\": 1.0}}}}, \"root_eclasses\": [\"CLASS\"]}}"
     )]
     Form(String),
-    /// It names what is not there, or costs are none.
+    /// It names nodes or classes that do not exist, or has invalid costs.
     #[error("{}", .0.join("\nerror: "))]
     Mistakes(Vec<String>),
 }
 
-/// Mistakes that are told one by one; of more, the number.
+/// The number of mistakes that are reported one by one; of further mistakes only the number is reported.
 const TOLD: usize = 10;
 
 #[derive(Deserialize)]
@@ -87,7 +86,7 @@ fn one() -> Option<f64> {
     Some(1.0)
 }
 
-/// The entries of an object in their order, each key as often as it is there.
+/// The entries of an object in their order. A key may occur several times.
 struct Entries<T>(Vec<(String, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
@@ -113,10 +112,10 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
 }
 
 impl Named {
-    /// The e-graph of a text.
+    /// Reads an e-graph from a text.
     ///
     /// # Errors
-    /// [`FormatError`]: where the text is no JSON, or every node that is wrong.
+    /// [`FormatError`]: the text is not JSON of the right form, or it contains mistakes, of which all are listed.
     pub fn read(text: &str) -> Result<Self, FormatError> {
         let file: File = serde_json::from_str(text).map_err(|error| FormatError::Form(error.to_string()))?;
         let mut named = Self::default();
@@ -187,18 +186,19 @@ impl Named {
         let more = mistakes.len().saturating_sub(TOLD);
         mistakes.truncate(TOLD);
         if more > 0 {
-            mistakes.push(format!("and {more} more of the kind"));
+            mistakes.push(format!("and {more} more mistakes"));
         }
         Err(FormatError::Mistakes(mistakes))
     }
 
-    /// The text: a node a line. What cannot be run is left out, since children are named by a node.
+    /// Returns the text, one line for each node. Nodes that cannot be run are left out, because a child is named by a
+    /// node.
     pub fn to_json(&self) -> String {
         let runs = runnable(&self.problem);
         let usable = |node: &Candidate| {
             node.cost < f64::INFINITY && node.children.iter().all(|child| runs[child.index()])
         };
-        // The node by which the readers of a class name it.
+        // The node by which the readers of a class name that class.
         let first: Vec<Option<&str>> = self
             .problem
             .classes
@@ -239,7 +239,7 @@ impl Named {
         text
     }
 
-    /// Why there is no extraction, by the ids of the file.
+    /// Describes why there is no extraction, with the ids of the file.
     pub fn words(&self, error: &ExtractError) -> String {
         match error {
             ExtractError::NothingRuns { root, missing } => format!(
@@ -258,7 +258,7 @@ impl Named {
         }
     }
 
-    /// The ids of the chosen nodes, each with that of its class.
+    /// Returns the ids of the chosen nodes, each with the id of its class.
     pub fn choices(&self, extraction: &Extraction) -> Vec<(&str, &str)> {
         let chosen = extraction.choice.iter().enumerate();
         chosen

@@ -1,17 +1,16 @@
-//! The frontier: dynamic programming over the components, one at a time.
+//! The frontier: dynamic programming that passes over the components one at a time.
 //!
-//! A state holds, for each class that is live, one bit. Of a component that was not passed yet the
-//! bit says that the class is *demanded* by one that was; of a component that was passed, that the
-//! class is *provided* to those that were not. Passing a component extends each state by each option
-//! that computes what is demanded of it and reads, of passed components, only what they provide. A
-//! state is dropped if another demands no more, provides no less and costs no more; what it demands
-//! beyond the other may also be made by conversions out of what the other demands, if those cost no
-//! more than the difference.
+//! A state has one bit for each live class. For a component that has not been passed yet, the bit says that a passed
+//! component *demands* the class. For a component that has been passed, the bit says that the class is *provided* to
+//! components that have not been passed. To pass a component, each state is combined with each option that computes
+//! what is demanded of the component and reads, of passed components, only what they provide. A state is dropped if
+//! another state demands no more, provides no less and costs no more. The other state may even demand more classes,
+//! if conversions can compute these from what the dropped state demands and cost no more than the difference.
 //!
-//! Cycles live inside components, so selections that are acyclic there are acyclic.
+//! Cycles lie inside components, so a selection that is acyclic in each component is acyclic.
 
 use super::option::{Choice, Search, bits};
-use super::order::Plan;
+use super::order::ComponentOrder;
 use super::table::Table;
 
 mod dominance;
@@ -20,56 +19,56 @@ mod prune;
 
 pub(super) use network::Network;
 
-/// What to do when there are more states than allowed.
+/// What happens if there are more states than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Excess {
-    /// Give up.
+    /// The run stops.
     Stop,
-    /// Keep the most promising: the result is a selection, not always the best.
+    /// The most promising states are kept. The result is a selection, but not always the best one.
     Drop,
-    /// Merge the least promising into states that demand less than each and provide more: the result
-    /// is a bound, not always a selection.
+    /// The least promising states are merged into states that demand less than each and provide more. The result is a
+    /// lower bound, but not always a selection.
     Merge,
 }
 
-/// How far a run may go.
+/// The limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caps {
-    /// States kept at once.
+    /// The states that are kept at one time.
     pub states: usize,
-    /// States made, and comparisons between them in thousands, over all steps.
+    /// The states that are made over all steps, plus the comparisons between them in thousands.
     pub work: usize,
-    /// Candidates tried for the options of one component.
+    /// The candidates that are tried for the options of one component.
     pub options: usize,
 }
 
 /// The result of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    /// The cost of the selection; of a merged run, a bound.
+    /// The cost of the selection; for a run with merged states, a lower bound.
     pub cost: f64,
-    /// For each class the place of its candidate; meaningless after a merged run.
+    /// For each class the index of its candidate; without meaning after a run with merged states.
     pub choice: Vec<Option<u32>>,
     pub states: usize,
     pub peak: usize,
 }
 
-/// Why a run gave no result.
+/// The reason why a run gave no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Too many states at once.
+    /// There were too many states at one time.
     States,
-    /// Too much work over all steps.
+    /// All steps together took too much work.
     Work,
     /// A component has too many classes or options.
     Options,
-    /// The kept states led nowhere.
+    /// No kept state could be completed.
     DeadEnd,
 }
 
 impl Network<'_> {
-    /// Runs over all components.
-    pub(crate) fn run(&self, plan: &Plan, caps: Caps, excess: Excess) -> Result<Outcome, Stop> {
+    /// Passes over all components.
+    pub(crate) fn run(&self, plan: &ComponentOrder, caps: Caps, excess: Excess) -> Result<Outcome, Stop> {
         let mut run = Run::new(self, plan, caps, excess);
         for step in 0..plan.order.len() {
             run.pass(step)?;
@@ -78,35 +77,35 @@ impl Network<'_> {
     }
 }
 
-/// What a step leaves behind, to find the way back.
+/// What is stored about a step, to find the selection at the end.
 struct Trail {
     from: Vec<u32>,
     option: Vec<u32>,
-    /// For each option the class bits and candidate places.
+    /// For each option, the bits of its classes and the indices of its candidates.
     options: Vec<(u64, Vec<u32>)>,
 }
 
 struct Run<'a> {
     network: &'a Network<'a>,
-    plan: &'a Plan,
+    plan: &'a ComponentOrder,
     caps: Caps,
     excess: Excess,
     words: usize,
     slot: Vec<u32>,
-    /// The class in each slot.
+    /// The class of each slot.
     class: Vec<u32>,
     free: Vec<u32>,
-    /// Slots of live classes that are demanded, and of those that are provided.
+    /// The slots of live classes that are demanded.
     demanded: Vec<u64>,
     provided: Vec<u64>,
     roots: Vec<u64>,
-    /// In a merged run, for each component the bit that says that some form of it is demanded. It
-    /// outlives a merge of states that demand different forms, so that no value comes for nothing.
+    /// In a run with merged states, for each component the bit that says that some class of it is demanded. A merge
+    /// of states that demand different classes keeps this bit, so that the component is still paid for.
     some: Vec<u32>,
     states: Table,
     next: Table,
     trail: Vec<Trail>,
-    /// The step that is being made.
+    /// The number of the current step.
     at: u32,
     work: usize,
     made: usize,
@@ -116,9 +115,9 @@ struct Run<'a> {
 const NONE: u32 = u32::MAX;
 
 impl<'a> Run<'a> {
-    fn new(network: &'a Network<'a>, plan: &'a Plan, caps: Caps, excess: Excess) -> Self {
+    fn new(network: &'a Network<'a>, plan: &'a ComponentOrder, caps: Caps, excess: Excess) -> Self {
         let components = network.components;
-        // Live classes at once, at most, give the width of a state.
+        // The largest number of classes that are live at one time gives the width of a state.
         let mut change = vec![0_i64; plan.order.len() + 2];
         for class in 0..components.of.len() as u32 {
             if components.of[class as usize] != NONE
@@ -171,7 +170,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Passes one component.
+    /// Passes over one component.
     fn pass(&mut self, step: usize) -> Result<(), Stop> {
         let (network, plan) = (self.network, self.plan);
         self.at = step as u32;
@@ -185,7 +184,7 @@ impl<'a> Run<'a> {
         let own = &components.classes[component];
         let mut dead = Vec::new();
         let mut keep = 0_u64;
-        // The bits of its own classes before and after.
+        // The bits of its own classes before and after the step.
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for &class in touched.iter().chain(own) {
             let Some((first, last)) = plan.life(components, class) else {
@@ -267,7 +266,7 @@ impl<'a> Run<'a> {
             self.work += range.len();
             for option in range {
                 let choice = &options[option];
-                // It may read of passed components what they provide.
+                // Of passed components it may read only what they provide.
                 let lacks = |word: usize| choice.reads[word] & self.provided[word] & !old[word] != 0;
                 if (0..self.words).any(lacks) {
                     continue;
@@ -318,7 +317,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Adds to what an option demands the bits of the components it demands something of.
+    /// Adds the bits of the components of which an option demands a class.
     fn note_components(&self, reads: &mut [u64]) {
         for word in 0..self.words {
             for bit in bits(reads[word] & self.demanded[word]) {
@@ -330,7 +329,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The way back from the last state.
+    /// Finds the selection by going back from the last state.
     fn finish(self) -> Result<Outcome, Stop> {
         let components = self.network.components;
         let mut choice = vec![None; components.of.len()];

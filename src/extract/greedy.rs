@@ -1,4 +1,4 @@
-//! Fast extractors without a proof: the cheapest tree, and the same with sharing seen on the way up.
+//! Fast extractors without a proof: the cheapest tree, and a version that takes sharing below a class into account.
 
 use super::bound::chain;
 use super::canonical::{Trees, Work};
@@ -7,8 +7,8 @@ use super::ready::Ready;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};
 use serde::{Deserialize, Serialize};
 
-/// Prices a class by the sum over its tree, so what is shared is paid at each use. Optimal where
-/// nothing is shared, and fast.
+/// Prices a class by the sum over its tree, so that a shared class is paid at each use. It is fast, and optimal if
+/// nothing is shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GreedyTree;
 
@@ -34,8 +34,8 @@ impl Extractor for GreedyTree {
     }
 }
 
-/// Prices a class by the sum over the distinct classes below it, and settles the cheapest class
-/// first. Sees sharing below a class, but not that a dearer class would be shared further up.
+/// Prices a class by the sum over the distinct classes below it, and settles the cheapest class first. It finds
+/// sharing below a class, but not that a more expensive class could be shared further up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GreedyDag;
 
@@ -66,19 +66,19 @@ impl Extractor for GreedyDag {
     }
 }
 
-/// Work allowed for pricing DAGs, in classes visited: about two seconds. The work is quadratic in
-/// the depth of a network.
+/// The work that is allowed for pricing DAGs, in visited classes: about two seconds. The work is quadratic in the
+/// depth of a network.
 pub(super) const SETTLE_STEPS: usize = 2_000_000_000;
 
-/// The greedy choice, or `None` if it takes more steps than allowed.
+/// Returns the greedy choice, or `None` if it takes more steps than allowed.
 ///
-/// Classes are settled in the order of their cost, as in Dijkstra's algorithm. All that a class rests
-/// on is settled before it, so choices are acyclic and the cost of a class is that of its choices.
+/// Classes are settled in the order of their cost, as in Dijkstra's algorithm. All classes that a class depends on
+/// are settled before it, so choices are acyclic and the cost of a class is that of its choices.
 pub(super) fn settle(classes: &[Vec<Node>], mut steps: usize) -> Option<Vec<Option<u32>>> {
     let mut ready = Ready::new(classes, vec![false; classes.len()]);
     let mut choice: Vec<Option<u32>> = vec![None; classes.len()];
     let mut own = vec![0.0; classes.len()];
-    // What each settled class rests on, itself included, where that costs anything.
+    // For each settled class, the classes with a cost that it depends on, and itself.
     let mut below: Vec<Vec<u32>> = vec![Vec::new(); classes.len()];
     let mut stamps = vec![u32::MAX; classes.len()];
     let mut stamp = 0;
@@ -103,7 +103,7 @@ pub(super) fn settle(classes: &[Vec<Node>], mut steps: usize) -> Option<Vec<Opti
     Some(choice)
 }
 
-/// Visits each class that the children of a node rest on once.
+/// Visits once each class that the children of a node depend on.
 fn union(node: &Node, below: &[Vec<u32>], stamps: &mut [u32], stamp: u32, mut visit: impl FnMut(u32)) {
     for &child in &node.children {
         for &class in &below[child as usize] {

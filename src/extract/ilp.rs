@@ -1,9 +1,10 @@
-//! The extraction as an integer program, solved by the crate `microlp` (feature `ilp`): what others compare with.
+//! Extraction as an integer program, which the crate `microlp` solves (feature `ilp`), for comparison with other
+//! extractors.
 //!
-//! A variable for each candidate: whether it is chosen. A class has one chosen candidate at most, a root exactly
-//! one, and so has every class that no program can do without, which is what makes the relaxation tell anything.
-//! What chosen candidates of a class read is chosen. Within a component, classes have an order, and a candidate
-//! stands behind what it reads, so that nothing waits for itself.
+//! Each candidate has a variable that says whether it is chosen. At most one candidate of a class is chosen. Exactly
+//! one is chosen for a root and for each class that every program needs; without the latter the relaxation would give
+//! a weak bound. The classes that a chosen candidate reads have chosen candidates. Within a component, classes have
+//! an order, and a candidate comes after the classes that it reads, so that there is no cycle.
 
 use super::bound::chain;
 use super::canonical::{Trees, Work, price, reach};
@@ -19,14 +20,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ilp {
-    /// Candidates that are left after reduction, at most.
+    /// The most candidates after reduction.
     pub candidates: usize,
-    /// Nodes of branch and bound, at most.
+    /// The most nodes of branch and bound.
     pub nodes: u64,
 }
 
 impl Ilp {
-    /// With limits for what takes seconds.
+    /// The limits by default: a solution takes seconds.
     pub(crate) const DEFAULT: Self = Self { candidates: 4_000, nodes: 20_000 };
 }
 
@@ -36,7 +37,8 @@ impl Default for Ilp {
     }
 }
 
-/// The largest price in the program: the solver's tolerances are absolute, and seconds are small.
+/// The largest price in the program. The solver's tolerances are absolute and seconds are small, so prices are
+/// scaled.
 const SCALE: f64 = 1e3;
 
 impl Extractor for Ilp {
@@ -53,7 +55,7 @@ impl Extractor for Ilp {
         let reduced = Reduced::new(&whole);
         let work = &reduced.work;
         let components = Components::new(work);
-        let mut report = Report::of(&whole, &reduced, &components);
+        let mut report = Report::new(&whole, &reduced, &components);
         report.method = "integer program".to_owned();
         let large = |steps| ExtractError::TooLarge { extractor: "ilp", steps };
         if report.reduced.nodes > self.candidates {
@@ -70,7 +72,7 @@ impl Extractor for Ilp {
         let mut options = SolveOptions::default();
         options.node_limit = Some(self.nodes);
         options.warm_start = Some(hint.collect());
-        // What it could not verify, and what it has no answer for within the limit, is none.
+        // A solution that cannot be verified, or that is not found within the limit, is discarded.
         let steps = usize::try_from(self.nodes).unwrap_or(usize::MAX);
         let Ok(SolveOutcome::Solution(solution)) = program.solve_with(options) else {
             return Err(large(steps));
@@ -91,7 +93,7 @@ impl Extractor for Ilp {
     }
 }
 
-/// The integer program, and for each class the variables of its candidates.
+/// Returns the integer program, and for each class the variables of its candidates.
 #[allow(clippy::cast_precision_loss)] // Components are small.
 fn program(work: &Work, components: &Components) -> (microlp::Problem, Vec<Vec<Variable>>) {
     let mut program = microlp::Problem::new(OptimizationDirection::Minimize);
@@ -135,7 +137,7 @@ fn program(work: &Work, components: &Components) -> (microlp::Problem, Vec<Vec<V
     (program, chosen)
 }
 
-/// The classes without which a root cannot be computed.
+/// Returns the classes without which a root cannot be computed.
 fn needed(classes: &[Vec<Node>], roots: &[u32]) -> Vec<bool> {
     let without = |left_out: usize| {
         let mut can = vec![false; classes.len()];

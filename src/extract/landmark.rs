@@ -1,27 +1,29 @@
-//! Landmarks: sets of candidates of which every selection has one, and the bound that they make.
+//! Landmarks: sets of candidates of which every selection contains at least one, and the lower bound that follows
+//! from them.
 //!
-//! A class is a fact, a candidate an action that makes it from those that it reads: a selection is a plan
-//! of a planning task in which nothing is ever undone, and the bound is the heuristic of Helmert and
-//! Domshlak (Landmarks, Critical Paths and Abstractions: What's the Difference Anyway?, ICAPS 2009). Each
-//! landmark's cheapest candidate is paid, and its cost taken from all of that landmark, until a selection
-//! costs nothing by what is left. What is left of a candidate is what it costs beyond the bound.
+//! If a class is a fact, and a candidate an action that makes it from the facts that it reads, a selection is a plan
+//! of a delete-free planning task. The bound is the heuristic LM-cut of Helmert and Domshlak (Landmarks, Critical
+//! Paths and Abstractions: What's the Difference Anyway?, ICAPS 2009). The cheapest candidate of each landmark is
+//! paid, and its cost is subtracted from all candidates of that landmark, until the remaining costs allow a selection
+//! for nothing. The remaining cost of a candidate is what it adds to the bound.
 
 use super::node::{Key, Node};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A bound, and what is left of the costs that it was taken from.
+/// A lower bound, and the costs that remain.
 #[derive(Clone, Debug)]
 pub(super) struct Landmarks {
     /// No selection costs less.
     pub bound: f64,
-    /// For each class and candidate: no selection that has it costs less than this and the bound.
+    /// For each class and candidate: every selection that contains it costs at least the bound plus this.
     pub beyond: Vec<Vec<f64>>,
-    /// Visits that were made.
+    /// The number of visits that were made.
     pub steps: usize,
 }
 
-/// The bound by landmarks. It ends early, at a bound as true, after so many visits of candidates.
+/// Computes the bound by landmarks. After `limit` visits of candidates it ends early, with a lower but still valid
+/// bound.
 pub(super) fn landmarks(classes: &[Vec<Node>], roots: &[u32], limit: usize) -> Landmarks {
     let mut task = Task::new(classes, roots);
     task.settle();
@@ -33,36 +35,37 @@ pub(super) fn landmarks(classes: &[Vec<Node>], roots: &[u32], limit: usize) -> L
     let mut at = 0;
     for nodes in classes {
         let left = |node: usize| task.cost[node] + task.deepest(node).map_or(0.0, |(height, _)| height);
-        // What must come before a candidate is beyond the bound as far as no landmark was paid for it.
+        // The most expensive class that a candidate reads adds to its remaining cost as far as no landmark paid for
+        // it.
         beyond.push((at..at + nodes.len()).map(left).collect());
         at += nodes.len();
     }
     Landmarks { bound, beyond, steps: task.steps }
 }
 
-/// What supports a candidate that reads nothing.
+/// The support of a candidate that reads nothing.
 const START: u32 = u32::MAX;
 
 struct Task<'a> {
-    /// The class that stands for all roots, made by one more candidate.
+    /// The class that stands for all roots. One additional candidate makes it from them.
     goal: usize,
     children: Vec<&'a [u32]>,
     /// The class of each candidate.
     class: Vec<u32>,
-    /// The candidates of each class are those from this place to the next.
+    /// The candidates of each class begin at this index and end before the next one.
     first: Vec<usize>,
-    /// Candidates that read each class.
+    /// The candidates that read each class.
     readers: Vec<Vec<u32>>,
-    /// What is left of each candidate's cost.
+    /// The remaining cost of each candidate.
     cost: Vec<f64>,
-    /// What each class costs if of all that a candidate reads only the dearest is paid.
+    /// The cost of each class if a candidate pays only for the most expensive class that it reads.
     height: Vec<f64>,
-    /// The dearest that each candidate reads.
+    /// The most expensive class that each candidate reads.
     support: Vec<u32>,
-    /// Candidates that read nothing.
+    /// The candidates that read nothing.
     leaves: Vec<u32>,
     heap: BinaryHeap<Reverse<(Key, u32)>>,
-    /// The last cut that saw each class, from either side.
+    /// For each class, the last cut that reached it, from either side.
     seen: Vec<u32>,
     cuts: u32,
     steps: usize,
@@ -111,13 +114,13 @@ impl<'a> Task<'a> {
         task
     }
 
-    /// The height and the class of the dearest that a candidate reads.
+    /// Returns the height and the number of the most expensive class that a candidate reads.
     fn deepest(&self, node: usize) -> Option<(f64, u32)> {
         let children = self.children[node].iter().map(|&child| (self.height[child as usize], child));
         children.reduce(|best, one| if one.0 > best.0 { one } else { best })
     }
 
-    /// The heights, by Dijkstra's algorithm.
+    /// Computes the heights by Dijkstra's algorithm.
     fn settle(&mut self) {
         let mut waiting: Vec<u32> = self.children.iter().map(|children| children.len() as u32).collect();
         let mut done = vec![false; self.height.len()];
@@ -132,7 +135,7 @@ impl<'a> Task<'a> {
                 let node = self.readers[class as usize][at] as usize;
                 waiting[node] -= 1;
                 if waiting[node] == 0 {
-                    // Classes are settled in the order of their heights: this is the highest.
+                    // Classes are settled in the order of their heights, so this is the highest.
                     self.support[node] = class;
                     self.offer(node, self.cost[node] + height);
                 }
@@ -140,7 +143,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// A candidate makes its class for so much.
+    /// Lowers the height of a candidate's class, if the candidate offers a lower one.
     fn offer(&mut self, node: usize, height: f64) {
         let class = self.class[node];
         if height < self.height[class as usize] {
@@ -149,7 +152,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Lowers the heights that rest on what has become cheaper.
+    /// Lowers the heights that depend on classes that became cheaper.
     fn lower(&mut self) {
         while let Some(Reverse((Key(height), class))) = self.heap.pop() {
             if height > self.height[class as usize] {
@@ -167,8 +170,8 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Pays for one landmark: the candidates that lead into the classes from which the goal costs nothing
-    /// more. What it costs.
+    /// Pays for one landmark and returns its cost. The landmark consists of the candidates that lead into the classes
+    /// from which the goal can be reached at no further cost.
     fn pay(&mut self) -> f64 {
         self.cuts += 2;
         let (near, far) = (self.cuts, self.cuts + 1);
@@ -185,7 +188,7 @@ impl<'a> Task<'a> {
                 }
             }
         }
-        // Of those, the ones that are reached from the start by other classes.
+        // The cut: those candidates that can be reached from the start through other classes.
         let mut cut = Vec::new();
         let mut visit = |task: &mut Self, node: usize, stack: &mut Vec<u32>| {
             let class = task.class[node] as usize;
@@ -229,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_every_selection_pays_is_counted_once() {
-        // Two classes that rest on a third, which costs 4 or 6.
+        // Two classes depend on a third one, which costs 4 or 6.
         let classes = vec![
             vec![node(1.0, &[1, 2])],
             vec![node(2.0, &[3]), node(9.0, &[])],

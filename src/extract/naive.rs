@@ -1,4 +1,4 @@
-//! The extractor that judges the others: tries every selection, short enough to trust.
+//! The extractor against which the others are tested: it tries every selection, and is short enough to trust.
 
 use super::canonical::{Trees, Work, price};
 use super::node::Node;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Naive;
 
-/// Choices that it may try.
+/// The number of choices that it may try.
 const STEPS: usize = 20_000_000;
 
 impl Extractor for Naive {
@@ -50,8 +50,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Chooses for the last of the pending classes that has no choice, in every way that is acyclic
-    /// and not yet too dear. False when the steps are used up.
+    /// Chooses for the last of the pending classes that has no choice, in every way that is acyclic and not too
+    /// expensive. Returns `false` if the steps are used up.
     fn go(&mut self, pending: &[u32], cost: f64) -> bool {
         self.steps += 1;
         if self.steps > STEPS {
@@ -79,7 +79,7 @@ impl Search<'_> {
         true
     }
 
-    /// Whether a class rests on another by the choices made so far.
+    /// Returns whether a class depends on another one by the choices made so far.
     fn reaches(&self, from: u32, to: u32) -> bool {
         from == to
             || self.choice[from as usize].is_some_and(|place| {

@@ -1,13 +1,14 @@
-//! What every selection has: classes that the roots cannot do without, whatever is chosen.
+//! The classes that every selection contains.
 //!
-//! The fact landmarks of a planning task without deletes, complete for it (Keyder, Richter, Helmert: Sound
-//! and Complete Landmarks for And/Or Graphs, ECAI 2010): what a class needs is itself and what all of its
-//! candidates need, of each what any of its children needs; the greatest solution.
+//! These are the fact landmarks of a delete-free planning task, all of them (Keyder, Richter, Helmert: Sound and
+//! Complete Landmarks for And/Or Graphs, ECAI 2010). A class needs itself and everything that all of its candidates
+//! need. A candidate needs everything that any of its children needs. The answer is the greatest solution of these
+//! equations.
 
 use super::canonical::Work;
 
-/// For each class whether every selection has it, as far as visits of children go; what is left out is no
-/// longer known, which costs only speed.
+/// Returns for each class whether every selection contains it, within a limit on visits of children. A class that is
+/// not visited counts as not necessary; this costs only speed.
 pub(super) fn necessary(work: &Work, visits: usize) -> Vec<bool> {
     let size = work.classes.len();
     let mut is = vec![false; size];
@@ -17,7 +18,7 @@ pub(super) fn necessary(work: &Work, visits: usize) -> Vec<bool> {
     let edges: usize = work.classes.iter().flatten().map(|node| node.children.len() + 1).sum();
     let order = below_first(work);
     let mut left = visits;
-    // Sixty-four classes at a time, those that are read most first: they are shared.
+    // Sixty-four classes at a time, those with the most readers first, because they are shared.
     let mut asked: Vec<u32> = order.clone();
     let mut reads = vec![0_u32; size];
     work.classes
@@ -61,7 +62,7 @@ pub(super) fn necessary(work: &Work, visits: usize) -> Vec<bool> {
     is
 }
 
-/// The classes that are reached, what is read mostly before what reads it.
+/// Returns the classes that are reached. Most classes come before those that read them.
 fn below_first(work: &Work) -> Vec<u32> {
     let mut seen = vec![false; work.classes.len()];
     let mut order = Vec::new();
@@ -94,10 +95,10 @@ mod tests {
 
     #[test]
     fn what_all_ways_lead_through_is_necessary() {
-        // Both ways from 0 come to 3, one by 1 and one by 2; 4 is of one of them.
+        // Both ways from 0 lead to 3, one through 1 and one through 2; 4 is needed by only one of them.
         let work = work(&[&[&[1], &[2]], &[&[3]], &[&[3, 4]], &[&[]], &[&[]]]);
         assert_eq!(necessary(&work, 1000), [true, false, false, true, false]);
-        // Without visits only the roots are known.
+        // Without visits, only the roots are known to be necessary.
         assert_eq!(necessary(&work, 0), [true, false, false, false, false]);
     }
 

@@ -1,8 +1,8 @@
-//! Local search in large neighbourhoods: most of a selection stands still while a few classes and all that
-//! they may read are chosen anew, exactly.
+//! Local search in large neighbourhoods: most of a selection is fixed, and a few classes and everything that they may
+//! read are chosen again, exactly.
 //!
-//! Shaw: Using Constraint Programming and Local Search Methods to Solve Vehicle Routing Problems, CP 1998.
-//! What stands still has one candidate a class, so reduction leaves little more than the neighbourhood.
+//! Shaw: Using Constraint Programming and Local Search Methods to Solve Vehicle Routing Problems, CP 1998. A fixed
+//! class has one candidate, so after reduction little more than the neighbourhood is left.
 
 use super::canonical::{Work, price, reach};
 use super::component::Components;
@@ -12,26 +12,27 @@ use super::order;
 use super::ready::Ready;
 use super::reduce::Reduced;
 
-/// Classes with a choice in the first neighbourhoods, and in the smallest and the largest.
+/// The number of classes with several candidates in the first neighbourhoods, and in the smallest and the largest
+/// ones.
 const FREE: usize = 40;
 const LEAST: usize = 8;
 const MOST: usize = 400;
-/// States at once, work, and candidates tried in a component, for one neighbourhood.
+/// The limits of states, work and candidates for one neighbourhood.
 const CAPS: Caps = Caps { states: 400, work: 60_000, options: 20_000 };
-/// The work of a neighbourhood that is too large, about.
+/// The approximate work of a neighbourhood that turns out to be too large.
 const GIVEN_UP: usize = 5_000;
-/// Neighbourhoods in a row that bring nothing end the search once each class was in so many of them.
+/// The search ends after so many neighbourhoods without a gain that each class was in this many of them on average.
 const PATIENCE: usize = 6;
 
-/// How far a search went.
+/// The extent of a search.
 pub(super) struct Searched {
-    /// Candidates and states that were visited.
+    /// The number of visited candidates and states.
     pub steps: usize,
-    /// Whether it ended at its limit; else it found nothing more.
+    /// Whether it ended at its limit; otherwise it found no more improvements.
     pub limited: bool,
 }
 
-/// Makes an acyclic selection cheaper, or leaves it as it is.
+/// Makes an acyclic selection cheaper, or leaves it unchanged.
 pub(super) fn improve(work: &Work, choice: &mut Vec<Option<u32>>, limit: usize) -> Searched {
     let open = |class: &u32| work.classes[*class as usize].len() > 1;
     let open: Vec<u32> = (0..work.classes.len() as u32).filter(open).collect();
@@ -45,7 +46,7 @@ pub(super) fn improve(work: &Work, choice: &mut Vec<Option<u32>>, limit: usize) 
     let mut random = Random(1);
     let (mut size, mut steps, mut idle) = (FREE, 0, 0);
     while steps < limit && idle * size < PATIENCE * open.len() + PATIENCE * MOST {
-        // Where nothing is used, nothing is gained.
+        // A class that is not used has nothing to gain.
         let Some(start) =
             (0..8).map(|_| open[random.below(open.len())]).find(|&class| choice[class as usize].is_some())
         else {
@@ -80,16 +81,16 @@ pub(super) fn improve(work: &Work, choice: &mut Vec<Option<u32>>, limit: usize) 
     Searched { steps, limited: steps >= limit }
 }
 
-/// A gain that is less than this share may be rounding.
+/// A relative gain below this may be rounding.
 const LITTLE: f64 = 1e-12;
 
-/// Classes near one, by what reads what, in a random direction; with choices, about so many.
+/// Returns about `size` classes with several candidates near a class, and those between them, in random directions.
 fn around(work: &Work, readers: &[Vec<u32>], start: u32, size: usize, random: &mut Random) -> Vec<bool> {
     let mut free = vec![false; work.classes.len()];
     let mut queue = vec![start];
     let mut count = 0;
     while count < size && !queue.is_empty() {
-        // Between breadth and a random walk.
+        // This is between breadth-first search and a random walk.
         let at = random.below(queue.len().min(SPREAD));
         let class = queue.remove(at);
         if std::mem::replace(&mut free[class as usize], true) {
@@ -106,13 +107,13 @@ fn around(work: &Work, readers: &[Vec<u32>], start: u32, size: usize, random: &m
     free
 }
 
-/// The next class is one of the first so many that wait.
+/// The next class is one of the first classes in the queue, of which there are this many.
 const SPREAD: usize = 6;
-/// Classes that wait, at most: what everything reads would bring everything.
+/// The most classes in the queue. Without this limit, a class that everything reads would add everything.
 const WAITING: usize = 2000;
 
-/// A choice for every class: that of the selection, and elsewhere the cheapest tree on top of it. Together
-/// they are acyclic.
+/// Returns a choice for every class: that of the selection, and for other classes the cheapest tree that uses it.
+/// Together they are acyclic.
 fn complete(classes: &[Vec<Node>], choice: &[Option<u32>]) -> Vec<u32> {
     let mut ready = Ready::new(classes, choice.iter().map(Option::is_some).collect());
     let mut rest: Vec<Option<u32>> = choice.to_vec();
@@ -135,11 +136,11 @@ fn complete(classes: &[Vec<Node>], choice: &[Option<u32>]) -> Vec<u32> {
             Some((node.cost + sum).min(f64::MAX))
         });
     }
-    // Classes that were emptied by reduction have no candidates, and nobody asks for them.
+    // Classes that reduction emptied have no candidates, and nothing reads their choice.
     rest.into_iter().map(|place| place.unwrap_or(0)).collect()
 }
 
-/// The problem in which only some classes have a choice.
+/// Returns the problem in which only the free classes have a choice.
 fn restricted(work: &Work, rest: &[u32], free: &[bool]) -> Work {
     let mut classes = vec![Vec::new(); work.classes.len()];
     let mut stack = work.roots.clone();
@@ -161,8 +162,8 @@ fn restricted(work: &Work, rest: &[u32], free: &[bool]) -> Work {
     Work { classes, roots: work.roots.clone(), original: Vec::new(), total: 0 }
 }
 
-/// The cheapest selection of a small problem, by places in its classes, and the work that it took; none where
-/// that is too much.
+/// Returns the cheapest selection of a small problem, by indices into its classes, and the work. The selection is
+/// `None` if it takes too much work.
 fn solve(part: &Work) -> (Option<Vec<Option<u32>>>, usize) {
     let reduced = Reduced::new(part);
     let components = Components::new(&reduced.work);
@@ -173,7 +174,7 @@ fn solve(part: &Work) -> (Option<Vec<Option<u32>>>, usize) {
     (Some(reduced.restore(&outcome.choice)), outcome.states)
 }
 
-/// A choice of a restricted problem, by places in all of each class.
+/// Translates a choice of a restricted problem to indices into the full classes.
 fn widened(found: &[Option<u32>], rest: &[u32], free: &[bool]) -> Vec<Option<u32>> {
     let place = |(class, place): (usize, &Option<u32>)| {
         place.map(|place| if free[class] { place } else { rest[class] })
@@ -181,7 +182,7 @@ fn widened(found: &[Option<u32>], rest: &[u32], free: &[bool]) -> Vec<Option<u32
     found.iter().enumerate().map(place).collect()
 }
 
-/// Only what the roots reach.
+/// Returns the part of a choice that the roots reach.
 fn used(work: &Work, choice: &[Option<u32>]) -> Vec<Option<u32>> {
     let used = reach(&work.classes, &work.roots, choice);
     choice.iter().zip(used).map(|(place, used)| place.filter(|_| used)).collect()

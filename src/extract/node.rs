@@ -1,16 +1,16 @@
-//! A candidate as extractors see it, and costs in their order.
+//! The candidates of the working copy, and a total order of costs.
 
 /// A candidate of the working copy.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub cost: f64,
-    /// Sorted, each once.
+    /// The classes that it reads, sorted, each once.
     pub children: Vec<u32>,
-    /// Its place in the class of the problem.
+    /// Its index in the class of the problem.
     pub index: u32,
 }
 
-/// A cost with its total order.
+/// A cost with a total order.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Key(pub f64);
 

@@ -1,41 +1,41 @@
-//! The options of a component: its acyclic selections, the Pareto-best of them by what they cost,
-//! demand from other components, and provide to them.
+//! The options of a component: those of its acyclic selections that are Pareto-optimal by their cost, their demands
+//! on other components, and what they provide to them.
 
 use super::canonical::Work;
 use super::component::Components;
 
-/// A component seen from inside.
+/// The inside of a component.
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
-    /// For each class the candidates, cheapest first.
+    /// The candidates of each class, the cheapest first.
     pub classes: Vec<Vec<InnerNode>>,
 }
 
-/// A candidate seen from inside its component.
+/// A candidate of a component.
 #[derive(Clone, Debug)]
 pub(super) struct InnerNode {
     pub cost: f64,
-    /// Classes of the component that it reads.
+    /// The classes of the same component that it reads, as bits.
     pub inner: u64,
-    /// Other classes that it reads.
+    /// The other classes that it reads.
     pub outer: Vec<u32>,
-    /// Its place in the class.
+    /// Its index in the class.
     pub place: u32,
 }
 
-/// One selection in a component.
+/// A selection in one component.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub cost: f64,
-    /// Bits of the classes that it reads in other components.
+    /// The classes of other components that it reads, as bits.
     pub reads: Vec<u64>,
-    /// The classes that it computes.
+    /// The classes that it computes, as bits.
     pub computes: u64,
-    /// For each class that it computes, in order, the place of the candidate.
+    /// For each class that it computes, in order, the index of the candidate.
     pub places: Vec<u32>,
 }
 
-/// Components with more classes than this have no options: they are beyond the exact method.
+/// A component with more classes than this has no options: the exact method is not used for it.
 pub(super) const INNER_CLASSES: usize = 64;
 
 impl Inner {
@@ -63,8 +63,8 @@ impl Inner {
         Self { classes: classes.collect() }
     }
 
-    /// For each class, the classes that it can be converted from at a price, nearest first: chains of
-    /// candidates that read one class and nothing else.
+    /// Returns for each class the classes from which it can be converted and the cost, the cheapest first. A
+    /// conversion is a chain of candidates that read one class and nothing else.
     pub(crate) fn conversions(&self) -> Vec<Vec<(u32, f64)>> {
         let size = self.classes.len();
         let mut distance = vec![vec![f64::INFINITY; size]; size];
@@ -101,12 +101,12 @@ impl Inner {
 pub(super) struct Search<'a> {
     inner: &'a Inner,
     words: usize,
-    /// The classes whose being computed others may profit from.
+    /// The classes that may save costs elsewhere if they are computed.
     keep: u64,
     /// The bit of each class in a state.
     slot: &'a [u32],
     found: Vec<Choice>,
-    /// Candidates tried.
+    /// The number of candidates that were tried.
     pub steps: usize,
     limit: usize,
     places: Vec<u32>,
@@ -118,8 +118,8 @@ impl<'a> Search<'a> {
         Self { inner, words, keep, slot, found: Vec::new(), steps: 0, limit, places }
     }
 
-    /// The options that compute at least the demanded classes, cheapest first; `None` when the limit
-    /// is reached.
+    /// Returns the options that compute at least the demanded classes, the cheapest first; `None` if the limit is
+    /// reached.
     pub(crate) fn options(&mut self, demanded: u64) -> Option<Vec<Choice>> {
         self.found.clear();
         let mut extra = 0_u64;
@@ -129,7 +129,7 @@ impl<'a> Search<'a> {
             if !self.go(demanded | extra, 0, 0.0, &vec![0; self.words], &below) {
                 return None;
             }
-            // The next subset of the free bits.
+            // Goes on to the next subset of the free bits.
             extra = extra.wrapping_sub(free) & free;
             if extra == 0 {
                 break;
@@ -164,7 +164,8 @@ impl<'a> Search<'a> {
             }
             return true;
         }
-        // What is kept of it can only grow, so a choice that keeps everything beats all completions.
+        // Completions can only keep more classes, so a choice that keeps all of them and is no worse beats every
+        // completion.
         if self.found.iter().any(|choice| better(choice, self.keep)) {
             return true;
         }
@@ -193,7 +194,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The places of the bits that are set.
+/// Returns the positions of the set bits.
 pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = (set != 0).then(|| set.trailing_zeros() as usize);

@@ -1,10 +1,10 @@
-//! Orders in which the frontier may pass over the components, and the work that each predicts.
+//! Orders in which the frontier may pass over the components, and the predicted work of each.
 //!
-//! Any order is correct. A value that was passed before all of its readers must guess what they will
-//! want; a value whose readers were passed before it knows what is demanded. Either way it is *live*
-//! while some of the components that it concerns are passed and some are not, and the number of
-//! states is exponential in what is live at once. From the root down is best for chains, blocks and
-//! concatenations; long skips (the ladder of a U-Net) want an order that eats both rails at once.
+//! Every order is correct. If a value is passed before all of its readers, the frontier must guess what they will
+//! demand. If its readers are passed first, it knows what is demanded. In both cases the value is *live* while some
+//! but not all of the components that make or read it are passed. The number of states is exponential in the number
+//! of values that are live at one time. The order from the roots down is best for chains, blocks and concatenations.
+//! Long skip connections, as in a U-Net, need an order that proceeds along both sides of the skips at once.
 
 use super::canonical::Work;
 use super::component::Components;
@@ -12,15 +12,15 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// An order of the components, and what follows from it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct ComponentOrder {
     pub order: Vec<u32>,
-    /// The work to expect, in states.
+    /// The predicted work, in states.
     pub predicted: f64,
-    /// For each component the step that passes it.
+    /// For each component, the step that passes it.
     pub step: Vec<u32>,
 }
 
-impl Plan {
+impl ComponentOrder {
     pub(crate) fn new(components: &Components, order: Vec<u32>) -> Self {
         let mut step = vec![0; components.len()];
         for (at, &component) in order.iter().enumerate() {
@@ -29,7 +29,7 @@ impl Plan {
         Self { predicted: predict(components, &order), order, step }
     }
 
-    /// The first and the last step that concern a class, if other components read it.
+    /// Returns the first and the last step that concern a class, if other components read it.
     pub(crate) fn life(&self, components: &Components, class: u32) -> Option<(u32, u32)> {
         let own = self.step[components.of[class as usize] as usize];
         let steps = components.class_readers[class as usize].iter().map(|&reader| self.step[reader as usize]);
@@ -37,7 +37,7 @@ impl Plan {
         Some((first.min(own), last.max(own)))
     }
 
-    /// The step that first demands something of a component that is not passed by then.
+    /// Returns the first step that demands something of a component, if the component is passed later.
     pub(crate) fn first_demand(&self, components: &Components, component: usize) -> Option<u32> {
         let readers = components.readers[component].iter();
         let first = readers.map(|&reader| self.step[reader as usize]).min()?;
@@ -45,13 +45,13 @@ impl Plan {
     }
 }
 
-/// From the root down: right for most networks, and quickly made.
-pub(super) fn down(work: &Work, components: &Components) -> Plan {
-    Plan::new(components, greedy(work, components, Rule::Down))
+/// Returns the order from the roots down, which is right for most networks and quickly made.
+pub(super) fn down(work: &Work, components: &Components) -> ComponentOrder {
+    ComponentOrder::new(components, greedy(work, components, Rule::Down))
 }
 
-/// The other orders worth a try, least predicted work first.
-pub(super) fn others(work: &Work, components: &Components) -> Vec<Plan> {
+/// Returns other orders that are worth an attempt, those with the least predicted work first.
+pub(super) fn others(work: &Work, components: &Components) -> Vec<ComponentOrder> {
     let near = breadth(work, components);
     let mut orders = vec![greedy(work, components, Rule::Any)];
     let far = near.last().map(|&last| walk(components, [last]));
@@ -68,27 +68,28 @@ pub(super) fn others(work: &Work, components: &Components) -> Vec<Plan> {
         orders.extend(WINDOWS.map(|window| greedy(work, components, Rule::Window(&distance, window))));
         orders.push(order);
     }
-    let mut plans: Vec<Plan> = orders.into_iter().map(|order| Plan::new(components, order)).collect();
+    let mut plans: Vec<ComponentOrder> =
+        orders.into_iter().map(|order| ComponentOrder::new(components, order)).collect();
     plans.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
     plans.dedup();
     plans
 }
 
-/// How far a window looks ahead of the nearest component that is left.
+/// The distances that a window extends beyond the nearest component that is left.
 const WINDOWS: [u32; 3] = [1, 3, 8];
 
-/// Which components may be passed next.
+/// The components that may be passed next.
 #[derive(Clone, Copy)]
 enum Rule<'a> {
     /// Those whose readers were all passed.
     Down,
-    /// Any beside what was passed.
+    /// All neighbours of passed components.
     Any,
-    /// Those whose distance is at most so much more than the least one left.
+    /// Those whose distance exceeds the least remaining distance by at most this much.
     Window(&'a [u32], u32),
 }
 
-/// Breadth first from the roots, edges taken both ways.
+/// Returns the components breadth first from the roots, following edges in both directions.
 fn breadth(work: &Work, components: &Components) -> Vec<u32> {
     walk(components, work.roots.iter().map(|&root| components.of[root as usize]))
 }
@@ -112,7 +113,7 @@ fn walk(components: &Components, start: impl IntoIterator<Item = u32>) -> Vec<u3
     }
 }
 
-/// Of the components that the rule allows always the one that leaves the least live.
+/// Builds an order: always passes the component that leaves the fewest bits live, among those that the rule allows.
 fn greedy(work: &Work, components: &Components, rule: Rule<'_>) -> Vec<u32> {
     let mut state = Live::new(components);
     let mut near = BTreeSet::new();
@@ -123,7 +124,7 @@ fn greedy(work: &Work, components: &Components, rule: Rule<'_>) -> Vec<u32> {
     starts.extend((0..components.len() as u32).rev());
     let mut starts = starts.into_iter();
     while order.len() < components.len() {
-        // The newest among equals: it keeps to one branch.
+        // Among equal components the newest is taken, which keeps to one branch.
         let end = match rule {
             Rule::Window(distance, window) => {
                 let least = near.iter().map(|a: &(usize, u32)| distance[a.1 as usize]).min().unwrap_or(0);
@@ -167,9 +168,9 @@ fn greedy(work: &Work, components: &Components, rule: Rule<'_>) -> Vec<u32> {
 struct Live<'a> {
     components: &'a Components,
     passed: Vec<bool>,
-    /// Readers that are not passed.
+    /// For each component, the number of its readers that are not passed.
     unread: Vec<u32>,
-    /// Classes that others read.
+    /// For each component, the number of its classes that others read.
     forms: Vec<f64>,
     known: BTreeSet<u32>,
 }
@@ -183,7 +184,7 @@ impl<'a> Live<'a> {
         Self { components, passed: vec![false; components.len()], unread, forms, known: BTreeSet::new() }
     }
 
-    /// Bits by which the frontier grows if this component is passed next.
+    /// Returns the number of bits by which the frontier grows if this component is passed next.
     fn change(&self, at: u32) -> f64 {
         let mut change = 0.0;
         let readers = self.components.readers[at as usize].len() as u32;
@@ -214,17 +215,17 @@ impl<'a> Live<'a> {
     }
 }
 
-/// Bits that a value takes while it is demanded: mostly one form is, if any.
+/// Returns the bits that a value takes while it is demanded: usually at most one of its classes is demanded.
 fn demanded(forms: f64) -> f64 {
     (1.0 + forms).log2()
 }
 
-/// Bits that a value takes while what was guessed is provided: any set of forms may be.
+/// Returns the bits that a value takes while it is provided by a guess: any set of its classes may be provided.
 fn provided(forms: f64) -> f64 {
     forms
 }
 
-/// The work that an order predicts: the sum over its steps of the states that may be live.
+/// Predicts the work of an order: the sum of the possible live states over its steps.
 fn predict(components: &Components, order: &[u32]) -> f64 {
     let mut state = Live::new(components);
     let (mut bits, mut work) = (0.0_f64, 0.0_f64);

@@ -1,24 +1,24 @@
-//! Candidates in the order in which they can be had: each once all of its children are settled, the
-//! cheapest first (Knuth, "A generalization of Dijkstra's algorithm", IPL 6(1), 1977).
+//! Candidates in the order of their costs, each as soon as all of its children are settled (Knuth, "A generalization
+//! of Dijkstra's algorithm", IPL 6(1), 1977).
 
 use super::node::{Key, Node};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Classes that are settled one after the other, and candidates that wait for them.
+/// Settles classes one after the other, and keeps the candidates that wait for them.
 pub(super) struct Ready<'a> {
     classes: &'a [Vec<Node>],
-    /// For each class the candidates that read it, once for each time they do.
+    /// For each class, the candidates that read it, once for each time they read it.
     readers: Vec<Vec<(u32, u32)>>,
-    /// For each candidate how many of its children are not settled.
+    /// For each candidate, the number of its children that are not settled.
     waiting: Vec<Vec<u32>>,
     heap: BinaryHeap<Reverse<(Key, u32, u32)>>,
     settled: Vec<bool>,
 }
 
 impl<'a> Ready<'a> {
-    /// With the candidates that have no children. Classes that are settled already need no candidate; say
-    /// so to those that read them by [`Ready::release`].
+    /// Starts with the candidates that have no children. A class that is settled from the start needs no candidate;
+    /// call [`Ready::release`] for the candidates that read it.
     pub(crate) fn new(classes: &'a [Vec<Node>], settled: Vec<bool>) -> Self {
         let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); classes.len()];
         let mut waiting: Vec<Vec<u32>> = classes.iter().map(|nodes| vec![0; nodes.len()]).collect();
@@ -37,7 +37,7 @@ impl<'a> Ready<'a> {
         Self { classes, readers, waiting, heap, settled }
     }
 
-    /// Settles the class of the cheapest candidate that can be had: its price, the class and its place.
+    /// Settles the class of the cheapest candidate that is ready. Returns its price, its class and its index.
     pub(crate) fn settle(&mut self) -> Option<(f64, u32, u32)> {
         loop {
             let Reverse((Key(price), class, place)) = self.heap.pop()?;
@@ -47,8 +47,8 @@ impl<'a> Ready<'a> {
         }
     }
 
-    /// Prices the candidates for which a settled class was the last that they waited for; `None` where no
-    /// price is given.
+    /// Prices the candidates for which this settled class was the last one that they waited for. A candidate is
+    /// skipped if `price` returns `None`.
     pub(crate) fn release(&mut self, class: u32, mut price: impl FnMut(&Node) -> Option<f64>) -> Option<()> {
         for &(reader, place) in &self.readers[class as usize] {
             let left = &mut self.waiting[reader as usize][place as usize];

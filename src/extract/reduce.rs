@@ -1,18 +1,19 @@
-//! Reduction: less to choose from, the same best cost.
+//! Reduction: makes the problem smaller without changing the best cost.
 //!
-//! - A class with one free candidate is replaced by what that candidate reads. Packed weights are
-//!   such classes: without this the variants of a kernel have different children, and none is
-//!   dominated. One that must be selected need not be free: its cost is sunk.
-//! - A class with one candidate that only one candidate reads is bought together with it.
-//! - A candidate is dropped if another of its class costs no more and reads nothing else, but what every
-//!   selection has anyhow. That may not be in its own component: what it reads could rest on it.
+//! - A class whose only candidate is free is replaced by the classes that this candidate reads. Packed weights are
+//!   such classes: without this step, the variants of a kernel have different children, and none is dominated. The
+//!   candidate of a class that must be selected need not be free, because every selection pays its cost.
+//! - A class with one candidate that only one candidate reads is joined with that candidate.
+//! - A candidate is dropped if another of its class costs no more and reads no other classes, except classes that
+//!   every selection contains. Such a class must not be in the same component, because what it reads could depend on
+//!   the class in question.
 //! - A candidate that reads its own class is dropped.
-//! - A class that one other class reads is chosen together with it, where the candidates do not become
-//!   many.
+//! - A class that one other class reads is chosen together with that class, unless there would be too many
+//!   candidates.
 //!
-//! All of it is repeated until nothing changes. Nothing that is removed needs to be chosen later:
-//! whoever reads it in the problem has it inlined, and its own choice is its only candidate, or one
-//! of those that dominated all others, or goes with the choice of what reads it.
+//! All steps are repeated until nothing changes. A removed class needs no decision later: its readers in the problem
+//! have it inlined, and its choice is its only candidate, or one that dominated all others, or follows from the
+//! choice of its reader.
 
 use super::canonical::Work;
 use super::component::Components;
@@ -20,31 +21,30 @@ use super::eliminate::{Made, eliminate};
 use super::necessary::necessary;
 use super::node::Node;
 
-/// Which classes are inlined in a pass.
+/// The classes that are inlined in a pass.
 #[derive(Clone, Copy, PartialEq)]
 enum Inline {
     /// Those that cost nothing.
     Free,
-    /// Those that one candidate reads.
+    /// Those that only one candidate reads.
     ReadOnce,
 }
 
-/// What is left to choose, in the numbers of a [`Work`].
+/// The choices that are left, in the numbers of a [`Work`].
 #[derive(Clone, Debug)]
 pub(super) struct Reduced {
-    /// The classes, with empty ones where a class was removed. `index` is the place in the class of
-    /// the working copy.
+    /// The classes; a removed class is empty. `index` is the index in the class of the working copy.
     pub work: Work,
-    /// The choices of those that were removed.
+    /// The choices of the removed classes.
     pub removed: Vec<Option<u32>>,
-    /// What every selection pays in removed classes.
+    /// The cost of removed classes that every selection pays.
     pub sunk: f64,
-    /// The classes that were paid for there.
+    /// The classes whose cost is in `sunk`.
     sunken: Vec<bool>,
     made: Made,
 }
 
-/// A list of children this long is inlined only where one candidate reads it.
+/// A longer list of children is inlined only if one candidate reads the class.
 const LONG: usize = 4;
 
 impl Reduced {
@@ -61,7 +61,7 @@ impl Reduced {
         loop {
             reduced.drop_dominated(&anyhow);
             reduced.drop_unreached();
-            // Free ones first: what is paid once must not come into something that is copied.
+            // Free classes come first: a cost that is paid once must not become part of a candidate that is copied.
             if reduced.inline(Inline::Free) || reduced.inline(Inline::ReadOnce) {
                 continue;
             }
@@ -77,7 +77,7 @@ impl Reduced {
         }
     }
 
-    /// The choice in the problem for one by places in the classes that are left.
+    /// Translates a choice by indices into the remaining classes to a choice in the problem.
     pub(crate) fn restore(&self, choice: &[Option<u32>]) -> Vec<Option<u32>> {
         let mut whole = vec![None; choice.len()];
         for (class, place) in self.removed.iter().enumerate() {
@@ -117,7 +117,7 @@ impl Reduced {
         }
     }
 
-    /// Inlines what has no choice. Whether there was anything.
+    /// Inlines classes without a choice. Returns whether there was one.
     fn inline(&mut self, which: Inline) -> bool {
         self.sink();
         let classes = &mut self.work.classes;
@@ -128,7 +128,7 @@ impl Reduced {
         for &root in &self.work.roots {
             uses[root as usize] += 2;
         }
-        // What goes, and is replaced by what its only candidate reads.
+        // Whether a class is replaced by what its only candidate reads.
         let going = |class: usize| match &classes[class][..] {
             [only] if which == Inline::Free && only.cost == 0.0 => {
                 only.children.len() <= LONG || uses[class] < 2 || self.sunken[class]
@@ -138,7 +138,7 @@ impl Reduced {
         };
         let fate = |class: usize| match (going(class), uses[class]) {
             (false, _) => Fate::Stays,
-            // A root is in no list of children, so that it counts as read by several.
+            // A root may be in no list of children. `uses` counts it as read several times, so it never gets here.
             (true, 0 | 1) => Fate::GoesOnce,
             (true, _) => Fate::Goes,
         };
@@ -168,8 +168,8 @@ impl Reduced {
         true
     }
 
-    /// Pays for what must be selected and has no choice, and for all below it of which the same is true: a
-    /// chain of such classes in one go.
+    /// Counts the cost of classes that must be selected and have one candidate as sunk, and goes on to the classes
+    /// that these read.
     fn sink(&mut self) {
         let mut stack = self.work.roots.clone();
         while let Some(class) = stack.pop() {
@@ -182,20 +182,20 @@ impl Reduced {
     }
 }
 
-/// What becomes of a class in a pass.
+/// What happens to a class in a pass.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Stays,
-    /// It is inlined where it is read.
+    /// It is inlined into its readers.
     Goes,
-    /// The same, and there is one such place.
+    /// It is inlined into its only reader.
     GoesOnce,
 }
 
-/// Replaces children that are going by what they read, in one class and all that it reads and that
-/// is going. Chains of such classes are not cyclic, or nothing could be selected. What is read in one place
-/// is walked through there, so that a chain of such classes is gone through once, however long it is; what
-/// is read in several has the list of what it stands for.
+/// Replaces the children of a class that are inlined by what they read, and does the same in the inlined classes that
+/// it reads. These classes form no cycle, because then nothing could be selected. A class with one reader is expanded
+/// within that reader, so that a chain of such classes is walked once, whatever its length. A class with several
+/// readers keeps the list of what replaces it.
 fn resolve(classes: &mut [Vec<Node>], fates: &[Fate], done: &mut [bool], class: u32) {
     let mut stack = vec![class];
     while let Some(&class) = stack.last() {
@@ -241,7 +241,7 @@ fn resolve(classes: &mut [Vec<Node>], fates: &[Fate], done: &mut [bool], class: 
     }
 }
 
-/// Visits what a class reads, through what goes in one place.
+/// Visits the classes that a class reads. A class that is inlined into one reader is replaced by what it reads.
 fn through(classes: &[Vec<Node>], fates: &[Fate], class: u32, mut visit: impl FnMut(u32)) {
     let mut stack = vec![class];
     while let Some(class) = stack.pop() {
@@ -254,7 +254,7 @@ fn through(classes: &[Vec<Node>], fates: &[Fate], class: u32, mut visit: impl Fn
     }
 }
 
-/// Drops candidates of a class that read it themselves, or that others dominate.
+/// Drops the candidates of a class that read the class itself, or that others dominate.
 fn drop_dominated(class: u32, nodes: &mut Vec<Node>, anyhow: &Anyhow) {
     nodes.retain(|node| node.children.binary_search(&class).is_err());
     if nodes.len() < 2 {
@@ -278,15 +278,15 @@ fn drop_dominated(class: u32, nodes: &mut Vec<Node>, anyhow: &Anyhow) {
     });
 }
 
-/// What every selection has, and the component of each class: nothing of another component that a class
-/// reads can rest on it.
+/// The classes that every selection contains, and the component of each class. A class of another component that a
+/// class reads cannot depend on the reader.
 #[derive(Default)]
 struct Anyhow {
     is: Vec<bool>,
     component: Vec<u32>,
 }
 
-/// Visits that may be made to find out.
+/// The most visits for finding the classes that every selection contains.
 const VISITS: usize = 10_000_000;
 
 impl Anyhow {
@@ -294,13 +294,13 @@ impl Anyhow {
         Self { is: necessary(work, VISITS), component: Components::new(work).of }
     }
 
-    /// Whether more is known.
+    /// Returns whether `other` knows more classes.
     fn grows(&self, other: &Self) -> bool {
         let known = |class: usize| self.is.get(class).copied().unwrap_or(false);
         other.is.iter().enumerate().any(|(class, is)| *is && !known(class))
     }
 
-    /// Whether all of one sorted list is in another or there anyhow.
+    /// Returns whether each class of a sorted list is in another list, or in every selection anyway.
     fn subset(&self, class: u32, part: &[u32], whole: &[u32]) -> bool {
         let anyhow = |child: u32| {
             self.is.get(child as usize).is_some_and(|is| *is)

@@ -1,37 +1,38 @@
-//! A bound, and a selection, where values that are read all over widen the frontier: each reader pays for
-//! its own part of such a class, and what is left is solved exactly.
+//! A bound and a selection for problems in which widely read classes make the frontier too wide: each reader pays its
+//! own part of such a class, and the rest is solved exactly.
 //!
-//! Lagrangian relaxation (Geoffrion: Lagrangean relaxation for integer programming, Mathematical Programming
-//! Study 2, 1974) of this alone: that a class that reads a shared one must have it. Each pays a part of its
-//! price instead. Where the parts come to no more than the price, the cheapest selection of what is left is
-//! a bound; where all who could read a class do, or none, it is the cheapest of all.
+//! This is Lagrangian relaxation (Geoffrion: Lagrangean relaxation for integer programming, Mathematical Programming
+//! Study 2, 1974) of one constraint: that a class which reads a shared class must select it. Instead, each reader
+//! pays a part of its price. If the parts add up to no more than the price, the cheapest selection of the relaxed
+//! problem is a lower bound. If all possible readers of a class read it, or none does, the selection is the cheapest
+//! one of the original problem.
 
 use super::canonical::{Trees, Work, price, reach};
 use super::component::Components;
 use super::necessary::necessary;
 use super::node::Node;
-use super::order::Plan;
+use super::order::ComponentOrder;
 
-/// What the rounds have found.
+/// The result of all rounds.
 pub(super) struct Relaxed {
-    /// The cheapest selection that came up.
+    /// The cheapest selection that was found.
     pub choice: Vec<Option<u32>>,
-    /// What it costs.
+    /// The cost of this selection.
     pub cost: f64,
     /// No selection costs less.
     pub bound: f64,
 }
 
 impl Relaxed {
-    /// Whether the bound is the cost.
+    /// Returns whether the bound equals the cost.
     pub(crate) fn proven(&self) -> bool {
         self.bound >= self.cost * (1.0 - CLOSE)
     }
 }
 
-/// Solves a problem without its shared leaves some times, each time with parts that are closer to who reads
-/// them. `solve` gives the cheapest selection of a problem, if it can. Nothing where no class is shared, or
-/// the parts are no bound.
+/// Solves a problem without its shared leaves several times, each time with parts that are closer to the actual
+/// readers. `solve` returns the cheapest selection of a problem, if it can. Returns `None` if no class is shared, or
+/// if `solve` fails in the first round.
 pub(super) fn relax(
     work: &Work,
     shared: &Shared,
@@ -48,7 +49,7 @@ pub(super) fn relax(
         let left = shared.priced(work, &parts);
         let found = solve(&left)?;
         let bound = price(&left.classes, &left.roots, &found);
-        // What was not asked for rests on what was, and on the cheapest trees.
+        // The relaxed problem reads no leaves, so their choices come from the cheapest trees.
         let choice: Vec<Option<u32>> =
             found.iter().zip(&trees).map(|(found, tree)| found.or(*tree)).collect();
         let cost = price(&work.classes, &work.roots, &choice);
@@ -81,20 +82,20 @@ pub(super) fn relax(
     best
 }
 
-/// How often parts are changed: what does not come together soon mostly never does.
+/// The number of times that the parts are changed. If cost and bound do not meet soon, they mostly never do.
 const ROUNDS: usize = 6;
-/// A bound this close is the cost, summed in another order.
+/// A bound that is closer to the cost than this is equal to it, except for rounding.
 const CLOSE: f64 = 1e-11;
-/// A class that is live for less than this part of all steps is no matter for the frontier.
+/// A class that is live for less than this part of all steps hardly widens the frontier.
 const LONG: usize = 3;
 
-/// A class that several read and that needs nothing which is not there anyhow.
+/// A class that several others read, with a candidate that needs only classes that every selection contains.
 #[derive(Clone)]
 struct Leaf {
     class: u32,
-    /// Of its cheapest candidate that needs nothing else.
+    /// The cost of the cheapest such candidate.
     cost: f64,
-    /// Whether nothing makes it for less: parts of the cost are a bound.
+    /// Whether no candidate of the class is cheaper. Only then do parts of the cost give a bound.
     sure: bool,
     /// The classes that read it.
     readers: Vec<u32>,
@@ -107,22 +108,22 @@ impl Leaf {
     }
 }
 
-/// The leaves that many read, all over the frontier.
+/// The shared leaves: classes that are live over a large part of the frontier.
 pub(super) struct Shared {
     leaves: Vec<Leaf>,
-    /// For each class its place among the leaves.
+    /// For each class, its index among the leaves.
     leaf: Vec<Option<u32>>,
 }
 
 impl Shared {
-    /// Those of a problem, as far as visits tell.
-    pub(crate) fn new(work: &Work, plan: &Plan, components: &Components, visits: usize) -> Self {
+    /// Finds the shared leaves of a problem. `visits` limits the search for classes that every selection contains.
+    pub(crate) fn new(work: &Work, plan: &ComponentOrder, components: &Components, visits: usize) -> Self {
         let anyhow = necessary(work, visits);
         let mut leaves = Vec::new();
         for (class, readers) in work.readers().into_iter().enumerate() {
             let alone =
                 components.classes.get(components.of[class] as usize).is_some_and(|all| all.len() == 1);
-            // What it costs with nothing that is not there anyhow, and at least.
+            // The cost of the cheapest candidate that needs nothing else, and the cost of the cheapest candidate.
             let cost = |node: &Node| node.cost;
             let nodes = || work.classes[class].iter();
             let needs_nothing = |node: &&Node| node.children.iter().all(|&child| anyhow[child as usize]);
@@ -138,10 +139,10 @@ impl Shared {
                 leaves.push(Leaf { class: class as u32, cost: most, sure: least >= most, readers });
             }
         }
-        Self::of(leaves, work.classes.len())
+        Self::from_leaves(leaves, work.classes.len())
     }
 
-    fn of(leaves: Vec<Leaf>, classes: usize) -> Self {
+    fn from_leaves(leaves: Vec<Leaf>, classes: usize) -> Self {
         let mut leaf = vec![None; classes];
         for (at, one) in leaves.iter().enumerate() {
             leaf[one.class as usize] = Some(at as u32);
@@ -149,19 +150,19 @@ impl Shared {
         Self { leaves, leaf }
     }
 
-    /// Those alone that nothing makes for less than their price.
+    /// Returns only the leaves for which no candidate is cheaper than their price.
     fn sure(&self) -> Self {
-        Self::of(self.leaves.iter().filter(|leaf| leaf.sure).cloned().collect(), self.leaf.len())
+        Self::from_leaves(self.leaves.iter().filter(|leaf| leaf.sure).cloned().collect(), self.leaf.len())
     }
 
-    /// The problem in which every reader of a leaf pays the same part of it, if there is one: what a greedy
-    /// choice by these prices shares, it shares in common.
+    /// Returns the problem in which every reader of a leaf pays the same part, if there is a leaf. With these prices,
+    /// a greedy choice finds classes that are worth sharing.
     pub(crate) fn eased(&self, work: &Work) -> Option<Work> {
         let parts: Vec<Vec<f64>> = self.leaves.iter().map(Leaf::evenly).collect();
         (!parts.is_empty()).then(|| self.priced(work, &parts))
     }
 
-    /// The problem in which readers pay their parts. The classes that are shared stay, unread.
+    /// Returns the problem in which readers pay their parts. The shared classes stay, but nothing reads them.
     fn priced(&self, work: &Work, parts: &[Vec<f64>]) -> Work {
         let mut left = work.clone();
         for (class, nodes) in left.classes.iter_mut().enumerate() {
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
     use crate::extract::order;
 
-    /// A chain of four, each of which may be had for 5 alone or on top of one class for all that costs 7.
+    /// A chain of four classes. Each costs 5 alone, or nothing if it reads one shared class, which costs 7.
     fn chain() -> Work {
         let node = |cost: f64, children: &[u32]| Node { cost, children: children.to_vec(), index: 0 };
         let link = |next: &[u32]| vec![node(5.0, next), node(0.0, &[next, &[4]].concat())];

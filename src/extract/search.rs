@@ -1,5 +1,5 @@
-//! A good selection and a good bound for what is too large to enumerate, and the extractor that makes do
-//! with them.
+//! A local search that gives a good selection and a good bound for problems that are too large for the frontier, and
+//! an extractor that uses only this search.
 
 use super::bound::chain;
 use super::canonical::{Trees, Work, price};
@@ -13,17 +13,17 @@ use super::{neighbourhood, order, part, share};
 use crate::ron::at_least;
 use serde::{Deserialize, Serialize};
 
-/// Local search from the greedy selection, and a lower bound by landmarks.
+/// Local search that starts from the greedy selection, and a lower bound by landmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct LocalSearch {
-    /// Candidates and states that it may visit.
+    /// The number of candidates and states that it may visit.
     #[serde(deserialize_with = "at_least::<1, _>")]
     pub steps: usize,
 }
 
 impl LocalSearch {
-    /// With the default limit: some seconds on what has ten thousand candidates.
+    /// The default limit: some seconds for a problem with ten thousand candidates.
     pub(crate) const DEFAULT: Self = Self { steps: 400_000_000 };
 }
 
@@ -33,7 +33,7 @@ impl Default for LocalSearch {
     }
 }
 
-/// The share of its steps that a search in a hurry has.
+/// The divisor of the steps for a hurried search.
 const HURRY: usize = 400;
 
 impl Extractor for LocalSearch {
@@ -57,7 +57,7 @@ impl Extractor for LocalSearch {
         let whole = Work::new(problem)?;
         let reduced = Reduced::new(&whole);
         let components = Components::new(&reduced.work);
-        let mut report = Report::of(&whole, &reduced, &components);
+        let mut report = Report::new(&whole, &reduced, &components);
         let plan = order::down(&reduced.work, &components);
         let shared = Shared::new(&reduced.work, &plan, &components, self.steps);
         let found = self.search(&reduced.work, &shared, &mut report);
@@ -66,15 +66,15 @@ impl Extractor for LocalSearch {
     }
 }
 
-/// A bound is a sum taken in another order than the cost: this much of it may be rounding.
+/// The bound is summed in another order than the cost, and this much of it may be rounding.
 pub(super) const SLACK: f64 = 1.0 - 1e-12;
 
-/// A selection, a bound, and what is known of each candidate.
+/// A selection, a bound, and a bound for each candidate.
 pub(super) struct Found {
     pub choice: Vec<Option<u32>>,
     pub cost: f64,
     pub bound: f64,
-    /// For each class and candidate: no selection that has it costs less.
+    /// For each class and candidate: every selection that contains it costs at least this.
     pub least: Vec<Vec<f64>>,
 }
 
@@ -106,12 +106,12 @@ impl LocalSearch {
     }
 }
 
-/// A neighbourhood costs so many times what its visits say: it is reduced first.
+/// A neighbourhood costs this many times the number of its visits, because it is reduced first.
 const SHARE: usize = 200;
 
 impl Report {
-    /// What there is to say before the search.
-    pub(super) fn of(whole: &Work, reduced: &Reduced, components: &Components) -> Self {
+    /// Reports the sizes that are known before the search.
+    pub(super) fn new(whole: &Work, reduced: &Reduced, components: &Components) -> Self {
         let classes = &reduced.work.classes;
         Self {
             size: whole.size(),

@@ -1,16 +1,16 @@
-//! Improving a selection by what several classes could share.
+//! Improves a selection by classes that several others could share.
 //!
-//! A class that two others can be taken from is dearer than either alone, so no step that changes one
-//! class at a time comes to it: a product of many rows, of which two values are parts, pays only once
-//! both are taken from it. So a step here moves all readers of a class to it together, and stays if
-//! the whole selection is cheaper. Steps that help most come first, until none helps.
+//! Two classes may be parts of a third one, as two values are rows of one larger product. The third one costs more
+//! than either alone, and is worth it only if both are taken from it, so no step that changes one class at a time finds it.
+//! A step here moves all readers of a class to it together, and is kept if the whole selection becomes cheaper. The
+//! steps that save the most come first, until none saves anything.
 
 use super::node::{Key, Node};
 
-/// Classes visited in pricing selections: about a tenth of a second.
+/// The number of classes that may be visited to price selections: about a tenth of a second.
 const VISITS: usize = 20_000_000;
 
-/// Makes an acyclic selection cheaper, or leaves it as it is.
+/// Makes an acyclic selection cheaper, or leaves it unchanged.
 pub(super) fn improve(classes: &[Vec<Node>], roots: &[u32], choice: &mut [Option<u32>]) {
     let mut pricing = Pricing { state: vec![Visit::New; classes.len()], left: VISITS };
     let Some(mut cost) = pricing.price(classes, roots, choice) else { return };
@@ -26,7 +26,7 @@ pub(super) fn improve(classes: &[Vec<Node>], roots: &[u32], choice: &mut [Option
                 undo(&sharers[shared], old, choice);
             }
         }
-        // What helped alone need not help after another step.
+        // A step that helps alone may not help after another step, so each one is priced again.
         steps.sort_unstable();
         for (_, shared) in steps {
             if let Some(old) = step(classes, &sharers[shared], shared, choice) {
@@ -42,7 +42,7 @@ pub(super) fn improve(classes: &[Vec<Node>], roots: &[u32], choice: &mut [Option
     }
 }
 
-/// Moves all readers of a class to it. Their choices before, or nothing if all read it.
+/// Moves all readers of a class to it. Returns their choices before, or `None` if all of them already read it.
 fn step(
     classes: &[Vec<Node>],
     readers: &[(u32, u32)],
@@ -69,7 +69,7 @@ fn undo(readers: &[(u32, u32)], old: Vec<Option<u32>>, choice: &mut [Option<u32>
     }
 }
 
-/// For each class the classes that can read it, each with its cheapest candidate that does.
+/// Returns for each class the classes that can read it, each with its cheapest candidate that does.
 fn sharers(classes: &[Vec<Node>]) -> Vec<Vec<(u32, u32)>> {
     let mut sharers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); classes.len()];
     for (reader, nodes) in classes.iter().enumerate() {
@@ -96,14 +96,14 @@ enum Visit {
     Done,
 }
 
-/// Prices selections that may have cycles, or use what is not chosen.
+/// Prices selections that may have cycles or use classes without a choice.
 struct Pricing {
     state: Vec<Visit>,
     left: usize,
 }
 
 impl Pricing {
-    /// The cost; `None` for a selection that cannot be run, and when no visits are left.
+    /// Returns the cost; `None` for a selection that cannot be run, and if no visits are left.
     fn price(&mut self, classes: &[Vec<Node>], roots: &[u32], choice: &[Option<u32>]) -> Option<f64> {
         self.state.fill(Visit::New);
         let mut cost = 0.0;
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn two_classes_move_to_what_they_share_together() {
-        // Classes 1 and 2 cost 5 each alone, and nothing on top of class 3, which costs 6.
+        // Classes 1 and 2 cost 5 each alone, and nothing if they read class 3, which costs 6.
         let classes = vec![
             vec![node(0.0, &[1, 2])],
             vec![node(5.0, &[]), node(0.0, &[3])],

@@ -1,4 +1,4 @@
-//! A table of states: bit sets of one width, each once, with the cheapest way to it.
+//! A table of states: bit sets of equal width, each once, with the cheapest way to reach it.
 
 /// Bits of a state, all with the same number of words.
 #[derive(Clone, Debug, Default)]
@@ -6,11 +6,11 @@ pub(super) struct Table {
     words: usize,
     keys: Vec<u64>,
     pub cost: Vec<f64>,
-    /// The state before it.
+    /// For each state, the state from which it was made.
     pub from: Vec<u32>,
-    /// The option that led to it.
+    /// For each state, the option by which it was made.
     pub option: Vec<u32>,
-    /// Open addressing; zero is empty, else the place plus one.
+    /// The hash table with open addressing: zero for an empty bucket, otherwise the index plus one.
     buckets: Vec<u32>,
 }
 
@@ -35,12 +35,12 @@ impl Table {
         &self.keys[at * self.words..][..self.words]
     }
 
-    /// The bits of a range of states, one after the other.
+    /// Returns the bits of a range of states, one state after the other.
     pub(crate) fn keys(&self, range: std::ops::Range<usize>) -> &[u64] {
         &self.keys[range.start * self.words..range.end * self.words]
     }
 
-    /// Adds a state, or keeps the cheaper way to it; the first of equal ones.
+    /// Adds a state, or keeps the cheaper way to reach it; of equally cheap ways, the first.
     pub(crate) fn insert(&mut self, key: &[u64], cost: f64, from: u32, option: u32) {
         if self.buckets.len() < 2 * (self.len() + 1) {
             let size = 4 * self.buckets.len();

@@ -1,19 +1,18 @@
-//! Exact packing: heuristics first, then branch and bound in seeded restarts, counted in steps.
+//! Exact packing: heuristics first, then branch and bound with seeded restarts. Its limit counts steps.
 //!
-//! Takes buffers, gives offsets whose peak is the least where `proven` says so and the least found
-//! otherwise. Refuses nothing: when the steps are spent, the best packing so far is the answer, and
-//! it is not called proven. No clock is read, so the answer is the same everywhere.
+//! It takes buffers and returns offsets. Their peak is the least possible one if `proven` says so, and otherwise the
+//! least one that was found. It never fails: if the steps are used up, it returns the best packing so far, which is
+//! then not proven. It reads no clock, so the result is the same on every machine.
 //!
-//! Whether a packing fits below a ceiling is decided by [`search`]: place buffers from the bottom
-//! up, and cut what cannot fit or what another packing makes up for. How long one such search takes
-//! varies wildly with the order in which buffers are tried: it finds an answer at once or not for a
-//! long time. So many short searches with differing orders come first, and their length grows.
-//! Non-decreasing canonical packings, room left in a slice of time, and dominance are the ideas of
-//! M. D. Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Machine
-//! Learning", ASPLOS 2023. Filling any local valley of the skyline rather than the lowest place,
-//! weights of slices that failed (Boussemart et al., "Boosting systematic search by weighting
-//! constraints", ECAI 2004) and restarts against heavy tails (Gomes et al., "Heavy-tailed phenomena
-//! in satisfiability and constraint satisfaction problems", JAR 2000) are what is added here.
+//! [`search`] decides whether a packing fits below a ceiling: it places buffers from the bottom up, and cuts branches
+//! that cannot fit or that another packing makes unnecessary. The time of such a search depends strongly on the order
+//! in which buffers are tried: it finds an answer at once, or not for a long time. So there are many short searches
+//! with different orders, whose length grows. Non-decreasing canonical packings, the check of the room that is left
+//! in a slice of time, and dominance are ideas of M. D. Moffitt, "MiniMalloc: A Lightweight Memory Allocator for
+//! Hardware-Accelerated Machine Learning", ASPLOS 2023. Three things are added here: it fills any local valley of the
+//! skyline instead of the lowest place; slices that failed get weights (Boussemart et al., "Boosting systematic
+//! search by weighting constraints", ECAI 2004); and restarts avoid heavy tails (Gomes et al., "Heavy-tailed
+//! phenomena in satisfiability and constraint satisfaction problems", JAR 2000).
 
 mod problem;
 mod search;
@@ -24,21 +23,21 @@ use problem::{Problem, components};
 use search::{Pick, Search, Verdict};
 use std::cmp::Reverse;
 
-/// Exact search within a number of steps.
+/// An exact search with a limit on steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exact {
-    /// How many steps the search may take, over all parts and restarts. None: heuristics only, which count as
-    /// well where thousands of buffers make them long. A step is a
-    /// question about one buffer, so that hundreds of buffers take some microseconds; where thousands hang
-    /// together, and a question touches more, it counts for as many steps as it is worth.
+    /// The most steps of the search, over all parts and restarts. With zero, only the heuristics run. A step is one
+    /// question about one buffer: with hundreds of buffers it takes some microseconds. If thousands of buffers are
+    /// connected, a question touches more of them and counts as several steps. The heuristics count too, if thousands
+    /// of buffers make them slow.
     pub steps: u64,
-    /// Bytes that are enough: the search ends when the peak is no higher. Zero asks for the least.
+    /// A sufficient peak in bytes: the search ends when the peak is not higher. Zero requests the least peak.
     pub capacity: usize,
 }
 
 impl Exact {
-    /// What pipelines use: the least peak, within about a second for hard networks. Heuristics
-    /// reach the lower bound on most, and then no step is taken.
+    /// The default of pipelines: the least peak, within about a second for hard networks. For most networks the
+    /// heuristics already reach the lower bound, and no step is needed.
     pub const DEFAULT: Self = Self { steps: 50_000, capacity: 0 };
 }
 
@@ -53,7 +52,7 @@ impl Planner for Exact {
 }
 
 impl Exact {
-    /// As [`Planner::plan`]; `progress` is told, while it goes on, how many of how many steps were taken.
+    /// Does the same as [`Planner::plan`], and calls `progress` with the number of steps so far and the most steps.
     pub fn plan_with(&self, buffers: &[Buffer], progress: &mut dyn FnMut(u64, u64)) -> Packing {
         let steps = |pairs: u64| (pairs.saturating_sub(FREE) / PAIRS).min(self.steps);
         let most = FREE.saturating_add(self.steps.saturating_mul(PAIRS));
@@ -69,8 +68,8 @@ impl Exact {
         if packing.peak <= enough {
             return packing;
         }
-        // Parts of the time that share no buffer are packed by themselves; what the highest of
-        // them needs is there for the others, too.
+        // Parts of the time that share no buffer are packed separately. The peak of the highest part is available to
+        // all others.
         let mut parts: Vec<Part> = components(buffers)
             .into_iter()
             .map(|problem| Part::new(problem, &packing.offsets, &mut work))
@@ -104,12 +103,12 @@ impl Exact {
     }
 }
 
-/// Pairs of buffers that the heuristics look at for a step.
+/// The number of pairs of buffers that the heuristics may compare in one step.
 const PAIRS: u64 = 1 << 12;
-/// So many are no step: with hundreds of buffers the heuristics are done at once.
+/// Pairs that do not count as steps: with hundreds of buffers the heuristics finish within them.
 const FREE: u64 = 1 << 24;
 
-/// What buffers are ranked by; the first in rank is tried first.
+/// The key by which buffers are ranked. The first in rank is tried first.
 #[derive(Clone, Copy)]
 enum Order {
     Life,
@@ -118,7 +117,7 @@ enum Order {
     Span,
 }
 
-/// The ways to search that take turns. Each of them packs instances that the others do not.
+/// The strategies of the search, which take turns. Each of them packs instances that the others do not.
 const STRATEGIES: [(Pick, Order); 8] = [
     (Pick::Failing, Order::Size),
     (Pick::Tight, Order::Size),
@@ -130,24 +129,24 @@ const STRATEGIES: [(Pick, Order); 8] = [
     (Pick::Tight, Order::Life),
 ];
 
-/// Steps for each item of a search in the first round: one that meets few dead ends takes about one.
+/// The steps for each item in the first round. A search with few dead ends takes about one.
 const FIRST_RUN: u64 = 2;
-/// The part of the way from the peak to the goal that the first odd round asks for: an eighth.
+/// The first odd round tries to lower the peak by this part of the distance to the goal: an eighth.
 const FIRST_STRIDE: usize = 8;
 
-/// A component and the best packing of it that is known.
+/// A component, and the best known packing of it.
 struct Part {
     problem: Problem,
-    /// Offsets by item, in bytes.
+    /// The offset of each item, in bytes.
     offsets: Vec<usize>,
-    /// Bytes.
+    /// The peak in bytes.
     peak: usize,
-    /// No packing has a lower peak, in bytes.
+    /// A lower bound of the peak, in bytes.
     least: usize,
 }
 
 impl Part {
-    /// With the best packing by heuristics, which is no worse than the one that is known of all buffers.
+    /// Starts with the better of two packings: the known one of all buffers, and one of this component by heuristics.
     fn new(problem: Problem, known: &[usize], work: &mut Work<'_>) -> Self {
         let buffers: Vec<Buffer> = problem.items.iter().map(|item| item.given).collect();
         let least = lower_bound(&buffers);
@@ -162,8 +161,8 @@ impl Part {
         Self { problem, offsets, peak, least }
     }
 
-    /// Lowers the peak until it is enough, or the least, or the steps are spent; says how many were, and after
-    /// how many it was lowered last.
+    /// Lowers the peak until it is low enough, or the least possible one, or the steps are used up. Returns the
+    /// number of steps, and the number after which the peak was lowered last.
     fn improve(&mut self, enough: usize, steps: u64, progress: &mut dyn FnMut(u64)) -> (u64, Option<u64>) {
         let (mut spent, mut gained) = (0, None);
         let worth = self.problem.worth;
@@ -175,8 +174,8 @@ impl Part {
                 if self.peak <= goal || steps - spent < worth {
                     return (spent, gained);
                 }
-                // Even rounds ask for the goal itself; odd ones for a part of the way there, which
-                // grows with success and shrinks without.
+                // Even rounds try the goal itself. Odd rounds try a part of the way, which grows after a success and
+                // shrinks otherwise.
                 let way = self.peak - 1 - goal;
                 let ceiling = goal + if round % 2 == 0 { 0 } else { way - way / stride };
                 let rank = self.rank(order, round * STRATEGIES.len() + at);
@@ -203,8 +202,8 @@ impl Part {
         (spent, gained)
     }
 
-    /// The rank of each item: by the order's key, the largest first, which from the second round on
-    /// is off by up to a third, as the seed has it.
+    /// Returns the rank of each item by the key of the order, the largest key first. From the second round on, the
+    /// keys are changed by up to a third, depending on the seed.
     fn rank(&self, order: Order, seed: usize) -> Vec<usize> {
         let key = |at: usize| {
             let item = &self.problem.items[at];
@@ -228,8 +227,8 @@ impl Part {
     }
 }
 
-/// A number that looks random, of two numbers: the finalizer of SplitMix64 (Steele et al., "Fast
-/// splittable pseudorandom number generators", OOPSLA 2014).
+/// Returns a pseudorandom number from two numbers: the finalizer of SplitMix64 (Steele et al., "Fast splittable
+/// pseudorandom number generators", OOPSLA 2014).
 fn mix(seed: usize, at: usize) -> u64 {
     let mut bits = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(at as u64);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,9 +1,9 @@
-//! Fast heuristics: buffers in some order, each at the lowest offset that is free.
+//! Fast heuristics: place buffers in some order, each at its lowest free offset.
 
 use super::{Buffer, Packing, Planner, lower_bound};
 use std::cmp::Reverse;
 
-/// First fit, the largest buffer first: what most engines use.
+/// First fit, the largest buffer first, which most engines use.
 pub(super) struct FirstFit;
 
 impl Planner for FirstFit {
@@ -18,30 +18,30 @@ impl Planner for FirstFit {
     }
 }
 
-/// How much the heuristics may do: pairs of buffers that are looked at.
+/// The work of the heuristics, counted in pairs of buffers that are compared.
 pub(super) struct Work<'a> {
-    /// Pairs that are left.
+    /// The pairs that are left.
     left: u64,
     done: u64,
-    /// Told, every [`TOLD`] pairs or so, how many were looked at.
+    /// Called about every [`TOLD`] pairs with the number of pairs so far.
     tell: &'a mut dyn FnMut(u64),
 }
 
-/// So many pairs take some tens of milliseconds.
+/// The pairs between two calls of `tell`, which take some tens of milliseconds.
 const TOLD: u64 = 1 << 24;
 
 impl<'a> Work<'a> {
-    /// So many pairs, above which no further order is tried.
+    /// Starts with a limit. Above it, no further order is tried.
     pub(crate) fn new(most: u64, tell: &'a mut dyn FnMut(u64)) -> Self {
         Self { left: most, done: 0, tell }
     }
 
-    /// Whether no further order is to be tried.
+    /// Returns whether the limit is reached.
     pub(crate) fn is_spent(&self) -> bool {
         self.left == 0
     }
 
-    /// Pairs that were looked at.
+    /// Returns the number of pairs so far.
     pub(crate) fn done(&self) -> u64 {
         self.done
     }
@@ -56,10 +56,10 @@ impl<'a> Work<'a> {
     }
 }
 
-/// What an order goes by, the largest first.
+/// The key of an order; the largest key comes first.
 type Key<'a> = &'a dyn Fn(&Buffer) -> (usize, usize);
 
-/// The best of first fit in several orders; stops at the lower bound.
+/// The best of first fit in several orders. It stops at the lower bound.
 pub(super) struct Best;
 
 impl Planner for Best {
@@ -72,7 +72,7 @@ impl Planner for Best {
     }
 }
 
-/// The best of first fit in several orders, of which the first is tried however little work is left.
+/// Returns the best of first fit in several orders. The first order is tried even if no work is left.
 pub(super) fn best(buffers: &[Buffer], work: &mut Work<'_>) -> Packing {
     let life = |buffer: &Buffer| buffer.upper - buffer.lower;
     let keys: [Key; 5] = [
@@ -86,7 +86,7 @@ pub(super) fn best(buffers: &[Buffer], work: &mut Work<'_>) -> Packing {
     for key in keys {
         let mut order: Vec<usize> = (0..buffers.len()).collect();
         order.sort_by_key(|&at| Reverse(key(&buffers[at])));
-        // A buffer that another was placed under moves to the front, and the order is tried again.
+        // A buffer below which another one was placed moves to the front, and the order is tried again.
         for _ in 0..8 {
             if best.is_some() && work.left == 0 {
                 break;
@@ -110,7 +110,7 @@ pub(super) fn best(buffers: &[Buffer], work: &mut Work<'_>) -> Packing {
 
 fn place(buffers: &[Buffer], order: &[usize], work: &mut Work<'_>) -> Packing {
     let mut offsets = vec![0; buffers.len()];
-    // Those placed, by offset.
+    // The placed buffers, sorted by offset.
     let mut placed: Vec<usize> = Vec::with_capacity(buffers.len());
     let mut peak = 0;
     for &at in order {

@@ -1,4 +1,4 @@
-//! How many bytes of each device's memory a plan may take.
+//! Limits on the memory that a plan may take of each device.
 
 use crate::ron::Entries;
 use crate::tensor::Device;
@@ -6,8 +6,8 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// The most bytes that a plan may take of the memory of each device, for its arena and the constants that it keeps;
-/// one that is not named has no limit.
+/// The most bytes that a plan may take of the memory of each device, for its arena and its kept constants. A device
+/// without an entry has no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limit(BTreeMap<Device, usize>);
 
@@ -17,7 +17,7 @@ impl Serialize for Limit {
     }
 }
 
-/// From a map of devices and bytes: `{"host": 1048576, "gpu:0": 1073741824}`.
+/// Reads a map of devices and bytes, such as `{"host": 1048576, "gpu:0": 1073741824}`.
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let limits = Entries::<Named, usize>::deserialize(deserializer)?;
@@ -28,7 +28,7 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-/// A device by its name.
+/// A device, which is written by its name.
 struct Named(Device);
 
 impl<'de> Deserialize<'de> for Named {
@@ -42,19 +42,19 @@ impl<'de> Deserialize<'de> for Named {
 }
 
 impl Limit {
-    /// A limit of the host's memory alone.
+    /// Returns a limit of the host's memory alone.
     pub fn host(bytes: usize) -> Self {
         Self::default().with(Device::Host, bytes)
     }
 
-    /// The same with a limit of this device, in place of one that it had.
+    /// Returns the same limits with this limit of a device, which replaces an earlier one.
     #[must_use]
     pub fn with(mut self, device: Device, bytes: usize) -> Self {
         self.0.insert(device, bytes);
         self
     }
 
-    /// What is left of each limit when so many bytes are taken.
+    /// Returns what is left of each limit after this number of bytes was taken.
     #[must_use]
     pub fn less(&self, taken: &BTreeMap<Device, usize>) -> Self {
         let left = |(device, bytes): (Device, usize)| {
@@ -63,24 +63,24 @@ impl Limit {
         Self(self.iter().map(left).collect())
     }
 
-    /// The most bytes of a device.
+    /// Returns the most bytes of a device, if it has a limit.
     pub(crate) fn of(&self, device: Device) -> Option<usize> {
         self.0.get(&device).copied()
     }
 
-    /// Whether there is none.
+    /// Returns whether no device has a limit.
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The devices that have one, with it, the host first.
+    /// Returns the devices that have a limit, with the limit, the host first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Device, usize)> + '_ {
         self.0.iter().map(|(device, bytes)| (*device, *bytes))
     }
 }
 
 impl From<Option<usize>> for Limit {
-    /// A limit of the host's memory, if there is one.
+    /// Returns a limit of the host's memory, if `bytes` is given.
     fn from(bytes: Option<usize>) -> Self {
         bytes.map(Self::host).unwrap_or_default()
     }

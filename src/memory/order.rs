@@ -3,26 +3,27 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// One value to compute.
+/// A value to compute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Task {
-    /// Bytes of its result; zero for a view.
+    /// The bytes of its result; zero for a view.
     pub size: usize,
-    /// Scratch bytes while it runs.
+    /// The bytes of its scratch.
     pub scratch: usize,
-    /// Tasks whose results it reads.
+    /// The tasks whose results it reads.
     pub inputs: Vec<usize>,
-    /// The task whose bytes its result is a view of.
+    /// The task whose bytes its result shares, for a view.
     pub alias_of: Option<usize>,
-    /// Whether its result is kept to the end.
+    /// Whether its result is needed until the end.
     pub output: bool,
-    /// Constants that it reads, each once, by their numbers, and the bytes of each.
+    /// The constants that it reads, each once: their numbers and bytes.
     pub constants: Vec<(usize, usize)>,
 }
 
-/// Topological orders of which one may have a low peak, each once: the order given and two greedy ones,
-/// which prefer the task that leaves the fewest bytes live, and among equals the one last or first made
-/// possible. Near-linear in the number of edges. Which is the best shows when they are planned.
+/// Returns different topological orders, one of which may have a low peak: the given order, and two greedy ones. The
+/// greedy ones prefer the task that leaves the fewest bytes live, and among equal tasks the one that became ready
+/// last or first. They are near-linear in the number of edges. Which order is best is only known after the memory of
+/// each is planned.
 pub fn orders(tasks: &[Task]) -> Vec<Vec<usize>> {
     let mut orders = vec![(0..tasks.len()).collect()];
     for last_first in [true, false] {
@@ -34,7 +35,7 @@ pub fn orders(tasks: &[Task]) -> Vec<Vec<usize>> {
     orders
 }
 
-/// For each task, the one whose bytes its result is.
+/// Returns for each task the task whose bytes its result shares.
 fn roots(tasks: &[Task]) -> Vec<usize> {
     let mut roots: Vec<usize> = (0..tasks.len()).collect();
     for (at, task) in tasks.iter().enumerate() {
@@ -45,7 +46,7 @@ fn roots(tasks: &[Task]) -> Vec<usize> {
     roots
 }
 
-/// How many reads of each buffer are to come; outputs have one that never comes.
+/// Returns the number of reads that each buffer still has. An output has one additional read, which never happens.
 fn reads(tasks: &[Task], roots: &[usize]) -> Vec<usize> {
     let mut reads = vec![0; tasks.len()];
     for task in tasks {
@@ -66,17 +67,17 @@ fn distinct(task: &Task, roots: &[usize]) -> Vec<usize> {
     inputs
 }
 
-/// Tasks that may run, of which one is next.
+/// The tasks that may run, in a priority queue.
 pub(super) trait Ready {
-    /// One more, with the bytes that it adds to those live, and when it was made possible or these became fewer. It
-    /// may be here already, with more bytes.
+    /// Adds a task, with the bytes that it adds to the live ones, and the time at which it became ready or these
+    /// bytes decreased. The task may already be in the queue with more bytes.
     fn push(&mut self, at: usize, growth: i64, stamp: i64);
 
-    /// The next one, which may have been the next before.
+    /// Removes the next task. A task that was in the queue twice is returned twice.
     fn pop(&mut self) -> Option<usize>;
 }
 
-/// The one that leaves the fewest bytes live is next, and among equals the one last or first made possible.
+/// Prefers the task that leaves the fewest bytes live, and among equal tasks the one that became ready last or first.
 pub(super) struct ByGrowth {
     queue: BinaryHeap<Reverse<(i64, i64, usize)>>,
     last_first: bool,
@@ -87,7 +88,7 @@ impl ByGrowth {
         Self { queue: BinaryHeap::new(), last_first }
     }
 
-    /// What the next one adds to the bytes live.
+    /// Returns the bytes that the next task adds to the live ones.
     pub(crate) fn growth(&self) -> Option<i64> {
         self.queue.peek().map(|Reverse((growth, ..))| *growth)
     }
@@ -103,7 +104,7 @@ impl Ready for ByGrowth {
     }
 }
 
-/// A topological order in which `ready` says what is next.
+/// Returns the topological order in which `ready` chooses the next task.
 pub(super) fn greedy(tasks: &[Task], ready: &mut dyn Ready) -> Vec<usize> {
     let roots = roots(tasks);
     let mut reads = reads(tasks, &roots);
@@ -114,7 +115,8 @@ pub(super) fn greedy(tasks: &[Task], ready: &mut dyn Ready) -> Vec<usize> {
             users[*input].push(at);
         }
     }
-    // Growth: bytes added less bytes freed. A queued task's growth may shrink; it is then queued again.
+    // The growth of a task is the bytes that it adds minus the bytes that it frees. It may decrease while the task is
+    // in the queue; then the task is added again.
     let growth = |at: usize, reads: &[usize]| {
         let freed: usize = distinct(&tasks[at], &roots)
             .iter()

@@ -1,24 +1,25 @@
-//! Constants that are read more than once: what of them is read again from afar, and an order in which less is.
+//! Constants that several steps read: how many bytes of them are read from beyond the caches again, and an order of
+//! execution in which these are fewer.
 //!
-//! Takes tasks and an order of them. Weights that several steps share, as those of a recurrent cell are by its time
-//! steps, are larger than what the steps leave to each other, and lie in a cache for the next step that reads
-//! them only where little else was read between. How much that is, is their *stack distance* (Mattson et al.,
-//! Evaluation techniques for storage hierarchies, 1970): the bytes of all constants that were read since. A cache of
-//! so many bytes or more, with the least recently used going first, holds them still.
+//! Several steps may share weights, as the time steps of a recurrent cell do. The weights are larger than the values
+//! that the steps pass on, and are still in a cache for the next step only if little else was read in between. The
+//! measure is the *stack distance* (Mattson et al., Evaluation techniques for storage hierarchies, 1970): the bytes
+//! of all constants that were read since the last read of this one. A cache of at least this size that evicts the
+//! least recently used data still holds the constant.
 
 use super::Task;
 use super::order::{ByGrowth, Ready, greedy};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Caches that tell constants near from constants afar: what a core has to itself, and what no processor has. A
-/// plan is not made for one machine's: all between, by their logarithm, are held to be as likely.
+/// The smallest and the largest cache that is considered: the private cache of a core, and more than any processor
+/// has. A plan is not made for one machine, so all sizes between them are equally likely on a logarithmic scale.
 const CACHES: [usize; 2] = [1 << 18, 1 << 26];
 
-/// The bytes of constants that are expected to be read from beyond a cache that had them before, over one run of
-/// the tasks in an order. Near-linear in what is read.
+/// Returns the expected bytes of constants that are read again from beyond a cache that held them before, during one
+/// run of the tasks in an order. It is near-linear in the number of reads.
 pub fn reread(tasks: &[Task], order: &[usize]) -> usize {
-    // The reads by their time, and for each constant when it was read last.
+    // The reads by their time, and for each constant the time of its last read.
     let reads: Vec<(usize, usize)> =
         order.iter().flat_map(|at| tasks[*at].constants.iter().copied()).collect();
     let mut last = BTreeMap::new();
@@ -26,7 +27,7 @@ pub fn reread(tasks: &[Task], order: &[usize]) -> usize {
     let mut bytes = 0.0;
     for (time, &(constant, size)) in reads.iter().enumerate() {
         if let Some(before) = last.insert(constant, time) {
-            // Every constant counts at its last read alone.
+            // Each constant counts only at its last read.
             bytes += afar(since.after(before) + size) * to_f64(size);
             since.add(before, size, false);
         }
@@ -37,7 +38,7 @@ pub fn reread(tasks: &[Task], order: &[usize]) -> usize {
     whole
 }
 
-/// How likely a cache is too small for what was read so many bytes ago.
+/// Returns the probability that a cache is too small to hold a constant after this number of bytes was read.
 fn afar(distance: usize) -> f64 {
     let [least, most] = CACHES.map(|bytes| to_f64(bytes).log2());
     ((to_f64(distance).log2() - least) / (most - least)).clamp(0.0, 1.0)
@@ -50,7 +51,7 @@ fn to_f64(bytes: usize) -> f64 {
 
 /// Sums of bytes over times (Fenwick, A new data structure for cumulative frequency tables, 1994).
 struct Sums {
-    /// From one on: the sum of as many places up to this one as its lowest bit says.
+    /// The node at a place, counted from one, is the sum of as many places up to it as its lowest set bit says.
     nodes: Vec<usize>,
     total: usize,
 }
@@ -70,7 +71,7 @@ impl Sums {
         }
     }
 
-    /// What there is after a time.
+    /// Returns the bytes after a time.
     fn after(&self, time: usize) -> usize {
         let (mut at, mut before) = (time + 1, 0);
         while at > 0 {
@@ -81,9 +82,9 @@ impl Sums {
     }
 }
 
-/// A topological order in which what reads the constant that was read last is next, so that a step of a recurrent
-/// cell begins with the weights that the step before it ended with; `None` where no constant is read by two tasks.
-/// Near-linear in the number of edges.
+/// Returns a topological order that prefers tasks which read the most recently read constant. So a step of a
+/// recurrent cell begins with the weights with which the step before it ended. Returns `None` if no two tasks read
+/// the same constant. It is near-linear in the number of edges.
 pub fn order(tasks: &[Task]) -> Option<Vec<usize>> {
     let mut readers = BTreeMap::<usize, usize>::new();
     for (constant, _) in tasks.iter().flat_map(|task| &task.constants) {
@@ -107,16 +108,16 @@ pub fn order(tasks: &[Task]) -> Option<Vec<usize>> {
     Some(greedy(tasks, &mut ready))
 }
 
-/// Next is what shares no constant and leaves no more bytes live; then what reads the constant that was read
-/// last; then the others.
+/// Prefers tasks that share no constant and leave no more bytes live, then tasks that read the most recently read
+/// constant, and then the others.
 struct ByReuse {
     /// For each task, the largest of the constants that it shares with others.
     constants: Vec<Option<usize>>,
-    /// Tasks that share none.
+    /// The tasks that share no constant.
     others: ByGrowth,
-    /// The others by their constants, those that were read last first.
+    /// The other tasks by their constants, those with the most recently read ones first.
     ready: BTreeMap<(Reverse<usize>, usize), BTreeSet<usize>>,
-    /// When each constant was read last.
+    /// The time at which each constant was read last.
     read: BTreeMap<usize, usize>,
     time: usize,
 }
@@ -149,8 +150,8 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// A recurrent cell of so many weights, all of which each of its time steps reads: each product goes into
-    /// the state that the next step reads.
+    /// A recurrent cell in which each time step reads all of several weights. Each product goes into the state that
+    /// the next step reads.
     fn cell(weights: usize, steps: usize, size: usize) -> Vec<Task> {
         let mut tasks = Vec::new();
         for step in 0..steps {
@@ -177,13 +178,14 @@ mod tests {
     fn what_is_read_again_counts_by_what_was_read_between() {
         let tasks = cell(4, 2, MIB);
         let given: Vec<usize> = (0..tasks.len()).collect();
-        // Four weights of 1 MiB after the same four: four of the eight doublings from 256 KiB to 64 MiB.
+        // Each of the four weights of 1 MiB is read again after 4 MiB. This is four of the eight doublings from 256
+        // KiB to 64 MiB.
         assert_eq!(reread(&tasks, &given), 4 * MIB / 2);
-        // One, two, three and four: 2, 3, log2(12) and 4 of the eight.
+        // The distances are one, two, three and four MiB: 2, 3, log2(12) and 4 of the eight doublings.
         let order = order(&tasks).expect("weights are shared");
         let expected = (2.0 + 3.0 + 12_f64.log2() + 4.0) / 8.0 * to_f64(MIB);
         assert!((to_f64(reread(&tasks, &order)) - expected).abs() <= 1.0);
-        // What any cache holds is free, what none holds is read again in full.
+        // What every cache holds costs nothing, and what no cache holds is read again completely.
         let of = |size| (reread(&cell(2, 2, size), &[0, 1, 2, 3, 4, 5]), 2 * size);
         assert_eq!(of(1 << 17).0, 0);
         assert!(matches!(of(1 << 26), (bytes, all) if bytes == all));
@@ -195,7 +197,7 @@ mod tests {
         assert_eq!(reread(&cell(4, 1, MIB), &[0, 1, 2, 3, 4]), 0);
     }
 
-    /// Tasks that read earlier ones and constants as it comes, by splitmix64.
+    /// Random tasks that read earlier tasks and constants, by SplitMix64.
     fn random(seed: u64) -> Vec<Task> {
         let mut state = seed;
         let mut below = |limit: usize| {
@@ -225,7 +227,8 @@ mod tests {
             let tasks = random(seed);
             let order = order(&tasks).expect("forty tasks share nine constants");
             let mut done = vec![false; tasks.len()];
-            // The constants, the one read last first: those above one, and itself, are its distance.
+            // The constants, the most recently read one first. The distance of a constant is its own bytes and those
+            // above it.
             let (mut stack, mut bytes) = (Vec::<(usize, usize)>::new(), 0.0);
             for at in &order {
                 assert!(

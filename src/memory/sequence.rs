@@ -1,4 +1,4 @@
-//! Orders of execution: which orders of a program's tasks come into question.
+//! The orders of execution among which memory planning chooses.
 
 use super::{Task, orders, reuse};
 use crate::table::Table;
@@ -7,32 +7,31 @@ use std::sync::Arc;
 /// An order of tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The tasks, by their places in what was given.
+    /// The tasks, by their indices.
     pub tasks: Vec<usize>,
-    /// Bytes of constants that are expected to be read again from beyond a cache that had them; zero where only
-    /// the bytes that are live count.
+    /// The expected bytes of constants that are read again from beyond a cache; zero if only live bytes count.
     pub reread: usize,
 }
 
-/// A way to order the tasks of a program. Memory is planned for each candidate, and the best plan is kept.
+/// A method to order the tasks of a program. Memory is planned for each candidate, and the best plan is kept.
 pub trait Order: Send + Sync {
-    /// Its name in pipelines.
+    /// Returns the name in pipelines.
     fn name(&self) -> &'static str;
 
-    /// The orders that come into question; in each every task comes after its inputs.
+    /// Returns the candidates. In each of them, every task comes after its inputs.
     fn candidates(&self, tasks: &[Task]) -> Vec<Candidate>;
 }
 
 /// Orders of execution by name.
 pub(crate) type Orders = Table<Arc<dyn Order>>;
 
-/// The orders of execution that ovolo has.
+/// Returns the orders of execution that ship with ovolo.
 pub fn execution_orders() -> Orders {
     let own: [Arc<dyn Order>; 3] = [Arc::new(Reuse), Arc::new(Peak), Arc::new(Given)];
     Table::of("order of execution", own.map(|order| (order.name(), order)))
 }
 
-/// For the fewest live bytes, and so that shared weights are read again while a cache has them.
+/// Orders for few live bytes, and for reading shared weights again while a cache still holds them.
 struct Reuse;
 
 impl Order for Reuse {
@@ -50,7 +49,7 @@ impl Order for Reuse {
     }
 }
 
-/// For the fewest live bytes.
+/// Orders for few live bytes.
 struct Peak;
 
 impl Order for Peak {

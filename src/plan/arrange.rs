@@ -1,9 +1,9 @@
-//! An order of execution, and which operands are computed where they belong: what a plan decides about
-//! memory before buffers get their offsets.
+//! Chooses an order of execution, and the operands that are computed at their places in a larger result, before
+//! buffers get their offsets.
 //!
-//! An operand that is computed in the result it is a part of saves a copy, and makes the whole result live
-//! from then on. Where that raises the peak by more than the copy is worth, or above a limit, the operand
-//! gets a buffer of its own, and is copied.
+//! An operand that is computed within the result of which it is a part needs no copy. But the whole result is live
+//! from then on. If this raises the peak by more than the copy is worth, or above a limit, the operand gets a buffer
+//! of its own and is copied.
 
 use super::Arena;
 use super::draft::Draft;
@@ -16,7 +16,7 @@ use crate::tensor::Device;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// Operands that are not computed where they belong: the result, and which operand.
+/// The operands that are not computed within a result: the result, and the index of the operand.
 type Apart = BTreeSet<(NodeId, usize)>;
 
 /// A step without its offsets.
@@ -26,10 +26,10 @@ pub(super) struct Arranged {
     pub copied: Option<usize>,
     pub joined: Vec<usize>,
     pub scratch: usize,
-    /// Which of the buffers is the scratch.
+    /// The index of the scratch among the buffers.
     pub scratch_buffer: Option<usize>,
     pub seconds: f64,
-    /// Seconds of them for copies.
+    /// The part of the seconds that is for copies.
     pub copies: f64,
 }
 
@@ -37,21 +37,21 @@ pub(super) struct Arranged {
 pub(super) struct Arrangement {
     pub draft: Draft,
     pub steps: Vec<Arranged>,
-    /// What is to be placed: the values' first, then scratch. Lives are in positions of the order.
+    /// The buffers to place: first those of values, then scratch. Their lifetimes are positions in the order.
     pub buffers: Vec<Buffer>,
-    /// Whose memory each is of.
+    /// The device of each buffer.
     pub devices: Vec<Device>,
-    /// For each storage of the draft, its buffer.
+    /// For each storage of the draft, the index of its buffer.
     pub buffer_of: Vec<usize>,
-    /// For each position, how many steps come before it: views take a position and are no steps.
+    /// For each position, the number of steps before it. A view has a position but is not a step.
     pub steps_before: Vec<usize>,
-    /// Of each device, the host first, where the most bytes are live at one time.
+    /// The peak of each device, the host first.
     peaks: Vec<Peak>,
-    /// Seconds of all copies.
+    /// The seconds of all copies.
     copies: f64,
-    /// Bytes of constants that are read again from afar, where that counts.
+    /// The expected bytes of constants that are read again from beyond a cache, if the order counts them.
     reread: usize,
-    /// Results that operands are computed in, with those operands, the first computed first.
+    /// The results within which operands are computed, with these operands, the first computed one first.
     joins: Vec<(NodeId, Vec<usize>)>,
 }
 
@@ -60,12 +60,12 @@ pub(super) struct Arrangement {
 struct Peak {
     device: Device,
     bytes: usize,
-    /// The first position at which so many are live, and how many there are.
+    /// The first position at which this number of bytes is live, and the number of such positions.
     first: usize,
     count: usize,
 }
 
-/// Where the buffers of an arrangement lie, each in the arena of its device.
+/// The places of the buffers of an arrangement, each in the arena of its device.
 pub(super) struct Packed {
     pub offsets: Vec<usize>,
     /// The arena of each device, the host first.
@@ -77,23 +77,23 @@ impl Packed {
         self.arenas.iter().find(|arena| arena.device == device).map_or(0, |arena| arena.bytes)
     }
 
-    /// Bytes above the limits, and bytes in all: the fewer the better.
+    /// Returns the bytes above the limits, and all bytes. Fewer are better.
     fn rank(&self, limit: &Limit) -> (usize, usize) {
         let excess = limit.iter().map(|(device, most)| self.bytes(device).saturating_sub(most)).sum();
         (excess, self.arenas.iter().map(|arena| arena.bytes).sum())
     }
 }
 
-/// How many nodes may be looked at while joins are undone, so that planning stays quick.
+/// The most nodes that may be visited while joins are undone, so that planning stays fast.
 const WORK: usize = 1 << 22;
-/// How often the buffers of an arrangement that should fit are placed, and do not.
+/// The most attempts to place the buffers of an arrangement whose live bytes are within the limits.
 const PLACED: usize = 8;
 
 impl Subject<'_> {
-    /// The best arrangement by any of the orders, and its packing: within the limits if there is one that is,
-    /// with the fewest copies, and among these the fewest bytes; else with the fewest bytes live at one time. Bytes are
-    /// those live at one time, of all devices together, and, within the limits, those of constants that are read
-    /// again from afar.
+    /// Returns the best arrangement of all candidate orders, and its packing. If some arrangement is within the
+    /// limits, the best one has the fewest copies, and among equal ones the fewest bytes. Otherwise it has the fewest
+    /// bytes that are live at one time. Bytes are the peaks of all devices together; within the limits, constants
+    /// that are read again from beyond a cache are added.
     pub(crate) fn arrange(
         &self,
         orders: &[Sequence],
@@ -108,7 +108,7 @@ impl Subject<'_> {
                 break;
             };
             let packed = best.pack(planner);
-            // Where there is room in theory alone, less must be live.
+            // The live bytes are within the limits, but the packing is not: try with lower limits.
             let mut aim = target.clone();
             for (device, most) in limit.iter() {
                 let bound = best.bound(device);
@@ -127,12 +127,12 @@ impl Subject<'_> {
         least
     }
 
-    /// The arrangement of an order, with joins undone where that is worth it.
+    /// Returns the arrangement of an order, after undoing joins that are not worth their memory.
     fn refined(&self, order: &Sequence, limit: &Limit) -> Arrangement {
         let mut work = WORK;
         let mut apart = Apart::new();
         let mut best = self.draft(order, &apart);
-        // What the bytes at the peak are worth in seconds: they are written and read, as by a copy.
+        // The bytes at the peak count as the seconds of a copy, because they are written and read.
         let worth = |one: &Arrangement| one.copies + (self.copy)(one.total());
         while let Some((next, sets)) =
             self.next(order, &best, &apart, &mut work, |next, best| worth(best) - worth(next))
@@ -144,7 +144,7 @@ impl Subject<'_> {
         }
         #[allow(clippy::cast_precision_loss)]
         let gain = |next: &Arrangement, best: &Arrangement| {
-            // Bytes and peaks of the devices on which it is too much.
+            // The bytes and the number of peaks of the devices that exceed their limits.
             let over = |one: &Arrangement| {
                 let over = best.peaks.iter().zip(&one.peaks).filter(|(best, _)| best.is_above(limit));
                 over.fold((0, 0), |(bytes, count), (_, peak)| (bytes + peak.bytes, count + peak.count))
@@ -152,7 +152,7 @@ impl Subject<'_> {
             let ((now, peaks), (then, left)) = (over(best), over(next));
             match then.cmp(&now) {
                 Ordering::Less => (now - then) as f64 / (next.copies - best.copies).max(f64::MIN_POSITIVE),
-                // One peak of several is gone.
+                // One of several peaks disappears.
                 Ordering::Equal if left < peaks => f64::MIN_POSITIVE,
                 _ => 0.0,
             }
@@ -162,7 +162,7 @@ impl Subject<'_> {
         {
             (best, apart) = (next, sets);
         }
-        // What was undone on the way and is of no use in the end is joined again.
+        // Join again what was undone on the way without need.
         for pair in apart.clone() {
             let mut fewer = apart.clone();
             fewer.remove(&pair);
@@ -179,7 +179,7 @@ impl Subject<'_> {
         best
     }
 
-    /// The arrangement with more operands apart that gains the most, if any gains.
+    /// Undoes the join that gains the most, if any gains.
     fn next(
         &self,
         order: &Sequence,
@@ -191,7 +191,7 @@ impl Subject<'_> {
         let mut found: Option<(f64, Arrangement, Apart)> = None;
         for (result, operands) in best.joins.iter().filter(|(result, _)| best.at_peak(*result)) {
             let mut sets = apart.clone();
-            // The result begins to live with its first operand, so it is these that cost memory.
+            // The lifetime of the result begins with its first operands, so only these cost memory.
             for operand in operands {
                 *work = work.checked_sub(order.nodes.len())?;
                 sets.insert((*result, *operand));
@@ -205,13 +205,13 @@ impl Subject<'_> {
         found.map(|(_, next, sets)| (next, sets))
     }
 
-    /// The devices that the values of the program lie on, the host first.
+    /// Returns the devices on which the values of the program lie, the host first.
     fn devices(&self) -> impl Iterator<Item = Device> + use<> {
         let of = self.graph.nodes().map(|(_, node)| node.ty.device);
         of.chain([Device::Host]).collect::<BTreeSet<Device>>().into_iter()
     }
 
-    /// The arrangement of an order, with these operands apart.
+    /// Returns the arrangement of an order in which these operands are not computed within results.
     fn draft(&self, order: &Sequence, apart: &Apart) -> Arrangement {
         let graph = self.graph;
         let Sequence { nodes: order, reread } = order;
@@ -294,7 +294,7 @@ impl Peak {
 }
 
 impl Arrangement {
-    /// Packs the buffers of each device by themselves: memories do not overlap.
+    /// Packs the buffers of each device separately, because devices share no memory.
     fn pack(&self, planner: &dyn Planner) -> Packed {
         let mut packed = Packed { offsets: vec![0; self.buffers.len()], arenas: Vec::new() };
         for Peak { device, .. } in &self.peaks {
@@ -308,12 +308,12 @@ impl Arrangement {
         packed
     }
 
-    /// The most bytes live at one position, of one device.
+    /// Returns the most bytes of a device that are live at one position.
     fn bound(&self, device: Device) -> usize {
         self.peaks.iter().find(|peak| peak.device == device).map_or(0, |peak| peak.bytes)
     }
 
-    /// The sum of the devices' peaks: a byte counts alike wherever it is.
+    /// Returns the sum of the peaks of all devices.
     fn total(&self) -> usize {
         self.peaks.iter().map(|peak| peak.bytes).sum()
     }
@@ -322,7 +322,7 @@ impl Arrangement {
         self.peaks.iter().any(|peak| peak.is_above(limit))
     }
 
-    /// Whether the buffer of a value is live at the peak of its device.
+    /// Returns whether the buffer of a value is live at the peak of its device.
     fn at_peak(&self, id: NodeId) -> bool {
         self.draft.storage(id).map(|storage| self.buffer_of[storage]).is_some_and(|at| {
             let lives = self.buffers[at].lower..self.buffers[at].upper;
@@ -330,7 +330,7 @@ impl Arrangement {
         })
     }
 
-    /// Whether it is preferred to another, under limits.
+    /// Compares two arrangements under limits. The lesser one is preferred.
     fn before(&self, other: &Self, limit: &Limit) -> Ordering {
         let fewer_copies = self.copies.total_cmp(&other.copies);
         let less = (self.total() + self.reread).cmp(&(other.total() + other.reread));
@@ -344,7 +344,7 @@ impl Arrangement {
     }
 }
 
-/// Where the most bytes are live at one position of so many.
+/// Returns the peak of the buffers of a device over this number of positions.
 fn peak<'a>(device: Device, buffers: impl Iterator<Item = &'a Buffer>, positions: usize) -> Peak {
     let mut begins = vec![0_usize; positions + 1];
     let mut ends = vec![0_usize; positions + 1];
@@ -365,7 +365,7 @@ fn peak<'a>(device: Device, buffers: impl Iterator<Item = &'a Buffer>, positions
     peak
 }
 
-/// The share of its time that a kernel takes that need not copy what was computed where it belongs.
+/// Returns the share of its time that a kernel still takes if it does not copy the joined operands.
 #[allow(clippy::cast_precision_loss)]
 fn share_copied(graph: &Graph, node: &Node, contract: &Contract, joined: &[usize]) -> f64 {
     if contract.parts.is_empty() {
@@ -376,8 +376,8 @@ fn share_copied(graph: &Graph, node: &Node, contract: &Contract, joined: &[usize
     copied / (node.ty.bytes().max(1) as f64)
 }
 
-/// The share of a result made of its operands that is copied however memory is planned: constants, the
-/// caller's inputs, operands that come twice, and those off the alignment.
+/// Returns the share of the result's bytes that is copied in every memory plan: from operands that are constants or
+/// inputs, that occur twice, or that are not aligned.
 #[allow(clippy::cast_precision_loss)]
 fn share_apart(graph: &Graph, node: &Node, contract: &Contract, constant: &[bool]) -> f64 {
     let apart = |(at, input): &(usize, &NodeId)| {

@@ -1,4 +1,4 @@
-//! Whether a plan that was not made just now is sound: what the kernels rely on, step by step.
+//! Checks that a plan from a file or from elsewhere is sound: that it keeps, step by step, what the kernels rely on.
 
 use super::{ALIGN, Arena, Base, Place, Plan, Step};
 use crate::graph::{Graph, INPUT, Node, NodeId};
@@ -6,11 +6,11 @@ use crate::tensor::{Device, TensorType};
 use crate::verify;
 use std::sync::Arc;
 
-/// Why a stored plan must not run.
+/// The reason why a plan must not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsound {
-    /// It is for no threads, or for more than [`MOST_THREADS`].
+    /// It is for zero threads, or for more than [`MOST_THREADS`].
     #[error("it is for {0} threads")]
     Threads(usize),
     /// An input or an output has a type that no value can have.
@@ -21,27 +21,27 @@ pub enum Unsound {
         /// What is wrong with its type.
         why: String,
     },
-    /// Its arenas are in no order.
+    /// Its arenas are not in the order of their devices.
     #[error("its arenas of {0} and {1} are in no order")]
     Arenas(Device, Device),
-    /// An arena is larger than its buffers together.
+    /// An arena is larger than all its buffers together.
     #[error("its arena of {0} bytes is larger than all its buffers together")]
     Arena(usize),
     /// A buffer does not lie within its arena and the steps.
     #[error("buffer {0} does not lie within the arena and the steps")]
     Buffer(usize),
-    /// Buffers that are taken at one time overlap.
+    /// Buffers that are in use at the same time overlap.
     #[error("at `{step}`: {why}")]
     Overlap {
-        /// The step at which the second is taken.
+        /// The step at which the second buffer is first used.
         step: String,
-        /// Which buffers.
+        /// The two buffers.
         why: String,
     },
-    /// A step does not type, does not lie in its memory, or reads what nothing has written.
+    /// A step has a wrong type, does not lie in its memory, or reads bytes that nothing has written.
     #[error("step `{step}`: {why}")]
     Step {
-        /// The value that the step computes.
+        /// The name of the value that the step computes.
         step: String,
         /// What is wrong.
         why: String,
@@ -49,23 +49,23 @@ pub enum Unsound {
     /// An output does not lie in the plan's memory.
     #[error("output `{output}`: {why}")]
     Output {
-        /// The output.
+        /// The name of the output.
         output: String,
         /// What is wrong.
         why: String,
     },
 }
 
-/// Threads that a plan may be for: more than any machine has processors for.
+/// The most threads that a plan may be for, which is more than any machine has processors.
 pub const MOST_THREADS: usize = 1024;
 
 impl Plan {
-    /// Checks that each step's op takes its operands and gives its result, and that every buffer lies
-    /// within the input, the constant or the arena that it is said to be of; and that what is live in the
-    /// arenas lies apart. `constant` tells the bytes of a constant.
+    /// Checks that each step's op accepts its operands and gives its result, that every value lies within its input,
+    /// constant or arena, and that values that are live at the same time do not overlap. `constant` returns the bytes
+    /// of a constant.
     ///
     /// # Errors
-    /// The first step that is not sound, and why.
+    /// The first unsound step, and the reason.
     pub fn check(&self, constant: &dyn Fn(NodeId) -> Option<usize>) -> Result<(), Unsound> {
         if !(1..=MOST_THREADS).contains(&self.threads) {
             return Err(Unsound::Threads(self.threads));
@@ -168,7 +168,7 @@ fn within(offset: usize, bytes: usize, held: usize) -> Result<(), String> {
     }
 }
 
-/// Asks the verifier, on a graph of this op alone.
+/// Verifies the op on a graph of its own.
 fn check_op(step: &Step) -> Result<(), String> {
     let mut graph = Graph::new();
     let mut node = |op, attrs: &Arc<crate::attr::Attrs>, inputs, name: &str, ty: &TensorType| {

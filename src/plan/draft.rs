@@ -1,4 +1,5 @@
-//! Whose bytes each value has: views, results in place, operands that are computed where they belong.
+//! Decides where the bytes of each value lie: views, results in place, and operands that are computed within a
+//! result.
 
 use super::{Base, Place};
 use crate::graph::{Graph, INPUT, NodeId};
@@ -6,7 +7,7 @@ use crate::memory::Buffer;
 use crate::op::{ALIGN, Contract};
 use crate::tensor::Device;
 
-/// What a value is to the planner.
+/// The place of a value for the planner.
 #[derive(Clone, Copy)]
 pub(super) enum Slot {
     Fixed(Place),
@@ -14,24 +15,24 @@ pub(super) enum Slot {
     Storage(usize, usize),
 }
 
-/// Bytes that one or more values have, one after the other or side by side.
+/// Bytes that belong to one or more values, one after the other in time or adjacent in memory.
 #[derive(Clone, Copy)]
 pub(super) struct Storage {
-    /// Whose memory it lies in.
+    /// The device of the memory.
     pub device: Device,
     pub size: usize,
     /// The first and the last position at which it is live.
     pub first: usize,
     pub last: usize,
-    /// The storage that it is a part of, and where in it.
+    /// The storage of which it is a part, and the offset in it.
     within: Option<(usize, usize)>,
 }
 
-/// The slots of values and their storages, step by step.
+/// The slots of values and their storages, which are filled in step by step.
 pub(super) struct Draft {
     slots: Vec<Option<Slot>>,
     storages: Vec<Storage>,
-    /// The last position that reads a node, its views included.
+    /// The last position that reads a node or a view of it.
     last_read: Vec<usize>,
 }
 
@@ -78,7 +79,7 @@ impl Draft {
         self.extend(id);
     }
 
-    /// Gives a result its storage; says which operand's it took.
+    /// Gives a result its storage. Returns the operand whose storage it took.
     pub(crate) fn result(
         &mut self,
         graph: &Graph,
@@ -123,10 +124,10 @@ impl Draft {
         taken
     }
 
-    /// Lets the operands of a result that is nothing but their bytes lie in it from the first, those that
-    /// are wanted there; says which, and which of them was computed first, second, and so on. The others
-    /// must be copied: inputs and constants, operands that come twice or belong to another result already,
-    /// and those that begin or end off the alignment.
+    /// Places operands within a result that consists of their bytes, if `wanted` accepts them. Returns these
+    /// operands, and the same operands in the order in which they were computed. Other operands must be copied:
+    /// inputs and constants, operands that occur twice or are part of another result, and those whose begin or end is
+    /// not aligned.
     pub(crate) fn join(
         &mut self,
         graph: &Graph,
@@ -143,8 +144,8 @@ impl Draft {
             let fits = device == self.storages[whole].device
                 && size == graph[input].ty.bytes()
                 && contract.joins(operand, size);
-            // The operand is the last value of its storage so far, since it is read here; whatever takes
-            // the whole's place later waits for the operand's last reader as well.
+            // The operand is the last value of its storage so far, because it is read here. A later value that takes
+            // the storage of the whole result waits for the last reader of the operand too.
             if storage != whole && fits {
                 self.storages[storage].within = Some((whole, start + part));
                 let Storage { first: from, last: to, .. } = &mut self.storages[whole];
@@ -157,7 +158,7 @@ impl Draft {
         (joined, ages.into_iter().map(|(_, operand)| operand).collect())
     }
 
-    /// The storage that a value lies in, with all that it is a part of.
+    /// Returns the storage of a value: the largest one of which it is a part.
     pub(crate) fn storage(&self, id: NodeId) -> Option<usize> {
         match self.slot(id) {
             Some(Slot::Storage(storage, _)) => Some(storage),
@@ -165,7 +166,7 @@ impl Draft {
         }
     }
 
-    /// Where a value is.
+    /// Returns the place of a value.
     pub(crate) fn slot(&self, id: NodeId) -> Option<Slot> {
         let mut slot = self.slots[id.index()];
         while let Some(Slot::Storage(storage, offset)) = slot
@@ -176,7 +177,7 @@ impl Draft {
         slot
     }
 
-    /// The buffers to place, the device of each, and for each storage the place of its buffer among them.
+    /// Returns the buffers to place, the device of each, and for each storage the index of its buffer.
     pub(crate) fn buffers(&self) -> (Vec<Buffer>, Vec<Device>, Vec<usize>) {
         let (mut buffers, mut devices, mut index) = (Vec::new(), Vec::new(), Vec::new());
         for storage in &self.storages {

@@ -1,21 +1,23 @@
-//! What kernels do inside of a step that the e-graph did not choose.
+//! Decisions that kernels make inside a step, without the e-graph.
 
 use super::{Plan, Step};
 use crate::op::{Call, Choice, REFERENCE, WIDENED};
 use crate::tensor::TensorType;
 use std::collections::BTreeSet;
 
-/// Steps whose backend has no code for their types.
+/// The steps whose backend has no code for their types.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unfit<'a> {
-    /// How many are run by their op's reference evaluation, which allocates and has one thread, and their ops.
+    /// The number of steps that their op's reference evaluation runs, and their ops. It allocates memory and uses one
+    /// thread.
     pub reference: (usize, BTreeSet<&'a str>),
-    /// How many convert their operands and results to another element type inside, and their ops.
+    /// The number of steps that convert their operands and results to another element type inside, and their ops.
     pub converting: (usize, BTreeSet<&'a str>),
 }
 
 impl Step {
-    /// What the kernel decides for itself in a plan for so many threads. Empty where its backend is absent.
+    /// Returns the decisions that the kernel makes itself in a plan for this number of threads. The list is empty if
+    /// the backend is absent.
     pub fn choices(&self, threads: usize) -> Vec<Choice> {
         let inputs: Vec<&TensorType> = self.input_types.iter().collect();
         Call { op: self.op, attrs: &self.attrs, inputs: &inputs, output: &self.output_type, threads }
@@ -24,7 +26,7 @@ impl Step {
 }
 
 impl Plan {
-    /// The steps that run although no kernel has code for their types; none where each has its own.
+    /// Returns the steps that run although no kernel has code for their types; `None` if there is no such step.
     pub fn unfit(&self) -> Option<Unfit<'_>> {
         let mut unfit = Unfit::default();
         for step in &self.steps {

@@ -1,6 +1,7 @@
-//! The constants that a plan keeps: weights, as its kernels want them.
+//! The constants that a plan keeps: weights in the form that its kernels read.
 //!
-//! They are no part of an arena, since they are there as long as the plan is loaded; a limit of memory counts both.
+//! They are not part of an arena, because they stay in memory as long as the plan is loaded. A limit of memory counts
+//! both.
 
 use super::{Base, Plan};
 use crate::graph::{CONST, Graph, INPUT, NodeId};
@@ -14,30 +15,30 @@ use std::collections::BTreeSet;
 pub struct Kept {
     /// The device.
     pub device: Device,
-    /// Their bytes, padding of layouts included.
+    /// Their bytes, including the padding of layouts.
     pub bytes: usize,
-    /// Those of them that are no constants of the model, but computed from some when the plan is loaded: packed
-    /// weights, folded norms.
+    /// Those of these bytes that are not constants of the model, but are computed from some when the plan is loaded,
+    /// such as packed weights and folded norms.
     pub computed: usize,
 }
 
 impl Plan {
-    /// Bytes of the constants that the plan reads, by device: each once, however many steps read it.
+    /// Returns the bytes of the constants that the plan reads, by device. Each constant counts once.
     pub fn constants(&self) -> BTreeMap<Device, usize> {
         self.sum(|_| true)
     }
 
-    /// Bytes of the constants that the plan reads on a device.
+    /// Returns the bytes of the constants that the plan reads on a device.
     pub fn constants_of(&self, device: Device) -> usize {
         self.constants().get(&device).copied().unwrap_or(0)
     }
 
-    /// Bytes that the plan takes of a device's memory: its arena and its constants.
+    /// Returns the bytes that the plan takes of a device's memory: its arena and its constants.
     pub fn memory_of(&self, device: Device) -> usize {
         self.arena_of(device) + self.constants_of(device)
     }
 
-    /// The first device of which the plan takes more memory than its limit allows, with that limit.
+    /// Returns the first device of which the plan takes more memory than the limit, with that limit.
     pub fn above(&self, limit: &Limit) -> Option<(Device, usize)> {
         if limit.is_none() {
             return None;
@@ -47,7 +48,8 @@ impl Plan {
         limit.iter().find(|(device, most)| taken(*device) > *most)
     }
 
-    /// The constants of each device, with how many bytes of them are computed, by the program that was planned.
+    /// Returns the constants of each device, and how many bytes of them are computed. `program` is the program of the
+    /// plan.
     pub fn kept(&self, program: &Graph) -> Vec<Kept> {
         let computed = self.sum(|node| program[node].op != CONST);
         let one =
@@ -66,7 +68,7 @@ impl Plan {
     }
 }
 
-/// Bytes of the constants that a plan of a program reads, by device.
+/// Returns the bytes of the constants that a plan of a program reads, by device.
 pub fn constant_bytes(program: &Graph) -> BTreeMap<Device, usize> {
     let constant = super::constants(program);
     let steps = program.nodes().filter(|(id, node)| node.op != INPUT && !constant[id.index()]);

@@ -1,16 +1,16 @@
-//! What a buffer holds at a step, for people.
+//! Describes for users what a buffer holds at a step.
 
 use super::{Base, Placed, Plan, Step};
 use std::cmp::Reverse;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// So many values of a buffer are named.
+/// The most values of a buffer that are named.
 const NAMED: usize = 3;
 
 impl Plan {
-    /// What a buffer holds while a step runs, in words: the scratch of that step, or the values that lie in
-    /// it then, the largest first, with their types.
+    /// Describes what a buffer holds while a step runs: the scratch of this step, or the values that lie in it then,
+    /// the largest first, with their types.
     pub(crate) fn occupants(&self, buffer: &Placed, at: usize) -> String {
         match self.steps.get(at) {
             Some(step)
@@ -25,7 +25,7 @@ impl Plan {
         }
     }
 
-    /// The values that lie in a buffer once a step has run, and how many bytes of each.
+    /// Returns the values that lie in a buffer after a step has run, and the bytes of each.
     fn values(&self, buffer: &Placed, at: usize) -> Vec<(usize, &Step)> {
         let mut held: Vec<(Range<usize>, &Step)> = Vec::new();
         for step in self.steps.iter().take(at + 1).skip(buffer.lower) {
@@ -34,7 +34,7 @@ impl Plan {
             if step.output.base != Base::Arena(buffer.device) || !inside {
                 continue;
             }
-            // What it lies on is gone, but for what sticks out.
+            // A new value overwrites the values below it, except the bytes beyond its range.
             held = held
                 .into_iter()
                 .flat_map(|(old, of)| {
@@ -59,7 +59,7 @@ impl Plan {
 
 fn words(values: &[(usize, &Step)]) -> String {
     if values.is_empty() {
-        return "room for what is computed later".to_owned();
+        return "space for values that are computed later".to_owned();
     }
     let one = |(_, step): &(usize, &Step)| format!("`{}` {}", step.name, step.output_type);
     let mut text = values.iter().take(NAMED).map(one).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! The orders of execution that come into question.
+//! The candidate orders of execution of a program.
 
 use super::PlanError;
 use super::subject::Subject;
@@ -9,16 +9,16 @@ use std::collections::BTreeSet;
 
 /// An order of execution.
 pub(super) struct Sequence {
-    /// What runs, in order.
+    /// The nodes that run, in order.
     pub nodes: Vec<NodeId>,
-    /// As [`Candidate::reread`].
+    /// The same as [`Candidate::reread`].
     pub reread: usize,
 }
 
-/// The orders of execution that come into question.
+/// Returns the candidate orders of execution.
 ///
 /// # Errors
-/// An order that does not run each task once, after its inputs.
+/// An order does not run each task once, after its inputs.
 pub(super) fn orders(subject: &Subject<'_>, order: &dyn Order) -> Result<Vec<Sequence>, PlanError> {
     let Subject { graph, constant, .. } = subject;
     let runs: Vec<NodeId> = graph
@@ -37,22 +37,22 @@ pub(super) fn orders(subject: &Subject<'_>, order: &dyn Order) -> Result<Vec<Seq
     Ok(candidates.into_iter().map(named).collect())
 }
 
-/// That each task runs once, after its inputs.
+/// Checks that each task runs once, after its inputs.
 fn check(order: &[usize], tasks: &[Task]) -> Result<(), &'static str> {
     let mut done = vec![false; tasks.len()];
     for &task in order {
         if done.get(task).is_none_or(|done| *done) {
-            return Err("a task that the program has not, or one twice");
+            return Err("a task that is not in the program, or a task twice");
         }
         if tasks[task].inputs.iter().any(|input| !done[*input]) {
-            return Err("a task before one that it reads");
+            return Err("a task before one whose result it reads");
         }
         done[task] = true;
     }
-    if done.contains(&false) { Err("an order that lacks a task") } else { Ok(()) }
+    if done.contains(&false) { Err("an order without one of the tasks") } else { Ok(()) }
 }
 
-/// What runs, as the floor of memory sees it.
+/// Describes the nodes that run as tasks for the module `memory`.
 fn tasks(subject: &Subject<'_>, runs: &[NodeId]) -> Vec<Task> {
     let Subject { graph, constant, contracts, .. } = subject;
     let mut task_of = vec![usize::MAX; graph.len()];

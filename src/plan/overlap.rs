@@ -1,5 +1,5 @@
-//! Whether what is live in the arena lies apart: buffer from buffer, and within a step its result and its
-//! scratch from what it reads, but where the kernel works on an operand's own bytes.
+//! Checks that live values in an arena do not overlap, and that the result and the scratch of a step do not overlap
+//! its operands, except where the kernel works in place.
 
 use super::{Base, Place, Plan, Step, Unsound};
 use crate::tensor::Device;
@@ -8,11 +8,12 @@ use std::fmt;
 use std::ops::Range;
 
 impl Plan {
-    /// Checks that buffers that are taken together lie apart, that whatever a step touches lies in one of
-    /// them, that every operand was written, and that a step writes over none that its kernel reads.
+    /// Checks that buffers in use at the same time do not overlap, that every range that a step reads or writes lies
+    /// in one of them, that every operand was written before, and that a step does not overwrite what its kernel
+    /// reads.
     ///
     /// # Errors
-    /// The first step at which that is not so, and why.
+    /// The first step at which this is not so, and the reason.
     pub(super) fn check_overlap(&self) -> Result<(), Unsound> {
         let last = self.steps.len();
         let mut begins = vec![Vec::new(); last + 1];
@@ -54,7 +55,7 @@ impl Plan {
     }
 }
 
-/// Bytes of the arena of a device.
+/// A range of bytes in the arena of a device.
 #[derive(Clone)]
 struct Span {
     device: Device,
@@ -84,12 +85,12 @@ impl fmt::Display for Span {
     }
 }
 
-/// The buffers that are taken at one step, by device and where each begins: its end, and which bytes of it
-/// were written.
+/// The buffers that are in use at one step, by their device and offset: their end, and the bytes of them that were
+/// written.
 #[derive(Default)]
 struct Live(BTreeMap<(Device, usize), Taken>);
 
-/// Where a buffer ends, and which bytes of it were written.
+/// The end of a buffer, and the bytes of it that were written.
 type Taken = (usize, Vec<Range<usize>>);
 
 impl Live {
@@ -108,7 +109,7 @@ impl Live {
         self.0.remove(&(span.device, span.range.start));
     }
 
-    /// What was written of the buffer that holds these bytes.
+    /// Returns the written bytes of the buffer that contains these bytes.
     fn holder(&mut self, span: &Span) -> Result<&mut Vec<Range<usize>>, String> {
         let found = self.0.range_mut((span.device, 0)..=(span.device, span.range.start)).next_back();
         match found {
@@ -117,7 +118,7 @@ impl Live {
         }
     }
 
-    /// That a place of so many bytes holds what a step has written.
+    /// Checks that the bytes at a place were written.
     fn reads(&mut self, place: Place, bytes: usize) -> Result<(), String> {
         let Some(span) = arena(place, bytes) else { return Ok(()) };
         let written = self.holder(&span)?;
@@ -150,7 +151,7 @@ impl Live {
         let operands = step.inputs.iter().zip(&step.input_types).enumerate();
         let operands =
             operands.filter_map(|(at, (place, ty))| Some((at, *place, arena(*place, ty.bytes())?)));
-        // Bytes of the result that the kernel leaves alone, or works on where they lie.
+        // The bytes of the result that the kernel does not write, or on which it works in place.
         let shares = |at: usize| step.in_place == Some(at) || step.joined.contains(&at);
         let shared: Vec<Span> =
             operands.clone().filter(|(at, ..)| shares(*at)).map(|(_, _, span)| span).collect();
@@ -162,7 +163,7 @@ impl Live {
             if shares(at) && !span.is_within(&output) {
                 return Err(format!("operand {at} is part of its result, and lies elsewhere"));
             }
-            // What is joined once may be copied from there to another part.
+            // An operand that is joined once may be copied from there to another part of the result.
             let joined = !step.joined.is_empty() && shared.iter().any(|one| span.is_within(one));
             if !shares(at) && !joined && output.meets(&span) {
                 return Err(format!("its result lies on operand {at}"));
@@ -182,7 +183,7 @@ impl Live {
     }
 }
 
-/// The bytes of an arena that a value takes.
+/// Returns the bytes of an arena that a value takes.
 fn arena(place: Place, bytes: usize) -> Option<Span> {
     match place.base {
         Base::Arena(device) => Some(Span { device, range: place.offset..place.offset + bytes }),

@@ -1,4 +1,4 @@
-//! What a cost model says of a step that another may have chosen.
+//! The price of a step by a cost model.
 
 use super::{Base, Step};
 use crate::cost::{CostModel, Query};
@@ -6,11 +6,11 @@ use crate::op::{Call, Contract, OpError};
 use crate::tensor::TensorType;
 
 impl Step {
-    /// Seconds of one run by a model, as a plan of its own would have them: what lies in the result already
-    /// is not copied, and what has to be copied first is. `None` where the model has no price.
+    /// Returns the seconds of one run by a model, as memory planning would price the step: an operand that already
+    /// lies in the result is not copied, and a copy that comes first is added. `None` if the model has no price.
     ///
     /// # Errors
-    /// Why there is no kernel.
+    /// The reason why there is no kernel.
     #[allow(clippy::cast_precision_loss)] // Bytes are far below what a float holds.
     pub(crate) fn price(
         &self,

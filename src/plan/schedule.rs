@@ -1,60 +1,59 @@
-//! What of a plan runs beside what: the queues of a device's steps, and where one waits for another.
+//! The schedule: which steps of a plan may run at the same time on a device, and where one waits for another.
 //!
-//! Takes a plan, gives its steps in segments: steps of a device that follow one another, with the stream that
-//! each is queued on and the steps of other streams that it waits for. Copies to a device have a stream of their
-//! own, and so have those from it: a device copies in both directions beside its kernels, and a copy that stood
-//! behind a kernel on its stream would wait for it without need. A step waits for those before it that
-//! write what it reads or writes, or read what it writes: buffers share places, so it is bytes that tell, not
-//! values. Steps of the host run between segments, and wait for those that they share bytes with. It follows
-//! from the plan alone.
+//! It divides the steps of a plan into segments: consecutive steps of a device, each with the stream on which it is
+//! queued and the steps of other streams for which it waits. Copies to a device have a stream of their own, and so do
+//! copies from it, because a device copies in both directions while its kernels run, and a copy behind a kernel on
+//! the same stream would wait for it without need. A step waits for earlier steps that write what it reads or writes,
+//! or that read what it writes. Buffers share memory, so this compares bytes and not values. Steps of the host run
+//! between segments, and wait for the segments with which they share bytes. The schedule follows from the plan alone.
 
 use super::{Base, Plan, Step};
 use crate::tensor::{Device, TensorType};
 use std::ops::Range;
 
-/// The most streams that kernels are spread over: more branches than these are rare, and share.
+/// The most streams for kernels. More parallel branches are rare, and they share streams.
 const KERNELS: usize = 4;
-/// All streams: those of kernels, that of copies to the device, and that of copies from it.
+/// The number of all streams: those of kernels, that of copies to the device, and that of copies from it.
 const STREAMS: usize = KERNELS + 2;
 
 /// A step of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// The step.
+    /// The index of the step.
     pub step: usize,
-    /// The queue that it is put on.
+    /// The stream on which it is queued.
     pub stream: usize,
-    /// Launches of this segment, by their place in it, on other streams that must be done first; what those
-    /// wait for themselves is not named again.
+    /// The launches on other streams that must finish first, by their indices in the segment. A launch for which one
+    /// of these already waits is left out.
     pub after: Vec<usize>,
 }
 
-/// What runs next.
+/// The next part of the schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A step of the host, once this segment and all before it are done.
+    /// A step of the host, and the segment after which it runs; all earlier segments are done then, too.
     Host(usize, Option<usize>),
-    /// The next segment of the device's steps; nobody waits for it yet.
+    /// The next segment of device steps. The host does not wait for it yet.
     Segment(usize),
 }
 
-/// The order of a plan with a device.
+/// The schedule of a plan with a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
-    /// What runs, in order.
+    /// The parts, in order.
     pub items: Vec<Item>,
-    /// The segments; all steps of one come after those of the one before it.
+    /// The segments. All steps of one segment run after those of the segment before it.
     pub segments: Vec<Vec<Launch>>,
 }
 
-/// The backend of the device whose queue a step is put on: it has a result or an operand on one.
+/// Returns the backend of the device on which a step is queued: the step has a result or an operand on that device.
 pub fn device(step: &Step) -> Option<&'static str> {
     let there = |ty: &TensorType| ty.device != Device::Host;
     let any = there(&step.output_type) || step.input_types.iter().any(there);
     step.op.backend().filter(|_| any)
 }
 
-/// What a step is to a device, which does one of each kind at a time beside the others.
+/// The kind of a step on a device. Steps of different kinds can run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Kernel,
@@ -63,7 +62,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(step: &Step) -> Self {
+    fn new(step: &Step) -> Self {
         let host = |ty: &TensorType| ty.device == Device::Host;
         match (step.input_types.iter().all(host), host(&step.output_type)) {
             (true, false) => Self::Upload,
@@ -72,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// The streams that it may be queued on.
+    /// Returns the streams on which it may be queued.
     fn streams(self) -> Range<usize> {
         match self {
             Self::Kernel => 0..KERNELS,
@@ -82,7 +81,7 @@ impl Kind {
     }
 }
 
-/// What a step is, and the bytes of the arenas that it touches.
+/// The kind of a step, and the bytes of the arenas that it reads and writes.
 struct Bytes {
     kind: Kind,
     reads: Vec<(Device, Range<usize>)>,
@@ -90,7 +89,7 @@ struct Bytes {
 }
 
 impl Bytes {
-    fn of(step: &Step) -> Self {
+    fn new(step: &Step) -> Self {
         let operands = step.inputs.iter().zip(&step.input_types);
         let reads = operands.filter_map(|(place, ty)| match place.base {
             Base::Arena(device) => Some((device, place.offset..place.offset + ty.bytes())),
@@ -100,13 +99,13 @@ impl Bytes {
         let output = step.output.offset..step.output.offset + step.output_type.bytes();
         let scratch = step.scratch_offset..step.scratch_offset + step.scratch;
         Self {
-            kind: Kind::of(step),
+            kind: Kind::new(step),
             reads: reads.collect(),
             writes: vec![(device, output), (device, scratch)],
         }
     }
 
-    /// Whether two steps must keep their order.
+    /// Returns whether two steps must keep their order.
     fn meets(&self, other: &Self) -> bool {
         type Ranges = [(Device, Range<usize>)];
         let meet = |a: &Ranges, b: &Ranges| {
@@ -122,9 +121,9 @@ impl Bytes {
 }
 
 impl Schedule {
-    /// The schedule of a plan.
+    /// Returns the schedule of a plan.
     pub fn new(plan: &Plan) -> Self {
-        let bytes: Vec<Bytes> = plan.steps.iter().map(Bytes::of).collect();
+        let bytes: Vec<Bytes> = plan.steps.iter().map(Bytes::new).collect();
         let mut schedule = Self::default();
         let mut open = Vec::new();
         for (at, step) in plan.steps.iter().enumerate() {
@@ -149,7 +148,7 @@ impl Schedule {
         }
     }
 
-    /// Where a step of a device is queued: the segment, and the launch in it.
+    /// Returns where a step of a device is queued: the index of the segment, and the launch in it.
     pub(crate) fn launch(&self, step: usize) -> Option<(usize, &Launch)> {
         let numbered = self.segments.iter().enumerate();
         numbered
@@ -158,13 +157,13 @@ impl Schedule {
     }
 }
 
-/// Streams for some steps. Of those of its kind, one goes where the last step is one that it waits for, so that a
-/// chain has one stream; else where nothing is queued that it need not wait for; else where the queue ended first.
-/// They are numbered as they are first used.
+/// Assigns streams to consecutive steps. Among the streams of its kind, a step takes one whose last step it waits
+/// for, so that a chain stays on one stream. If there is none, it takes a stream on which it need not wait for
+/// anything, or else the one whose queue ended first. Streams are numbered in the order of their first use.
 fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
     let mut launches: Vec<Launch> = Vec::with_capacity(steps.len());
-    // For each launch, how many launches of each stream are known to be done when it begins, itself included
-    // in its own: streams keep their order.
+    // For each launch and each stream, the number of launches that are known to be done when it begins. On its own
+    // stream this includes the launch itself, because streams keep their order.
     let mut done: Vec<[usize; STREAMS]> = Vec::with_capacity(steps.len());
     let mut queued: [Vec<usize>; STREAMS] = Default::default();
     for (at, &step) in steps.iter().enumerate() {
@@ -173,7 +172,7 @@ fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
         let streams = bytes[step].kind.streams();
         let chain = streams.clone().filter(|stream| last(*stream).is_some_and(|last| waits.contains(&last)));
         let stream = chain.max_by_key(|stream| last(*stream)).unwrap_or_else(|| {
-            // An empty queue comes before all others.
+            // An empty stream comes before all others.
             streams.min_by_key(|stream| (last(*stream), *stream)).unwrap_or(0)
         });
         let mut known = last(stream).map_or([0; STREAMS], |last| done[last]);
@@ -205,16 +204,16 @@ fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
 mod tests {
     use super::*;
 
-    /// From one byte to another.
+    /// The first byte, and the first byte after the range.
     type Span = (usize, usize);
 
-    /// Kernels that read and write these bytes of the arena.
+    /// Returns the launches for kernels that read and write these bytes of the arena.
     fn scheduled(steps: &[(&[Span], Span)]) -> Vec<Launch> {
         let kernels: Vec<_> = steps.iter().map(|(reads, writes)| (Kind::Kernel, *reads, *writes)).collect();
         of_kinds(&kernels)
     }
 
-    /// Steps of these kinds that do.
+    /// Returns the launches for steps of these kinds that do so.
     fn of_kinds(steps: &[(Kind, &[Span], Span)]) -> Vec<Launch> {
         let range = |(from, to): Span| from..to;
         let bytes: Vec<Bytes> = steps
@@ -238,9 +237,9 @@ mod tests {
             (Kind::Upload, &[], (0, 4)),
             (Kind::Kernel, &[(0, 4)], (4, 8)),
             (Kind::Kernel, &[(4, 8)], (8, 12)),
-            // Beside both kernels: its bytes are nobody's.
+            // It can run at the same time as both kernels, because no kernel uses its bytes.
             (Kind::Upload, &[], (12, 16)),
-            // Beside the second kernel: it takes the place of what the first one has read.
+            // It can run at the same time as the second kernel: it overwrites what the first one has read.
             (Kind::Upload, &[], (0, 4)),
             (Kind::Download, &[(8, 12)], (100, 104)),
             (Kind::Kernel, &[(12, 16)], (16, 20)),
@@ -282,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_place_is_written_again_once_it_was_read_and_once_it_was_written() {
-        // The last step reads nothing, and takes the place of what step 1 reads.
+        // The last step reads nothing, and overwrites what step 1 reads.
         let read = scheduled(&[(&[], (0, 4)), (&[(0, 4)], (4, 8)), (&[], (8, 12)), (&[(8, 12)], (0, 4))]);
         assert_eq!(read[3], launch(3, 1, &[1]));
         let written = scheduled(&[(&[], (0, 8)), (&[], (8, 16)), (&[(8, 16)], (4, 8))]);

@@ -1,4 +1,4 @@
-//! A plan as it is stored: ops and attributes by their names, which a table of ops resolves.
+//! The stored form of a plan, which names ops and attributes. A table of ops resolves the names.
 
 use super::{Arena, Place, Placed, Source};
 use crate::attr::{self, Attr, Attrs, Float};
@@ -15,7 +15,7 @@ pub(super) struct Step {
     node: NodeId,
     name: Arc<str>,
     op: String,
-    attrs: Vec<(String, Value)>,
+    attrs: Vec<(String, StoredAttr)>,
     input_types: Vec<TensorType>,
     inputs: Vec<Place>,
     output_type: TensorType,
@@ -33,7 +33,7 @@ pub(super) struct Step {
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-enum Value {
+enum StoredAttr {
     Int(i64),
     Float(f64),
     Ints(Vec<i64>),
@@ -67,7 +67,7 @@ impl From<super::Step> for Step {
     }
 }
 
-/// A plan as it is stored: ops and attributes by their names.
+/// A stored plan, which names its ops and attributes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
     steps: Vec<Step>,
@@ -81,13 +81,13 @@ pub struct Stored {
     threads: usize,
 }
 
-/// Why a stored plan is none of the present ops.
+/// The reason why the ops of a stored plan cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoredError {
-    /// A step's op is absent.
+    /// A step's op does not exist.
     #[error(transparent)]
     Op(#[from] Unknown),
-    /// A step's op has no such attribute.
+    /// A step's op has no attribute of this name.
     #[error("`{op}` has no attribute `{attribute}`")]
     Attribute {
         /// The op.
@@ -96,7 +96,7 @@ pub enum StoredError {
         attribute: String,
     },
     /// No elementwise op that may be a step of a post chain has this name.
-    #[error("`{0}` is no step of a post chain")]
+    #[error("`{0}` is not a step of a post chain")]
     PostStep(String),
 }
 
@@ -117,20 +117,20 @@ impl From<super::Plan> for Stored {
 }
 
 impl Stored {
-    /// The number of steps.
+    /// Returns the number of steps.
     pub fn steps(&self) -> usize {
         self.steps.len()
     }
 
-    /// The threads that the plan was made for.
+    /// Returns the number of threads for which the plan was made.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// The plan, its ops found in a table.
+    /// Returns the plan with its ops from a table.
     ///
     /// # Errors
-    /// An op, an attribute or a step of a post chain that is unknown.
+    /// An op, an attribute or a step of a post chain is unknown.
     pub(crate) fn resolve(self, ops: &Ops) -> Result<super::Plan, StoredError> {
         Ok(super::Plan {
             steps: self.steps.into_iter().map(|step| step.resolve(ops)).collect::<Result<_, _>>()?,
@@ -178,7 +178,7 @@ impl Step {
     }
 }
 
-impl From<&Attr> for Value {
+impl From<&Attr> for StoredAttr {
     fn from(attr: &Attr) -> Self {
         match attr {
             Attr::Int(value) => Self::Int(*value),
@@ -197,7 +197,7 @@ impl From<&Attr> for Value {
     }
 }
 
-impl Value {
+impl StoredAttr {
     fn resolve(self, ops: &Ops) -> Result<Attr, StoredError> {
         Ok(match self {
             Self::Int(value) => Attr::Int(value),

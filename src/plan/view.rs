@@ -1,10 +1,10 @@
-//! Where the views of a program came from. They are no steps: each is told at the steps that read it, or,
-//! where an output is all that does, at the step that computes what it is a view of.
+//! The origins of views. A view is not a step, so its origin is reported at the steps that read it or, if only
+//! outputs do, at the step that computes the bytes of the view.
 
 use super::Source;
 use crate::graph::{Graph, INPUT, NodeId};
 
-/// Where each node came from, with what came from views put to the steps. `runs` says of each node
+/// Returns the origin of each node, with the origins of views added to those of steps. `runs` says for each node
 /// whether it is a step.
 pub(super) fn sources(graph: &Graph, sources: &[Source], constant: &[bool], runs: &[bool]) -> Vec<Source> {
     let mut told = sources.to_vec();
@@ -31,7 +31,8 @@ pub(super) fn sources(graph: &Graph, sources: &[Source], constant: &[bool], runs
     told
 }
 
-/// The views that these values are or are made of, the last first, and what these are views of.
+/// Returns the views among these values and the views of which those are made, the last one first, and the values on
+/// which these views are based.
 fn below(graph: &Graph, values: &[NodeId], is_view: &dyn Fn(NodeId) -> bool) -> (Vec<NodeId>, Vec<NodeId>) {
     let (mut views, mut others) = (Vec::new(), Vec::new());
     let mut open = values.to_vec();
@@ -46,7 +47,7 @@ fn below(graph: &Graph, values: &[NodeId], is_view: &dyn Fn(NodeId) -> bool) -> 
     (views, others)
 }
 
-/// Adds what a view came from, before what is told already or after it.
+/// Adds the origin of a view before or after the origin that is already there.
 fn add(one: &mut Source, view: &Source, before: bool) {
     let new = view.imported.iter().filter(|node| !one.imported.contains(node)).cloned();
     let new: Vec<_> = new.collect();

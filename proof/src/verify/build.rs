@@ -43,7 +43,7 @@ pub(super) fn right(rule: &Rule, draft: &mut Draft) -> Result<(), String> {
 fn attribute(expr: &Expr, draft: &Draft) -> Result<Attr, String> {
     match rule::eval(expr, draft).map_err(|no| no.to_string())? {
         Value::Attr(attr) => Ok(attr),
-        Value::Operand(_) | Value::Rest(_) => Err("an operand stands where an attribute should".into()),
+        Value::Operand(_) | Value::Rest(_) => Err("an operand is in the place of an attribute".into()),
     }
 }
 

@@ -1,55 +1,58 @@
-//! Regression trees, each fitted to what those before it leave (gradient boosting with squared errors;
-//! Friedman: Greedy Function Approximation, 2001), over values in bins (Ke et al.: LightGBM, 2017).
+//! Regression trees, each fitted to the errors of those before it (gradient boosting with squared errors; Friedman:
+//! Greedy Function Approximation, 2001), over values in bins (Ke et al.: LightGBM, 2017).
 //!
-//! A category stands in a row as the mean of its texts' targets, drawn to the mean of all where a text is
-//! rare. Each tree sees a part of the rows and of the columns, by a fixed seed. The learner is written out
-//! here because it is short and the same on every machine: of the crates that have one, `gbdt` and
-//! `forust-ml` are no longer kept, `perpetual` chooses for itself when to stop, and that of `smartcore`
-//! sorts every column at every node, and brings fifteen crates.
+//! The number for a text of a category is the mean of the targets with this text; for a rare text it is closer to the
+//! mean of all. Each tree sees a part of the rows and of the columns, by a fixed seed. The learner is implemented
+//! here because it is short and gives the same results on every machine. Of the crates that have one, `gbdt` and
+//! `forust-ml` are no longer maintained, `perpetual` decides itself when to stop, and `smartcore` sorts every column
+//! at every node and adds fifteen crates.
 
 use super::encode::Row;
 use crate::cost::random::Random;
 use serde::{Deserialize, Serialize};
 
-/// Sequences of trees, by different draws of rows and columns, whose mean counts (Breiman: Bagging Predictors, 1996):
-/// who takes the cheapest of many kernels takes above all those whose error is on that side, and the mean errs less.
+/// The number of tree sequences, which are fitted on different random rows and columns; the prediction is their mean
+/// (Breiman: Bagging Predictors, 1996). An extraction that takes the cheapest of many kernels mostly takes those that
+/// are predicted too low, and a mean has smaller errors.
 const BAGS: usize = 4;
-/// Trees of a sequence, and how much of each counts.
+/// The trees of a sequence, and the share of each prediction that is added.
 const TREES: usize = 400;
 const RATE: f64 = 0.06;
-/// Questions from the root of a tree to a leaf, at most.
+/// The largest depth of a tree.
 const DEPTH: usize = 8;
-/// Rows of a leaf, at least. Of 5 and 12, by the plans picked for four models held out.
+/// The fewest rows of a leaf. It is 12 and not 5, because of the plans that each chose for four models that were held
+/// out.
 const LEAF: usize = 12;
-/// Rows at the mean that a leaf counts in addition.
+/// The number of rows with the mean value that are added to each leaf.
 const PENALTY: f64 = 1.0;
 /// The same for a text of a category.
 const RARE: f64 = 5.0;
-/// Bins of a column.
+/// The number of bins of a column.
 const BINS: usize = 64;
-/// Of ten rows and of ten columns, those that a tree sees.
+/// Of ten rows and of ten columns, the numbers that a tree sees.
 const SEEN: [u64; 2] = [7, 6];
 
-/// Fitted trees.
+/// The fitted trees.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Boosted {
     numbers: usize,
     mean: f64,
-    /// For each category the value of each of its texts.
+    /// For each category, the number for each of its texts.
     texts: Vec<Vec<f64>>,
     trees: Vec<Vec<Node>>,
 }
 
-/// A node of a tree, by its place.
+/// A node of a tree. Nodes refer to each other by index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Node {
-    /// Values of a column up to a limit go to one node, those above it to another.
+    /// The column, the limit, and the nodes for values up to the limit and above it.
     Ask(usize, f64, [usize; 2]),
     Leaf(f64),
 }
 
 impl Boosted {
-    /// Fits rows to targets, each of which counts by its weight, of whatever scale.
+    /// Fits rows to targets with weights; only the ratios of weights matter. `sizes` are the numbers of texts of the
+    /// categories.
     #[allow(clippy::cast_precision_loss)] // Rows are few.
     pub(crate) fn fit(rows: &[Row], targets: &[f64], weights: &[f64], sizes: &[usize]) -> Self {
         let scale = rows.len() as f64 / weights.iter().sum::<f64>();
@@ -91,16 +94,16 @@ impl Boosted {
         fitted
     }
 
-    /// The value for a row.
+    /// Returns the prediction for a row.
     pub(crate) fn predict(&self, row: &Row) -> f64 {
         let values = self.values(row);
         self.mean + self.trees.iter().map(|tree| descend(tree, &values)).sum::<f64>()
     }
 
-    /// Whether it takes rows of so many numbers, and every node leads somewhere.
+    /// Returns whether it accepts rows with this number of numbers, and every path in its trees ends in a leaf.
     pub(crate) fn takes(&self, numbers: usize) -> bool {
         let columns = self.numbers + self.texts.len();
-        // Children stand behind their parents, so that every way ends.
+        // Children come after their parents, so that every path ends.
         let sound = |(at, node): (usize, &Node), length: usize| match node {
             Node::Leaf(_) => true,
             Node::Ask(column, _, next) => {
@@ -130,14 +133,14 @@ fn descend(tree: &[Node], values: &[f64]) -> f64 {
     }
 }
 
-/// What trees leave to be explained, by rows.
+/// The errors that are left, by row.
 struct Rest<'a> {
     errors: &'a [f64],
     weights: &'a [f64],
 }
 
 impl Rest<'_> {
-    /// The weighted sum of errors and the sum of weights.
+    /// Returns the weighted sum of the errors and the sum of the weights.
     fn sums(&self, rows: &[usize]) -> (f64, f64) {
         let add = |(sum, weight): (f64, f64), row: &usize| {
             (sum + self.weights[*row] * self.errors[*row], weight + self.weights[*row])
@@ -146,9 +149,9 @@ impl Rest<'_> {
     }
 }
 
-/// The rows' values by column, in bins.
+/// The values of the rows by column, in bins.
 struct Grid {
-    /// The upper limit of each bin but the last, by column.
+    /// The upper limit of each bin except the last one, by column.
     limits: Vec<Vec<f64>>,
     /// The bin of each row, by column.
     bins: Vec<Vec<u8>>,
@@ -163,7 +166,7 @@ impl Grid {
                 sorted.sort_by(f64::total_cmp);
                 sorted.dedup();
                 let bins = sorted.len().min(BINS);
-                // Half way between neighbours, so that what lies near a bin's values falls into it.
+                // The limit is half way between adjacent values, so that similar values fall into the same bin.
                 (1..bins)
                     .map(|bin| {
                         let at = bin * sorted.len() / bins;
@@ -183,7 +186,7 @@ impl Grid {
         Self { limits, bins }
     }
 
-    /// The question that lowers the squared errors most: gain, column, bin.
+    /// Returns the question that reduces the squared errors the most: gain, column, bin.
     fn best(&self, columns: &[usize], rows: &[usize], rest: &Rest<'_>) -> Option<(f64, usize, usize)> {
         let worth = |sum: f64, weight: f64| sum * sum / (weight + PENALTY);
         let (total, all) = rest.sums(rows);
@@ -212,7 +215,7 @@ impl Grid {
     }
 }
 
-/// A tree for what is left of some rows.
+/// Grows a tree for the errors of some rows.
 fn grow(grid: &Grid, columns: &[usize], rows: Vec<usize>, rest: &Rest<'_>) -> Vec<Node> {
     let mut tree = vec![Node::Leaf(0.0)];
     let mut open = vec![(0, 0, rows)];
@@ -261,13 +264,13 @@ mod tests {
                 of(row)
             );
         }
-        // Of two targets for the same rows the one that weighs more is nearer.
+        // Each row has two targets. The prediction is nearer to the one with the larger weight.
         let twice: Vec<Row> = rows.iter().chain(&rows).cloned().collect();
         let both: Vec<f64> = (0..twice.len()).map(|at| if at < rows.len() { 0.0 } else { 1.0 }).collect();
         let heavy: Vec<f64> = both.iter().map(|target| if *target > 0.0 { 9.0 } else { 1.0 }).collect();
         let near = Boosted::fit(&twice, &both, &heavy, &[3]).predict(&rows[0]);
         assert!((near - 0.9).abs() < 0.05, "{near}");
-        // A text that was not seen is like the mean of all.
+        // An unknown text counts as the mean of all.
         let unseen = Row { numbers: vec![1.0, 5.0], categories: vec![None] };
         assert!((0.0..4.0).contains(&fitted.predict(&unseen)));
     }

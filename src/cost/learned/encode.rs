@@ -1,35 +1,36 @@
-//! Features as numbers to learn from: sizes as logarithms, texts by their places among those that are known.
+//! Encodes features as numbers: sizes as logarithms, texts by their index among the known ones.
 
 use super::Example;
 use crate::cost::{FEATURES, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Texts with few values. All others follow from these, or tell every kernel apart.
+/// The text features that are used. They have few values. The other text features follow from these, or are different
+/// for every kernel.
 const CATEGORIES: &[&str] = &["op", "implementation", "layout_in", "layout_second", "layout_out", "dtype"];
 
-/// Numbers of a row beside the features.
+/// The numbers of a row besides the features.
 pub(super) const DERIVED: usize = 5;
 
-/// What turns an example into a row.
+/// Encodes examples as rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Encoder {
-    /// For each category the texts that were seen, sorted.
+    /// For each category, the texts that were seen, sorted.
     texts: Vec<Vec<String>>,
 }
 
-/// An example in numbers.
+/// An example as numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// The logarithms of sizes: the estimate, the model's constants, operations a byte, constants to results,
-    /// channels of a group, and each feature that is a number.
+    /// The logarithms of sizes: the estimate, the model's constants, operations per byte, constants per result,
+    /// channels per group, and each feature that is a number.
     pub numbers: Vec<f64>,
-    /// For each category the place of its text; `None` for one that was not seen.
+    /// For each category, the index of its text; `None` for a text that was not seen.
     pub categories: Vec<Option<usize>>,
 }
 
 impl Encoder {
-    /// The texts of some examples.
+    /// Collects the texts of some examples.
     pub(crate) fn new(examples: &[&Example]) -> Self {
         let seen = |category: &&str| {
             let texts: BTreeSet<String> =
@@ -39,18 +40,18 @@ impl Encoder {
         Self { texts: CATEGORIES.iter().map(seen).collect() }
     }
 
-    /// How many texts each category has.
+    /// Returns the number of texts of each category.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = usize> {
         self.texts.iter().map(Vec::len)
     }
 
-    /// Whether there is a list for each category.
+    /// Returns whether there is a list for each category.
     pub(crate) fn whole(&self) -> bool {
         self.texts.len() == CATEGORIES.len()
     }
 
-    /// The row of a kernel by its features, the seconds that the roofline gives it, and the bytes of
-    /// constants in its model.
+    /// Returns the row of a kernel from its features, its seconds by the roofline, and the bytes of constants of its
+    /// model.
     pub(crate) fn row(&self, features: &[Value], estimate: f64, constants: f64) -> Row {
         let mut numbers = vec![estimate.max(1e-12).ln(), constants.ln_1p()];
         let size = |name: &str| {

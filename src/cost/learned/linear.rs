@@ -1,29 +1,29 @@
-//! Least squares with a penalty on large weights (ridge regression; Hoerl and Kennard, 1970).
+//! Linear least squares with a penalty on large weights (ridge regression; Hoerl and Kennard, 1970).
 //!
-//! The columns are the logarithms of sizes, one for each text of each category, and for each op its own
-//! slopes along the estimate, the operations a byte and the constants: kinds of kernels grow differently.
-//! The weights solve (XᵀX + penalty) w = Xᵀy, by Cholesky's decomposition.
+//! The columns are the logarithms of sizes, one column for each text of each category, and for each op its own slopes
+//! for the estimate, the operations per byte and the constants, because the times of ops grow differently. The
+//! weights solve (XᵀX + penalty) w = Xᵀy, by Cholesky's decomposition.
 
 use super::encode::Row;
 use serde::{Deserialize, Serialize};
 
-/// What a weight of one costs, in squared logarithms; columns have a deviation of about one.
+/// The cost of a weight of one, in squared logarithms. The columns are scaled to a deviation of about one.
 const PENALTY: f64 = 3.0;
-/// The numbers along which each op has slopes of its own: the first ones of a row.
+/// The number of sizes, the first of a row, for which each op has its own slopes.
 const SLOPES: usize = 3;
 
-/// A fitted line.
+/// A fitted linear function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Linear {
     /// The mean and the deviation of each number.
     scales: Vec<(f64, f64)>,
-    /// How many texts each category has.
+    /// The number of texts of each category.
     sizes: Vec<usize>,
     weights: Vec<f64>,
 }
 
 impl Linear {
-    /// Fits rows to targets.
+    /// Fits rows to targets. `sizes` are the numbers of texts of the categories.
     #[allow(clippy::cast_precision_loss)] // Rows are few.
     pub(crate) fn fit(rows: &[Row], targets: &[f64], sizes: Vec<usize>) -> Self {
         let numbers = rows.first().map_or(0, |row| row.numbers.len());
@@ -47,19 +47,19 @@ impl Linear {
             }
         }
         for at in 0..width {
-            // The mean, which is the first column, is free.
+            // The first column is the mean, which has no penalty.
             matrix[at * width + at] += if at == 0 { 1e-9 } else { PENALTY };
         }
         line.weights = solve(matrix, right);
         line
     }
 
-    /// The value for a row.
+    /// Returns the prediction for a row.
     pub(crate) fn predict(&self, row: &Row) -> f64 {
         self.columns(row).into_iter().map(|(at, x)| x * self.weights[at]).sum()
     }
 
-    /// Whether it takes rows of so many numbers.
+    /// Returns whether it accepts rows with this number of numbers.
     pub(crate) fn takes(&self, numbers: usize) -> bool {
         self.scales.len() == numbers && self.weights.len() == self.width()
     }
@@ -69,7 +69,7 @@ impl Linear {
         1 + self.scales.len() + self.sizes.iter().sum::<usize>() + SLOPES * ops
     }
 
-    /// The columns that are not zero, each once.
+    /// Returns the columns that are not zero, each once, with their values.
     fn columns(&self, row: &Row) -> Vec<(usize, f64)> {
         let number = |at: usize| (row.numbers[at] - self.scales[at].0) / self.scales[at].1;
         let mut columns = vec![(0, 1.0)];
@@ -86,7 +86,7 @@ impl Linear {
     }
 }
 
-/// Solves a system whose matrix is symmetric and positive; of it the lower half is given.
+/// Solves a system with a symmetric positive definite matrix, of which only the lower half is read.
 fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Vec<f64> {
     let width = right.len();
     for a in 0..width {

@@ -1,4 +1,4 @@
-//! Expressions of price lists, as they are evaluated.
+//! The expressions of price lists, and their evaluation.
 
 use super::quantity::{self, Place};
 use crate::cost::{Machine, Query};
@@ -15,26 +15,26 @@ pub(super) enum Expr {
     Parameter(usize),
     /// A defined word with its arguments, by its index among the words.
     Word(usize, Vec<Expr>),
-    /// A number that the op's declaration tells cost models, by its name.
+    /// A number from the op's declaration for cost models, by its name.
     Own(String),
-    /// An integer attribute and what it is where the op has no such attribute.
+    /// An integer attribute, and the value if the op has no such attribute.
     Attribute(String, Box<Expr>),
     /// A measure of an operand or of the result, by its index in [`quantity::MEASURES`].
     Measure(usize, Place, Box<Expr>),
     /// A function of numbers.
     Call(&'static Function, Vec<Expr>),
-    /// An expression, and operators that are applied to it from the left to the right: one list, so that a long
-    /// sum does not make the recursion deep.
+    /// An expression, and operators that are applied to it from left to right. They are in one list, so that a long
+    /// sum does not need deep recursion.
     Chain(Box<Expr>, Vec<(&'static Function, Expr)>),
-    /// Both, or either, as 1 and 0.
+    /// A conjunction (`true`) or a disjunction (`false`), with the value 1 or 0.
     Logic(bool, Vec<Expr>),
-    /// A condition, and the value where it holds and where it does not.
+    /// A condition, the value if it holds, and the value if it does not.
     If(Box<[Expr; 3]>),
-    /// A value, to which another one is added for each operand in turn.
+    /// A first value, and a term that is added for each operand.
     EachOperand(Box<[Expr; 2]>),
-    /// The operations of the functions that elements go through, by the prices of a table.
+    /// The operations of the functions on elements, by the prices of a table.
     Functions(usize),
-    /// How many steps after the kernel have another name than these.
+    /// The number of steps after the kernel whose names are not these.
     StepsBesides(Vec<String>),
 }
 
@@ -43,11 +43,11 @@ pub(super) enum Expr {
 pub(super) struct Function {
     /// Its name; for an operator, its sign.
     pub name: &'static str,
-    /// The number of its arguments; the least number where it takes any.
+    /// The number of its arguments, or the least number if it accepts more.
     pub arity: usize,
-    /// Whether it takes more arguments.
+    /// Whether it accepts more arguments.
     pub variadic: bool,
-    /// What it gives.
+    /// What it returns.
     pub doc: &'static str,
     apply: Apply,
 }
@@ -58,7 +58,7 @@ enum Apply {
     Two(fn(f64, f64) -> f64),
     /// The first argument, and then each of the others.
     Fold(fn(f64, f64) -> f64),
-    /// The place of the first argument among the others, from 0; 0 where it is not among them.
+    /// Returns the index of the first argument among the others, from 0; 0 if it is absent.
     Index,
 }
 
@@ -119,7 +119,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     one("abs", "absolute value", f64::abs),
 ];
 
-/// The function or operator of a name.
+/// Returns the function or operator with this name.
 pub(super) fn function(name: &str) -> Option<&'static Function> {
     FUNCTIONS.iter().find(|function| function.name == name)
 }
@@ -149,33 +149,33 @@ impl Function {
     }
 }
 
-/// Where words get their values.
+/// Gives words and functions their values.
 pub(super) trait Words {
-    /// The value of a word with these arguments; not a number where it has none.
+    /// Returns the value of a word with these arguments; NaN if it has none.
     fn word(&self, at: usize, arguments: &[f64], scope: &mut Scope<'_, '_>) -> f64;
 
-    /// The price of a function in a table, where the table has one.
+    /// Returns the price of a function in a table, if the table has one.
     fn price(&self, table: usize, function: &str, scope: &Scope<'_, '_>) -> Option<f64>;
 }
 
-/// What an expression is evaluated for.
+/// The data for which an expression is evaluated.
 pub(super) struct Scope<'s, 'q> {
     pub machine: &'s Machine,
-    /// The kernel; `None` for a copy, which is no kernel.
+    /// The kernel; `None` for a copy, which is not a kernel.
     pub query: Option<&'s Query<'q>>,
     pub words: &'s dyn Words,
-    /// Values of the words that have no parameters, once they are known.
+    /// The values of the words without parameters that are already known.
     pub known: Vec<Option<f64>>,
-    /// The files whose pattern fits the op, a bit each.
+    /// The files that apply to the op, one bit each.
     pub files: u64,
     /// The parameters of the definition that is evaluated.
     pub parameters: Vec<f64>,
-    /// The operand that is at hand in [`Expr::EachOperand`].
+    /// The index of the current operand in [`Expr::EachOperand`].
     pub operand: usize,
 }
 
 impl Expr {
-    /// The value; not a number where the kernel lacks what the expression asks for.
+    /// Returns the value; NaN if the kernel lacks something that the expression reads.
     pub(super) fn evaluate(&self, scope: &mut Scope<'_, '_>) -> f64 {
         match self {
             Self::Number(number) => *number,
@@ -235,7 +235,7 @@ impl Expr {
         }
     }
 
-    /// Visits the expression and those in it.
+    /// Visits the expression and all expressions within it.
     pub(super) fn visit(&self, look: &mut dyn FnMut(&Self)) {
         look(self);
         match self {

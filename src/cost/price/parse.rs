@@ -8,21 +8,21 @@ use crate::ron::Text;
 
 /// The names that the files define.
 pub(super) struct Names<'n> {
-    /// Words with the number of their parameters.
+    /// Words with the numbers of their parameters.
     pub words: &'n [(String, usize)],
     /// Tables.
     pub tables: &'n [String],
-    /// Parameters of the definition that is read.
+    /// The parameters of the current definition.
     pub parameters: &'n [String],
 }
 
-/// What is wrong, where, and what to do.
+/// The message, the place, and a remedy.
 pub(super) type Mistake = (String, Span, String);
 
-/// How deep expressions may be nested: they are read and evaluated by recursion.
+/// The largest depth of nested expressions, because they are read and evaluated by recursion.
 const DEPTH: usize = 100;
 
-/// Reads all of a text as an expression.
+/// Reads a whole text as an expression.
 ///
 /// # Errors
 /// The first mistake.
@@ -38,10 +38,10 @@ pub(super) fn parse(text: &Text, names: &Names<'_>) -> Result<Expr, Mistake> {
     }
 }
 
-/// A name, and the names in parentheses after it: `filling(block)`.
+/// Reads a name and the names in parentheses after it, such as `filling(block)`.
 ///
 /// # Errors
-/// What is no name.
+/// Something is not a name.
 pub(super) fn head(text: &Text) -> Result<(String, Vec<String>), Mistake> {
     let written = text.text.trim();
     let wrong = || {
@@ -71,7 +71,7 @@ pub(super) fn head(text: &Text) -> Result<(String, Vec<String>), Mistake> {
     Ok((name.to_owned(), parameters))
 }
 
-/// Forms that are not functions of numbers alone: the name, how it is written, and what it is.
+/// The forms that are not functions of numbers: name, notation, and meaning.
 pub(super) const FORMS: &[(&str, &str, &str)] = &[
     ("if", "if(condition, yes, no)", "one of two values; a condition holds where it is not 0"),
     ("and", "a and b", "1 where both hold, else 0"),
@@ -112,7 +112,7 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     names: &'a Names<'a>,
-    /// Whether an operand is at hand.
+    /// Whether `operand` has a meaning here.
     each: bool,
 }
 
@@ -130,7 +130,7 @@ impl Parser<'_> {
         (message.into(), self.text.span(self.at..self.at + length), help.into())
     }
 
-    /// Takes the first of these signs that stands next.
+    /// Skips the first of these signs that comes next, and returns it.
     fn eat<'s>(&mut self, signs: &[&'s str]) -> Option<&'s str> {
         self.space();
         let sign = signs.iter().find(|sign| self.rest().starts_with(**sign))?;
@@ -138,7 +138,7 @@ impl Parser<'_> {
         Some(sign)
     }
 
-    /// Takes a word where it stands next.
+    /// Skips a word if it comes next.
     fn eat_word(&mut self, word: &str) -> bool {
         self.space();
         let next = self.rest().strip_prefix(word);
@@ -160,7 +160,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// Conditions with `and` or `or` between them.
+    /// Reads conditions that are joined by `and` or `or`.
     fn logic(
         &mut self,
         word: &str,
@@ -189,7 +189,7 @@ impl Parser<'_> {
         self.chain(&["+", "-"], |parser| parser.chain(&["*", "/"], Self::factor))
     }
 
-    /// Operands with operators of one rank between them.
+    /// Reads operands that are joined by operators of one precedence.
     fn chain(
         &mut self,
         signs: &[&str],
@@ -263,7 +263,7 @@ impl Parser<'_> {
         Ok(Expr::Number(number))
     }
 
-    /// A name without parentheses.
+    /// Reads a name without parentheses.
     fn name(&self, name: &str, span: Span) -> Result<Expr, Mistake> {
         if let Some(at) = self.names.parameters.iter().position(|one| one == name) {
             return Ok(Expr::Parameter(at));
@@ -294,7 +294,7 @@ impl Parser<'_> {
         Err(unknown("name", name, span, known))
     }
 
-    /// A function whose name and opening parenthesis were read.
+    /// Reads the arguments of a function whose name and opening parenthesis were read.
     fn call(&mut self, name: &str, span: Span) -> Result<Expr, Mistake> {
         match name {
             "if" => {
@@ -379,7 +379,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `dim(in1, 0)`.
+    /// Reads a measure, such as `dim(in1, 0)`.
     fn measure(&mut self, at: usize, span: Span) -> Result<Expr, Mistake> {
         let measure = &MEASURES[at];
         let example = if measure.takes {
@@ -409,7 +409,7 @@ impl Parser<'_> {
         Ok(Expr::Measure(at, place, Box::new(argument)))
     }
 
-    /// A name that is an argument itself.
+    /// Reads a name as an argument.
     fn plain_name(&mut self, what: &str, example: &str) -> Result<String, Mistake> {
         self.space();
         let length = self.rest().find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
@@ -422,7 +422,7 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    /// Expressions up to the closing parenthesis.
+    /// Reads expressions up to the closing parenthesis.
     fn list(&mut self) -> Result<Vec<Expr>, Mistake> {
         let mut arguments = vec![self.expression()?];
         while self.eat(&[","]).is_some() {
@@ -432,7 +432,7 @@ impl Parser<'_> {
         Ok(arguments)
     }
 
-    /// As many expressions as a function takes.
+    /// Reads as many expressions as a function takes.
     fn arguments(&mut self, name: &str, count: usize, span: Span) -> Result<Vec<Expr>, Mistake> {
         let arguments = self.list()?;
         match arguments.len() == count {

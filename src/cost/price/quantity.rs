@@ -1,4 +1,4 @@
-//! What price lists can ask of a kernel and of the machine.
+//! The quantities of a kernel and of the machine that price lists can use.
 
 use crate::attr::{Attr, Step};
 use crate::cost::feature::{BASIC, Feature};
@@ -11,7 +11,7 @@ use crate::tensor::TensorType;
 pub(super) struct Speed {
     /// Its name.
     pub name: &'static str,
-    /// What it is, with its unit.
+    /// The meaning, with the unit.
     pub doc: &'static str,
     of: fn(&Machine) -> f64,
 }
@@ -36,12 +36,12 @@ pub(super) static SPEEDS: &[Speed] = &[
     speed("lanes", "float32 elements of a vector", |machine| machine.lanes as f64),
 ];
 
-/// The features by which cases are told apart: those that are texts.
+/// Returns the features that distinguish cases: those that are texts.
 pub(super) fn texts() -> impl Iterator<Item = &'static Feature> {
     BASIC.iter().filter(|feature| !feature.is_number())
 }
 
-/// The feature at an index of [`BASIC`].
+/// Returns the feature at an index of [`BASIC`].
 pub(super) fn feature(at: usize, query: &Query<'_>) -> f64 {
     BASIC[at].number(query).unwrap_or(f64::NAN)
 }
@@ -53,12 +53,12 @@ pub(super) enum Place {
     Input(usize),
     /// The result.
     Output,
-    /// The operand at hand.
+    /// The current operand of `each_operand`.
     Each,
 }
 
 impl Place {
-    /// `in0`, `in1`, …, `out`, or `operand`.
+    /// Reads `in0`, `in1`, …, `out`, or `operand`.
     pub(super) fn parse(name: &str) -> Option<Self> {
         match name {
             "out" => Some(Self::Output),
@@ -72,7 +72,7 @@ impl Place {
 pub(super) struct Measure {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// The meaning.
     pub doc: &'static str,
     /// Whether it takes a number, such as a dimension.
     pub takes: bool,
@@ -88,7 +88,7 @@ const fn measure_of(
     Measure { name, doc, takes, of }
 }
 
-/// The measure that the type of an operand does not tell: the query does.
+/// The measure that does not follow from the type of an operand but from the query.
 const CONSTANT: &str = "constant";
 const ALIASED: &str = "aliased";
 
@@ -121,7 +121,7 @@ pub(super) static MEASURES: &[Measure] = &[
     }),
 ];
 
-/// The value of a measure; not a number for an operand that the kernel does not have.
+/// Returns the value of a measure; NaN for an operand that the kernel does not have.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(super) fn measure(at: usize, place: Place, each: usize, argument: f64, query: &Query<'_>) -> f64 {
     let measure = &MEASURES[at];
@@ -139,7 +139,7 @@ pub(super) fn measure(at: usize, place: Place, each: usize, argument: f64, query
     }
 }
 
-/// An integer attribute; `None` where the op has no such attribute.
+/// Returns an integer attribute; `None` if the op has no such attribute.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn attribute(name: &str, query: &Query<'_>) -> Option<f64> {
     match query.call.attrs.get(name) {
@@ -148,9 +148,9 @@ pub(super) fn attribute(name: &str, query: &Query<'_>) -> Option<f64> {
     }
 }
 
-/// The operations of the functions that the elements of a kernel go through: the op's own, those of the steps
-/// after it, and those of steps on what lies between two parts of it. A function without a price costs what the
-/// primitives of its formula cost.
+/// Returns the operations of the functions that are applied to the elements of a kernel: the op's own function, those
+/// of the steps after it, and those of steps between two of its parts. A function without a price costs as much as
+/// the primitives of its formula.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn functions(query: &Query<'_>, price: &dyn Fn(&str) -> Option<f64>) -> f64 {
     let call = query.call;
@@ -168,7 +168,7 @@ pub(super) fn functions(query: &Query<'_>, price: &dyn Fn(&str) -> Option<f64>) 
     operations
 }
 
-/// How many steps after the kernel have another name than these.
+/// Returns the number of steps after the kernel whose names are not these.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn steps_besides(names: &[String], query: &Query<'_>) -> f64 {
     query.call.attrs.post().iter().filter(|step| !names.iter().any(|name| step.op == **name)).count() as f64

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-/// The most files of a list: each has a bit of a `u64`.
+/// The most files of a list, because each one has a bit of a `u64`.
 const FILES: usize = 64;
 
 /// A file as it is written.
@@ -29,7 +29,7 @@ struct Prices<'a> {
     define: Entries<Text, Raw<'a>>,
 }
 
-/// A case as it is written: a field for each feature that is a text, `when` and `value`.
+/// A case as it is written: a field for each text feature, `when` and `value`.
 struct Written<'a> {
     /// Features by their index in [`BASIC`].
     texts: Vec<(usize, Vec<Spanned<String>>)>,
@@ -72,7 +72,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Written<'a> {
     }
 }
 
-/// A definition whose words are known, and whose expressions are not read yet.
+/// A definition whose name is known, but whose expressions have not been read yet.
 struct Head<'a> {
     source: usize,
     word: usize,
@@ -81,7 +81,7 @@ struct Head<'a> {
     value: Raw<'a>,
 }
 
-/// Reads the files, each a layer above those before it.
+/// Reads the files. A later one takes precedence.
 ///
 /// # Errors
 /// All mistakes of all files.
@@ -116,7 +116,7 @@ pub(super) fn read(files: &[Source]) -> Result<PriceList, Diagnostics> {
             heads.extend(head(&mut list, &mut reader, at, &key, value));
         }
     }
-    // What a file that cannot be read defines is not known, and so not reported as absent.
+    // A file that cannot be read may define words, so missing words are not reported.
     if !unread {
         define(&mut list, &mut found, &heads);
     }
@@ -149,7 +149,7 @@ fn add_tables(list: &mut PriceList, reader: &mut Reader<'_>, file: usize, tables
     }
 }
 
-/// Makes a definition known by its name.
+/// Registers a definition by its name.
 fn head<'a>(
     list: &mut PriceList,
     reader: &mut Reader<'_>,
@@ -184,7 +184,7 @@ fn head<'a>(
     Some(Head { source, word, parameters, span, value })
 }
 
-/// Reads what the words stand for.
+/// Reads the definitions of all words.
 fn define(list: &mut PriceList, found: &mut Diagnostics, heads: &[Head<'_>]) {
     let words: Vec<(String, usize)> =
         list.words.iter().map(|word| (word.name.clone(), word.parameters)).collect();
@@ -200,7 +200,7 @@ fn define(list: &mut PriceList, found: &mut Diagnostics, heads: &[Head<'_>]) {
     }
 }
 
-/// One expression, or a list of cases.
+/// Reads one expression, or a list of cases.
 fn cases(reader: &mut Reader<'_>, value: Raw<'_>, names: &Names<'_>) -> Vec<Case> {
     if value.is_text() || value.number().is_some() {
         let value = expression(reader, value, names);
@@ -224,7 +224,7 @@ fn case(reader: &mut Reader<'_>, raw: Raw<'_>, names: &Names<'_>) -> Option<Case
     Some(Case { texts: written.texts, when, value: expression(reader, written.value, names)? })
 }
 
-/// An expression in quotes, or a number.
+/// Reads an expression in quotes, or a number.
 fn expression(reader: &mut Reader<'_>, raw: Raw<'_>, names: &Names<'_>) -> Option<Expr> {
     if let Some(number) = raw.number() {
         return Some(Expr::Number(number));
@@ -236,8 +236,8 @@ fn expression(reader: &mut Reader<'_>, raw: Raw<'_>, names: &Names<'_>) -> Optio
     parse::parse(&text, names).map_err(|(message, span, help)| reader.mistake(message, span, help)).ok()
 }
 
-/// Checks what only all files together tell: that there is a price, that words end somewhere, that each word has
-/// a meaning for every op that it is used for, and that a copy asks for no kernel.
+/// Makes the checks that need all files: that there is a price, that no word is defined by itself, that each word is
+/// defined for every op for which it is used, and that a copy uses no data of a kernel.
 fn check(list: &mut PriceList, found: &mut Diagnostics, heads: &[Head<'_>]) {
     let word = |name: &str, parameters: usize| {
         list.words.iter().position(|word| word.name == name && word.parameters == parameters)
@@ -273,12 +273,12 @@ fn check(list: &mut PriceList, found: &mut Diagnostics, heads: &[Head<'_>]) {
     list.copy = copy.unwrap_or(0);
 }
 
-/// The expressions of a definition.
+/// Returns the expressions of a definition.
 fn expressions(definition: &Definition) -> impl Iterator<Item = &Expr> {
     definition.cases.iter().flat_map(|case| case.when.iter().chain([&case.value]))
 }
 
-/// The words that a definition uses.
+/// Returns the words that a definition uses.
 fn uses(definition: &Definition) -> Vec<usize> {
     let mut words = Vec::new();
     for expr in expressions(definition) {
@@ -308,7 +308,7 @@ fn reach(list: &PriceList, found: &mut Diagnostics, head: &Head<'_>) {
     }
 }
 
-/// Whether a word asks for anything that only a kernel has.
+/// Returns whether a word uses data that only a kernel has.
 fn asks_for_kernel(list: &PriceList, word: usize) -> bool {
     list.words[word].definitions.iter().any(|definition| {
         let mut asks = definition.cases.iter().any(|case| !case.texts.is_empty());
@@ -338,7 +338,7 @@ enum State {
     Left,
 }
 
-/// Looks for words that are defined by themselves.
+/// Finds words that are defined by themselves.
 struct Circles<'l> {
     list: &'l PriceList,
     state: Vec<State>,

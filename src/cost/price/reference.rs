@@ -1,4 +1,4 @@
-//! The reference for authors of price lists, from the lists that the reader checks against.
+//! The reference for authors of price lists. It is written from the lists that the reader uses for its checks.
 
 use super::expression::FUNCTIONS;
 use super::parse::FORMS;
@@ -6,7 +6,7 @@ use super::quantity::{MEASURES, SPEEDS, texts};
 use crate::cost::feature::BASIC;
 use std::fmt::Write;
 
-/// Everything that a price list can ask for, as Markdown.
+/// Returns everything that a price list can use, as Markdown.
 pub fn reference() -> String {
     let mut text = String::from(
         "# Reference for authors of price lists\n\nWritten by `ovolo costs reference` from the lists that price lists \

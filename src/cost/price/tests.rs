@@ -6,7 +6,7 @@ use crate::fixture;
 use crate::op::{Call, Contract};
 use crate::tensor::{DType, TensorType};
 
-/// The value of a word for an elementwise kernel of 6000 elements, at the nominal speeds.
+/// Returns the value of a word for an elementwise kernel with 6000 elements, at the nominal speeds.
 fn value(list: &PriceList, word: &str, op: &str, attrs: &Attrs) -> Option<f64> {
     let op = fixture::ops().find(op).expect("the op exists");
     let ty = TensorType::plain(DType::F32, [6000]);
@@ -51,7 +51,7 @@ fn functions_of_all_steps_are_counted() {
     assert_eq!(operations("gelu"), Some(6000.0 * (93.0 + 25.0 + 59.0)));
 }
 
-/// The last file that speaks for the op, and of which a case fits, holds.
+/// The last file that applies to the op and has a fitting case decides.
 #[test]
 fn a_file_replaces_single_prices_of_those_below() {
     let shipped = relu(PriceList::shipped());
@@ -64,7 +64,7 @@ fn a_file_replaces_single_prices_of_those_below() {
     assert_eq!(relu(&foreign), shipped);
     let unfit = over(r#"Prices(define: {"seconds": [Case(when: "elements(out) > 6000", value: 1)]})"#);
     assert_eq!(relu(&unfit), shipped);
-    // A word of a lower file sees what a higher one says.
+    // A word of a lower file uses the definitions of a higher one.
     let faster = over(r#"Prices(define: {"traffic": 0, "share": "1 / 0"})"#);
     assert_eq!(relu(&faster), Some(1.0e-6));
 }

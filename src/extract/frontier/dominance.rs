@@ -1,11 +1,11 @@
-//! When one state makes another superfluous.
+//! Dominance: when one state makes another one superfluous.
 
 use super::super::option::bits;
 use super::{NONE, Run, get, set, unset};
 use smallvec::SmallVec;
 
 impl Run<'_> {
-    /// Whether one of the cheapest states that were kept dominates a state.
+    /// Returns whether one of the cheapest kept states dominates a state.
     pub(super) fn superfluous(
         &self,
         key: &[u64],
@@ -26,9 +26,9 @@ impl Run<'_> {
         })
     }
 
-    /// Whether a state that provides as much makes another superfluous that costs this much more: what
-    /// it demands beyond the other, a completion of the other can be changed to compute for the
-    /// difference.
+    /// Returns whether a rival that provides as much makes a state superfluous. The state costs `spare` more than the
+    /// rival. If the rival demands classes that the state does not, every completion of the state must be changeable
+    /// so that it computes these for at most `spare`.
     fn dominates(
         &self,
         rival: &[u64],
@@ -46,7 +46,7 @@ impl Run<'_> {
                 }
             }
         }
-        // What is replaced is not there to derive from, and what was derived from is not replaced.
+        // A class that was replaced cannot be read any more, and a class that is read must not be replaced.
         let mut left = Bits::from_slice(key);
         let mut kept = Bits::from_slice(rival);
         for word in 0..self.words {
@@ -72,12 +72,13 @@ impl Run<'_> {
         true
     }
 
-    /// How each demanded class may be computed out of what else a state may demand or provide.
+    /// Returns the ways to compute each demanded class from other classes that a state demands or provides.
     ///
-    /// *Derived*: by conversions or one candidate. A completion that computes the class already needs
-    /// nothing; any other has no node that reads it, so the node that is added closes no cycle.
-    /// *Instead* of another class, whichever way that is computed, if nothing but this class that is
-    /// still to come reads the other.
+    /// *Derived*: by conversions or by one candidate. If a completion already computes the class, nothing is needed.
+    /// If it does not, no node of it reads the class, so the added node closes no cycle.
+    ///
+    /// *Instead* of another class, in whatever way that class is computed, if only this class still reads the other
+    /// one.
     pub(super) fn sources(&self) -> Sources {
         let network = self.network;
         let components = network.components;
@@ -124,18 +125,18 @@ impl Run<'_> {
     }
 }
 
-/// The bits of a state; most have few words.
+/// The bits of a state. Most states have few words.
 type Bits = SmallVec<[u64; 8]>;
 
-/// What another state must have to make a state superfluous, and what it may not have.
+/// The conditions on another state that makes a state superfluous.
 pub(super) struct Rivalry {
-    /// What it must provide.
+    /// The classes that it must provide.
     must: Bits,
-    /// What it may not demand.
+    /// The classes that it must not demand.
     barred: Bits,
-    /// For each slot that it may demand and the state does not, the least that costs.
+    /// For each slot that it may demand although the state does not, the lowest additional cost.
     least: Vec<f64>,
-    /// Those slots, the dearest last.
+    /// Those slots, the most expensive last.
     more: Vec<u32>,
 }
 
@@ -145,7 +146,7 @@ impl Rivalry {
         Self { must: none.clone(), barred: none, least: vec![0.0; words * 64], more: Vec::new() }
     }
 
-    /// The rivalry around one state that costs this much more than the cheapest.
+    /// Sets the conditions for one state, which costs `spare` more than the cheapest state.
     fn meet(&mut self, key: &[u64], demanded: &[u64], provided: &[u64], spare: f64, sources: &Sources) {
         self.more.clear();
         for (word, &key_word) in key.iter().enumerate() {
@@ -163,16 +164,15 @@ impl Rivalry {
         self.more.sort_unstable_by(|&a, &b| self.least[a as usize].total_cmp(&self.least[b as usize]));
     }
 
-    /// Bars what costs more than what is left to spend. It only ever gets less: rivals come cheapest
-    /// first.
+    /// Forbids demands that cost more than `spare`, which only decreases, because rivals come in the order of their
+    /// costs.
     fn bar(&mut self, spare: f64) {
         while let Some(slot) = self.more.pop_if(|slot| self.least[*slot as usize] > spare) {
             set(&mut self.barred, slot);
         }
     }
 
-    /// Of up to 64 rivals those that have what they must and nothing that they may not. Most comparisons
-    /// end here.
+    /// Returns which of up to 64 rivals fulfil the conditions. Most comparisons end here.
     fn fitting(&self, keys: &[u64]) -> u64 {
         let fits = |rival: u64, must: u64, barred: u64| must & !rival | rival & barred == 0;
         if let (&[must], &[barred]) = (&self.must[..], &self.barred[..]) {
@@ -188,21 +188,21 @@ impl Rivalry {
     }
 }
 
-/// For each slot how its class may be computed.
+/// For each slot, the ways to compute its class.
 #[derive(Default)]
 pub(super) struct Sources {
     of: Vec<Source>,
 }
 
 struct Source {
-    /// Slots in whose place it may be computed, the cheapest first.
+    /// The slots of the classes instead of which it may be computed, the cheapest first.
     instead: Vec<(u32, f64)>,
-    /// Cheapest first.
+    /// The ways to derive it, the cheapest first.
     ways: Vec<Way>,
 }
 
 impl Source {
-    /// The least it may cost beside what a state has, if that is no more than what may be spent.
+    /// Returns the lowest additional cost of the class for a state, if this is at most `spare`.
     fn least(&self, key: &[u64], spare: f64) -> Option<f64> {
         let holds = |way: &&Way| way.reads.iter().zip(key).all(|(reads, key)| reads & !key == 0);
         let way = self.ways.iter().take_while(|way| way.price <= spare).find(holds).map(|way| way.price);
@@ -212,11 +212,11 @@ impl Source {
     }
 }
 
-/// What a class may be derived from, as bits, and for how much.
+/// The classes from which a class may be derived, as bits, and the cost.
 struct Way {
     reads: Vec<u64>,
     price: f64,
 }
 
-/// What a rival may not demand is made stricter after so many of them.
+/// The conditions on rivals are made stricter after this many of them.
 const PACK: usize = 32;

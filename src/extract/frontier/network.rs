@@ -1,26 +1,26 @@
-//! What holds for a problem whatever the order: the insides of its components, what converts to
-//! what, and what may stand in for what.
+//! The data of a problem that does not depend on the order: the insides of its components, the conversions, and the
+//! classes that can replace others.
 
 use crate::extract::canonical::Work;
 use crate::extract::component::Components;
 use crate::extract::node::Node;
 use crate::extract::option::{INNER_CLASSES, Inner};
 
-/// A reduced problem as the frontier sees it.
+/// A reduced problem in the form that the frontier needs.
 pub(in crate::extract) struct Network<'a> {
     pub work: &'a Work,
     pub components: &'a Components,
     pub(super) inner: Vec<Inner>,
     /// Conversions between the forms of each component: see [`Inner::conversions`].
     pub(super) conversions: Vec<Vec<Vec<(u32, f64)>>>,
-    /// For each class, others in whose place it may be computed, and what that costs more at most.
+    /// For each class, other classes instead of which it may be computed, and the largest additional cost.
     pub(super) replaces: Vec<Vec<(u32, f64)>>,
-    /// What each class costs about, to tell promising states.
+    /// The estimated cost of each class, which ranks states.
     pub worth: &'a [f64],
 }
 
 impl<'a> Network<'a> {
-    /// `None` if a component has too many classes.
+    /// Returns the network; `None` if a component has too many classes.
     pub(crate) fn new(work: &'a Work, components: &'a Components, worth: &'a [f64]) -> Option<Self> {
         if components.largest() > INNER_CLASSES {
             return None;
@@ -37,9 +37,9 @@ impl<'a> Network<'a> {
     }
 }
 
-/// The classes that can be computed from the children of any candidate of a class, and what they then
-/// cost more at most. A value and what an elementwise op makes of it are such a pair: a fused chain
-/// gives either. A root is demanded by more than its readers.
+/// Returns the classes that can be computed from the children of any candidate of a class, and their largest
+/// additional cost. A value and the result of an elementwise op on it are such a pair, because a fused chain can
+/// compute either. Roots are left out: they are demanded even if nothing reads them.
 fn substitutes(work: &Work, components: &Components, class: u32) -> Vec<(u32, f64)> {
     let nodes = &work.classes[class as usize];
     let alone = |class: u32| components.classes[components.of[class as usize] as usize].len() == 1;

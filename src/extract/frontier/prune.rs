@@ -1,11 +1,11 @@
-//! Which states go on, and what happens beyond the cap.
+//! Chooses the states that are kept, and handles the states above the limit.
 
 use super::super::option::bits;
 use super::dominance::{Rivalry, Sources};
 use super::{Excess, Run, Stop};
 
 impl Run<'_> {
-    /// Moves the states that no other dominates from `next` to `states`, cheapest first.
+    /// Moves the states that no other state dominates from `next` to `states`, the cheapest first.
     pub(super) fn prune(&mut self) -> Result<(), Stop> {
         let next = &self.next;
         let mut sorted: Vec<u32> = (0..next.len() as u32).collect();
@@ -44,7 +44,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// States by promise: what they cost and what their demands cost about, less what they provide.
+    /// Returns the states in the order of their promise: the cost, plus the estimated cost of their demands, minus
+    /// that of what they provide.
     fn promise(&self) -> Vec<u32> {
         let table = &self.states;
         let worth = |at: usize| {
@@ -79,8 +80,8 @@ impl Run<'_> {
         std::mem::swap(&mut self.states, &mut self.next);
     }
 
-    /// Keeps the more promising half of the cap as it is; of the rest each that is beyond the cap goes
-    /// into the one that differs least from it.
+    /// Keeps the more promising states, up to half of the limit, unchanged. Of the others, each one above the limit
+    /// is merged into the one that differs least from it.
     fn merge_excess(&mut self) {
         let mut sorted = self.promise();
         let rest = sorted.split_off(self.caps.states / 2);
@@ -114,5 +115,5 @@ impl Run<'_> {
     }
 }
 
-/// States are compared with this many of the cheapest that were kept: more finds little.
+/// A state is compared with this many of the cheapest kept states. More comparisons find little.
 const RIVALS: usize = 400;

@@ -1,56 +1,56 @@
-//! What the search sees of buffers: slices of time, and sizes in a common unit.
+//! The problem that the search solves: slices of time, and sizes in a common unit.
 
 use crate::memory::Buffer;
 
-/// A buffer as the search sees it.
+/// A buffer in the form that the search needs.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    /// Which buffer.
+    /// The index of the buffer.
     pub buffer: usize,
     /// The buffer itself.
     pub given: Buffer,
     /// The first slice in which it is live.
     pub first: usize,
-    /// The first slice after that in which it is not.
+    /// The first slice after that in which it is no longer live.
     pub end: usize,
     /// Its size in units, rounded up to the grid that all offsets are on.
     pub size: i64,
-    /// What its offset is a multiple of, in units.
+    /// The alignment of its offset, in units.
     pub align: i64,
 }
 
-/// Buffers that hang together in time.
+/// Buffers that are connected in time.
 ///
-/// Time is cut into slices, and only those count in which no fewer buffers are live than in the ones
-/// beside it: what does not overlap in them does not overlap anywhere.
+/// Time is divided into slices. Only slices with at least as many live buffers as the adjacent ones are kept: buffers
+/// that do not overlap in these do not overlap anywhere.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     /// Its buffers.
     pub items: Vec<Item>,
     /// The items that are live in each slice.
     pub slices: Vec<Vec<usize>>,
-    /// Bytes of a unit. All offsets of a packing in which no buffer can sink are multiples of it.
+    /// The bytes of a unit. If no buffer of a packing can move down, all offsets are multiples of it.
     pub unit: usize,
-    /// Whether sizes and alignment are so that two buffers, one resting on the other, may trade places.
+    /// Whether sizes and alignments allow any two buffers, one directly on the other, to exchange places.
     pub regular: bool,
-    /// By how many units a rounded size exceeds the true one at most.
+    /// The largest difference between a rounded size and the true size, in units.
     pub ease: i64,
     /// The items that begin in each slice.
     begin: Vec<Vec<usize>>,
-    /// Steps that one question is worth: one where it touches few items in few slices.
+    /// The number of steps that one question counts as: one, if it touches few items in few slices.
     pub worth: u64,
 }
 
-/// How often an item is looked at for a step: what takes some tens of microseconds.
+/// The visits of items that count as one step, which take some tens of microseconds.
 const VISITS: usize = 2_560;
 
 impl Problem {
-    /// The peak of offsets, in bytes.
+    /// Returns the peak of these offsets, in bytes.
     pub(crate) fn peak(&self, offsets: &[usize]) -> usize {
         self.items.iter().zip(offsets).map(|(item, offset)| offset + item.given.size).max().unwrap_or(0)
     }
 
-    /// The least peak above one that cannot be, in bytes.
+    /// Returns the least possible peak above one that is impossible, in bytes.
     pub(crate) fn next_peak(&self, impossible: usize) -> usize {
         if self.regular { (impossible + 1).next_multiple_of(self.unit) } else { impossible + 1 }
     }
@@ -60,7 +60,7 @@ impl Problem {
         let grid = members.iter().fold(0, |grid, (_, buffer)| gcd(grid, buffer.align.max(1)));
         let regular =
             members.iter().all(|(_, buffer)| buffer.align.max(1) == grid && buffer.size % grid == 0);
-        // Among regular buffers every offset is a sum of sizes.
+        // If all buffers are regular, every offset is a sum of sizes.
         let unit = if regular { members.iter().fold(0, |unit, (_, b)| gcd(unit, b.size)) } else { grid };
         let units = |bytes: usize| i64::try_from(bytes / unit).unwrap_or(i64::MAX);
         let items: Vec<Item> = members
@@ -82,20 +82,20 @@ impl Problem {
                 slice.push(at);
             }
         }
-        // The slices that an item lies in, and the items of a slice, in the mean.
+        // The average of the slices of an item times the items of a slice.
         let area: usize = slices.iter().map(Vec::len).sum();
         let visits = area / items.len().max(1) * (area / slices.len().max(1));
         let worth = 1 + (visits / VISITS) as u64;
         Self { items, slices, unit, regular, ease: i64::from(!regular), begin, worth }
     }
 
-    /// The items that are live somewhere in these slices, each once.
+    /// Returns the items that are live somewhere in these slices, each once.
     pub(crate) fn live(&self, first: usize, end: usize) -> impl Iterator<Item = usize> + use<'_> {
         self.slices[first].iter().chain(self.begin[first + 1..end].iter().flatten()).copied()
     }
 }
 
-/// Splits buffers where none is live on both sides. Buffers of no bytes or no time need no place.
+/// Splits buffers at times at which none of them is live on both sides. Buffers without bytes or steps need no place.
 pub(super) fn components(buffers: &[Buffer]) -> Vec<Problem> {
     let mut live: Vec<(usize, Buffer)> = buffers
         .iter()
@@ -119,7 +119,7 @@ pub(super) fn components(buffers: &[Buffer]) -> Vec<Problem> {
     problems
 }
 
-/// The last moment of each slice that counts: one in which a buffer begins before another ends.
+/// Returns the last step of each slice that is kept: a step at which a buffer begins before another one ends.
 fn cuts(members: &[(usize, Buffer)]) -> Vec<usize> {
     let mut events: Vec<(usize, bool)> = Vec::with_capacity(2 * members.len());
     for (_, buffer) in members {

@@ -1,53 +1,52 @@
-//! Branch and bound: is there a packing below a ceiling?
+//! Branch and bound: decides whether there is a packing below a ceiling.
 //!
-//! The skyline of a slice of time is the lowest offset at which its next buffer can begin. Where
-//! the skyline has a valley, with higher ground or the end of the part on either side, whatever
-//! comes to lie at its bottom lies inside it, so that one question settles an offset for good: does
-//! this buffer lie at the bottom, or above another one? Both answers are tried, the first one first.
-//! A step is one such question, or a part of one that is worth several.
+//! The skyline of a slice is the lowest offset at which its next buffer can begin. A valley of the skyline has higher
+//! ground or the end of the part on both sides, and a buffer at its bottom lies inside it. So one question decides an
+//! offset for good: does this buffer lie at the bottom of the valley, or above another buffer? Both answers are
+//! tried, the first one first. A step is one such question, or a part of a question that counts as several steps.
 //!
-//! **Bounds.** In each slice the buffers to come, each no lower than the skyline over its whole life
-//! allows, are stacked by their earliest offsets; if even that stack is above the ceiling, the
-//! branch is dead (Jackson's bound for one machine with release dates).
+//! **Bounds.** In each slice, the remaining buffers are stacked in the order of their earliest offsets; none may be
+//! lower than the skyline over its whole lifetime allows. If even this stack exceeds the ceiling, the branch fails
+//! (Jackson's bound for one machine with release dates).
 //!
-//! **Dominance.** Among packings with the same peak, only one with the least sum of
-//! offset · size · slices needs to be found, and among those one with the least sum of
-//! offset · size · slices², and among those the one that has buffers of one size or one life in rank
-//! order. In it no buffer can sink, so each rests on the floor or on another; a buffer as wide as its
-//! valley lies at the bottom or ends above the brim, since otherwise it could trade places with what
-//! is below it; and of two buffers with one life, one directly on the other, the first in rank is
-//! below. What breaks one of these is cut: a better packing exists elsewhere.
+//! **Dominance.** Among packings with the same peak, it is enough to find the one with the least sum of offset · size
+//! · slices; among those, the one with the least sum of offset · size · slices²; and among those, the one in which
+//! buffers of equal size or equal lifetime are in rank order. In this packing no buffer can move down, so each lies
+//! on the floor or on another buffer. A buffer as wide as its valley lies at the bottom or ends above the brim,
+//! because otherwise it could exchange places with what is below it. Of two buffers with the same lifetime, one
+//! directly on the other, the first in rank is below. Branches that violate one of these are cut, because a better
+//! packing exists elsewhere.
 //!
-//! **Parts.** Slices that no buffer to come connects are packed one after the other, and a part that
-//! is packed is never reopened when another one fails.
+//! **Parts.** Slices that no remaining buffer connects are packed one after the other. A part that is packed is never
+//! packed again when another part fails.
 
 use super::problem::{Item, Problem};
 
 /// The outcome of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// There is a packing; the search has its offsets.
+    /// There is a packing, and the search has its offsets.
     Packed,
-    /// There is none.
+    /// There is no packing.
     Impossible,
-    /// The steps were spent.
+    /// The steps were used up.
     Unknown,
 }
 
-/// In which slice the next question is asked.
+/// The slice in which the next question is asked.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pick {
-    /// Where few buffers can come next, for the number of times that the slice was a dead end.
+    /// One with few buffers that can come next, in relation to the number of times that it was a dead end.
     Failing,
-    /// Where the least room would be left over.
+    /// One in which the least room would be left.
     Tight,
 }
 
-/// A slice without buffers to come is as high as can be.
+/// The skyline of a slice without remaining buffers.
 const FULL: i64 = i64::MAX / 4;
 const NONE: usize = usize::MAX;
 
-/// What is undone on the way back.
+/// A change that is undone when the search goes back.
 #[derive(Clone, Copy)]
 enum Change {
     Skyline(usize, i64),
@@ -57,13 +56,13 @@ enum Change {
     Placed(usize),
 }
 
-/// A question whose second answer is open, or parts that wait for their turn.
+/// A question whose second answer was not tried yet, or parts that wait for their turn.
 enum Frame {
     Question { mark: usize, range: (usize, usize), item: usize, brim: i64 },
     Parts { waiting: Vec<(usize, usize)> },
 }
 
-/// What to do next.
+/// What the search does next.
 enum Turn {
     Open(usize, usize),
     Ask(usize, usize),
@@ -74,44 +73,44 @@ enum Turn {
 /// One search.
 pub(super) struct Search<'a> {
     problem: &'a Problem,
-    /// No offset and true size may exceed it, in bytes.
+    /// The most bytes of an offset plus the true size.
     ceiling: usize,
-    /// The ceiling in units, for sizes that are rounded up.
+    /// The ceiling in units, for rounded sizes.
     limit: i64,
     rank: &'a [usize],
     pick: Pick,
-    /// For each item, the one just before it in rank of all that have its life, size and alignment.
+    /// For each item, the one directly before it in rank among those with the same lifetime, size and alignment.
     before: Vec<usize>,
     skyline: Vec<i64>,
-    /// The units to come in each slice.
+    /// The units of the remaining items in each slice.
     to_come: Vec<i64>,
-    /// The items to come that connect each slice with the next.
+    /// The number of remaining items that connect each slice with the next one.
     across: Vec<usize>,
-    /// The item placed last in each slice.
+    /// The item that was placed last in each slice.
     top: Vec<usize>,
-    /// How many items can be the next in each slice.
+    /// The number of items that can be the next one in each slice.
     rivals: Vec<i64>,
-    /// How often each slice was a dead end.
+    /// The number of times that each slice was a dead end.
     failures: Vec<u64>,
-    /// The lowest offset that each item can have.
+    /// The lowest possible offset of each item.
     earliest: Vec<i64>,
     placed: Vec<bool>,
     offset: Vec<i64>,
     trail: Vec<Change>,
     queue: Vec<usize>,
     queued: Vec<bool>,
-    /// Slices that changed and wait to be checked.
+    /// The slices that changed and must be checked.
     touched: Vec<usize>,
     is_touched: Vec<bool>,
-    /// The items of each slice, nearly by their earliest offsets.
+    /// The items of each slice, nearly sorted by their earliest offsets.
     stacks: Vec<Vec<usize>>,
     frames: Vec<Frame>,
     steps: u64,
 }
 
 impl<'a> Search<'a> {
-    /// A search for a packing with a peak of at most `ceiling` bytes; items that are first in `rank`
-    /// are tried first.
+    /// Starts a search for a packing with a peak of at most `ceiling` bytes. Items that are first in `rank` are tried
+    /// first.
     pub(super) fn new(problem: &'a Problem, ceiling: usize, rank: &'a [usize], pick: Pick) -> Self {
         let (slices, items) = (problem.slices.len(), problem.items.len());
         let mut across = vec![0; slices];
@@ -149,12 +148,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Steps taken.
+    /// Returns the number of steps so far.
     pub(super) fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// The offsets of the items in bytes, after [`Verdict::Packed`].
+    /// Returns the offsets of the items in bytes, after [`Verdict::Packed`].
     pub(super) fn offsets(&self) -> Vec<usize> {
         let bytes = |units: &i64| usize::try_from(*units).expect("offsets are not negative");
         self.offset.iter().map(|units| bytes(units) * self.problem.unit).collect()
@@ -169,7 +168,7 @@ impl<'a> Search<'a> {
                 Turn::Open(start, end) => self.open(start, end),
                 Turn::Ask(..) if self.steps + self.problem.worth > budget => return Verdict::Unknown,
                 Turn::Ask(start, end) => self.ask(start, end),
-                // The questions of a part that is packed are settled; the next part's turn.
+                // The questions of a packed part are final. The next part follows.
                 Turn::Packed => match self.frames.last_mut() {
                     None => return Verdict::Packed,
                     Some(Frame::Parts { waiting }) if !waiting.is_empty() => {
@@ -193,13 +192,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Splits slices where no item to come connects them; the part with the least room goes first.
+    /// Splits slices where no remaining item connects them. The part with the least room comes first.
     fn open(&mut self, start: usize, end: usize) -> Turn {
         let mut parts = Vec::new();
         let mut from = start;
         for slice in start..end {
             if self.across[slice] == 0 || slice + 1 == end {
-                // A slice with nothing to come is connected to none.
+                // A slice without remaining items is connected to none.
                 if self.to_come[slice] > 0 {
                     parts.push((from, slice + 1));
                 }
@@ -219,7 +218,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Asks about one item, and answers that it lies at the bottom of its valley.
+    /// Asks about one item, and first assumes that it lies at the bottom of its valley.
     fn ask(&mut self, start: usize, end: usize) -> Turn {
         self.steps += self.problem.worth;
         let (item, brim) = self.question(start, end);
@@ -233,7 +232,7 @@ impl<'a> Search<'a> {
         if self.propagate() { Turn::Open(start, end) } else { Turn::Dead }
     }
 
-    /// The other answer: the item lies above another one, or above the brim if it is as wide as its valley.
+    /// Assumes the other answer: the item lies above another one, or above the brim if it is as wide as its valley.
     fn decline(&mut self, range: (usize, usize), item: usize, brim: i64) -> Turn {
         let problem = self.problem;
         let Item { first, end, align, .. } = problem.items[item];
@@ -252,7 +251,8 @@ impl<'a> Search<'a> {
         if self.propagate() { Turn::Ask(range.0, range.1) } else { Turn::Dead }
     }
 
-    /// The next question: an item at the bottom of a valley, and the brim if the item is as wide.
+    /// Returns the next question: an item at the bottom of a valley, and the brim if the item is as wide as the
+    /// valley.
     fn question(&self, start: usize, end: usize) -> (usize, i64) {
         let mut best: Option<usize> = None;
         let mut wide: Option<(usize, i64)> = None;
@@ -299,7 +299,7 @@ impl<'a> Search<'a> {
         (lowest.expect("the skyline is where the first item to come can begin"), NO_BRIM)
     }
 
-    /// The first in rank of the items that fill the whole width of a valley at its bottom.
+    /// Returns the first in rank of the items that fill the whole width of a valley at its bottom.
     fn as_wide(&self, left: usize, right: usize, bottom: i64) -> Option<usize> {
         let fits = |at: &usize| {
             let item = &self.problem.items[*at];
@@ -308,7 +308,7 @@ impl<'a> Search<'a> {
         self.problem.slices[left].iter().copied().filter(fits).min_by_key(|at| self.rank[*at])
     }
 
-    /// Whether a question in slice `a` comes before one in slice `b`.
+    /// Returns whether a question in slice `a` comes before one in slice `b`.
     fn is_before(&self, a: usize, b: usize) -> bool {
         let weight = |slice: usize| u128::from(self.failures[slice]) + 1;
         let rivals = |slice: usize| self.rivals[slice].unsigned_abs();
@@ -319,7 +319,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether a packing with the item here is one that need not be found.
+    /// Returns whether a packing with the item at this offset need not be found.
     fn dominated(&self, item: usize, offset: i64) -> bool {
         let Item { first, end, given, .. } = self.problem.items[item];
         let bytes = usize::try_from(offset).unwrap_or(usize::MAX).saturating_mul(self.problem.unit);
@@ -358,7 +358,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Draws the conclusions of what changed; says whether a packing may still exist.
+    /// Draws the conclusions of the changes. Returns whether a packing may still exist.
     fn propagate(&mut self) -> bool {
         let alive = self.settle();
         let mut touched = std::mem::take(&mut self.touched);
@@ -371,8 +371,8 @@ impl<'a> Search<'a> {
         alive && dead.is_none()
     }
 
-    /// Lifts the skyline and what stands on it until nothing changes; says whether all slices keep
-    /// room for what is to come.
+    /// Raises the skyline and the items on it until nothing changes. Returns whether all slices have enough room for
+    /// the remaining items.
     fn settle(&mut self) -> bool {
         let problem = self.problem;
         while let Some(slice) = self.queue.pop() {
@@ -382,7 +382,7 @@ impl<'a> Search<'a> {
             }
             let skyline = self.skyline[slice];
             let to_come = problem.slices[slice].iter().filter(|at| !self.placed[**at]);
-            // The first that can lie as low as the skyline decides that nothing rises.
+            // If one of these items can lie as low as the skyline, the skyline does not rise.
             let lowest = to_come.map(|at| self.earliest[*at]).try_fold(FULL, |least, earliest| {
                 if earliest <= skyline { None } else { Some(least.min(earliest)) }
             });
@@ -406,11 +406,12 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Whether the stack of what is to come in a slice stays below the ceiling; counts the rivals.
+    /// Returns whether the stack of the remaining items of a slice stays below the ceiling. Counts the items that can
+    /// be next.
     fn stands(&mut self, slice: usize) -> bool {
         let latest = self.limit - self.to_come[slice];
         let order = &mut self.stacks[slice];
-        // Few items have changed places since the slice was last looked at, and insertion is fast then.
+        // This is an insertion sort, because few items have changed places since the last time.
         for end in 1..order.len() {
             let item = order[end];
             let key = self.earliest[item];
@@ -434,7 +435,7 @@ impl<'a> Search<'a> {
         height <= self.limit
     }
 
-    /// Lifts an item to come to the lowest offset of its own that is not below `offset`.
+    /// Raises a remaining item to its lowest possible offset that is at least `offset`.
     fn lift(&mut self, item: usize, offset: i64) {
         if !self.placed[item] && self.earliest[item] < offset {
             self.raise(item, up(offset, self.problem.items[item].align));

@@ -1,4 +1,4 @@
-//! The search against every packing there is.
+//! Compares the search with all possible packings.
 
 use super::*;
 
@@ -12,8 +12,9 @@ impl Numbers {
     }
 }
 
-/// The least peak: in some order, putting each buffer above all that are already there and live with it
-/// gives every packing in which nothing can sink, and one of those is the least.
+/// Returns the least peak. If buffers are placed in some order, each above all placed buffers that are live with it,
+/// the results over all orders include every packing in which no buffer can move down. One of these has the least
+/// peak.
 fn least(buffers: &[Buffer], offsets: &mut Vec<Option<usize>>, peak: usize, best: &mut usize) {
     if peak >= *best {
         return;
@@ -44,7 +45,7 @@ fn brute(buffers: &[Buffer]) -> usize {
     best
 }
 
-/// Buffers of three kinds: of any size anywhere; on a grid; with mixed alignment.
+/// Returns random buffers of one of three kinds: of any size; on a grid; with mixed alignments.
 fn instance(seed: usize) -> Vec<Buffer> {
     let mut numbers = Numbers(seed, 0);
     let count = 4 + numbers.below(5);
@@ -65,7 +66,7 @@ fn instance(seed: usize) -> Vec<Buffer> {
         .collect()
 }
 
-/// Complains about buffers that are in each other's way, and offsets that are off.
+/// Panics if buffers overlap, or if an offset is not aligned.
 fn check(buffers: &[Buffer], offsets: &[usize], peak: usize) {
     for (a, one) in buffers.iter().enumerate() {
         assert_eq!(offsets[a] % one.align, 0);
