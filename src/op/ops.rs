@@ -8,13 +8,14 @@ use crate::tensor::Family;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// The ops that texts may name, by name: graphs, rules, stored plans, imported models.
+/// The ops that graphs, rules, stored plans and imported models may name, by name.
 ///
-/// The leaves ([`super::INPUT`] and [`super::CONST`]) are none of them: no text names them as it names ops.
+/// The leaves ([`super::INPUT`] and [`super::CONST`]) are not among them, since texts write them in a different
+/// way.
 #[derive(Clone, Debug)]
 pub struct Ops(Table<Op>);
 
-/// The definitions of the logical ops that ovolo has, made once.
+/// The definitions of ovolo's own logical ops, made once.
 static BUILT_IN: LazyLock<Vec<Op>> = LazyLock::new(|| {
     let families = super::LOGICAL.iter().flat_map(|family| family()).map(Op::define);
     families.chain([super::scalar()]).collect()
@@ -27,7 +28,7 @@ impl Default for Ops {
 }
 
 impl Ops {
-    /// The logical ops that ovolo has.
+    /// Returns ovolo's own logical ops.
     pub fn new() -> Self {
         let mut ops = Self(Table::new("op"));
         for op in BUILT_IN.iter() {
@@ -62,7 +63,7 @@ impl Ops {
     /// The op of this name.
     ///
     /// # Errors
-    /// That there is none, with the nearest name.
+    /// There is no such op. The error has the nearest name.
     pub(crate) fn find(&self, name: &str) -> Result<Op, Unknown> {
         self.0.find(name).copied()
     }
