@@ -54,7 +54,7 @@ fn member(bytes: &[u8], at: usize) -> Result<&[u8], String> {
         0 => {}
         method => {
             return Err(format!(
-                "it is compressed (method {method}), which is not read; save it with `numpy.savez`, not \
+                "it is compressed (method {method}), which is not supported; save it with `numpy.savez`, not \
                  `numpy.savez_compressed`"
             ));
         }
