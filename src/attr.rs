@@ -79,7 +79,7 @@ impl StepOp {
         Self { name, function: None }
     }
 
-    /// The name.
+    /// Returns the name.
     pub const fn name(self) -> &'static str {
         self.name
     }
@@ -205,7 +205,7 @@ pub enum AttrKind {
 }
 
 impl Attr {
-    /// The kind of this value.
+    /// Returns the kind of this value.
     pub(crate) fn kind(&self) -> AttrKind {
         match self {
             Self::Int(_) => AttrKind::Int,
@@ -294,7 +294,7 @@ impl Attrs {
         self.0.iter().map(|(name, value)| (*name, value))
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

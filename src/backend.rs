@@ -125,7 +125,7 @@ impl Artifacts for Unkept {
 ///   [`Contract::view_offset`] on.
 /// - A runner that [`Backend::runner`] makes is one for the plan that it was given.
 pub unsafe trait Backend: Send + Sync {
-    /// The name: the prefix of its lowered ops.
+    /// Returns the name: the prefix of its lowered ops.
     fn name(&self) -> &'static str;
 
     /// Returns in one line what the backend consists of, such as its library and device with their versions.

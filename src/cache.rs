@@ -226,7 +226,7 @@ impl Cache {
         Ok((plan, constants))
     }
 
-    /// The plan of an entry.
+    /// Returns the plan of an entry.
     ///
     /// # Errors
     /// If an op of it is absent.

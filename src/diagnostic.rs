@@ -195,7 +195,7 @@ impl Diagnostics {
         self.sources.len() - 1
     }
 
-    /// The texts.
+    /// Returns the texts.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
@@ -217,12 +217,12 @@ impl Diagnostics {
         }));
     }
 
-    /// The number of mistakes.
+    /// Returns the number of mistakes.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are no mistakes.
+    /// Returns whether there are no mistakes.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -139,12 +139,12 @@ impl Graph {
             .map(|(index, node)| (NodeId(u32::try_from(index).unwrap_or(u32::MAX)), node))
     }
 
-    /// The number of nodes, leaves included.
+    /// Returns the number of nodes, leaves included.
     pub fn len(&self) -> usize {
         self.parts.nodes.len()
     }
 
-    /// Whether there are no nodes.
+    /// Returns whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.parts.nodes.is_empty()
     }
@@ -170,7 +170,7 @@ impl Graph {
         self.nodes().filter(|(_, node)| node.op == CONST).map(|(_, node)| node.ty.bytes()).sum()
     }
 
-    /// The node with this name.
+    /// Returns the node with this name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.parts.by_name.get(name).copied()
     }
@@ -188,7 +188,7 @@ impl Graph {
 }
 
 impl NodeId {
-    /// The position in the graph's order.
+    /// Returns the position in the graph's order.
     pub fn index(self) -> usize {
         self.0 as usize
     }

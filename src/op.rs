@@ -79,12 +79,12 @@ pub struct AttrDef {
 }
 
 impl AttrDef {
-    /// The declaration of an attribute.
+    /// Returns the declaration of an attribute.
     pub const fn new(name: &'static str, kind: AttrKind, default: Option<Attr>, doc: &'static str) -> Self {
         Self { name, kind, default, doc }
     }
 
-    /// The declaration of the attribute `post`.
+    /// Declares the attribute `post`.
     pub fn post() -> Self {
         let doc = "steps on each element of the result before it is stored";
         Self::new("post", AttrKind::Post, Some(Attr::Post(Vec::new())), doc)
@@ -155,7 +155,7 @@ pub type Eval = fn(&Attrs, &[&Tensor], &TensorType) -> Tensor;
 pub type Flops = fn(&Attrs, &[&TensorType], &TensorType) -> f64;
 
 impl OpDef {
-    /// The type of the result.
+    /// Returns the type of the result.
     ///
     /// # Errors
     /// Which operand or attribute is wrong and why; also an operand that is not in the memory where the op takes
@@ -185,7 +185,7 @@ impl OpDef {
         }
     }
 
-    /// The declaration of an attribute.
+    /// Returns the declaration of an attribute.
     pub fn attr(&self, name: &str) -> Option<&AttrDef> {
         self.attrs.iter().find(|def| def.name == name)
     }

@@ -257,7 +257,7 @@ impl Registry {
         &self.builds
     }
 
-    /// The ops.
+    /// Returns the ops.
     pub fn ops(&self) -> &Ops {
         &self.ops
     }
@@ -272,7 +272,7 @@ impl Registry {
         &self.catalog
     }
 
-    /// The backends.
+    /// Returns the backends.
     pub fn backends(&self) -> &Backends {
         &self.catalog.backends
     }

@@ -235,12 +235,12 @@ impl Session {
         self
     }
 
-    /// The threads.
+    /// Returns the threads.
     pub fn team(&self) -> &Team {
         &self.host.team
     }
 
-    /// The plan.
+    /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.host.plan
     }

@@ -79,12 +79,12 @@ impl<T> Table<T> {
         Ok(())
     }
 
-    /// The thing of this name.
+    /// Returns the thing of this name.
     pub fn get(&self, name: &str) -> Option<&T> {
         self.places.get(name).map(|at| &self.entries[*at].1)
     }
 
-    /// The thing of this name.
+    /// Returns the thing of this name.
     ///
     /// # Errors
     /// There is no such thing. The error has the nearest name.
@@ -103,12 +103,12 @@ impl<T> Table<T> {
         }
     }
 
-    /// All names, in order.
+    /// Returns all names, in order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         self.entries.iter().map(|(name, _)| &**name)
     }
 
-    /// All things with their names, in order.
+    /// Returns all things with their names, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &T)> {
         self.entries.iter().map(|(name, thing)| (&**name, thing))
     }
@@ -123,7 +123,7 @@ impl<T> Table<T> {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

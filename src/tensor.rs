@@ -63,7 +63,7 @@ impl DType {
         }
     }
 
-    /// The name in text forms: `f32`, `i64`, `bool`, ….
+    /// Returns the name in text forms: `f32`, `i64`, `bool`, ….
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -78,7 +78,7 @@ impl DType {
         }
     }
 
-    /// Whether the type is one of the floating-point types.
+    /// Returns whether the type is one of the floating-point types.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
     }
@@ -112,12 +112,12 @@ impl Shape {
         Self(SmallVec::from_slice(&dims.into()))
     }
 
-    /// The number of logical elements (one for a scalar).
+    /// Returns the number of logical elements (one for a scalar).
     pub fn count(&self) -> usize {
         self.0.iter().product()
     }
 
-    /// The number of dimensions.
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.0.len()
     }
@@ -131,7 +131,7 @@ impl Shape {
         strides
     }
 
-    /// The shape that two operands broadcast to under NumPy's rules, if they do.
+    /// Returns the shape that two operands broadcast to under NumPy's rules, if they do.
     pub fn broadcast(&self, other: &Self) -> Option<Self> {
         let rank = self.rank().max(other.rank());
         let dim = |shape: &Self, axis: usize| {

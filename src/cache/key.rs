@@ -36,7 +36,7 @@ impl Key {
         self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.fields().find(|(known, _)| *known == name).map(|(_, value)| value)
     }

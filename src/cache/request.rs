@@ -127,7 +127,7 @@ impl Request {
         Ok(format!("{} {}", if text::is_named(model) { "text" } else { "onnx" }, self.digest(model)?))
     }
 
-    /// The files that hold weights of a model.
+    /// Returns the files that hold weights of a model.
     fn external(&self, model: &Path) -> Result<String, Error> {
         if text::is_named(model) {
             return Ok("none".to_owned());

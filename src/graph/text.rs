@@ -75,7 +75,7 @@ pub fn print(graph: &Graph) -> String {
     text
 }
 
-/// The line of one node.
+/// Returns the line of one node.
 pub fn print_node(graph: &Graph, id: NodeId) -> String {
     let node = &graph[id];
     format!("{}: {} = {}", quote(&node.name), node.ty, print_value(graph, id))

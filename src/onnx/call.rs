@@ -55,12 +55,12 @@ impl Value {
         }
     }
 
-    /// The number of dimensions.
+    /// Returns the number of dimensions.
     pub(crate) fn rank(&self) -> usize {
         self.ty.shape.rank()
     }
 
-    /// The dimensions.
+    /// Returns the dimensions.
     pub(crate) fn dims(&self) -> &[usize] {
         &self.ty.shape
     }

@@ -52,12 +52,12 @@ impl Op {
         Self(Box::leak(Box::new(definition)))
     }
 
-    /// The op of a function of one number.
+    /// Returns the op of a function of one number.
     pub(crate) fn function_of_one(function: Function) -> Self {
         Self::define(super::function::op(function))
     }
 
-    /// The definition.
+    /// Returns the definition.
     pub fn definition(self) -> &'static OpDef {
         self.0
     }
@@ -67,7 +67,7 @@ impl Op {
         self.lowered.as_ref().map_or(self, |lowered| lowered.logical)
     }
 
-    /// Whether it is [`INPUT`] or [`CONST`].
+    /// Returns whether it is [`INPUT`] or [`CONST`].
     pub(crate) fn is_leaf(self) -> bool {
         self == INPUT || self == CONST
     }

@@ -21,7 +21,7 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The contract of the kernel.
+    /// Returns the contract of the kernel.
     ///
     /// # Errors
     /// Why there is no kernel.

@@ -159,7 +159,7 @@ impl Form {
         Self { operands, result }
     }
 
-    /// The layout of an operand.
+    /// Returns the layout of an operand.
     pub fn operand(&self, at: usize) -> &'static str {
         self.operands.get(at).copied().unwrap_or(self.result)
     }

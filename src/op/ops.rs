@@ -55,12 +55,12 @@ impl Ops {
         Ok(op)
     }
 
-    /// The op of this name.
+    /// Returns the op of this name.
     pub fn get(&self, name: &str) -> Option<Op> {
         self.0.get(name).copied()
     }
 
-    /// The op of this name.
+    /// Returns the op of this name.
     ///
     /// # Errors
     /// There is no such op. The error has the nearest name.
@@ -68,36 +68,36 @@ impl Ops {
         self.0.find(name).copied()
     }
 
-    /// The step of this name, for a chain or a tree.
+    /// Returns the step of this name, for a chain or a tree.
     pub fn step(&self, name: &str) -> Option<StepOp> {
         post::other(name).or_else(|| self.get(name)?.function().map(StepOp::from))
     }
 
-    /// The names of the steps of chains: those that take an operand, then functions, sorted.
+    /// Returns the names of the steps of chains: those that take an operand, then functions, sorted.
     pub fn step_names(&self) -> Vec<&'static str> {
         let functions = self.all().into_iter().filter_map(|op| op.function()).map(Function::name);
         post::binary_names().chain(functions).collect()
     }
 
-    /// The functions of one number, in the order in which they were added.
+    /// Returns the functions of one number, in the order in which they were added.
     pub fn functions(&self) -> impl Iterator<Item = Function> {
         self.0.iter().filter_map(|(_, op)| op.function())
     }
 
-    /// The families of devices that ops run on, sorted by name.
+    /// Returns the families of devices that ops run on, sorted by name.
     pub(crate) fn families(&self) -> Vec<Family> {
         let families: BTreeSet<Family> = self.0.iter().filter_map(|(_, op)| op.device()).collect();
         families.into_iter().collect()
     }
 
-    /// All ops, sorted by name.
+    /// Returns all ops, sorted by name.
     pub fn all(&self) -> Vec<Op> {
         let mut ops: Vec<Op> = self.0.iter().map(|(_, op)| *op).collect();
         ops.sort_unstable();
         ops
     }
 
-    /// All names, sorted.
+    /// Returns all names, sorted.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.all().into_iter().map(|op| op.name).collect()
     }

@@ -45,7 +45,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-/// The attributes of the 1x1 convolution.
+/// Returns the attributes of the 1x1 convolution.
 fn first(attrs: &Attrs) -> Attrs {
     let attrs = Attrs::new().with("post", Attr::Post(attrs.steps("inner").to_vec())).int("groups", 1);
     attrs.ints("strides", &[1, 1]).ints("pads", &[0; 4]).ints("dilations", &[1, 1])

@@ -25,7 +25,7 @@ pub fn binary(op: &str, acc: f64, extra: f64) -> Option<f64> {
     })
 }
 
-/// Whether a step takes an extra operand.
+/// Returns whether a step takes an extra operand.
 #[must_use]
 pub fn is_binary(step: &Step) -> bool {
     binary(&step.op, 1.0, 1.0).is_some()
@@ -37,7 +37,7 @@ pub fn takes_operand(step: &Step) -> bool {
     is_binary(step) || step.op == step::PUSH
 }
 
-/// The number of extra operands of a chain or a tree.
+/// Returns the number of extra operands of a chain or a tree.
 #[must_use]
 pub fn extras(steps: &[Step]) -> usize {
     steps.iter().filter(|step| takes_operand(step)).count()
@@ -51,12 +51,12 @@ pub(super) fn other(name: &str) -> Option<StepOp> {
     BINARY.into_iter().find(|known| *known == name).or_else(|| step::step_name(name)).map(StepOp::other)
 }
 
-/// The names of the steps that take an operand in a chain.
+/// Returns the names of the steps that take an operand in a chain.
 pub(super) fn binary_names() -> impl Iterator<Item = &'static str> {
     BINARY.into_iter()
 }
 
-/// Whether a step may be one of a chain or a tree.
+/// Returns whether a step may be one of a chain or a tree.
 #[must_use]
 pub fn is_known(step: &Step) -> bool {
     step.op.function().is_some() || other(&step.op).is_some()

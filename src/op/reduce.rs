@@ -100,7 +100,7 @@ fn integer_mean(line: &[i64]) -> i64 {
     wrapping_sum(line) / i64::try_from(line.len().max(1)).unwrap_or(1)
 }
 
-/// The evaluation of `reduce-mean`.
+/// Evaluates `reduce-mean`.
 pub(super) fn eval_mean(attrs: &Attrs, operand: &Tensor, ty: &TensorType) -> Tensor {
     eval(attrs, operand, ty, float_mean, integer_mean)
 }

@@ -151,7 +151,7 @@ impl Tensor {
         Self::from_elements([0_usize; 0], &[value])
     }
 
-    /// The type.
+    /// Returns the type.
     pub fn ty(&self) -> &TensorType {
         &self.ty
     }
@@ -251,7 +251,7 @@ impl Tensor {
         }
     }
 
-    /// The elements of an integer tensor as `i64`, in row-major order; `None` for other types.
+    /// Returns the elements of an integer tensor as `i64`, in row-major order; `None` for other types.
     pub fn to_i64(&self) -> Option<Vec<i64>> {
         let plain = self.to_layout(&Layout::PLAIN);
         Some(match self.ty.dtype {

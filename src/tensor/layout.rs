@@ -34,7 +34,7 @@ impl Layout {
     /// The default, row-major layout of any rank.
     pub const PLAIN: Self = Self(None);
 
-    /// Whether this is the default layout.
+    /// Returns whether this is the default layout.
     pub fn is_plain(&self) -> bool {
         self.0.is_none()
     }
@@ -74,7 +74,7 @@ impl Layout {
         if self.is_plain() { shape.count() } else { self.padded_shape(shape).count() }
     }
 
-    /// Whether a shape in this layout has elements that are padding.
+    /// Returns whether a shape in this layout has elements that are padding.
     pub fn pads(&self, shape: &Shape) -> bool {
         shape.iter().enumerate().any(|(d, n)| n % self.block(d) != 0)
     }

@@ -142,7 +142,8 @@ fn slice(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("slice", part.attrs(), &[&x])?])
 }
 
-/// The sizes are an attribute before opset 13, and an operand since then. Without sizes, the parts are equal.
+/// The sizes are an attribute before opset 13, and an operand since then. Without sizes, the parts are
+/// equal.
 fn split(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let at = axis(call.int("axis", 0)?, x.rank())?;
