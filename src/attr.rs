@@ -62,10 +62,11 @@ pub struct Step {
     pub parameters: Vec<Float>,
 }
 
-/// What a step does: a function of one number, or an op of the value and an operand. It is read as its name.
+/// What a step does: it applies a function of one number, or an op of the value and an operand. It dereferences to
+/// its name.
 ///
-/// Two are equal where the names are, so graphs of registries that have different functions of one name are not to be
-/// mixed.
+/// Two steps are equal if their names are. So graphs must not be mixed whose registries have different functions
+/// under one name.
 #[derive(Clone, Copy)]
 pub struct StepOp {
     name: &'static str,
@@ -73,17 +74,17 @@ pub struct StepOp {
 }
 
 impl StepOp {
-    /// A step that is no function of one number.
+    /// Returns a step that is not a function of one number.
     pub(crate) const fn other(name: &'static str) -> Self {
         Self { name, function: None }
     }
 
-    /// The name.
+    /// Returns the name.
     pub const fn name(self) -> &'static str {
         self.name
     }
 
-    /// The function of one number that it is; `None` for a step that takes an operand.
+    /// Returns the function of one number that the step applies; `None` for a step that takes an operand.
     pub const fn function(self) -> Option<Function> {
         self.function
     }
@@ -95,7 +96,7 @@ impl From<Function> for StepOp {
     }
 }
 
-/// The step of this name, a function of ovolo's own table if it is one.
+/// Makes the step of this name: a function, if ovolo's own table has one of that name.
 impl From<&'static str> for StepOp {
     fn from(name: &'static str) -> Self {
         let function = scalar::built_in().iter().find(|function| function.name() == name);
@@ -204,7 +205,7 @@ pub enum AttrKind {
 }
 
 impl Attr {
-    /// The kind of this value.
+    /// Returns the kind of this value.
     pub(crate) fn kind(&self) -> AttrKind {
         match self {
             Self::Int(_) => AttrKind::Int,
@@ -245,31 +246,31 @@ impl fmt::Display for Attr {
 pub struct Attrs(Vec<(&'static str, Attr)>);
 
 impl Attrs {
-    /// No attributes.
+    /// Returns an empty list of attributes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With one more attribute, or another value for it.
+    /// Adds an attribute, or replaces its value.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: Attr) -> Self {
         self.set(name, value);
         self
     }
 
-    /// With an integer attribute.
+    /// Adds an integer attribute.
     #[must_use]
     pub fn int(self, name: &'static str, value: i64) -> Self {
         self.with(name, Attr::Int(value))
     }
 
-    /// With a float attribute.
+    /// Adds a float attribute.
     #[must_use]
     pub fn float(self, name: &'static str, value: f64) -> Self {
         self.with(name, Attr::Float(Float(value)))
     }
 
-    /// With an attribute that is a list of integers.
+    /// Adds an attribute that is a list of integers.
     #[must_use]
     pub fn ints(self, name: &'static str, values: &[i64]) -> Self {
         self.with(name, Attr::Ints(values.to_vec()))
@@ -283,22 +284,22 @@ impl Attrs {
         }
     }
 
-    /// The value of an attribute, if set.
+    /// Returns the value of an attribute, if it is set.
     pub fn get(&self, name: &str) -> Option<&Attr> {
         self.0.binary_search_by(|(n, _)| (*n).cmp(name)).ok().map(|at| &self.0[at].1)
     }
 
-    /// Names and values, sorted by name.
+    /// Iterates over names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Attr)> {
         self.0.iter().map(|(name, value)| (*name, value))
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// An integer attribute.
+    /// Returns an integer attribute.
     ///
     /// # Panics
     /// If it is absent or of another kind; the verifier and the rule reader refuse such nodes.
@@ -309,7 +310,7 @@ impl Attrs {
         }
     }
 
-    /// A float attribute. Panics as [`Attrs::expect_int`] does.
+    /// Returns a float attribute. Panics as [`Attrs::expect_int`] does.
     pub fn expect_float(&self, name: &str) -> f64 {
         match self.get(name) {
             Some(Attr::Float(value)) => value.0,
@@ -317,7 +318,7 @@ impl Attrs {
         }
     }
 
-    /// An integer-list attribute. Panics as [`Attrs::expect_int`] does.
+    /// Returns an attribute that is a list of integers. Panics as [`Attrs::expect_int`] does.
     pub fn expect_ints(&self, name: &str) -> &[i64] {
         match self.get(name) {
             Some(Attr::Ints(values)) => values,
@@ -325,7 +326,7 @@ impl Attrs {
         }
     }
 
-    /// A string attribute. Panics as [`Attrs::expect_int`] does.
+    /// Returns a string attribute. Panics as [`Attrs::expect_int`] does.
     pub fn expect_str(&self, name: &str) -> &str {
         match self.get(name) {
             Some(Attr::Str(text)) => text,
@@ -333,7 +334,7 @@ impl Attrs {
         }
     }
 
-    /// A layout attribute. Panics as [`Attrs::expect_int`] does.
+    /// Returns a layout attribute. Panics as [`Attrs::expect_int`] does.
     pub fn expect_layout(&self, name: &str) -> &Layout {
         match self.get(name) {
             Some(Attr::Layout(layout)) => layout,
@@ -341,7 +342,7 @@ impl Attrs {
         }
     }
 
-    /// An element-type attribute. Panics as [`Attrs::expect_int`] does.
+    /// Returns an attribute that is an element type. Panics as [`Attrs::expect_int`] does.
     pub fn expect_dtype(&self, name: &str) -> DType {
         match self.get(name) {
             Some(Attr::DType(dtype)) => *dtype,
@@ -349,12 +350,12 @@ impl Attrs {
         }
     }
 
-    /// The post chain (attribute `post`); empty when the op has none.
+    /// Returns the post chain (attribute `post`), which is empty if the op has none.
     pub fn post(&self) -> &[Step] {
         self.steps("post")
     }
 
-    /// The chain of an attribute; empty when it is not set.
+    /// Returns the chain of an attribute, which is empty if it is not set.
     pub fn steps(&self, name: &str) -> &[Step] {
         match self.get(name) {
             Some(Attr::Post(steps)) => steps,

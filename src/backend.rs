@@ -1,8 +1,8 @@
-//! Backends: who can run a lowered op, under which contract, and the kernels themselves.
+//! Backends: which lowered ops they can run, under which contracts, and the kernels themselves.
 //!
-//! For given types a backend answers for each lowered op: supported or why not, the
-//! implementation's name, and its contract with the memory planner. All of it is asked before
-//! memory is planned, of exactly the implementation that was chosen.
+//! For a lowered op and given types, a backend says whether it has a kernel or why it has none, and gives the name
+//! of the implementation and its contract with the memory planner. All of this is asked before memory is planned,
+//! for exactly the implementation that was chosen.
 
 pub mod features;
 
@@ -20,38 +20,38 @@ use std::sync::Arc;
 
 /// The part of a plan that runs on a device: its memory, its machine code and its queues.
 ///
-/// A run is begun, its segments are launched in order, and it is ended; the host's steps in between run after
-/// those that they wait for. A run that was begun and not ended is given up by the next [`Runner::begin`].
+/// The session begins a run, launches its segments in order, and ends it. Steps of the host run in between, after
+/// the segments that they wait for. If a run was begun and not ended, the next [`Runner::begin`] abandons it.
 ///
 /// # Safety
 /// [`Runner::arena`] gives the same address each time, aligned to [`ALIGN`]. [`Plan::arena`] initialised bytes can
-/// be read and written there as long as the runner lives. Except for what the plan's copies between host and
-/// device read and write, from the launch of their segment until it has been waited for, the runner does not use
-/// them.
+/// be read and written there as long as the runner lives. The runner itself uses only those bytes that the plan's
+/// copies between host and device read and write, and only from the launch of their segment until that segment has
+/// been waited for.
 pub unsafe trait Runner: Send {
-    /// The host's part of the arena, which copies from and to the device read and write.
+    /// Returns the host's part of the arena, which copies from and to the device read and write.
     fn arena(&mut self) -> *mut u8;
 
-    /// Begins a run on inputs in the model's order. Inputs of other types than the plan's are refused.
+    /// Begins a run on inputs in the model's order. Refuses inputs whose types are not those of the plan.
     ///
     /// # Errors
-    /// What went wrong with which step, and what to do; so for all that follow.
+    /// Which step failed and why, and what to do. The same holds for the methods below.
     fn begin(&mut self, inputs: &[&Tensor]) -> Result<(), BackendError>;
 
     /// Queues a segment of the schedule.
     fn launch(&mut self, segment: usize) -> Result<(), BackendError>;
 
-    /// Waits for a segment and all before it.
+    /// Waits for a segment and for all segments before it.
     fn wait(&mut self, segment: usize) -> Result<(), BackendError>;
 
-    /// Waits for all that was queued: the host's part of the arena holds what was copied there.
+    /// Waits for everything that was queued. Then the host's part of the arena holds what was copied there.
     fn end(&mut self) -> Result<(), BackendError>;
 
     /// Runs one step and waits for it.
     fn alone(&mut self, step: usize) -> Result<(), BackendError>;
 }
 
-/// Why a backend cannot run a plan, or is not there.
+/// Why a backend cannot run a plan, or is absent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
@@ -61,7 +61,7 @@ pub enum BackendError {
     /// The registry has no backend of this name.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// It cannot run such a plan.
+    /// The backend cannot run a plan of this kind.
     #[error("{0}")]
     Plan(String),
     /// A step of a plan cannot be loaded or run.
@@ -74,13 +74,13 @@ pub enum BackendError {
         /// What went wrong.
         why: String,
     },
-    /// A library or a device reports an error, which concerns no step alone.
+    /// A library or a device reports an error that does not belong to a single step.
     #[error("{0}")]
     Device(String),
 }
 
-/// A plan that a device is to run a part of. Only a session makes one, and has checked it: every value lies within
-/// the memory that the plan says, and every kernel gets the buffers that its contract asks for.
+/// A plan of which a device will run a part. Only a session makes this value, after it has checked the plan: every
+/// value lies within the memory that the plan states, and every kernel gets the buffers that its contract asks for.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Loading<'a> {
@@ -90,21 +90,21 @@ pub struct Loading<'a> {
     pub schedule: &'a Schedule,
     /// The constants that it reads.
     pub constants: &'a FxHashMap<NodeId, Tensor>,
-    /// Where what is compiled for the device is kept.
+    /// Keeps what is compiled for the device.
     pub artifacts: &'a dyn Artifacts,
 }
 
-/// Where backends keep what they compile for a device, such as machine code: bytes under a key of texts, which are all
-/// that the bytes depend on.
+/// A store in which backends keep what they compile for a device, such as machine code. The key of an artifact is a
+/// list of texts; its bytes must depend on nothing else.
 pub trait Artifacts {
-    /// What was stored under a key; nothing where that is absent or damaged.
+    /// Returns what was stored under a key; `None` if it is absent or damaged.
     fn load(&self, key: &[&str]) -> Option<Vec<u8>>;
 
-    /// Stores bytes under a key, if that is possible.
+    /// Stores bytes under a key. An error while storing is ignored.
     fn store(&self, key: &[&str], bytes: &[u8]);
 }
 
-/// Keeps no artifacts.
+/// A store that keeps nothing.
 pub struct Unkept;
 
 impl Artifacts for Unkept {
@@ -118,68 +118,70 @@ impl Artifacts for Unkept {
 /// A set of kernels under one name.
 ///
 /// # Safety
-/// Sessions run its kernels in memory that they lay out as its contracts say. So whatever the call:
+/// Sessions run the kernels of a backend in memory that they lay out as its contracts say. So for every call:
 /// - A kernel that a declaration of [`Backend::ops`] makes for a call is sound to run under the conditions of
 ///   [`Kernel::run`] with the contract that the same declaration gives for an equal call.
 /// - Where a contract has [`Contract::view_of`], the result's bytes lie within that operand's from
 ///   [`Contract::view_offset`] on.
 /// - A runner that [`Backend::runner`] makes is one for the plan that it was given.
 pub unsafe trait Backend: Send + Sync {
-    /// The name: the prefix of its lowered ops.
+    /// Returns the name: the prefix of its lowered ops.
     fn name(&self) -> &'static str;
 
-    /// What the backend is made of, in one line; or why it is not there, and where it was looked for.
+    /// Returns in one line what the backend consists of, such as its library and device with their versions.
     ///
     /// # Errors
-    /// That it is not there.
+    /// Why the backend is absent, and where it was looked for.
     fn found(&self) -> Result<String, BackendError> {
         Ok("part of ovolo".to_owned())
     }
 
-    /// What its kernels and their times depend on beside ovolo itself, in one line, wherever on the machine it
-    /// lies.
+    /// Returns in one line what the kernels and their times depend on apart from ovolo itself, such as a library's
+    /// version. Paths are no part of it.
     ///
     /// # Errors
-    /// That it is not there.
+    /// Why the backend is absent, and where it was looked for.
     fn identity(&self) -> Result<String, BackendError> {
         self.found()
     }
 
-    /// The backend that runs plans on the device where its kernels run: itself, unless its kernels are a
-    /// library's for the device of another.
+    /// Returns the name of the backend that runs plans on the device of these kernels. It is this backend, unless
+    /// its kernels are those of a library for another backend's device.
     fn runs_with(&self) -> &'static str {
         self.name()
     }
 
-    /// Whether plans for it can be made where it is not: contracts and prices do not ask for it.
+    /// Returns whether plans can be made on a machine where the backend is absent. Then contracts and prices must
+    /// not need its library or device.
     fn plans_elsewhere(&self) -> bool {
         false
     }
 
-    /// What its kernels depend on beside what was found: names and values, in a fixed order.
+    /// Returns what else its kernels depend on, apart from [`Backend::found`]: names and values, in a fixed order.
     fn details(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// The files that its kernels come from, beside this program: what is in them can change every answer.
+    /// Returns the files, other than this program, that its kernels come from. Their content is part of the cache's
+    /// key, as it can change every plan.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Its lowered ops, whose names begin with its own and a dot.
+    /// Returns its lowered ops, whose names begin with the backend's name and a dot.
     fn ops(&self) -> Vec<Lowering>;
 
-    /// The lowered op of a function of one number, under the name that is given: the backend's, a dot, and the
-    /// function's. `None` where the backend has none. It is asked for every function of a registry.
+    /// Returns the lowered op of a function of one number, or `None` if the backend has none. The given name is the
+    /// backend's, a dot, and the function's. The registry calls this for each of its functions.
     fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {
         let _ = (name, function);
         None
     }
 
-    /// Loads the steps of a plan that are on this backend's device; nothing where it has none of its own.
+    /// Loads the steps of a plan that run on this backend's device; `None` if the backend has no device of its own.
     ///
     /// # Errors
-    /// What is missing or was refused, and what to do.
+    /// What is missing or was refused, and what to do about it.
     fn runner(&self, _: &Loading<'_>) -> Option<Result<Box<dyn Runner>, BackendError>> {
         None
     }

@@ -1,16 +1,16 @@
-//! The cache: plans with their packed weights, kept from one process to the next.
+//! The cache keeps plans with their packed weights from one process to the next.
 //!
-//! Takes a [`Key`] of everything that can change the answer ([`Request`] makes it), gives a
-//! [`Session`] that is ready to run, with its weights mapped. What it reads it checks, to the last bit,
-//! against checksums, then against the ops of the registry, and against what the backends of this process
-//! say of each kernel: what does not fit is a [`Miss`], and is built again. It refuses nothing and waits
-//! for nobody: a cache that cannot be read or written is as good as none.
+//! It takes a [`Key`] of everything that can change the plan ([`Request`] makes it), and gives a [`Session`] that
+//! is ready to run, with its weights mapped. It checks what it reads to the last bit against checksums, then
+//! against the ops of the registry, and then against the contracts that the backends of this process give for each
+//! kernel. If something does not fit, the result is a [`Miss`], and the caller compiles the model. It never waits
+//! for another process. If the cache cannot be read or written, compilation goes on without it.
 //!
 //! ```no_run
 //! # use ovolo::cache::{Cache, Request};
 //! # use ovolo::registry::Registry;
 //! # use std::sync::Arc;
-//! # fn of(request: &Request, registry: &Arc<Registry>) -> Result<(), Box<dyn std::error::Error>> {
+//! # fn example(request: &Request, registry: &Arc<Registry>) -> Result<(), Box<dyn std::error::Error>> {
 //! let cache = Cache::new(std::path::Path::new("folder"), Cache::LIMIT, registry);
 //! match cache.find(&request.key(registry)?, None) {
 //!     Ok(session) => println!("{} steps", session.plan().steps.len()),
@@ -54,7 +54,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// A folder of entries, and how large it may become.
+/// A folder of entries with a limit on its size.
 #[derive(Clone, Debug)]
 pub struct Cache {
     folder: Folder,
@@ -62,16 +62,16 @@ pub struct Cache {
     registry: Arc<Registry>,
 }
 
-/// An entry that is there, or what is wrong with it.
+/// An entry of the cache, or what is wrong with it.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// Its name: the fingerprint of its key.
+    /// The name of the entry: the fingerprint of its key.
     pub name: String,
-    /// Bytes of its own, without weights.
+    /// The bytes of the entry itself, without weights.
     pub bytes: u64,
-    /// When it was last used.
+    /// When the entry was last used.
     pub used: SystemTime,
-    /// What it holds.
+    /// What the entry holds.
     pub entry: Result<Entry, Miss>,
 }
 
@@ -81,94 +81,96 @@ pub enum Miss {
     /// There is no entry.
     #[error("there is no entry")]
     Absent,
-    /// The system does not let it be read.
+    /// The entry cannot be read from the file system.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// A part of it is missing.
+    /// A part of the entry is missing.
     #[error("it is not complete: {0}")]
     Incomplete(String),
-    /// It is not what was written.
+    /// The entry differs from what was written.
     #[error("it is damaged: {why}")]
     Damaged {
         /// What is wrong.
         why: String,
-        /// The weights that are not what they were.
+        /// The weights that differ from what was written.
         weights: Vec<Digest>,
     },
-    /// What it was made by is no longer so.
+    /// Something that the plan was made from has changed since.
     #[error("it no longer holds: {0}")]
     Changed(String),
 }
 
-/// What is to be kept beside a plan and its constants.
+/// What an entry keeps beside a plan and its constants.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     /// The model's file.
     pub model: String,
-    /// The speeds of the machine, where the cost model went by them and they are kept.
+    /// The speeds of the machine, if the cost model used them and they are kept.
     pub machine: Option<Machine>,
-    /// What the plan was chosen by of the table of times.
+    /// The part of the table of times by which the plan was chosen.
     pub basis: Option<Basis>,
 }
 
-/// The entry that is most like a key, and where it differs.
+/// The entry whose key is closest to a given one, and the fields in which they differ.
 #[derive(Clone, Debug)]
 pub struct Nearest {
     /// The entry.
     pub item: Item,
-    /// Where it differs.
+    /// The fields in which it differs.
     pub differences: Vec<Difference>,
 }
 
 impl Cache {
-    /// Bytes that a cache takes unless it is told otherwise.
+    /// The default limit, in bytes.
     pub const LIMIT: u64 = 8 << 30;
 
-    /// The cache in a folder, which need not exist yet. Its plans are of the ops and backends of this registry.
+    /// Makes a cache in a folder, which need not exist yet, of at most `limit` bytes. Its plans use the ops and
+    /// backends of this registry.
     pub fn new(folder: &Path, limit: u64, registry: &Arc<Registry>) -> Self {
         Self { folder: Folder::new(folder), limit, registry: Arc::clone(registry) }
     }
 
-    /// Its files.
+    /// Returns the folder with the files.
     pub fn folder(&self) -> &Folder {
         &self.folder
     }
 
-    /// Bytes that it may take.
+    /// Returns the limit, in bytes.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// A session from the entry of a key. What is damaged is removed, and so is what the limit does not allow.
-    /// `times` is the table of times, for a plan that was chosen by one.
+    /// Returns a session made from the entry of a key. Removes the entry if it is damaged, and the oldest entries
+    /// if the cache is larger than its limit. `times` is the table of times, for a plan that was chosen by one.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no such entry.
     pub fn find(&self, key: &Key, times: Option<&Stored>) -> Result<Session, Miss> {
         self.used(key, self.look(key, times))
     }
 
-    /// Notes that an entry was used, or removes it where it is of no use.
+    /// Notes that an entry was used, or removes it if it cannot be used.
     fn used<T>(&self, key: &Key, found: Result<T, Miss>) -> Result<T, Miss> {
         let name = key.fingerprint().to_string();
         match &found {
             Ok(_) => {
                 self.folder.touch(Kind::Plan, &name);
-                // The limit may be another than when something was kept last. What is mapped stays mapped.
+                // The limit may have changed since the last entry was kept. Files that are mapped stay mapped when
+                // they are removed.
                 prune::tidy(&self.folder, self.limit);
             }
             Err(miss) => {
-                // What cannot be removed is found damaged again.
+                // A failure to remove is harmless: the entry will be found damaged again.
                 let _ = self.discard(&name, miss);
             }
         }
         found
     }
 
-    /// Removes an entry that is damaged or not complete, and its weights that are not what they were.
+    /// Removes an entry that is damaged or incomplete, and those of its weights that are damaged.
     ///
     /// # Errors
-    /// The first that could not be removed; the others are.
+    /// The first file that could not be removed. The others are removed.
     pub fn discard(&self, name: &str, miss: &Miss) -> Result<(), Error> {
         let weights = match miss {
             Miss::Damaged { weights, .. } => weights.as_slice(),
@@ -182,36 +184,36 @@ impl Cache {
             .fold(removed, Result::and)
     }
 
-    /// As [`Cache::find`], and leaves everything as it is.
+    /// Does what [`Cache::find`] does, but changes nothing in the folder.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no such entry.
     pub fn look(&self, key: &Key, times: Option<&Stored>) -> Result<Session, Miss> {
         let (plan, constants) = self.stored(key, times)?;
         Session::stored(plan, constants, self.registry.backends(), &Kept::new(&self.folder))
             .map_err(|error| Miss::Changed(error.to_string()))
     }
 
-    /// As [`Cache::find`], of the plan alone: it is checked as a session would be, and no kernel is made, so that
-    /// it is found where it cannot run, too.
+    /// Returns the plan that [`Cache::find`] would make a session of. The plan is checked in the same way, but no
+    /// kernel is made, so that this also works on a machine where the plan cannot run.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no such entry.
     pub fn find_plan(&self, key: &Key, times: Option<&Stored>) -> Result<Plan, Miss> {
         self.used(key, self.look_plan(key, times))
     }
 
-    /// As [`Cache::find_plan`], and leaves everything as it is.
+    /// Does what [`Cache::find_plan`] does, but changes nothing in the folder.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no such entry.
     pub fn look_plan(&self, key: &Key, times: Option<&Stored>) -> Result<Plan, Miss> {
         let (plan, constants) = self.stored(key, times)?;
         session::check(&plan, &constants).map_err(|error| Miss::Changed(error.to_string()))?;
         Ok(plan)
     }
 
-    /// The plan of an entry and its constants, mapped.
+    /// Returns the plan of an entry and its constants, which are mapped.
     fn stored(&self, key: &Key, times: Option<&Stored>) -> Result<(Plan, Constants), Miss> {
         let entry = Entry::read(&self.folder, &key.fingerprint().to_string())?.ok_or(Miss::Absent)?;
         if let Some(why) =
@@ -224,7 +226,7 @@ impl Cache {
         Ok((plan, constants))
     }
 
-    /// The plan of an entry.
+    /// Returns the plan of an entry.
     ///
     /// # Errors
     /// If an op of it is absent.
@@ -232,15 +234,15 @@ impl Cache {
         entry.plan.clone().resolve(self.registry.ops()).map_err(|why| Miss::Changed(why.to_string()))
     }
 
-    /// Keeps a session's plan and constants under a key, and prunes what the limit does not allow.
+    /// Keeps a session's plan and constants under a key, and prunes the cache to its limit.
     ///
     /// # Errors
-    /// If they cannot be written, or are larger than the limit; the cache is then as it was.
+    /// If they cannot be written, or are larger than the limit. Then the cache is unchanged.
     pub fn keep(&self, key: &Key, session: &Session, origin: Origin) -> Result<(), Error> {
         self.keep_plan(key, session.plan(), &session.constants(), origin)
     }
 
-    /// Keeps a plan and the constants that it reads as [`Cache::keep`] does.
+    /// Keeps a plan and the constants that it reads, as [`Cache::keep`] does for those of a session.
     ///
     /// # Errors
     /// As [`Cache::keep`].
@@ -258,7 +260,7 @@ impl Cache {
         Ok(())
     }
 
-    /// That the limit allows an entry of so many bytes.
+    /// Checks that the limit allows an entry of this many bytes.
     fn allows(&self, bytes: usize) -> Result<(), Error> {
         if bytes as u64 <= self.limit {
             return Ok(());
@@ -267,17 +269,17 @@ impl Cache {
         Err(CacheError::Limit { bytes, limit }.into())
     }
 
-    /// The entries, the last used first.
+    /// Returns the entries, the most recently used first.
     pub fn items(&self) -> Vec<Item> {
         prune::items(&self.folder)
     }
 
-    /// Bytes of all entries and weights, and of what is being written.
+    /// Returns the bytes of all entries and weights, including files that are being written.
     pub fn bytes(&self) -> u64 {
         prune::total(&self.folder)
     }
 
-    /// The entry that differs from a key in the fewest fields; of several, the last used.
+    /// Returns the entry whose key differs from this one in the fewest fields; of several, the most recently used.
     pub fn nearest(&self, key: &Key) -> Option<Nearest> {
         let items = self.items().into_iter().filter_map(|item| {
             let differences = key.differences(&item.entry.as_ref().ok()?.key);
@@ -286,8 +288,8 @@ impl Cache {
         items.min_by_key(|nearest| nearest.differences.len())
     }
 
-    /// Removes what was used longest ago, until at most so many bytes are left; entries whose own bytes are
-    /// damaged, and what nothing names, go as well.
+    /// Removes the entries that were used longest ago, until at most `limit` bytes are left. Also removes entries
+    /// whose own bytes are damaged, and files that no entry names.
     pub fn prune(&self, limit: u64) -> Pruned {
         prune::prune(&self.folder, limit)
     }
@@ -297,7 +299,8 @@ impl Cache {
         prune::clear(&self.folder)
     }
 
-    /// What no entry names: modules, and weights of entries that are gone or were never finished; by name.
+    /// Returns the files that no entry names, sorted by name: artifacts, and weights of entries that were removed
+    /// or never finished.
     pub fn others(&self) -> Vec<(Kind, Listed)> {
         let named = prune::named(&self.folder);
         let named: BTreeSet<String> = named.iter().map(ToString::to_string).collect();
@@ -306,7 +309,7 @@ impl Cache {
         weights.filter(|(_, one)| !named.contains(&one.name)).chain(modules).collect()
     }
 
-    /// Reads every bit of a file that is no entry.
+    /// Checks every bit of a file that is not an entry.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -317,7 +320,7 @@ impl Cache {
         }
     }
 
-    /// Reads every bit of an entry.
+    /// Checks every bit of an entry.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -332,10 +335,10 @@ impl Cache {
     }
 }
 
-/// The bytes of an entry, and those of its weights.
+/// The bytes of an entry, and those of its weights by digest.
 type Encoded<'a> = (Vec<u8>, BTreeMap<Digest, &'a [u8]>);
 
-/// The entry of a plan.
+/// Encodes the entry of a plan.
 fn encode<'a>(
     key: &Key,
     plan: &Plan,

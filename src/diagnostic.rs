@@ -1,8 +1,8 @@
 //! Diagnostics: mistakes in texts, each with the place that it points at.
 //!
-//! A reader of text (rules, pipelines, graphs) gathers every mistake it finds as a
-//! [`Diagnostic`] with byte spans and returns them all at once as [`Diagnostics`], which carries the
-//! texts that the spans are of and therefore can render itself anywhere.
+//! A reader of text (rules, pipelines, graphs) gathers every mistake it finds as a [`Diagnostic`] with byte spans
+//! and returns them all at once as [`Diagnostics`], which carries the texts that the spans point into, and so can
+//! render itself anywhere.
 //!
 //! ```
 //! use ovolo::error::{Diagnostic, Diagnostics, Span};
@@ -29,27 +29,27 @@ pub struct Span {
 }
 
 impl Span {
-    /// From the first byte to the one after the last.
+    /// Makes the span from the first byte to the one after the last.
     pub const fn new(start: usize, end: usize) -> Self {
         Self { start, end }
     }
 
-    /// The empty span at a byte.
+    /// Makes the empty span at a byte.
     pub const fn at(start: usize) -> Self {
         Self { start, end: start }
     }
 
-    /// The smallest span over both.
+    /// Returns the smallest span that covers both.
     pub(crate) fn to(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
-    /// The same span in a text that this one's text is a part of, from `offset` on.
+    /// Returns the span in a longer text, in which this span's text begins at `offset`.
     pub(crate) const fn shifted(self, offset: usize) -> Self {
         Self { start: self.start + offset, end: self.end + offset }
     }
 
-    /// The part of the text that the span covers; empty where it covers none of it.
+    /// Returns the part of the text that the span covers, which is empty if it covers none of it.
     pub fn of(self, text: &str) -> &str {
         text.get(self.start..self.end).unwrap_or("")
     }
@@ -61,16 +61,16 @@ impl From<std::ops::Range<usize>> for Span {
     }
 }
 
-/// A text that spans point into, and what to call it: a path, mostly. Cheap to clone.
+/// A text that spans point into, with a name, which is usually a path. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What messages call it.
+    /// The name that messages use.
     pub name: Arc<str>,
     /// The text.
     pub text: Arc<str>,
 }
 
-/// As its text: what it is called changes nothing.
+/// Serialises as its text alone, since its name does not affect plans.
 impl serde::Serialize for Source {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text)
@@ -78,7 +78,7 @@ impl serde::Serialize for Source {
 }
 
 impl Source {
-    /// A text with its name.
+    /// Makes a source from a name and a text.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), text: text.into() }
     }
@@ -87,52 +87,52 @@ impl Source {
 /// One place that a diagnostic points at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Which source of the [`Diagnostics`].
+    /// The index of the source in the [`Diagnostics`].
     pub source: usize,
-    /// Where in it.
+    /// The place in that source.
     pub span: Span,
-    /// What is said beside the caret; may be empty.
+    /// The text beside the caret; may be empty.
     pub text: String,
 }
 
-/// One mistake in a text: a message, the places it is about, and advice.
+/// One mistake in a text: a message, the places that it is about, and advice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostic {
     /// What is wrong, in one line without a final stop.
     pub message: String,
-    /// Where; the first is the place, the others explain it.
+    /// The places: the first is that of the mistake, the others explain it.
     pub labels: Vec<Label>,
     /// Further lines below the text, `help: …` among them.
     pub notes: Vec<String>,
 }
 
 impl Diagnostic {
-    /// A message that points nowhere yet.
+    /// Makes a diagnostic without places.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
 
-    /// With a place. The first one is where the mistake is.
+    /// Adds a place. The first one is where the mistake is.
     #[must_use]
     pub fn label(mut self, source: usize, span: Span, text: impl Into<String>) -> Self {
         self.labels.push(Label { source, span, text: text.into() });
         self
     }
 
-    /// With a line of explanation.
+    /// Adds a line of explanation.
     #[must_use]
     pub fn note(mut self, text: impl Into<String>) -> Self {
         self.notes.push(text.into());
         self
     }
 
-    /// With a line that says what to do.
+    /// Adds a line that says what to do.
     #[must_use]
     pub fn help(self, text: impl AsRef<str>) -> Self {
         self.note(format!("help: {}", text.as_ref()))
     }
 
-    /// With the advice of [`suggestion`], where there is any.
+    /// Adds the advice of [`suggestion`], if there is any.
     #[must_use]
     pub fn suggest<'a>(self, name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         match suggestion(name, known) {
@@ -142,9 +142,9 @@ impl Diagnostic {
     }
 }
 
-/// The known name that is closest to a misspelt one, if any is close. Ties go to the first in
-/// alphabetical order. Closeness is the Damerau–Levenshtein distance, up to a third of the
-/// name's length and at least one, but less than all of it.
+/// Returns the known name that is closest to a misspelt one, if any is close. Of equally close names it is the
+/// first in alphabetical order. Closeness is the Damerau–Levenshtein distance, up to a third of the name's length
+/// and at least one, but less than all of it.
 pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().count();
     let limit = (length / 3).max(1).min(length.saturating_sub(1));
@@ -156,8 +156,8 @@ pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// The known name that somebody who wrote this one meant: the [`suggestion`], or else the one that has
-/// the most of its words (`fuse-conv` for `fuse-conv-relu`), and the fewest others.
+/// Returns the known name that was probably meant: the [`suggestion`], or else the name that shares the most words
+/// with it (`fuse-conv` for `fuse-conv-relu`) and has the fewest others.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
     suggestion(name, known.clone()).or_else(|| {
@@ -171,7 +171,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str> + Clone)
     })
 }
 
-/// All mistakes that were found in one or several texts, with those texts.
+/// All mistakes that were found in one or more texts, with those texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     sources: Vec<Source>,
@@ -179,23 +179,23 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Without texts and without mistakes.
+    /// Makes a collection without texts and without mistakes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// About one text, which is source 0; without mistakes yet.
+    /// Makes an empty collection for one text, which is source 0.
     pub fn of(name: &str, text: &str) -> Self {
         Self { sources: vec![Source::new(name, text)], list: Vec::new() }
     }
 
-    /// Adds a text and gives the index that labels name it by.
+    /// Adds a text and returns the index by which labels refer to it.
     pub fn add_source(&mut self, source: Source) -> usize {
         self.sources.push(source);
         self.sources.len() - 1
     }
 
-    /// The texts.
+    /// Returns the texts.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
@@ -217,42 +217,42 @@ impl Diagnostics {
         }));
     }
 
-    /// The number of mistakes.
+    /// Returns the number of mistakes.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are no mistakes.
+    /// Returns whether there are no mistakes.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// The mistakes in the order in which they were found.
+    /// Iterates over the mistakes in the order in which they were found.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()
     }
 
-    /// The mistakes from a number on, to add to them what is known later.
+    /// Iterates over the mistakes from an index on, so that details can be added to them later.
     pub(crate) fn since(&mut self, first: usize) -> std::slice::IterMut<'_, Diagnostic> {
         let first = first.min(self.list.len());
         self.list[first..].iter_mut()
     }
 
-    /// Puts the mistakes in the order of their places.
+    /// Sorts the mistakes by their places.
     pub fn sort(&mut self) {
         self.list.sort_by_key(|diagnostic| diagnostic.labels.first().map(|label| (label.source, label.span)));
     }
 
-    /// The value if there are no mistakes, the mistakes otherwise.
+    /// Returns the value if there are no mistakes.
     ///
     /// # Errors
-    /// The collection itself, when it is not empty.
+    /// The collection itself, if it has mistakes.
     pub fn into_result<T>(self, value: T) -> Result<T, Self> {
         if self.is_empty() { Ok(value) } else { Err(self) }
     }
 
-    /// Every mistake with the lines that it is about, in plain text, or with the colours of a
-    /// terminal (ANSI escapes).
+    /// Renders every mistake with the lines that it is about, in plain text or with the colours of a terminal (ANSI
+    /// escapes).
     pub(crate) fn render(&self, color: bool) -> String {
         let config = term::Config { chars: term::Chars::ascii(), ..term::Config::default() };
         let mut bytes = Vec::new();
@@ -274,8 +274,8 @@ impl Diagnostics {
         lines.join("\n")
     }
 
-    /// What codespan renders: the texts, with long lines cut around what is pointed at, and the message.
-    /// A label of a source that is not there is dropped.
+    /// Returns what codespan renders: the texts, with long lines shortened around the places, and the message.
+    /// Drops labels whose source does not exist.
     fn shown(&self, diagnostic: &Diagnostic) -> (Excerpts<'_>, rendered::Diagnostic<usize>) {
         let mut places = vec![Vec::new(); self.sources.len()];
         for label in &diagnostic.labels {
@@ -311,7 +311,7 @@ impl Diagnostics {
     }
 }
 
-/// The span as a range of whole characters inside the text.
+/// Returns the span as a range of whole characters inside the text.
 fn whole_characters(text: &str, span: Span) -> std::ops::Range<usize> {
     let mut start = span.start.min(text.len());
     while !text.is_char_boundary(start) {

@@ -1,7 +1,7 @@
 //! Errors: one enum that joins those of all floors.
 //!
-//! Each floor has small enums of its own, which name nodes, files and values in fields. [`enum@Error`] holds them
-//! whole, so that a caller can match on what went wrong; its text is theirs.
+//! Each floor has small enums of its own, which name nodes, files and values in fields. [`enum@Error`] contains
+//! them unchanged, so that a caller can match on what went wrong, and shows their text.
 
 mod cache;
 mod registry;
@@ -26,7 +26,7 @@ use crate::tensor::Device;
 use crate::verify::VerifyErrors;
 use std::path::PathBuf;
 
-/// What a fallible function of ovolo gives.
+/// The result of a function of ovolo that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong.
@@ -51,7 +51,7 @@ pub enum Error {
     /// A rule equates values of different types.
     #[error(transparent)]
     Saturate(#[from] SaturateError),
-    /// The e-graph holds no program that the backends can run.
+    /// The e-graph contains no graph that the backends can run.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// No value of the e-graph has a name that was asked for.
@@ -60,21 +60,21 @@ pub enum Error {
     /// An extractor refuses its problem.
     #[error(transparent)]
     Extract(#[from] ExtractError),
-    /// Nothing that can be run computes the outputs.
-    #[error("nothing that can be run computes the outputs")]
+    /// The backends have no kernels that compute the outputs.
+    #[error("no kernels of the backends compute the outputs")]
     NothingRuns,
     /// A cost model cannot be made.
     #[error(transparent)]
     Pricing(#[from] PricingError),
-    /// A cost model has no price for a kernel, or what it asks has failed.
+    /// A cost model has no price for a kernel, or its subprocess has failed.
     #[error("the cost model `{model}`{why}")]
     CostModel {
         /// The model.
         model: String,
-        /// What is wrong: how the sentence goes on, with its punctuation.
+        /// What is wrong, as the rest of the sentence, with its punctuation.
         why: String,
     },
-    /// A program cannot be planned.
+    /// A graph cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// No plan is within a limit of memory.
@@ -84,7 +84,7 @@ pub enum Error {
         device: Device,
         /// The limit, in bytes.
         limit: usize,
-        /// What is live at the peak of the smallest plan that was found.
+        /// The values that are live at the peak of the smallest plan that was found.
         why: String,
     },
     /// A model cannot be imported, or its inputs do not fit.
@@ -102,41 +102,41 @@ pub enum Error {
     /// Something cannot be added to a registry.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// A registry has nothing of a name.
+    /// A registry has nothing with a given name.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// The cache.
+    /// An entry of the cache cannot be written, saved or loaded.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// A setting that is wrong, or does not go with another.
+    /// A setting is wrong, or cannot be combined with another.
     #[error("{0}")]
     Setting(String),
-    /// A file that cannot be read or written.
+    /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// What a pass, a cost model or another part from outside reports.
+    /// An error of a pass, a cost model or another part that is not ovolo's own.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {
-    /// Wraps an error of the file system with the path that it is about; made for `map_err`.
+    /// Returns a function that adds the path to an error of the file system, for use in `map_err`.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::File(FileError { path, source })
     }
 
-    /// A setting that is wrong.
+    /// Makes the error of a wrong setting.
     pub fn setting(message: impl Into<String>) -> Self {
         Self::Setting(message.into())
     }
 
-    /// An error of a part that ovolo does not know.
+    /// Wraps an error of a part that is not ovolo's own.
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Other(error.into())
     }
 
-    /// The diagnostics of a text, where the error is about one.
+    /// Returns the diagnostics, if the error is about a text.
     pub fn diagnostics(&self) -> Option<&Diagnostics> {
         match self {
             Self::Graph(found) | Self::Rules(found) | Self::Pipeline(found) => Some(found),

@@ -1,8 +1,8 @@
-//! Files, written whole or not at all.
+//! Writes files completely or not at all.
 //!
-//! A file is written beside its place, under its own name with [`PART`] at the end, and renamed into it: a
-//! reader sees the old one or the new one, never half of one, and what is mapped stays what it was. Nothing
-//! else in this crate writes files.
+//! A file is first written in the same folder, under its own name with [`PART`] at the end, and then renamed. So a
+//! reader sees the old file or the new one, never a part of one, and a map of the old file keeps its content.
+//! Nothing else in this crate writes files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,18 +10,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The ending of a file that is being written. A process that is killed meanwhile leaves it behind.
+/// The ending of the name of a file that is being written. A process that is killed meanwhile leaves such a file
+/// behind.
 pub const PART: &str = ".part";
 
-/// After so long without a change a file that was being written will never be finished.
+/// A file that is being written, but has not changed for this long, is considered abandoned.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// Writes a file, and removes what writers of it that were killed have left. What is there and is no plain
-/// file, such as a pipe, is written to. Nothing waits for the disk: what a loss of power cuts short is for its
-/// reader to find out.
+/// Writes a file, and removes incomplete copies that killed writers of it have left. If the path is that of
+/// something else than a plain file, such as a pipe, the bytes are written to that. This does not wait until the
+/// bytes are on the disk: after a loss of power, the reader must detect a truncated file.
 ///
 /// # Errors
-/// What the system says; a plain file is then as it was.
+/// The error of the file system. Then a plain file is unchanged.
 pub fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         let mut file = OpenOptions::new().write(true).open(path)?;
@@ -30,7 +31,7 @@ pub fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     put(path, parts)
 }
 
-/// Whether two paths lead to one file that is there, by whatever links.
+/// Returns whether two paths lead to the same existing file, through any links.
 pub fn same(one: &Path, other: &Path) -> bool {
     let (Ok(a), Ok(b)) = (fs::metadata(one), fs::metadata(other)) else { return false };
     #[cfg(unix)]
@@ -54,19 +55,19 @@ pub fn same(one: &Path, other: &Path) -> bool {
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
-    /// What the system says.
+    /// The error of the file system.
     pub source: io::Error,
 }
 
 impl FileError {
-    /// Wraps an error of the file system with the path that it is about; made for `map_err`.
+    /// Returns a function that adds the path to an error of the file system, for use in `map_err`.
     pub(crate) fn of(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self { path, source }
     }
 }
 
-/// A file that is to be written is one of those that are read.
+/// A file that is to be written is also one that is read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it would overwrite {}, which is read", input.display())]
 pub struct Overwrites {
@@ -74,10 +75,10 @@ pub struct Overwrites {
     pub input: PathBuf,
 }
 
-/// Refuses a file to be written that is one of those that were read.
+/// Refuses to write a file that is one of the inputs.
 ///
 /// # Errors
-/// Which of them it is.
+/// The input that would be overwritten.
 pub fn spare<'a>(file: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), Overwrites> {
     match inputs.into_iter().find(|input| same(file, input)) {
         Some(input) => Err(Overwrites { input: input.to_owned() }),
@@ -85,17 +86,17 @@ pub fn spare<'a>(file: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Res
     }
 }
 
-/// Adds to the end of a file, which need not be there: bytes that are there stay what they are. A loss of power
-/// may leave the last of them in part, which their reader finds out.
+/// Appends bytes to a file, which need not exist yet. Bytes that are there do not change. After a loss of power the
+/// last bytes may be incomplete, which the reader must detect.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the file system.
 pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().create(true).append(true).open(path)?.write_all(bytes)
 }
 
-/// Opens a file for reading; `None` where there is none. What is there and is no plain file, such as a pipe, is
-/// an error, and is not waited for.
+/// Opens a file for reading; `None` if there is none. Something else than a plain file, such as a pipe, is an error
+/// at once, so that nothing waits for it.
 pub(crate) fn open(path: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -105,19 +106,19 @@ pub(crate) fn open(path: &Path) -> io::Result<Option<File>> {
         Err(error) if is_absent(&error) => return Ok(None),
         opened => opened?,
     };
-    if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other("it is no plain file")) }
+    if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other("it is not a plain file")) }
 }
 
-/// Whether an error says that there is no such file.
+/// Returns whether an error means that the file does not exist.
 pub fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The content of a file; `None` where there is none. What is there and is no plain file, such as a pipe, is an error,
-/// and is not waited for.
+/// Returns the content of a file; `None` if there is none. Something else than a plain file, such as a pipe, is an
+/// error at once, so that nothing waits for it.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the file system.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let Some(mut file) = open(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
@@ -125,29 +126,29 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes a plain file, and removes what killed writers of it have left.
+/// Writes a plain file, and removes incomplete copies that killed writers of it have left.
 ///
 /// # Errors
-/// What the system says; the file is then as it was.
+/// The error of the file system. Then the file is unchanged.
 pub(crate) fn put(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     sweep(path);
     replace(path, parts)
 }
 
-/// Writes a plain file, and the folder that it lies in where that does not exist yet.
+/// Writes a plain file, and creates its folder if that does not exist yet.
 ///
 /// # Errors
-/// What the system says; the file is then as it was.
+/// The error of the file system. Then the file is unchanged.
 pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
     fs::create_dir_all(folder)?;
     put(path, &[bytes])
 }
 
-/// Writes a plain file, and looks at nothing beside it.
+/// Writes a plain file, without looking for incomplete copies.
 ///
 /// # Errors
-/// What the system says; the file is then as it was.
+/// The error of the file system. Then the file is unchanged.
 pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let mut part = path.as_os_str().to_owned();
@@ -161,12 +162,12 @@ pub(crate) fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         })
 }
 
-/// Whether a file that was being written was left behind by a writer that is gone.
+/// Returns whether an incomplete file is so old that its writer must have ended.
 pub(crate) fn is_abandoned(there: &fs::Metadata) -> bool {
     there.is_file() && there.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED))
 }
 
-/// Removes what killed writers of a file have left beside it. What cannot be removed stays.
+/// Removes incomplete copies that killed writers of a file have left beside it, as far as possible.
 fn sweep(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return;
@@ -180,7 +181,7 @@ fn sweep(path: &Path) {
     }
 }
 
-/// Whether a name is that of a file while it is being written: its own, a process, a number.
+/// Returns whether a name is that of a file while it is written: the file's name, a process number and a counter.
 fn is_part_of(other: &str, name: &str) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let middle = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')?.strip_suffix(PART));

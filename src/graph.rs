@@ -1,12 +1,12 @@
-//! The graph of a model: a directed, acyclic graph in which a node is a value.
+//! The graph of a model: a directed, acyclic graph in which each node is also a value.
 //!
-//! Every op has one result, so a [`NodeId`] names an operator and its value alike; an operator of
-//! several results (Split) is imported as several nodes. A copy of a graph shares everything with it until one of the
-//! two is changed, so a compilation keeps the graph of every stage at no cost: rewriting leaves the graph as it is, and
-//! the extraction builds another one, which shares no node with the imported graph, only the bytes of constants.
+//! Every op has one result, so a [`NodeId`] identifies both a node and its value; an ONNX operator with several
+//! results (Split) is imported as several nodes. A copy of a graph shares everything with it until one of the two
+//! is changed, so a compilation keeps the graph of every stage at almost no cost. Rewriting does not change the
+//! graph, and the extraction builds a new one, which shares only the bytes of constants with the imported graph.
 //!
-//! Inputs are nodes with the op `input`, constants are nodes with the op `const`; both carry no
-//! attributes and are told apart by their names, which are the model's own.
+//! Inputs are nodes with the op `input`, constants are nodes with the op `const`. They have no attributes; they are
+//! identified by their names, which are the model's own.
 
 pub mod diff;
 pub mod dot;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// Names a node of one graph, and its value.
+/// Identifies a node of a graph, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NodeId(u32);
 
@@ -33,7 +33,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// One operator and its value.
+/// A call of an op, and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The op; [`INPUT`] and [`CONST`] are the leaves.
@@ -64,22 +64,22 @@ struct Parts {
 }
 
 impl Graph {
-    /// A graph without nodes.
+    /// Makes a graph without nodes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The parts, for a change: copied first where another graph shares them.
+    /// Returns the parts for writing. They are copied first if another graph shares them.
     fn change(&mut self) -> &mut Parts {
         Arc::make_mut(&mut self.parts)
     }
 
-    /// The name of the model; may be empty.
+    /// Returns the name of the model, which may be empty.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Names the model.
+    /// Sets the name of the model.
     pub(crate) fn set_name(&mut self, name: &str) {
         self.name = name.into();
     }
@@ -104,15 +104,15 @@ impl Graph {
         id
     }
 
-    /// Sets the value of the constant node with this name, which may be added later.
+    /// Sets the value of the constant node with this name. The node may be added later.
     pub(crate) fn set_constant(&mut self, name: &str, value: Tensor) {
         self.change().constants.insert(name.into(), value);
     }
 
-    /// Adds a node. Where its name is taken, a `'` is appended until it is not.
+    /// Adds a node. If its name is already taken, `'` is appended until it is unique.
     ///
     /// # Panics
-    /// If an operand is not of this graph.
+    /// If an operand is not a node of this graph.
     pub fn add_node(&mut self, mut node: Node) -> NodeId {
         let id = NodeId(u32::try_from(self.parts.nodes.len()).expect("a graph has fewer than 2^32 nodes"));
         assert!(node.inputs.iter().all(|input| input.0 < id.0), "operands come before their users");
@@ -125,12 +125,12 @@ impl Graph {
         id
     }
 
-    /// Names a node's value as an output of the model. Outputs keep their order.
+    /// Makes a node's value an output of the model. Outputs keep the order in which they are added.
     pub fn add_output(&mut self, name: &str, node: NodeId) {
         self.change().outputs.push((name.into(), node));
     }
 
-    /// Every node with its id; operands come before their users.
+    /// Iterates over the nodes with their ids. Operands come before their users.
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = (NodeId, &Arc<Node>)> + ExactSizeIterator {
         self.parts
             .nodes
@@ -139,43 +139,43 @@ impl Graph {
             .map(|(index, node)| (NodeId(u32::try_from(index).unwrap_or(u32::MAX)), node))
     }
 
-    /// The number of nodes, leaves included.
+    /// Returns the number of nodes, leaves included.
     pub fn len(&self) -> usize {
         self.parts.nodes.len()
     }
 
-    /// Whether there are no nodes.
+    /// Returns whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.parts.nodes.is_empty()
     }
 
-    /// The inputs of the model, in order.
+    /// Iterates over the inputs of the model, in order.
     pub fn inputs(&self) -> impl Iterator<Item = (NodeId, &Arc<Node>)> {
         self.nodes().filter(|(_, node)| node.op == INPUT)
     }
 
-    /// The outputs of the model: names and nodes, in order.
+    /// Iterates over the names and nodes of the model's outputs, in order.
     pub fn outputs(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, NodeId)> {
         self.parts.outputs.iter().map(|(name, id)| (name, *id))
     }
 
-    /// The value of a constant node.
+    /// Returns the value of a constant node; `None` for other nodes.
     pub fn constant(&self, id: NodeId) -> Option<&Tensor> {
         let node = &self[id];
         if node.op == CONST { self.parts.constants.get(&node.name) } else { None }
     }
 
-    /// Bytes of all constants, as they were imported.
+    /// Returns the number of bytes of all constants, as they were imported.
     pub fn constant_bytes(&self) -> usize {
         self.nodes().filter(|(_, node)| node.op == CONST).map(|(_, node)| node.ty.bytes()).sum()
     }
 
-    /// The node with this name.
+    /// Returns the node with this name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.parts.by_name.get(name).copied()
     }
 
-    /// For each node, the nodes that read it (an operand read twice is listed twice).
+    /// Returns, for each node, the nodes that read it. A node that reads it twice is listed twice.
     pub fn users(&self) -> Vec<Vec<NodeId>> {
         let mut users = vec![Vec::new(); self.len()];
         for (id, node) in self.nodes() {
@@ -188,7 +188,7 @@ impl Graph {
 }
 
 impl NodeId {
-    /// The position in the graph's order.
+    /// Returns the position in the graph's order.
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -1,10 +1,10 @@
-//! What this machine has, as far as times of kernels depend on it.
+//! The properties of this machine that the times of kernels depend on.
 
 use crate::backend::{Backend, Backends, features};
 use crate::cost::Validators;
 use std::sync::Arc;
 
-/// What the times of kernels on this machine depend on.
+/// Returns what the times of kernels on this machine depend on: processor, instruction sets, threads and backends.
 pub fn validators(threads: usize, backends: &Backends) -> Validators {
     let machine = vec![
         format!("ovolo {} times, format 4", env!("CARGO_PKG_VERSION")),

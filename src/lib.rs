@@ -1,16 +1,16 @@
-//! Ovolo compiles and runs neural networks: which kernels run, in which layouts and on which backend, and what is
-//! fused, are rules in text files, priced by a cost model and chosen by one extraction.
+//! Ovolo compiles and runs neural networks. Rules in text files say which kernels can run, in which layouts and on
+//! which backend, and what can be fused; a cost model prices these candidates, and one extraction chooses among
+//! them.
 //!
-//! An ONNX model becomes a [`graph::Graph`]; rules ([`rule`]) grow an e-graph ([`egraph`]) in which
-//! fusion, layout, algorithm, backend and conversions stand side by side; one extraction
-//! ([`mod@extract`]) by a cost model ([`cost`]) picks among all of them; memory is planned
-//! ([`memory`], [`plan`]) for exactly the kernels that were chosen ([`backend`]), and the plan runs
-//! ([`session`]). What a compilation has come to in between are types ([`stage`]), which answer
-//! questions about it.
+//! An ONNX model becomes a [`graph::Graph`]; rules ([`rule`]) grow an e-graph ([`egraph`]) in which all fusions,
+//! layouts, algorithms, backends and conversions are candidates at the same time; one extraction ([`mod@extract`])
+//! chooses among them by the prices of a cost model ([`cost`]); memory is planned ([`memory`], [`plan`]) for
+//! exactly the kernels that were chosen ([`backend`]), and the plan runs ([`session`]). Each stage of a compilation
+//! is a type ([`stage`]), whose methods answer questions about it.
 //!
 //! # Use it as a library
-//! What a program needs to compile and run a model stands at the root of the crate: a [`Registry`] with backends,
-//! a [`Model`], [`Options`], and a [`Session`].
+//! What a program needs to compile and run a model is at the root of the crate: a [`Registry`] with backends, a
+//! [`Model`], [`Options`], and a [`Session`].
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,12 +29,12 @@
 //! # }
 //! ```
 //!
-//! Who writes ops, kernels, backends, rules' guards, passes, cost models, extractors or importers of operators
-//! finds what that takes in the modules; `examples/extend` has one of each.
+//! The modules have what you need to write your own ops, kernels, backends, guards, passes, cost models, extractors
+//! and importers of ONNX operators; `examples/extend` has one of each.
 //!
 //! # The floors
-//! A file uses only its own or lower floors; a test holds that. Floors 0 to 6 are pure: values in,
-//! values out; no file, clock, environment or terminal.
+//! A file uses only its own floor and lower ones; a test checks this. Floors 0 to 6 are pure: they compute values
+//! from values, and use no file, clock, environment variable or terminal.
 //!
 //! | floor | modules |
 //! |---|---|
@@ -52,11 +52,11 @@
 //! - Every choice of kernels, layouts, backends and fusions comes from the e-graph: no pass rewrites the graph before
 //!   or after it, and what was chosen is what runs. `docs/DECISIONS.md` names what is decided elsewhere (import, order
 //!   of execution, places in memory, variants inside of kernels), each with the command that shows it.
-//! - A logical op has no price; nothing runs it. A lowered op's name begins with its backend's.
+//! - A logical op has no price, and nothing runs it. The name of a lowered op begins with that of its backend.
 //! - Padding in a blocked layout holds zero, in every value and after every kernel.
-//! - What comes from the [`cache`] was checked to the last bit, and is what would be compiled now; what is
-//!   not is compiled.
-//! - The same input gives the same plan, byte for byte, whatever the number of threads that compile.
+//! - A plan from the [`cache`] was checked to the last bit, and is the one that would be compiled now. If it is
+//!   not, the model is compiled.
+//! - The same input gives the same plan, byte for byte, however many threads compile.
 pub mod attr;
 pub mod backend;
 pub mod cache;
@@ -105,5 +105,5 @@ pub use crate::session::{Session, SessionError};
 pub use crate::team::Team;
 pub use crate::tensor::{DType, Shape, Tensor, TensorType};
 
-/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+/// Identifies this build of the crate: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");

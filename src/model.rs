@@ -1,7 +1,7 @@
-//! The shortest way from a model's file to its results.
+//! A short interface from a model's file to its results.
 //!
 //! A [`Model`] is a graph that was read from a file; compiled with some [`Options`] it is a [`Compilation`], whose
-//! plan a [`Session`] runs. All of it can be had by the parts, too: the modules that these types come from.
+//! plan a [`Session`] runs. The modules that these types come from give access to each single part.
 
 use crate::backend::Backends;
 use crate::compile::{self, Compilation, Options};
@@ -18,13 +18,13 @@ use std::sync::Arc;
 /// A model, as a graph of logical ops.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// The graph, all of it in the default layout on the host.
+    /// The graph, in which all values are on the host in the default layout.
     pub graph: Graph,
 }
 
 impl Model {
-    /// Reads a model from a file: ONNX, or the text of a graph where [`text::is_named`] says so of its name. ONNX's operators
-    /// become ops of the registry; every symbolic dimension needs a size among the options.
+    /// Reads a model from a file: the text of a graph if [`text::is_named`] says so of its name, ONNX otherwise.
+    /// ONNX operators become ops of the registry; the options must give a size for every symbolic dimension.
     ///
     /// # Errors
     /// [`Error::Onnx`], [`Error::Graph`] or [`Error::File`].
@@ -50,12 +50,12 @@ impl Model {
 }
 
 impl Options {
-    /// A pipeline of the registry by its name, with all rules of the registry, for one thread, and with the speeds
-    /// of a nominal machine: the same plan on every machine with the same instruction sets.
+    /// Makes options from a pipeline of the registry, by its name, with all rules of the registry, one thread and
+    /// the speeds of a nominal machine. So every machine with the same instruction sets gets the same plan.
     ///
     /// # Errors
-    /// [`Error::Unknown`] where the registry has no such pipeline; [`Error::Pipeline`] and [`Error::Rules`] where
-    /// a text that was added to it has mistakes.
+    /// [`Error::Unknown`] if the registry has no such pipeline; [`Error::Pipeline`] or [`Error::Rules`] if a text
+    /// that was added to it has mistakes.
     pub fn new(registry: &Arc<Registry>, pipeline: &str) -> Result<Self, Error> {
         let (name, text) = registry.pipeline(pipeline).ok_or_else(|| registry.no_pipeline(pipeline))?;
         Ok(Self {
@@ -69,7 +69,7 @@ impl Options {
         })
     }
 
-    /// The same for a plan that runs with so many threads.
+    /// Sets the number of threads that the plan runs with.
     #[must_use]
     pub fn with_threads(self, threads: usize) -> Self {
         Self { threads, ..self }
@@ -77,10 +77,10 @@ impl Options {
 }
 
 impl Compilation {
-    /// Loads the plan: makes its kernels, computes what depends on constants alone, takes its memory.
+    /// Loads the plan: makes its kernels, computes what depends on constants alone, and allocates its memory.
     ///
     /// # Errors
-    /// [`Error::Session`] where a backend refuses a kernel, or the memory cannot be had.
+    /// [`Error::Session`] if a backend refuses a kernel, or the memory cannot be allocated.
     pub fn session(&self, backends: &Backends) -> Result<Session, Error> {
         Ok(Session::new(&self.program, self.plan.clone(), backends)?)
     }

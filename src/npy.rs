@@ -1,4 +1,4 @@
-//! Tensors in files of NumPy: `.npy` (one array) and `.npz` (several, by name).
+//! Tensors in NumPy files: `.npy` (one array) and `.npz` (several named arrays).
 //!
 //! Reads little-endian booleans, `u8`, `i8`, `i32`, `i64`, `f16`, `f32` and `f64`, in C or in Fortran
 //! order (which is transposed, so that the tensor is row-major). Refuses other element types,
@@ -14,14 +14,14 @@ use npyz::{Endianness, NpyHeader, Order, TypeChar, WriterBuilder};
 use rustc_hash::FxHashSet;
 use std::path::Path;
 
-/// Why a file holds no arrays that can be read, or arrays cannot be written.
+/// Why the arrays of a file cannot be read, or arrays cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NpyError {
     /// The file cannot be read or written.
     #[error(transparent)]
     Io(#[from] FileError),
-    /// The file is none of the format, is damaged, or has what is not read.
+    /// The file has another format, is damaged, or has features that are not supported.
     #[error("{file}: {why}")]
     File {
         /// The file.
@@ -29,7 +29,7 @@ pub enum NpyError {
         /// What is wrong, and what to do.
         why: String,
     },
-    /// The same of one array of several.
+    /// The same for one array of several.
     #[error("{file}: array `{array}`: {why}")]
     Array {
         /// The file.
@@ -39,16 +39,16 @@ pub enum NpyError {
         /// What is wrong, and what to do.
         why: String,
     },
-    /// An array is there twice.
-    #[error("{file}: array `{array}` is there twice")]
+    /// A file has two arrays with one name.
+    #[error("{file}: there are two arrays named `{array}`")]
     Twice {
         /// The file.
         file: String,
         /// The array.
         array: String,
     },
-    /// Two arrays that are to be written have one name.
-    #[error("{file}: two arrays are called `{array}`")]
+    /// Two arrays to be written have the same name.
+    #[error("{file}: two arrays to be written are named `{array}`")]
     SameName {
         /// The file.
         file: String,
@@ -57,13 +57,13 @@ pub enum NpyError {
     },
 }
 
-/// Headers of plain arrays have some hundred bytes; a longer one is damaged or not for us.
+/// The header of a plain array has a few hundred bytes; a longer one is damaged, or describes an unsupported array.
 const LONGEST_HEADER: usize = 4096;
 
 /// Reads a `.npy` file.
 ///
 /// # Errors
-/// [`NpyError::Io`] where the file cannot be read, others where it does not hold such an array.
+/// [`NpyError::Io`] if the file cannot be read, other variants if it does not hold a supported array.
 pub fn read(path: impl AsRef<Path>) -> Result<Tensor, NpyError> {
     let path = path.as_ref();
     decode(&path.display().to_string(), &std::fs::read(path).map_err(FileError::of(path))?)
@@ -81,7 +81,7 @@ pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<(), NpyError> {
 /// Reads the arrays of a `.npz` file, in the order of the file.
 ///
 /// # Errors
-/// As [`read`]; [`NpyError::Twice`] also where an array is there twice.
+/// As [`read`], and [`NpyError::Twice`] if two arrays have one name.
 pub fn read_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>, NpyError> {
     let path = path.as_ref();
     decode_npz(&path.display().to_string(), &std::fs::read(path).map_err(FileError::of(path))?)
@@ -100,15 +100,15 @@ pub fn write_npz<'a>(
         .map_err(FileError::of(path))?)
 }
 
-/// The tensor in the bytes of a `.npy` file; `file` is what errors call it.
+/// Reads the tensor in the bytes of a `.npy` file. `file` is its name in errors.
 ///
 /// # Errors
-/// [`NpyError`], as the module says.
+/// [`NpyError`] for what the module refuses.
 pub fn decode(file: &str, bytes: &[u8]) -> Result<Tensor, NpyError> {
     decode_array(bytes).map_err(|why| NpyError::File { file: file.to_owned(), why })
 }
 
-/// The bytes of a `.npy` file; `file` is what errors call it.
+/// Returns the bytes of a `.npy` file. `file` is its name in errors.
 ///
 /// # Errors
 /// [`NpyError`] for `bf16`.
@@ -116,10 +116,10 @@ pub fn encode(file: &str, tensor: &Tensor) -> Result<Vec<u8>, NpyError> {
     encode_array(tensor).map_err(|why| NpyError::File { file: file.to_owned(), why })
 }
 
-/// The arrays in the bytes of a `.npz` file; `file` is what errors call it.
+/// Reads the arrays in the bytes of a `.npz` file. `file` is its name in errors.
 ///
 /// # Errors
-/// [`NpyError`], as the module says.
+/// [`NpyError`] for what the module refuses.
 pub fn decode_npz(file: &str, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, NpyError> {
     let wrong = |why: String| NpyError::File { file: file.to_owned(), why };
     let wrong_array =
@@ -137,10 +137,10 @@ pub fn decode_npz(file: &str, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, Npy
     Ok(arrays)
 }
 
-/// The bytes of a `.npz` file; `file` is what errors call it.
+/// Returns the bytes of a `.npz` file. `file` is its name in errors.
 ///
 /// # Errors
-/// [`NpyError`] for `bf16`, a name that stands twice, and more than 4 GiB.
+/// [`NpyError`] for `bf16`, for two arrays with one name, and for more than 4 GiB.
 pub fn encode_npz<'a>(
     file: &str,
     arrays: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
@@ -184,12 +184,12 @@ fn decode_array(bytes: &[u8]) -> Result<Tensor, String> {
     Ok(tensor)
 }
 
-/// Refuses what the header's parser should not see: other files, headers without end, shapes whose
-/// size overflows.
+/// Refuses what the parser of the header cannot handle: other files, headers without an end, and shapes whose size
+/// overflows.
 fn check_header(bytes: &[u8]) -> Result<(), String> {
     if !bytes.starts_with(b"\x93NUMPY") || bytes.len() < 12 {
         let what = if bytes.starts_with(b"PK") { "; it is an archive, as `.npz` files are" } else { "" };
-        return Err(format!("not a `.npy` array: it does not begin as one{what}"));
+        return Err(format!("not a `.npy` array: it does not begin like one{what}"));
     }
     let (start, length) = match bytes[6] {
         1 => (10, usize::from(u16::from_le_bytes([bytes[8], bytes[9]]))),
@@ -208,7 +208,8 @@ fn check_header(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes of so many 8-byte elements if no product on the way overflows, empty dimensions aside.
+/// Returns the bytes of a shape with 8-byte elements; `None` if a product overflows. Empty dimensions are left out
+/// of the product.
 fn shape_bytes(dims: &[u64]) -> Option<u64> {
     dims.iter()
         .try_fold(8_u64, |bytes, &size| bytes.checked_mul(size.max(1)))
@@ -233,9 +234,9 @@ fn dtype(written: &npyz::DType) -> Result<DType, String> {
         (TypeChar::Float, 2) => Ok(DType::F16),
         (TypeChar::Float, 4) => Ok(DType::F32),
         (TypeChar::Float, 8) => Ok(DType::F64),
-        (TypeChar::Object, _) => Err("it holds pickled Python objects, which are not read".to_owned()),
+        (TypeChar::Object, _) => Err("it holds pickled Python objects, which are not supported".to_owned()),
         _ => Err(format!(
-            "element type `{ty}` is not one of ours: bool, uint8, int8, int32, int64, float16, float32, float64"
+            "element type `{ty}` is not supported; the supported types are bool, uint8, int8, int32, int64, float16, float32, float64"
         )),
     }
 }
@@ -285,7 +286,7 @@ mod tests {
     use super::*;
     use crate::graph::text::random;
 
-    /// A file as NumPy writes it.
+    /// Makes a file as NumPy writes it.
     fn file(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
         let order = if fortran { "True" } else { "False" };
         let mut header = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}");
@@ -352,7 +353,7 @@ mod tests {
             refusal(&file("'>f4'", false, "(1,)", &[0; 4]))
                 .starts_with("x.npy: element type `>f4` is big-endian")
         );
-        assert!(refusal(&file("'<u2'", false, "(1,)", &[0; 2])).contains("`<u2` is not one of ours"));
+        assert!(refusal(&file("'<u2'", false, "(1,)", &[0; 2])).contains("`<u2` is not supported"));
         assert!(refusal(&file("[('a', '<f4')]", false, "(1,)", &[0; 4])).contains("structured"));
         assert!(refusal(&file("'|O'", false, "(1,)", &[0; 4])).contains("pickled"));
         assert!(
@@ -364,7 +365,7 @@ mod tests {
                 .contains("too large")
         );
         assert!(refusal(&file("'<f4'", false, "(0, 9223372036854775807, 9)", &[])).contains("too large"));
-        assert!(refusal(b"hello").contains("does not begin as one"));
+        assert!(refusal(b"hello").contains("does not begin like one"));
         assert!(refusal(b"PK\x03\x04").contains(".npz"));
         assert!(refusal(b"\x93NUMPY\x01\x00\xff\xff    ").contains("more than any plain array needs"));
         assert!(refusal(b"\x93NUMPY\x01\x00\x80\x00    ").contains("ends within its header"));

@@ -1,14 +1,14 @@
 //! ONNX import: a model file becomes a [`Graph`] of ops.
 //!
-//! Takes opsets 7 to 28 of ONNX's own operators. Every shape is fixed while importing: symbolic
-//! dimensions are bound by name, and whatever is computed from shapes and small constants alone is
-//! computed on the spot, so that the graph holds only the work of a run.
+//! Takes opsets 7 to 28 of ONNX's own operators. Every shape is fixed while importing: symbolic dimensions are
+//! bound by name, and everything that depends only on shapes and small constants is computed at once, so that the
+//! graph holds only the work of a run.
 //!
-//! Values keep the model's names; a node that an operator needs beside its result is named after
-//! the result (`conv1.bias`). What ovolo cannot do is refused with an [`OnnxError`], never
-//! skipped: unknown operators, unknown attributes, values that are not constant where a shape
-//! depends on them. All reasons stand in one message; only nodes that read the result of a refused
-//! node, where the model does not declare its type, cannot be looked at, and are counted.
+//! Values keep the model's names; a node that an operator needs beside its result is named after the result
+//! (`conv1.bias`). What ovolo cannot do is refused with an [`OnnxError`], never skipped: unknown operators, unknown
+//! attributes, values that are not constant where a shape depends on them. One message has all reasons. Only nodes
+//! that read the result of a refused node cannot be checked if the model does not declare that result's type; the
+//! message has their number.
 //!
 //! ```no_run
 //! let options = ovolo::onnx::ImportOptions::default();
@@ -52,7 +52,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The oldest opset that is imported; older ones broadcast in another way.
+/// The oldest opset that is imported. Older ones have other rules of broadcasting.
 pub const OLDEST_OPSET: i64 = 7;
 /// The newest opset whose operators are known.
 pub const NEWEST_OPSET: i64 = 28;
@@ -62,24 +62,24 @@ pub const NEWEST_IR: i64 = 14;
 /// The tables that models are imported by.
 #[derive(Clone, Copy, Debug)]
 pub struct Tables<'a> {
-    /// The ops that importers make nodes of.
+    /// The ops of which importers make nodes.
     pub ops: &'a Ops,
     /// The importers of operators.
     pub operators: &'a Operators,
 }
 
-/// What an import needs to know beside the model.
+/// The options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// Sizes of symbolic dimensions, by name. A dimension without a name is called after its
     /// input and axis: `x.0`.
     pub dims: BTreeMap<String, usize>,
-    /// What becomes of initializers whose values were stripped from the file.
+    /// What to do with initializers whose values were stripped from the file.
     pub missing_weights: MissingWeights,
 }
 
 impl ImportOptions {
-    /// With a size for a symbolic dimension.
+    /// Sets the size of a symbolic dimension.
     #[must_use]
     pub fn with_dim(mut self, name: &str, size: usize) -> Self {
         self.dims.insert(name.to_owned(), size);
@@ -87,7 +87,7 @@ impl ImportOptions {
     }
 }
 
-/// What becomes of an initializer without data whose note says `normal MEAN STD`.
+/// What to do with an initializer without data whose note says `normal MEAN STD`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingWeights {
     /// The model is refused.
@@ -100,7 +100,7 @@ pub enum MissingWeights {
 /// A model that was imported.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The graph, all in the default layout on the host.
+    /// The graph, in which all values are on the host in the default layout.
     pub graph: Graph,
     /// The version of ONNX's own operators that the model imports.
     pub opset: i64,
@@ -108,12 +108,12 @@ pub struct Imported {
     pub producer: String,
     /// Initializers whose values were generated.
     pub seeded: Vec<String>,
-    /// What is odd but does not stand in the way, one line each.
+    /// Warnings, one line each: what is unusual about the model but does not prevent the import.
     pub notes: Vec<String>,
 }
 
-/// Imports a model from a file. The file is mapped, and stays so as long as the graph has weights of it: large
-/// ones are read when they are used.
+/// Imports a model from a file. The file stays mapped as long as the graph has weights from it, since large ones
+/// are read only when they are used.
 ///
 /// # Errors
 /// See [`OnnxError`].
@@ -130,7 +130,7 @@ pub fn load(
     decode(tables, bytes, &model, Some(folder(path)), map, options)
 }
 
-/// A mapped file as the owner of bytes.
+/// A mapped file, as an owner of bytes.
 struct Mapped(Arc<Mmap>);
 
 impl AsRef<[u8]> for Mapped {
@@ -139,7 +139,7 @@ impl AsRef<[u8]> for Mapped {
     }
 }
 
-/// The folder that a model lies in.
+/// Returns the folder of a model's file.
 fn folder(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -147,7 +147,7 @@ fn folder(path: &Path) -> PathBuf {
     }
 }
 
-/// Imports a model from memory. `name` stands for the model in messages; external data is refused.
+/// Imports a model from memory. `name` is its name in messages. External data is refused.
 ///
 /// # Errors
 /// See [`OnnxError`].
@@ -185,11 +185,11 @@ fn decode(
     importer::import(tables, proto, model, folder, map, options)
 }
 
-/// What a file that is no ONNX model seems to be, where its beginning tells.
+/// Returns what a file that is not an ONNX model seems to be, judged by its beginning; `None` if that is unknown.
 fn impression(bytes: &[u8]) -> Option<String> {
     let start = std::str::from_utf8(bytes.get(..bytes.len().min(40))?).ok()?;
     if start.starts_with("version https://git-lfs") {
-        return Some("it is a pointer of Git LFS, and `git lfs pull` brings the model".to_owned());
+        return Some("it is a pointer of Git LFS; get the model with `git lfs pull`".to_owned());
     }
     let readable = start.chars().all(|c| c.is_ascii_graphic() || c.is_ascii_whitespace());
     readable.then(|| format!("it is text that begins with `{}`", start.trim().replace(['\n', '\r'], " ")))

@@ -1,9 +1,9 @@
-//! What every operator means, independent of rules, costs and backends.
+//! The definitions of ops, which do not depend on rules, costs or backends.
 //!
-//! An [`OpDef`] names an op, its operands and attributes, infers the type of its result, evaluates
-//! it for reference, and says how much work it is. A *logical* op has no kernel; a *lowered* op
-//! carries its backend in its name (`native.conv-direct`) and means exactly what its logical op
-//! means, in the layouts it names.
+//! An [`OpDef`] names an op, its operands and attributes, infers the type of its result, has a reference
+//! evaluation, and says how much work it is. A *logical* op has no kernel; a *lowered* op has the name of its
+//! backend in its own (`native.conv-direct`) and computes exactly what its logical op computes, in the layouts that
+//! it declares.
 
 mod attention;
 mod binary;
@@ -55,11 +55,11 @@ use crate::tensor::{Family, Tensor, TensorType};
 /// How many operands an op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
-    /// Exactly so many.
+    /// Exactly this many.
     Exactly(usize),
-    /// So many, and one more for each binary step of the attribute `post`.
+    /// This many, and one more for each binary step of the attribute `post`.
     Post(usize),
-    /// At least so many.
+    /// At least this many.
     AtLeast(usize),
     /// At least the first number, at most the second: the last ones are optional.
     Between(usize, usize),
@@ -72,19 +72,19 @@ pub struct AttrDef {
     pub name: &'static str,
     /// The kind of its value.
     pub kind: AttrKind,
-    /// Its value where it is not written; `None` where it must be.
+    /// Its default value; `None` if the attribute must be written.
     pub default: Option<Attr>,
     /// What it means, in one line.
     pub doc: &'static str,
 }
 
 impl AttrDef {
-    /// The declaration of an attribute.
+    /// Returns the declaration of an attribute.
     pub const fn new(name: &'static str, kind: AttrKind, default: Option<Attr>, doc: &'static str) -> Self {
         Self { name, kind, default, doc }
     }
 
-    /// The declaration of the attribute `post`.
+    /// Declares the attribute `post`.
     pub fn post() -> Self {
         let doc = "steps on each element of the result before it is stored";
         Self::new("post", AttrKind::Post, Some(Attr::Post(Vec::new())), doc)
@@ -105,18 +105,19 @@ pub struct Work {
 pub struct Flags {
     /// Unary or binary, element by element, with broadcasting: may appear as a step of a post chain.
     pub elementwise: bool,
-    /// Takes operands in any layout (all of the same) and gives its result in that layout.
+    /// Takes operands in any layout, the same for all of them, and gives its result in that layout.
     pub layout_agnostic: bool,
     /// Binary, and the same with its operands swapped: patterns match it in both orders.
     pub commutative: bool,
-    /// Unary, and equal results come only from equal operands, if these are of one type.
+    /// Unary, and operands of one type that are different have different results.
     pub injective: bool,
-    /// Copies its operand between the memories of the host and of a device of this family, and says itself where both
-    /// lie. All other ops have their operands and their result in one memory.
+    /// Copies its operand between the memories of the host and of a device of this family. Its own inference says
+    /// where both lie. All other ops have their operands and their result in one memory.
     pub transfer: Option<Family>,
-    /// Rounds what another way to compute the same would not: by factors that are no powers of two.
+    /// Rounds where another way to compute the same result does not, for example since it multiplies by factors
+    /// that are not powers of two.
     pub inexact: bool,
-    /// The function of one number that it is, by whose formula it is evaluated.
+    /// The function of one number that the op applies, and by whose formula it is evaluated.
     pub function: Option<Function>,
 }
 
@@ -132,18 +133,19 @@ pub struct OpDef {
     pub attrs: Vec<AttrDef>,
     /// Properties.
     pub flags: Flags,
-    /// The type of the result, operands being where the op takes them. Ask [`OpDef::result`].
+    /// Infers the type of the result from operands that lie in the memory where the op takes them. Callers use
+    /// [`OpDef::result`].
     pub infer: Infer,
-    /// The reference evaluation on the host. Ask [`OpDef::evaluate`].
+    /// The reference evaluation on the host. Callers use [`OpDef::evaluate`].
     pub eval: Eval,
     /// Floating-point operations of one evaluation.
     pub flops: Flops,
-    /// What an op has that a backend runs; `None` for a logical op.
+    /// The declaration of a lowered op; `None` for a logical op.
     pub lowered: Option<Lowered>,
 }
 
-/// Infers the type of a result from the attributes, all of them set, and as many operands as the op takes; or says
-/// what is wrong with which of them.
+/// Infers the type of a result, or says which attribute or operand is wrong. All attributes are set, and there are
+/// as many operands as the op takes.
 pub type Infer = fn(&Attrs, &[&TensorType]) -> Result<TensorType, OpError>;
 
 /// Evaluates an op for reference, for operands and a result that [`Infer`] accepted. Accumulates in `f64`.
@@ -153,28 +155,29 @@ pub type Eval = fn(&Attrs, &[&Tensor], &TensorType) -> Tensor;
 pub type Flops = fn(&Attrs, &[&TensorType], &TensorType) -> f64;
 
 impl OpDef {
-    /// The type of the result.
+    /// Returns the type of the result.
     ///
     /// # Errors
-    /// What is wrong with which operand or attribute, and which operand is not where the op takes it.
+    /// Which operand or attribute is wrong and why; also an operand that is not in the memory where the op takes
+    /// it.
     pub fn result(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
         device::infer(self, attrs, types)
     }
 
-    /// Reference evaluation (accumulates in `f64`); operands and result as [`OpDef::result`] says, which
-    /// accepted them.
+    /// Evaluates the op for reference, accumulating in `f64`. The operands and the type of the result are those
+    /// that [`OpDef::result`] accepted.
     pub fn evaluate(&self, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         device::eval(self, attrs, operands, ty)
     }
 
-    /// Work of one evaluation.
+    /// Returns the work of one evaluation.
     pub fn work(&self, attrs: &Attrs, inputs: &[&TensorType], output: &TensorType) -> Work {
         #[allow(clippy::cast_precision_loss)]
         let bytes = inputs.iter().map(|ty| ty.bytes() as f64).sum::<f64>() + output.bytes() as f64;
         Work { flops: (self.flops)(attrs, inputs, output), bytes }
     }
 
-    /// The reference evaluation of operands on the host, by the formula of a function or by the op's own code.
+    /// Evaluates operands on the host, by the formula of the op's function or by the op's own code.
     fn reference(&self, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         match self.flags.function {
             Some(function) => function::eval(function, attrs, operands[0], ty),
@@ -182,44 +185,44 @@ impl OpDef {
         }
     }
 
-    /// The declaration of an attribute.
+    /// Returns the declaration of an attribute.
     pub fn attr(&self, name: &str) -> Option<&AttrDef> {
         self.attrs.iter().find(|def| def.name == name)
     }
 
-    /// The name without the backend's.
+    /// Returns the name without that of the backend.
     pub fn own_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
 
-    /// The function of one number that it is; `None` for a lowered op.
+    /// Returns the function of one number that the op applies; `None` for a lowered op.
     pub fn function(&self) -> Option<Function> {
         self.flags.function.filter(|_| self.lowered.is_none())
     }
 
-    /// Whether a backend runs it.
+    /// Returns whether this is a lowered op.
     pub fn is_lowered(&self) -> bool {
         self.lowered.is_some()
     }
 
-    /// The name of the logical op that it computes: its own, unless it is a lowered op.
+    /// Returns the name of the logical op that this op computes, which is its own unless it is a lowered op.
     pub fn meaning(&self) -> &'static str {
         self.lowered.as_ref().map_or(self.name, |lowered| lowered.logical.name)
     }
 
-    /// Whether results are rounded where the logical op's are not: see [`Flags::inexact`].
+    /// Returns whether results are rounded where those of the logical op are not (see [`Flags::inexact`]).
     pub fn is_inexact(&self) -> bool {
         let makers = self.lowered.iter().flat_map(|lowered| &lowered.makers);
         self.flags.inexact || makers.into_iter().any(|maker| maker.flags.inexact)
     }
 
-    /// The name of the backend that has the kernel, for a lowered op.
+    /// Returns the name of the backend that has the kernel; `None` for a logical op.
     pub fn backend(&self) -> Option<&'static str> {
         self.name.split_once('.').map(|(backend, _)| backend)
     }
 
-    /// The family of devices on which the kernel of a lowered op runs; `None` for the host. Copies to a device and
-    /// from one run there.
+    /// Returns the family of devices on which the kernel of a lowered op runs; `None` for the host. Copies to and
+    /// from a device run on that device.
     pub fn device(&self) -> Option<Family> {
         self.lowered.as_ref().and_then(|lowered| lowered.declaration.device)
     }
@@ -253,7 +256,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     layout::ops,
 ];
 
-/// An error unless every operand is in the default layout.
+/// Checks that every operand is in the default layout.
 fn plain(types: &[&TensorType]) -> Result<(), OpError> {
     match types.iter().position(|ty| !ty.layout.is_plain()) {
         None => Ok(()),
@@ -261,7 +264,7 @@ fn plain(types: &[&TensorType]) -> Result<(), OpError> {
     }
 }
 
-/// An error unless an operand has this rank.
+/// Checks that an operand has this rank.
 fn rank(types: &[&TensorType], operand: usize, rank: usize) -> Result<(), OpError> {
     let ty = types[operand];
     if ty.shape.rank() == rank {
@@ -271,13 +274,13 @@ fn rank(types: &[&TensorType], operand: usize, rank: usize) -> Result<(), OpErro
     }
 }
 
-/// A dimension of a type as `f64`, for counts of work.
+/// Returns the number of elements of a type as `f64`, for counts of work.
 #[allow(clippy::cast_precision_loss)]
 fn count(ty: &TensorType) -> f64 {
     ty.shape.count() as f64
 }
 
-/// An attribute that is a list of sizes or offsets; the error names it where one is negative.
+/// Returns an attribute that is a list of sizes or offsets. Negative numbers are errors.
 fn sizes(attrs: &Attrs, name: &str) -> Result<Vec<usize>, OpError> {
     let convert = |value: &i64| {
         usize::try_from(*value)
@@ -286,7 +289,7 @@ fn sizes(attrs: &Attrs, name: &str) -> Result<Vec<usize>, OpError> {
     attrs.expect_ints(name).iter().map(convert).collect()
 }
 
-/// An axis of a shape of this rank.
+/// Returns an attribute that is an axis of a shape of this rank.
 fn axis(attrs: &Attrs, name: &str, rank: usize) -> Result<usize, OpError> {
     let value = attrs.expect_int(name);
     usize::try_from(value).ok().filter(|axis| *axis < rank).ok_or_else(|| {
@@ -294,7 +297,7 @@ fn axis(attrs: &Attrs, name: &str, rank: usize) -> Result<usize, OpError> {
     })
 }
 
-/// The attributes of an op with the defaults of those not written, so that equal nodes are equal terms.
+/// Adds the defaults of attributes that are not written, so that equal nodes are equal terms.
 pub fn complete(op: Op, mut attrs: Attrs) -> Attrs {
     for def in &op.attrs {
         if let (None, Some(default)) = (attrs.get(def.name), &def.default) {

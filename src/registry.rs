@@ -1,11 +1,12 @@
-//! The registry: what a compilation may name, as one value.
+//! The registry: one value with everything that a compilation may name.
 //!
-//! A registry joins tables that are defined on lower floors: ops, the words of rules, backends, orders of execution,
-//! memory planners, cost models, extractors, ONNX operators, and the texts of rules and pipelines. [`Registry::new`] has what ovolo itself has;
-//! others add to it. Several registries may live in one process: nothing finds anything but in a registry.
+//! A registry joins tables that are defined on lower floors: ops, the words of rules, backends, orders of
+//! execution, memory planners, cost models, extractors, ONNX operators, and the texts of rules and pipelines.
+//! [`Registry::new`] has those of ovolo itself; other crates add theirs. A process may have several registries,
+//! since everything is looked up in a registry and nothing is global.
 //!
-//! Definitions of ops and of the words of rules live as long as the process: each that is added is kept, and never freed.
-//! So a program makes its registry once.
+//! Definitions of ops and of the words of rules that are added live as long as the process and are never freed. So
+//! a program should make its registry once.
 
 use crate::backend::{Backend, Backends};
 use crate::cost::Pricing;
@@ -28,7 +29,7 @@ include!(concat!(env!("OUT_DIR"), "/passes.rs"));
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));
 include!(concat!(env!("OUT_DIR"), "/examples.rs"));
 
-/// What a compilation may name.
+/// Everything that a compilation may name.
 #[derive(Clone)]
 pub struct Registry {
     ops: Ops,
@@ -55,7 +56,7 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// What ovolo has, without a backend.
+    /// Makes a registry of everything that ovolo itself has. It has no backends.
     pub fn new() -> Self {
         let shipped = |kind, files: &[(&'static str, &'static str)]| {
             Table::of(kind, files.iter().map(|(name, text)| (*name, Cow::Borrowed(*text))))
@@ -75,7 +76,7 @@ impl Registry {
     /// Adds a logical op.
     ///
     /// # Errors
-    /// If another op has its name.
+    /// If another op already has its name.
     pub fn add_op(&mut self, definition: OpDef) -> Result<Op, RegistryError> {
         let op = Op::define(definition);
         self.ops.add(op)?;
@@ -85,7 +86,7 @@ impl Registry {
     /// Adds a guard or a computed attribute.
     ///
     /// # Errors
-    /// If another one has its name.
+    /// If another one already has its name.
     pub fn add_function(&mut self, function: rule::Function) -> Result<(), RegistryError> {
         Ok(self.words.add(function)?)
     }
@@ -93,7 +94,7 @@ impl Registry {
     /// Adds a backend with its ops.
     ///
     /// # Errors
-    /// If another backend or another op has a name of it, or an op that it lowers is absent.
+    /// If its name or that of one of its ops is already taken, or an op that it lowers is absent.
     pub fn add_backend(&mut self, backend: Arc<dyn Backend>) -> Result<(), RegistryError> {
         let name = backend.name();
         self.catalog.backends.add(name, Arc::clone(&backend))?;
@@ -107,7 +108,7 @@ impl Registry {
         functions.into_iter().try_for_each(|function| self.lower_function(&*backend, function))
     }
 
-    /// Adds what lowers a function in a backend.
+    /// Adds the op and the rule that lower a function to a backend.
     fn lower_function(&mut self, backend: &dyn Backend, function: Function) -> Result<(), RegistryError> {
         let name: &'static str = Box::leak(format!("{}.{function}", backend.name()).into_boxed_str());
         if let Some(lowering) = backend.function(name, function) {
@@ -116,14 +117,15 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds the functions of one number of a table, with all that follows from its rows: their ops, what lowers them in
-    /// each backend, and the ONNX operators that they are. Formulas may name the functions that the registry has;
-    /// `name` is the path of the table, such as `ops/mine.ron`. See [`mod@scalar`] for what a table holds.
+    /// Adds the functions of one number of a table, with everything that follows from its rows: their ops, their
+    /// lowerings to each backend, and the import of the ONNX operators that correspond to them. Formulas may name
+    /// the functions that the registry already has; `name` is the path of the table, such as `ops/mine.ron`. See
+    /// [`mod@scalar`] for what a table holds.
     ///
-    /// Rules that are for all functions, such as those that make chains of them, are for these too.
+    /// Rules about all functions, such as those that make chains of them, then also hold for these.
     ///
     /// # Errors
-    /// The mistakes in the table, or a name that the registry has.
+    /// The mistakes in the table, or a name that the registry already has.
     pub fn add_functions(&mut self, name: &str, text: &str) -> Result<(), RegistryError> {
         let known: Vec<Function> = self.ops.functions().collect();
         let mut found = Diagnostics::new();
@@ -141,7 +143,7 @@ impl Registry {
             self.lower_function(&**backend, *function)?;
         }
         for operator in onnx::functions(&functions) {
-            // Another function of the registry may be the operator too, with other attributes.
+            // The operator may already be registered for another function, which it is with other attributes.
             if self.operators.get(operator.name).is_none() {
                 self.operators.add(operator.name, operator)?;
             }
@@ -152,7 +154,7 @@ impl Registry {
     /// Adds an order of execution.
     ///
     /// # Errors
-    /// If another one has its name.
+    /// If another one already has its name.
     pub fn add_order(&mut self, order: Arc<dyn Order>) -> Result<(), RegistryError> {
         Ok(self.catalog.orders.add(order.name(), order)?)
     }
@@ -160,31 +162,31 @@ impl Registry {
     /// Adds a memory planner.
     ///
     /// # Errors
-    /// If another one has its name.
+    /// If another one already has its name.
     pub fn add_planner(&mut self, planner: Arc<dyn Planner>) -> Result<(), RegistryError> {
         Ok(self.catalog.planners.add(planner.name(), planner)?)
     }
 
-    /// Adds a cost model under the name that it has by default.
+    /// Adds a cost model under the name of its default settings.
     ///
     /// # Errors
-    /// If another one has its name.
+    /// If another one already has its name.
     pub fn add_pricing(&mut self, kind: setting::Kind<dyn Pricing>) -> Result<(), RegistryError> {
         Ok(self.catalog.pricings.add((kind.plain)().name().to_owned(), kind)?)
     }
 
-    /// Adds an extractor under the name that it has by default.
+    /// Adds an extractor under the name of its default settings.
     ///
     /// # Errors
-    /// If another one has its name.
+    /// If another one already has its name.
     pub fn add_extractor(&mut self, kind: setting::Kind<dyn Extractor>) -> Result<(), RegistryError> {
         Ok(self.catalog.extractors.add((kind.plain)().name(), kind)?)
     }
 
-    /// Adds a pass; `name` is what pipelines write before its settings, in camel case.
+    /// Adds a pass. `name` is the one that pipelines write before its settings, in camel case.
     ///
     /// # Errors
-    /// If another one has the name.
+    /// If another one already has the name.
     pub fn add_pass(&mut self, name: &'static str, kind: pass::Kind) -> Result<(), RegistryError> {
         Ok(self.catalog.passes.add(name, kind)?)
     }
@@ -192,15 +194,15 @@ impl Registry {
     /// Adds the import of an ONNX operator.
     ///
     /// # Errors
-    /// If another one is of this operator.
+    /// If this operator already has an import.
     pub fn add_operator(&mut self, operator: Operator) -> Result<(), RegistryError> {
         Ok(self.operators.add(operator.name, operator)?)
     }
 
-    /// Adds a file of rules, which ships with whoever adds it: `name` is its path, such as `rules/mine.ron`.
+    /// Adds a file of rules that ships with the caller's crate. `name` is its path, such as `rules/mine.ron`.
     ///
     /// # Errors
-    /// If another file has the name.
+    /// If another file already has the name.
     pub fn add_rules(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -209,10 +211,10 @@ impl Registry {
         Ok(self.rules.add(name, text.into())?)
     }
 
-    /// Adds the examples of a file of rules: `name` is their path beside it, such as `rules/examples/mine.ron`.
+    /// Adds the examples of a file of rules. `name` is their path, such as `rules/examples/mine.ron`.
     ///
     /// # Errors
-    /// If another file has the name.
+    /// If another file already has the name.
     pub fn add_examples(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -221,10 +223,10 @@ impl Registry {
         Ok(self.examples.add(name, text.into())?)
     }
 
-    /// Adds a pipeline, which ships with whoever adds it: `name` is its path, such as `passes/mine.ron`.
+    /// Adds a pipeline that ships with the caller's crate. `name` is its path, such as `passes/mine.ron`.
     ///
     /// # Errors
-    /// If another file has the name.
+    /// If another file already has the name.
     pub fn add_pipeline(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -233,8 +235,8 @@ impl Registry {
         Ok(self.pipelines.add(name, text.into())?)
     }
 
-    /// Adds a price list, which ships with whoever adds it and is laid over those before it: `name` is its path, such as
-    /// `costs/mine.ron`.
+    /// Adds a price list that ships with the caller's crate, and that overrides those before it. `name` is its
+    /// path, such as `costs/mine.ron`.
     ///
     /// # Errors
     /// The mistakes in it.
@@ -244,70 +246,70 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds what tells one build of a crate from others, such as a digest of its sources: nothing that another build has
-    /// cached is used. Each crate that adds to a registry adds its build.
+    /// Adds a text that identifies the build of a crate, such as a digest of its sources. Then nothing that another
+    /// build has cached is used. Each crate that adds to a registry should add its build.
     pub fn add_build(&mut self, name: &'static str, build: &'static str) {
         self.builds.push((name, build));
     }
 
-    /// The builds of the crates that have added to it, the framework's first.
+    /// Returns the builds of the crates that have added to the registry, the framework's first.
     pub fn builds(&self) -> &[(&'static str, &'static str)] {
         &self.builds
     }
 
-    /// The ops.
+    /// Returns the ops.
     pub fn ops(&self) -> &Ops {
         &self.ops
     }
 
-    /// Guards and computed attributes.
+    /// Returns the guards and computed attributes.
     pub fn words(&self) -> &Words {
         &self.words
     }
 
-    /// What pipelines choose among.
+    /// Returns the orders, planners, cost models, extractors and passes that pipelines choose among.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// The backends.
+    /// Returns the backends.
     pub fn backends(&self) -> &Backends {
         &self.catalog.backends
     }
 
-    /// What ONNX models are imported by.
+    /// Returns the tables by which ONNX models are imported.
     pub fn onnx(&self) -> onnx::Tables<'_> {
         onnx::Tables { ops: &self.ops, operators: &self.operators }
     }
 
-    /// What pipelines may name, but for rules.
+    /// Returns everything that pipelines may name, except rules.
     pub fn scope(&self) -> Scope<'_> {
         Scope { catalog: &self.catalog, rules: None, folder: Folder::NONE }
     }
 
-    /// What rule files are read by.
+    /// Returns the ops and words by which rule files are read.
     pub fn vocabulary(&self) -> Vocabulary<'_> {
         Vocabulary { ops: &self.ops, words: &self.words, shipped: &self.rules }
     }
 
-    /// The texts of the rules that ship, by the names of their files.
+    /// Returns the texts of the registered rule files, by their names.
     pub fn rules(&self) -> &Texts {
         &self.rules
     }
 
-    /// The texts of the pipelines that ship, by the names of their files.
+    /// Returns the texts of the registered pipelines, by the names of their files.
     pub fn pipelines(&self) -> &Texts {
         &self.pipelines
     }
 
-    /// The text of the pipeline that ships under a name, with the name of its file.
+    /// Returns the file name and the text of a registered pipeline.
     pub fn pipeline(&self, name: &str) -> Option<(&str, &str)> {
         let file =
             |path: &str| path.rsplit('/').next().and_then(|file| file.strip_suffix(".ron")) == Some(name);
         self.pipelines.iter().find(|(path, _)| file(path)).map(|(path, text)| (path, &**text))
     }
 
-    /// That there is no pipeline of this name.
+    /// Returns the error that there is no pipeline of this name.
     pub(crate) fn no_pipeline(&self, name: &str) -> Unknown {
         Unknown {
             kind: "pipeline",
@@ -317,17 +319,17 @@ impl Registry {
         }
     }
 
-    /// The names of the pipelines that ship.
+    /// Iterates over the names of the registered pipelines.
     pub fn pipeline_names(&self) -> impl Iterator<Item = &str> {
         self.pipelines.names().filter_map(|path| path.rsplit('/').next()?.strip_suffix(".ron"))
     }
 
-    /// The texts of the examples of the rules that ship, by the names of their files.
+    /// Returns the texts of the registered examples of rules, by the names of their files.
     pub fn examples(&self) -> &Texts {
         &self.examples
     }
 
-    /// The rules that ship, with their examples.
+    /// Reads the registered rules with their examples.
     ///
     /// # Errors
     /// Every mistake in them.

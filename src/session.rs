@@ -1,4 +1,4 @@
-//! Running a plan: kernels built once, memory fixed, no allocation while running.
+//! Runs plans. The kernels of a plan are made once and its memory is allocated once; a run allocates nothing.
 
 mod check;
 mod constants;
@@ -19,13 +19,14 @@ use std::time::{Duration, Instant};
 pub struct Session {
     host: Host,
     schedule: Schedule,
-    /// The steps of a device.
+    /// Runs the steps of a device.
     runner: Option<Box<dyn Runner>>,
-    /// For each operand that an input of the model provides: which operand, which input, the offset.
+    /// For each operand that lies in an input of the model: the index of the operand, that of the input, and the
+    /// offset in bytes.
     from_inputs: Vec<(usize, usize, usize)>,
-    /// Kept alive for the arena of the host's steps.
+    /// Owns the arena of the host's steps.
     _own: Tensor,
-    /// Kept alive for the operands of the host's steps.
+    /// Owns the constants that are operands of the host's steps.
     constants: Constants,
     outputs: Vec<Tensor>,
 }
@@ -37,7 +38,7 @@ struct Host {
     kernels: Vec<Option<Box<dyn Kernel>>>,
     /// The operands of all steps, one after another.
     operands: Vec<*const u8>,
-    /// Where the operands of each step begin.
+    /// The index at which the operands of each step begin.
     starts: Vec<usize>,
     /// The host's part of the arena; it belongs to the runner if the plan has one.
     arena: *mut u8,
@@ -45,28 +46,29 @@ struct Host {
 }
 
 // SAFETY: the pointers point into the arena and the constants, which the session owns, or into the inputs of the
-// present run.
+// current run.
 unsafe impl Send for Host {}
 
 /// The constants of a plan, by their nodes.
 pub type Constants = FxHashMap<NodeId, Tensor>;
 
-/// Evaluates what a plan reads and depends on constants alone, packed weights among it. It takes no device.
+/// Evaluates the nodes that a plan reads and that depend on constants alone, such as packed weights. This needs no
+/// device.
 pub fn constants(program: &Graph, plan: &Plan) -> Constants {
     constants::evaluate(program, &wanted_constants(plan), plan.threads)
 }
 
-/// Checks a plan that was stored, with its constants, against the backends of this process.
+/// Checks a stored plan, with its constants, against the backends of this process.
 ///
 /// # Errors
-/// If it is not sound, or a backend's contract for a kernel is no longer what it was.
+/// If the plan is not sound, or a backend now has another contract for one of its kernels.
 pub fn check(plan: &Plan, constants: &Constants) -> Result<(), SessionError> {
     plan.check(&|node| constants.get(&node).map(|constant| constant.bytes().len()))
         .and_then(|()| check::contracts(plan))
         .map_err(Into::into)
 }
 
-/// The constants of a plan in the program's order.
+/// Returns the constants of a plan in the order of the graph's nodes.
 pub fn in_order(constants: &Constants) -> Vec<(NodeId, &Tensor)> {
     let mut list: Vec<_> = constants.iter().map(|(node, tensor)| (*node, tensor)).collect();
     list.sort_unstable_by_key(|(node, _)| *node);
@@ -104,9 +106,9 @@ pub enum SessionError {
         /// The type of what was given.
         given: Box<TensorType>,
     },
-    /// The memory of a plan cannot be had.
+    /// The memory of a plan cannot be allocated.
     #[error(
-        "the system has no {0} bytes for the plan: bind smaller dimensions, or give --memory-limit a size that it has"
+        "the system cannot allocate the plan's {0} bytes: bind smaller dimensions, or give --memory-limit a smaller size"
     )]
     Memory(usize),
     /// A device refuses a plan, or something went wrong on it.
@@ -122,14 +124,14 @@ pub enum SessionError {
         /// The message of the panic.
         message: String,
     },
-    /// A plan that was stored does not fit this process.
+    /// A stored plan does not fit this process.
     #[error(transparent)]
     Stored(#[from] Unsound),
 }
 
 impl Session {
-    /// Loads a plan: evaluates what depends on constants alone, makes the kernels, takes the memory. The backends are
-    /// asked for what runs the steps of a device.
+    /// Loads a plan: evaluates what depends on constants alone, makes the kernels, and allocates the memory. The
+    /// backends provide the runner for steps of a device.
     ///
     /// # Errors
     /// If the plan is not sound, or a backend refuses a kernel of it.
@@ -137,7 +139,7 @@ impl Session {
         Self::with(program, plan, backends, &Unkept)
     }
 
-    /// As [`Session::new`], with what backends compile for devices from where it is kept.
+    /// Loads a plan as [`Session::new`] does, and keeps what backends compile for devices in a store of artifacts.
     ///
     /// # Errors
     /// As [`Session::new`].
@@ -151,10 +153,10 @@ impl Session {
         Self::load(plan, constants, backends, artifacts)
     }
 
-    /// Loads a plan that was stored, with the constants that it reads.
+    /// Loads a stored plan, with the constants that it reads.
     ///
     /// # Errors
-    /// If the plan is not sound, or a backend's contract for a kernel is no longer what it was.
+    /// If the plan is not sound, or a backend now has another contract for one of its kernels.
     pub fn stored(
         plan: Plan,
         constants: Constants,
@@ -164,7 +166,8 @@ impl Session {
         Self::load(plan, constants, backends, artifacts)
     }
 
-    /// Loads a plan. Its fields are public, so it is checked whoever made it: what follows relies on it.
+    /// Loads a plan. It is always checked, since anybody can change its public fields and running it relies on it
+    /// being sound.
     fn load(
         plan: Plan,
         constants: Constants,
@@ -207,7 +210,7 @@ impl Session {
                     }
                     Base::Constant(node) => constants[&node].bytes().as_ptr().wrapping_add(place.offset),
                     Base::Arena(Device::Host) => base.wrapping_add(place.offset),
-                    // The runner's, which has places of its own for what is there.
+                    // The runner has its own addresses for values on the device.
                     Base::Arena(Device::Accelerator(..)) => std::ptr::null(),
                 };
                 operands.push(pointer);
@@ -219,11 +222,12 @@ impl Session {
         Ok(Self { host, schedule, runner, from_inputs, _own: own, constants, outputs })
     }
 
-    /// The same on a team of as many threads, on which other sessions may run as well, from any thread: their
+    /// Makes the session run on a given team. Other sessions may run on the same team, from any thread; their
     /// kernels take turns.
     ///
     /// # Panics
-    /// If the team has another number of threads: kernels have scratch for each of the plan's.
+    /// If the number of the team's threads is not that of the plan, since kernels have scratch memory for each
+    /// thread of the plan.
     #[must_use]
     pub fn on(mut self, team: &Arc<Team>) -> Self {
         assert_eq!(team.threads(), self.plan().threads, "a plan runs on a team of its own size");
@@ -231,27 +235,27 @@ impl Session {
         self
     }
 
-    /// The threads.
+    /// Returns the threads.
     pub fn team(&self) -> &Team {
         &self.host.team
     }
 
-    /// The plan.
+    /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.host.plan
     }
 
-    /// The constants that the plan reads, in the program's order.
+    /// Returns the constants that the plan reads, in the order of the graph's nodes.
     pub fn constants(&self) -> Vec<(NodeId, &Tensor)> {
         in_order(&self.constants)
     }
 
-    /// Bytes of constants that the plan reads.
+    /// Returns the number of bytes of the constants that the plan reads.
     pub fn constant_bytes(&self) -> usize {
         self.constants.values().map(|tensor| tensor.bytes().len()).sum()
     }
 
-    /// Runs the plan on inputs in the model's order; the outputs are valid until the next run.
+    /// Runs the plan on inputs in the model's order. Returns the outputs, which are valid until the next run.
     ///
     /// # Errors
     /// If an input is not of the type that the plan was made for, a device reports an error, or a kernel panics.
@@ -266,7 +270,7 @@ impl Session {
         Ok(&self.outputs)
     }
 
-    /// Runs the plan as [`Session::run`] does, and gives the time of each step.
+    /// Runs the plan as [`Session::run`] does, and returns the time of each step.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -327,8 +331,8 @@ impl Session {
 }
 
 impl Host {
-    /// Runs the schedule of a plan with a device. A run that stops in the middle is given up by the runner when
-    /// the next one begins.
+    /// Runs the schedule of a plan with a device. If a run stops in the middle, the runner abandons it when the
+    /// next one begins.
     fn run_with(
         &self,
         runner: &mut dyn Runner,
@@ -348,7 +352,7 @@ impl Host {
         runner.end().map_err(Into::into)
     }
 
-    /// Runs one step, unless it is a device's.
+    /// Runs one step, if it is one of the host.
     fn step(&self, index: usize) -> Result<(), SessionError> {
         let (Some(kernel), arena) = (&self.kernels[index], self.arena) else { return Ok(()) };
         let step = &self.plan.steps[index];
@@ -380,14 +384,14 @@ impl Host {
     }
 }
 
-/// The text that a panic was given.
+/// Returns the message of a panic.
 fn message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("(a panic without a text)").to_owned()
 }
 
-/// What runs the steps of a plan that are a device's, where there are some.
+/// Makes the runner of the steps that run on a device, if there are any.
 fn runner(
     plan: &Plan,
     schedule: &Schedule,
@@ -418,7 +422,7 @@ fn runner(
     }
 }
 
-/// The constants that steps and outputs read.
+/// Returns the constants that steps and outputs read.
 fn wanted_constants(plan: &Plan) -> Vec<NodeId> {
     let places =
         plan.steps.iter().flat_map(|step| &step.inputs).chain(plan.outputs.iter().map(|output| &output.2));

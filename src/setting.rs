@@ -1,11 +1,11 @@
-//! Settings: what a pass, a cost model or an extractor is told, read from RON and described by itself.
+//! Settings of passes, cost models and extractors, which are read from RON and can describe themselves.
 //!
-//! Settings are a plain struct beside the code that reads them. `#[derive(Deserialize)]` reads them from a
-//! pipeline, `#[derive(Serialize)]` describes them for the key of a cached plan: so a new setting is a new field, and
-//! nothing else. A [`Kind`] in a `Table` gives them the name under which a file asks for them.
+//! Settings are a plain struct beside the code that uses them. `#[derive(Deserialize)]` reads them from a pipeline,
+//! and `#[derive(Serialize)]` describes them for the key of a cached plan, so a new setting only needs a new field.
+//! A [`Kind`] in a `Table` gives them the name that files use.
 //!
-//! In a file a thing is named in quotes, `"exact"`, or written with settings, `Exact(states: 2000)`: the name in
-//! camel case, `LocalSearch(…)` for `local-search`.
+//! A file names something in quotes, `"exact"`, or writes it with settings, `Exact(states: 2000)`. In the second
+//! form the name is in camel case: `LocalSearch(…)` for `local-search`.
 
 use crate::diagnostic::{Source, Span, suggestion};
 use crate::ron::{Raw, Reader, Spanned, Text};
@@ -18,12 +18,12 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What describes itself: everything that derives [`Serialize`] and [`Debug`](fmt::Debug).
+/// Values that can describe their settings: everything that derives [`Serialize`] and [`Debug`](fmt::Debug).
 pub trait Settings: Any + fmt::Debug + Send + Sync {
-    /// Every setting by its name.
+    /// Returns every setting by its name.
     ///
     /// # Errors
-    /// A setting that is no plain data, such as a map whose keys are no texts.
+    /// A setting that is not plain data, such as a map whose keys are not texts.
     fn describe(&self) -> serde_json::Result<serde_json::Value>;
 }
 
@@ -33,10 +33,10 @@ impl<T: Serialize + Any + fmt::Debug + Send + Sync> Settings for T {
     }
 }
 
-/// Writes a named thing as its name and its settings.
+/// Serialises a name with its settings.
 ///
 /// # Errors
-/// As of [`Settings::describe`].
+/// As [`Settings::describe`].
 pub fn named<S: Serializer>(name: &str, settings: &dyn Settings, serializer: S) -> Result<S::Ok, S::Error> {
     let described = settings.describe().map_err(S::Error::custom)?;
     if described.is_null() || described.as_object().is_some_and(serde_json::Map::is_empty) {
@@ -47,7 +47,8 @@ pub fn named<S: Serializer>(name: &str, settings: &dyn Settings, serializer: S) 
     map.end()
 }
 
-/// Settings as a flat list: `limits.gpu:0`, and the value as text. `none` stands for what is not set.
+/// Appends settings to a flat list of names, such as `limits.gpu:0`, and values as text. The value of a setting
+/// that is not set is `none`.
 pub fn flatten(name: &str, value: &serde_json::Value, list: &mut Vec<(String, String)>) {
     use serde_json::Value;
     let text = match value {
@@ -69,7 +70,7 @@ pub fn flatten(name: &str, value: &serde_json::Value, list: &mut Vec<(String, St
     list.push((name.to_owned(), text));
 }
 
-/// Where settings are written: files that they name lie in the same folder.
+/// The folder of the file in which settings are written. Files that they name are in the same folder.
 #[derive(Clone, Copy)]
 pub struct Folder<'a> {
     /// The folder; `None` for settings that come from no file.
@@ -79,14 +80,14 @@ pub struct Folder<'a> {
 }
 
 impl Folder<'_> {
-    /// Of settings that come from no file, and so can name none.
+    /// For settings that do not come from a file, and so cannot name files.
     pub(crate) const NONE: Self = Folder { path: None, read: &|_| Err(std::io::ErrorKind::NotFound.into()) };
 
-    /// The text of a file in the folder; a mistake where it cannot be read.
+    /// Returns the text of a file in the folder. If it cannot be read, a mistake goes to the reader.
     pub(crate) fn open(&self, reader: &mut Reader<'_>, name: &Spanned<String>) -> Option<Source> {
         let Some(folder) = self.path else {
-            let help = "a file can be named by settings that are in a file themselves";
-            reader.mistake(format!("`{name}` is in no folder"), name.span, help);
+            let help = "settings can name a file only if they are in a file themselves";
+            reader.mistake(format!("`{name}` cannot be found without a folder"), name.span, help);
             return None;
         };
         let path = folder.join(&name.value);
@@ -101,29 +102,29 @@ impl Folder<'_> {
     }
 }
 
-/// Settings as they are written in a file.
+/// Settings in the form in which a file has them.
 #[derive(Clone, Copy)]
 pub struct Written<'a> {
     /// `Name(setting: …)`.
     pub value: Raw<'a>,
-    /// The values of fields that somebody else reads.
+    /// The values of fields that the caller reads itself.
     pub others: &'a [Raw<'a>],
     /// The folder of the file.
     pub folder: Folder<'a>,
 }
 
 impl Written<'_> {
-    /// The settings as a type; every mistake goes to the reader.
+    /// Reads the settings as a type. Every mistake goes to the reader.
     pub(crate) fn read<T: DeserializeOwned>(&self, reader: &mut Reader<'_>) -> Option<T> {
         reader.settings(self.value, self.others)
     }
 }
 
-/// How a kind of thing is had: as it is by default, or with the settings of a file.
+/// How to make a value of one kind: with its default settings, or with those in a file.
 pub struct Kind<T: ?Sized> {
-    /// With the default settings.
+    /// Makes the value with its default settings.
     pub plain: fn() -> Arc<T>,
-    /// With the settings of a file; every mistake goes to the reader.
+    /// Makes the value with the settings in a file. Every mistake goes to the reader.
     pub read: fn(&mut Reader<'_>, Written<'_>) -> Option<Arc<T>>,
 }
 
@@ -141,7 +142,7 @@ impl<T: ?Sized> fmt::Debug for Kind<T> {
     }
 }
 
-/// Reads the thing that a file asks for: by its name in quotes, or by `Name(…)`.
+/// Makes the value that a file names in quotes or as `Name(…)`.
 pub fn choose<T: ?Sized>(
     kinds: &Table<Kind<T>>,
     reader: &mut Reader<'_>,
@@ -184,7 +185,7 @@ pub fn choose<T: ?Sized>(
     }
 }
 
-/// `LocalSearch` as `local-search`.
+/// Returns `local-search` for `LocalSearch`.
 pub fn kebab(name: &str) -> String {
     let mut kebab = String::new();
     for c in name.chars() {
@@ -196,7 +197,7 @@ pub fn kebab(name: &str) -> String {
     kebab
 }
 
-/// `local-search` as `LocalSearch`.
+/// Returns `LocalSearch` for `local-search`.
 pub fn camel(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();

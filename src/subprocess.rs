@@ -1,8 +1,8 @@
-//! A program outside that answers lines: what the cost model `process` asks.
+//! A subprocess that answers lines, for the cost model `process`.
 //!
-//! It is started with the shell, is given lines on its standard input, and must write a line for each, at
-//! once, and nothing else. It ends with its input. One that says more, that says nothing for too long, or whose
-//! line does not end is refused, with its command and the number of the line.
+//! The subprocess is started by the shell. It reads lines from its standard input, must write one line for each of
+//! them before it reads the next, and ends when its input ends. If it writes anything else, does not answer in
+//! time, or writes a line without an end, the result is an error with its command and the number of the line.
 
 use crate::cost::{Answer, AnswerError};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -12,35 +12,37 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How a program is started, and how long it is waited for.
+/// How to start a program, and how long to wait for its answers.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Invocation {
-    /// What the shell is given.
+    /// The command for the shell.
     pub command: String,
-    /// The folder that it runs in; the current one where none is named.
+    /// The folder in which it runs; `None` for the current one.
     pub folder: Option<PathBuf>,
-    /// How long an answer may take.
+    /// The longest time that an answer may take.
     pub patience: Duration,
 }
 
-/// Bytes that an answer may have.
+/// The most bytes of an answer.
 const LONGEST: u64 = 64 << 10;
-/// After so long without an answer there is something to say.
+/// The time without an answer after which the user is told about the wait.
 const NOTE: Duration = Duration::from_secs(5);
-/// How often a program that does not answer is looked at.
+/// The interval of the checks whether a program that does not answer has ended.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a program that closed its output may take to end.
+/// How long a program that has closed its output may take to end.
 const ENDING: Duration = Duration::from_secs(1);
-/// How long what nobody has asked for is waited for: at least, at most, and as a multiple of a usual answer.
+/// How long to wait at the end for lines that should not come: the least and the most time, and a multiple of the
+/// mean time of an answer.
 const REST: (Duration, Duration, u32) = (Duration::from_millis(20), Duration::from_secs(1), 4);
-/// Lines that wait before a program has to: no more than what shows that it says too much.
+/// The number of unread lines after which a program has to wait. A few are enough to detect that it writes too
+/// many.
 const WAITING: usize = 4;
 
 impl Invocation {
-    /// The seconds that an answer may take where nothing else is said.
+    /// The default for the seconds that an answer may take.
     pub const PATIENCE: u64 = 60;
 
-    /// In the current folder.
+    /// Makes an invocation that runs in the current folder.
     pub fn new(command: &str) -> Self {
         let patience = Duration::from_secs(Self::PATIENCE);
         Self { command: command.to_owned(), folder: None, patience }
@@ -50,7 +52,7 @@ impl Invocation {
         self.folder.as_deref().unwrap_or(Path::new("")).join(word)
     }
 
-    /// The files that the command names and that are there, in its order.
+    /// Returns the existing files that the command names, in the order of the command.
     pub fn files(&self) -> Vec<PathBuf> {
         let apart = |c: char| c.is_whitespace() || "'\";&|<>()=".contains(c);
         let words = self.command.split(apart).filter(|word| !word.is_empty());
@@ -63,8 +65,8 @@ impl Invocation {
         files
     }
 
-    /// What the shell does. One program takes the shell's place, so that nobody else holds its input and
-    /// output open.
+    /// Returns the text for the shell. If the command is a single program, it replaces the shell, so that no other
+    /// process holds its input and output open.
     fn shell(&self) -> String {
         let command = &self.command;
         let more = command.contains(|c| ";&|<>(){}`!#\n".contains(c));
@@ -75,7 +77,7 @@ impl Invocation {
         } else if first.contains('/') {
             if self.at(first).is_file() { format!("exec {command}") } else { command.clone() }
         } else if first.chars().all(plain) {
-            // The shell knows where programs are, and which names are words of its own.
+            // The shell finds programs, and knows which names are its own commands.
             format!("case $(command -v {first}) in /*) exec {command};; esac; {command}")
         } else {
             command.clone()
@@ -83,14 +85,14 @@ impl Invocation {
     }
 }
 
-/// Says how those who wait are told why. The first one counts.
+/// Sets the function that tells the user why they wait. Only the first call has an effect.
 pub fn on_wait(say: fn(&str)) {
     let _ = SAY.set(say);
 }
 
 static SAY: OnceLock<fn(&str)> = OnceLock::new();
 
-/// A program that runs.
+/// A running program.
 pub struct Program {
     how: Invocation,
     running: Mutex<Running>,
@@ -98,19 +100,19 @@ pub struct Program {
 
 struct Running {
     child: Child,
-    /// Closed when the program is to end.
+    /// The standard input, which is closed to end the program.
     input: Option<ChildStdin>,
     said: Receiver<Said>,
-    /// Lines that it was asked.
+    /// The number of lines that were sent to it.
     asked: u32,
-    /// How long all answers but the first took: that one waits for the program to start.
+    /// The total time of all answers except the first, which includes the start of the program.
     took: Duration,
 }
 
-/// What a program has said.
+/// What a program has written.
 enum Said {
     Line(String),
-    /// A line without an end.
+    /// A line that is too long, or does not end.
     Long,
     Failed(std::io::Error),
 }
@@ -119,7 +121,7 @@ impl Program {
     /// Starts a program.
     ///
     /// # Errors
-    /// Where there is no shell, or it cannot be started.
+    /// If there is no shell, or it cannot be started.
     pub(crate) fn start(how: &Invocation) -> Result<Self, AnswerError> {
         let start = |why: String| AnswerError::Start { command: how.command.clone(), why };
         let failed = |error: std::io::Error| start(error.to_string());
@@ -137,17 +139,17 @@ impl Program {
         Ok(Self { how: how.clone(), running: Mutex::new(running) })
     }
 
-    /// What is wrong with it, after its name.
+    /// Makes an error. `what` continues the sentence after the program's name.
     fn wrong(&self, what: impl Into<String>) -> AnswerError {
         AnswerError::Broken { command: self.how.command.clone(), what: what.into() }
     }
 
-    /// That it ended.
+    /// Makes the error that the program ended.
     fn ended(&self, how: String) -> AnswerError {
         AnswerError::Ended { command: self.how.command.clone(), how }
     }
 
-    /// What is wrong where it said something that nobody asked for.
+    /// Makes the error of a line that nobody asked for.
     fn unasked(&self, said: &Said, asked: u32) -> AnswerError {
         match said {
             Said::Line(line) => self.wrong(format!(
@@ -170,7 +172,7 @@ impl Program {
     }
 }
 
-/// Hands on the lines of a program until it closes its output.
+/// Sends on the lines of a program until it closes its output.
 fn listen(output: ChildStdout, to: &SyncSender<Said>) {
     let mut output = BufReader::new(output);
     loop {
@@ -188,7 +190,7 @@ fn listen(output: ChildStdout, to: &SyncSender<Said>) {
     }
 }
 
-/// The beginning of a line, for a message.
+/// Returns the beginning of a line, for a message.
 fn short(line: &str) -> String {
     const MOST: usize = 120;
     let line = line.trim_end();
@@ -197,7 +199,7 @@ fn short(line: &str) -> String {
 }
 
 impl Running {
-    /// How it ended, in words; it may run on without its output.
+    /// Returns how the program ended, in words. It may still be running without its output.
     fn end(&mut self) -> String {
         self.input = None;
         let start = Instant::now();
@@ -211,7 +213,7 @@ impl Running {
         }
     }
 
-    /// What it says next, `None` where it says no more; or that it says nothing.
+    /// Waits for the next line; `None` if the program closed its output. An error if no line comes in time.
     fn listen(
         &mut self,
         patience: Duration,
@@ -227,7 +229,7 @@ impl Running {
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => return Err(RecvTimeoutError::Timeout),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            // Another process may hold the output of one that has ended.
+            // After the program has ended, another process may still hold its output open.
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return Ok(self.said.recv_timeout(TICK).ok());
             }
@@ -303,7 +305,7 @@ impl Answer for Program {
 impl Drop for Running {
     fn drop(&mut self) {
         self.input = None;
-        // One that does not end with its input is in nobody's way any more.
+        // The program is killed if it does not end when its input does.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -338,7 +340,7 @@ mod tests {
     fn programs_that_do_not_keep_to_a_line_each_are_refused() {
         let twice = told("while read -r line; do echo 1; echo 2; done", 3);
         assert!(twice.contains("wrote a line that nobody had asked for"), "{twice}");
-        // At the end, too.
+        // A line too many after the last answer is an error too.
         let last = told("read -r line; echo 1; echo 2; cat", 1);
         assert!(last.contains("nobody had asked for, after 1 answer(s): `2`"), "{last}");
         let endless = told("yes | tr -d '\\n'", 1);

@@ -1,4 +1,4 @@
-//! A list of named things: the one form in which a registry keeps what it is given.
+//! A list of named things, in which a registry keeps what is added to it.
 
 use crate::diagnostic::suggestion;
 use rustc_hash::FxHashMap;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 /// Named things in the order in which they were added, found by name.
 #[derive(Clone, Debug)]
 pub struct Table<T> {
-    /// What the things are called in messages: `op`, `cost model`.
+    /// The noun for these things in messages, such as `op` or `cost model`.
     kind: &'static str,
     entries: Vec<(Cow<'static, str>, T)>,
     places: FxHashMap<Cow<'static, str>, usize>,
@@ -17,7 +17,7 @@ pub struct Table<T> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there are two {kind}s named `{name}`: give one of them another name")]
 pub struct Duplicate {
-    /// What the things of the table are called.
+    /// The noun for the things of the table.
     pub kind: &'static str,
     /// The name.
     pub name: String,
@@ -27,7 +27,7 @@ pub struct Duplicate {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {kind} `{name}`{}", self.advice())]
 pub struct Unknown {
-    /// What the things of the table are called.
+    /// The noun for the things of the table.
     pub kind: &'static str,
     /// The name that was asked for.
     pub name: String,
@@ -48,12 +48,12 @@ impl Unknown {
 }
 
 impl<T> Table<T> {
-    /// An empty table; `kind` is what its things are called in messages.
+    /// Makes an empty table. `kind` is the noun for its things in messages.
     pub(crate) fn new(kind: &'static str) -> Self {
         Self { kind, entries: Vec::new(), places: FxHashMap::default() }
     }
 
-    /// A table of things whose names are known to differ.
+    /// Makes a table of things whose names are known to differ.
     ///
     /// # Panics
     /// If two things have one name.
@@ -68,7 +68,7 @@ impl<T> Table<T> {
     /// Adds a thing at the end.
     ///
     /// # Errors
-    /// If another thing has the name.
+    /// If another thing already has the name.
     pub(crate) fn add(&mut self, name: impl Into<Cow<'static, str>>, thing: T) -> Result<(), Duplicate> {
         let name = name.into();
         if self.places.contains_key(&name) {
@@ -79,20 +79,20 @@ impl<T> Table<T> {
         Ok(())
     }
 
-    /// The thing of this name.
+    /// Returns the thing of this name.
     pub fn get(&self, name: &str) -> Option<&T> {
         self.places.get(name).map(|at| &self.entries[*at].1)
     }
 
-    /// The thing of this name.
+    /// Returns the thing of this name.
     ///
     /// # Errors
-    /// That there is none, with the nearest name.
+    /// There is no such thing. The error has the nearest name.
     pub fn find(&self, name: &str) -> Result<&T, Unknown> {
         self.get(name).ok_or_else(|| self.unknown(name))
     }
 
-    /// That there is no thing of this name.
+    /// Returns the error that there is no thing of this name.
     pub(crate) fn unknown(&self, name: &str) -> Unknown {
         let nearest = suggestion(name, self.names()).map(ToString::to_string);
         Unknown {
@@ -103,17 +103,17 @@ impl<T> Table<T> {
         }
     }
 
-    /// All names, in order.
+    /// Returns all names, in order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         self.entries.iter().map(|(name, _)| &**name)
     }
 
-    /// All things with their names, in order.
+    /// Returns all things with their names, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &T)> {
         self.entries.iter().map(|(name, thing)| (&**name, thing))
     }
 
-    /// What the things are called in messages.
+    /// Returns the noun for the things in messages.
     pub(crate) fn kind(&self) -> &'static str {
         self.kind
     }
@@ -123,7 +123,7 @@ impl<T> Table<T> {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

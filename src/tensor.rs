@@ -49,7 +49,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// Every element type, in the order of its text name's listing in messages.
+    /// Every element type, in the order in which messages list them.
     pub const ALL: [Self; 9] =
         [Self::Bool, Self::U8, Self::I8, Self::I32, Self::I64, Self::F16, Self::BF16, Self::F32, Self::F64];
 
@@ -63,7 +63,7 @@ impl DType {
         }
     }
 
-    /// The name in text forms: `f32`, `i64`, `bool`, ….
+    /// Returns the name in text forms: `f32`, `i64`, `bool`, ….
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -78,7 +78,7 @@ impl DType {
         }
     }
 
-    /// Whether the type is one of the floating-point types.
+    /// Returns whether the type is one of the floating-point types.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
     }
@@ -90,7 +90,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// A text that names no element type.
+/// A text that is not the name of an element type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown element type `{0}`")]
 pub struct UnknownDType(pub String);
@@ -107,17 +107,17 @@ impl FromStr for DType {
 pub struct Shape(SmallVec<[usize; 5]>);
 
 impl Shape {
-    /// A shape with these dimensions.
+    /// Makes a shape with these dimensions.
     pub fn new(dims: impl Into<Vec<usize>>) -> Self {
         Self(SmallVec::from_slice(&dims.into()))
     }
 
-    /// The number of logical elements (one for a scalar).
+    /// Returns the number of logical elements (one for a scalar).
     pub fn count(&self) -> usize {
         self.0.iter().product()
     }
 
-    /// The number of dimensions.
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.0.len()
     }
@@ -131,7 +131,7 @@ impl Shape {
         strides
     }
 
-    /// The shape that two operands broadcast to under NumPy's rules, if they do.
+    /// Returns the shape that two operands broadcast to under NumPy's rules, if they do.
     pub fn broadcast(&self, other: &Self) -> Option<Self> {
         let rank = self.rank().max(other.rank());
         let dim = |shape: &Self, axis: usize| {
@@ -188,7 +188,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Everything that memory planning and kernels know about a value.
+/// Everything that memory planning and kernels need to know about a value.
 ///
 /// Text form: `f32[1,64,56,56]`, with `@LAYOUT` where the layout is not the default one and
 /// `#DEVICE` where the device is not the host: `f32[1,64,56,56]@nChw16c#gpu:0`.
@@ -198,24 +198,24 @@ pub struct TensorType {
     pub dtype: DType,
     /// The logical shape, in the order of the model.
     pub shape: Shape,
-    /// How the logical shape lies in memory.
+    /// How the elements of the logical shape lie in memory.
     pub layout: Layout,
     /// Where the bytes are.
     pub device: Device,
 }
 
 impl TensorType {
-    /// A value in the default layout on the host.
+    /// Makes the type of a value in the default layout on the host.
     pub fn plain(dtype: DType, shape: impl Into<Shape>) -> Self {
         Self { dtype, shape: shape.into(), layout: Layout::default(), device: Device::Host }
     }
 
-    /// The same value in another layout.
+    /// Returns this type with another layout.
     pub fn with_layout(&self, layout: Layout) -> Self {
         Self { layout, ..self.clone() }
     }
 
-    /// Bytes in memory, padding included.
+    /// Returns the number of bytes in memory, including padding.
     pub fn bytes(&self) -> usize {
         self.layout.padded_count(&self.shape) * self.dtype.size()
     }

@@ -1,18 +1,17 @@
-//! The verifier: from a graph to a proof that it is sound.
+//! The verifier proves that a graph is sound.
 //!
-//! [`verify`] takes a graph and gives a [`Verified`] one, which is the only way to get one: what
-//! needs a sound graph, as the e-graph does, asks for that type. It refuses, all at once and naming the nodes:
+//! [`verify`] takes a graph and returns a [`Verified`] one. There is no other way to get a value of that type, so
+//! code that needs a sound graph, such as the e-graph, takes it. The verifier reports all of these mistakes at
+//! once, with the names of the nodes:
 //!
-//! - a wrong number of operands, an operand that comes
-//!   after its user;
-//! - an attribute that the op does not declare, of the wrong kind, or not set. Nodes carry every
-//!   attribute that their op declares, those at their default included, so that equal nodes have
-//!   equal attributes;
-//! - a recorded type that differs from the inferred one, a layout of another rank than the shape, a
-//!   size that overflows;
-//! - a constant without a value or with a value of another type, a leaf with operands or
+//! - a wrong number of operands, or an operand that comes after its user;
+//! - an attribute that the op does not declare, that is of the wrong kind, or that is not set. Nodes have every
+//!   attribute that their op declares, including those that equal their default, so that equal nodes have equal
 //!   attributes;
-//! - names that stand twice, outputs that name no node, a graph without outputs.
+//! - a recorded type that differs from the inferred one, a layout of another rank than the shape, or a size that
+//!   overflows;
+//! - a constant without a value or with a value of another type, or a leaf with operands or attributes;
+//! - a name of two nodes, an output that names no node, or a graph without outputs.
 
 use crate::graph::{CONST, Graph, Node, NodeId};
 use crate::op::{attr_errors, operand_count};
@@ -21,12 +20,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 use std::ops::Deref;
 
-/// A graph that the verifier has accepted. Reads as the graph that it holds.
+/// A graph that the verifier has accepted. It dereferences to the graph.
 #[derive(Clone, Debug)]
 pub struct Verified(Graph);
 
 impl Verified {
-    /// The graph, without the proof.
+    /// Returns the graph, without the proof.
     pub fn into_inner(self) -> Graph {
         self.0
     }
@@ -173,7 +172,7 @@ mod tests {
         "graph { x: f32[1,16,8,8] = input; w: f32[16,16,3,3] = const ~1; b: f32[16] = const splat 0.0
         y = conv(x, w, b, x) {pads: [1,1,1,1], post: <add,relu>}; s = softmax(y) {axis: 1}; return s }";
 
-    /// The tiny graph with the node `y` or `s` changed before it is added.
+    /// Returns the errors of the tiny graph in which the node of this name was changed before it was added.
     fn changed(name: &str, change: impl Fn(&mut Node)) -> String {
         let sound = parse(crate::fixture::ops(), TINY).unwrap();
         let mut graph = Graph::new();

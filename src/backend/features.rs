@@ -1,13 +1,13 @@
-//! The processor: its name, and the instruction sets that kernels choose by.
+//! The processor: its name, and the instruction sets by which kernels are chosen.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// The instruction sets that native kernels are compiled for, from the least.
+/// The instruction sets that native kernels are compiled for, the smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
-    /// What the compiler makes of arrays.
+    /// No instruction set in particular: the compiler vectorises code on arrays.
     Portable,
     /// 8 lanes: AVX2 and FMA.
     Avx2,
@@ -15,12 +15,12 @@ pub enum Isa {
     Avx512,
 }
 
-/// What was said or taken first.
+/// The instruction set that was requested first, or that was first used for planning.
 static PLANNED: OnceLock<Isa> = OnceLock::new();
 
-/// A name of no instruction set.
+/// A name that no instruction set has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is no instruction set: there are {known}")]
+#[error("`{name}` is not an instruction set: there are {known}")]
 pub struct UnknownIsa {
     /// The name.
     pub name: String,
@@ -28,13 +28,13 @@ pub struct UnknownIsa {
     pub known: String,
 }
 
-/// Kernels are planned for another instruction set already.
+/// Kernels are already planned for another instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("kernels are planned for {planned} already, and cannot be for {wanted}")]
+#[error("kernels are already planned for {planned}, so they cannot be planned for {wanted}")]
 pub struct Planned {
     /// The instruction set that they are planned for.
     pub planned: Isa,
-    /// The one that was asked for.
+    /// The instruction set that was asked for.
     pub wanted: Isa,
 }
 
@@ -51,7 +51,7 @@ impl FromStr for Isa {
 impl Isa {
     const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
-    /// Its name, which is in the names of implementations.
+    /// Returns the name, which is part of the names of implementations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -60,7 +60,7 @@ impl Isa {
         }
     }
 
-    /// `f32` elements of a vector.
+    /// Returns the number of `f32` elements in a vector.
     pub const fn lanes(self) -> usize {
         match self {
             Self::Portable | Self::Avx2 => 8,
@@ -68,7 +68,7 @@ impl Isa {
         }
     }
 
-    /// The best that this processor has.
+    /// Returns the best instruction set that this processor has.
     pub fn host() -> Self {
         static HOST: OnceLock<Isa> = OnceLock::new();
         *HOST.get_or_init(|| {
@@ -86,17 +86,17 @@ impl Isa {
         })
     }
 
-    /// The one that native kernels are planned for: what [`Isa::plan_for`] was told, or else the best of this
-    /// processor.
+    /// Returns the instruction set that native kernels are planned for: the one that [`Isa::plan_for`] was given,
+    /// or else the best of this processor.
     pub fn planned() -> Self {
         *PLANNED.get_or_init(Self::host)
     }
 
-    /// Has native kernels of this process planned for an instruction set: less than the processor has runs here,
-    /// and more can be looked at and not run. It is said once, before anything is planned.
+    /// Makes this process plan native kernels for an instruction set. A plan for less than the processor has runs
+    /// here; a plan for more can be inspected but not run. Call this once, before anything is planned.
     ///
     /// # Errors
-    /// If something was planned for another already.
+    /// If something was already planned for another instruction set.
     pub fn plan_for(self) -> Result<(), Planned> {
         match *PLANNED.get_or_init(|| self) {
             planned if planned == self => Ok(()),
@@ -104,7 +104,8 @@ impl Isa {
         }
     }
 
-    /// The one that native kernels run by: never more than the processor has.
+    /// Returns the instruction set that native kernels use when they run, which is never more than the processor
+    /// has.
     pub fn running() -> Self {
         static RUNNING: OnceLock<Isa> = OnceLock::new();
         *RUNNING.get_or_init(|| Self::planned().min(Self::host()))
@@ -117,13 +118,13 @@ impl fmt::Display for Isa {
     }
 }
 
-/// The instruction sets that plans are made for, by the names of processors' features.
+/// Returns the instruction sets that plans are made for, by the names of processor features.
 pub fn planned() -> Vec<&'static str> {
     let all = [("avx2", Isa::Avx2), ("fma", Isa::Avx2), ("avx512f", Isa::Avx512)];
     all.into_iter().filter(|(_, isa)| *isa <= Isa::planned()).map(|(name, _)| name).collect()
 }
 
-/// The processor's architecture, name, family, model and stepping, as far as the system tells them.
+/// Returns the processor's architecture, name, family, model and stepping, as far as the system reports them.
 pub fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {

@@ -1,7 +1,7 @@
-//! One entry with its weights in one file, to be taken elsewhere.
+//! One entry with its weights in one file, for use on another machine.
 //!
-//! The entry as it is kept, its length before it, then its weights in the order of their digests. The
-//! entry's own checksum and the digests hold for all that follows.
+//! The file holds the length of the entry, the entry as the cache keeps it, and then its weights in the order of
+//! their digests. The entry's own checksum and the digests protect all of these bytes.
 
 use super::entry::Entry;
 use super::folder::Kind;
@@ -17,10 +17,10 @@ use std::path::Path;
 const MAGIC: &[u8; 16] = b"ovolo file, v1\n\0";
 
 impl Cache {
-    /// Writes the entry of a key with its weights to a file.
+    /// Writes the entry of a key, with its weights, to a file.
     ///
     /// # Errors
-    /// If the entry is not there or damaged, or the file cannot be written.
+    /// If the entry is absent or damaged, or the file cannot be written.
     pub fn save(&self, key: &Key, file: &Path) -> Result<(), Error> {
         let name = key.fingerprint().to_string();
         let entry_error = |why: String| CacheError::Entry { why };
@@ -38,7 +38,8 @@ impl Cache {
         write(file, &bytes, maps.iter().map(|map| &map[..]))
     }
 
-    /// Writes a plan and the constants that it reads to a file as [`Cache::save`] writes an entry, past any cache.
+    /// Writes a plan and the constants that it reads to a file in the format of [`Cache::save`], without using a
+    /// cache.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -53,18 +54,19 @@ impl Cache {
         write(file, &encoded, weights.into_values())
     }
 
-    /// Reads an entry from a file and keeps it with its weights. `unfit` says why it is of no use here, if it is
-    /// not.
+    /// Reads an entry from a file and keeps it with its weights. `unfit` returns why the entry cannot be used on
+    /// this machine, or `None` if it can.
     ///
     /// # Errors
-    /// If the file cannot be read, is damaged, or is of no use; or the cache cannot be written to, or its limit
-    /// does not allow what is in the file.
+    /// If the file cannot be read, is damaged, or cannot be used here; if the cache cannot be written to, or its
+    /// limit does not allow the entry.
     pub fn load(&self, file: &Path, unfit: &dyn Fn(&Entry) -> Option<String>) -> Result<Entry, Error> {
         let damaged =
             |why: &str| Error::from(CacheError::File { file: file.to_owned(), why: why.to_owned() });
         let map = crate::onnx::weight::map(file).map_err(Error::io(file))?;
         let bytes: &[u8] = map.as_ref().map_or(&[], |map| map);
-        let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it is no file of `ovolo save-cache`"))?;
+        let rest =
+            bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it was not written by `ovolo save-cache`"))?;
         let short = || damaged("it is cut short");
         let (length, rest) = rest.split_first_chunk::<8>().ok_or_else(short)?;
         let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| short())?;
@@ -77,7 +79,7 @@ impl Cache {
             rest = more;
         }
         if !rest.is_empty() {
-            return Err(damaged("something follows its end"));
+            return Err(damaged("there are bytes after its end"));
         }
         let contents: Vec<&[u8]> = parts.iter().map(|(_, weight)| *weight).collect();
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

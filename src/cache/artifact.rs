@@ -1,5 +1,5 @@
-//! What backends compile for a device, under all texts that it depends on: what any of them changes is compiled
-//! anew, and nothing else is.
+//! What backends compile for a device. The key holds everything that an artifact depends on, so an artifact is
+//! compiled again if and only if one of these texts has changed.
 
 use super::folder::{Folder, Kind};
 use super::{Digest, Miss};
@@ -14,7 +14,7 @@ pub struct Kept<'a> {
 const DIGEST: usize = 64;
 
 impl<'a> Kept<'a> {
-    /// In a folder of the cache.
+    /// Makes the store in a folder of the cache.
     pub fn new(folder: &'a Folder) -> Self {
         Self { folder }
     }
@@ -31,7 +31,7 @@ impl Artifacts for Kept<'_> {
 
     fn store(&self, key: &[&str], bytes: &[u8]) {
         let digest = Digest::of(bytes).to_string();
-        // A cache that cannot be written to is as good as none.
+        // Without a writable cache, the artifact is compiled again next time.
         let _ = self.folder.write(Kind::Artifact, &name(key), &[digest.as_bytes(), bytes]);
     }
 }
@@ -40,7 +40,7 @@ fn name(key: &[&str]) -> String {
     Digest::texts(key.iter().copied()).to_string()
 }
 
-/// Whether an artifact is what was written, to the last bit.
+/// Checks every bit of an artifact.
 ///
 /// # Errors
 /// Why not, or why it cannot be read.
@@ -52,7 +52,7 @@ pub(super) fn check(folder: &Folder, name: &str) -> Result<(), Miss> {
     }
 }
 
-/// What was kept, if each bit of it is as it was.
+/// Returns the bytes that were stored, if their digest is right.
 fn decode(file: &[u8]) -> Option<&[u8]> {
     let (digest, body) = file.split_at_checked(DIGEST)?;
     (Digest::of(body).to_string().as_bytes() == digest).then_some(body)

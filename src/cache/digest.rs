@@ -1,4 +1,4 @@
-//! A digest of many bytes, by several threads.
+//! A digest of many bytes, computed by several threads.
 //!
 //! Blocks are hashed on their own (BLAKE3), so that threads share them; the digest is the hash of the
 //! length and the blocks' hashes, and so does not depend on how many threads there were.
@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes of a block: enough to keep a thread busy, few enough to share a model's weights evenly.
 const BLOCK: usize = 1 << 20;
 
-/// Names content.
+/// Identifies content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of some bytes.
+    /// Returns the digest of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self::all(&[bytes], 1)[0]
     }
 
-    /// The digest of a list of texts, each apart from the next.
+    /// Returns the digest of a list of texts. Moving characters from one text to the next changes it.
     pub fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hasher = blake3::Hasher::new();
         for text in texts {
@@ -36,7 +36,7 @@ impl Digest {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// The digests of several stretches of bytes, by so many threads.
+    /// Returns the digests of several byte slices, computed by `threads` threads.
     pub(crate) fn all(parts: &[&[u8]], threads: usize) -> Vec<Self> {
         let blocks: Vec<(usize, &[u8])> = parts
             .iter()
@@ -62,10 +62,11 @@ impl Digest {
         hashers.iter().map(|hasher| Self(*hasher.finalize().as_bytes())).collect()
     }
 
-    /// The digest of a file's bytes, which are read block by block: mapped, all of them would be in memory.
+    /// Returns the digest of a file's bytes. They are read block by block, since mapping would keep all of them in
+    /// memory.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the file system.
     pub fn of_file(path: &Path, threads: usize) -> io::Result<Self> {
         let meta = std::fs::metadata(path)?;
         if meta.is_dir() {
@@ -101,12 +102,12 @@ impl Digest {
         Ok(Self(*hasher.finalize().as_bytes()))
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the digest.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The first seven digits, which name an entry to people.
+    /// Returns the first seven digits, by which messages name an entry.
     pub fn short(&self) -> String {
         let mut text = self.to_string();
         text.truncate(7);
@@ -114,7 +115,7 @@ impl Digest {
     }
 }
 
-/// Lets so many threads do the same work, which they share among themselves.
+/// Runs the same function on `threads` threads, which share the work among themselves.
 fn by_threads(threads: usize, work: impl Fn() + Sync) {
     match threads {
         0 | 1 => work(),
@@ -137,9 +138,9 @@ impl fmt::Display for Digest {
     }
 }
 
-/// A text that is no digest.
+/// A text that is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no digest")]
+#[error("`{0}` is not a digest")]
 pub struct NoDigest(pub String);
 
 impl FromStr for Digest {

@@ -28,7 +28,7 @@ pub struct Entry {
 /// A constant of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Constant {
-    /// The node of the program.
+    /// The node of the graph that was planned.
     pub node: NodeId,
     /// Its type.
     pub ty: TensorType,
@@ -39,9 +39,9 @@ pub struct Constant {
 /// The bytes of a constant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Value {
-    /// Few: they stand in the entry.
+    /// Few bytes, which are in the entry itself.
     Here(Vec<u8>),
-    /// Many: in a file of this digest.
+    /// Many bytes, which are in a file of their own with this digest.
     Weight(Digest),
 }
 
@@ -53,7 +53,7 @@ const MAGIC: &[u8; 16] = b"ovolo plan, v1\n\0";
 pub struct Damage(pub String);
 
 impl Entry {
-    /// The bytes of the entry: a magic number, the digest of what follows, and the rest.
+    /// Returns the bytes of the entry: a magic number, the digest of what follows, and the encoded fields.
     ///
     /// # Errors
     /// If it cannot be encoded.
@@ -68,10 +68,10 @@ impl Entry {
     /// Reads an entry.
     ///
     /// # Errors
-    /// If there is a bit that is not as it was written.
+    /// If a bit differs from what was written.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
         let damage = |why: &str| Damage(why.to_owned());
-        let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damage("it does not begin as an entry does"))?;
+        let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damage("it does not begin like an entry"))?;
         let (digest, body) = rest.split_at_checked(32).ok_or_else(|| damage("it is cut short"))?;
         if Digest::of(body).bytes() != digest {
             return Err(damage("its checksum is wrong"));
@@ -79,7 +79,7 @@ impl Entry {
         postcard::from_bytes(body).map_err(|error| Damage(error.to_string()))
     }
 
-    /// The entry of this name in a folder; `None` where there is none.
+    /// Reads the entry of this name in a folder; `None` if there is none.
     pub(super) fn read(folder: &Folder, name: &str) -> Result<Option<Self>, Miss> {
         let damaged = |why: String| Miss::Damaged { why, weights: Vec::new() };
         let content =
@@ -91,11 +91,11 @@ impl Entry {
         let entry = Self::decode(&content).map_err(|damage| damaged(damage.to_string()))?;
         match entry.key.fingerprint().to_string() == name {
             true => Ok(Some(entry)),
-            false => Err(damaged("its name is another's".to_owned())),
+            false => Err(damaged("it has the name of another entry".to_owned())),
         }
     }
 
-    /// The weights, each once.
+    /// Returns the weights, each of them once.
     pub fn weights(&self) -> Vec<(Digest, &TensorType)> {
         let mut found: Vec<(Digest, &TensorType)> = self
             .constants

@@ -1,8 +1,8 @@
-//! The files of the cache: written whole or not at all, read as they are.
+//! The files of the cache, each of which is written completely or not at all.
 //!
-//! A file is renamed into its place, so that a reader sees all of it or none of it, and no lock is left
-//! behind by a process that was killed. Nothing waits for the disk: what a loss of power cuts short is
-//! found by its checksum, and built again.
+//! A file is written under another name and then renamed, so that a reader sees all of it or nothing, and a process
+//! that is killed leaves no lock behind. Nothing waits until bytes are on the disk: if a loss of power truncates a
+//! file, its checksum shows this, and the file is made again.
 
 use crate::error::Error;
 use crate::file::{self, PART, is_abandoned};
@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// What a file is for, and the folder that it lies in.
+/// The kinds of files, each with a folder of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The plan of a model.
@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub(crate) const ALL: [Self; 3] = [Self::Plan, Self::Weight, Self::Artifact];
 
     fn folder(self) -> &'static str {
@@ -36,24 +36,24 @@ impl Kind {
     }
 }
 
-/// A file that is there.
+/// A file that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name: hexadecimal digits.
+    /// The name: hexadecimal digits.
     pub name: String,
-    /// Its length.
+    /// The length, in bytes.
     pub bytes: u64,
     /// When it was last used.
     pub used: SystemTime,
-    /// Whether it was being written by a process that is gone.
+    /// Whether its writer was killed before the file was complete.
     pub(super) abandoned: bool,
 }
 
-/// Bytes that are read at once to be compared.
+/// The number of bytes that are read at one time for a comparison.
 const PIECE: usize = 1 << 20;
 
 impl Listed {
-    /// Whether it is being written, or was when its writer was killed.
+    /// Returns whether the file is being written, or was when its writer was killed.
     pub(super) fn is_part(&self) -> bool {
         self.name.ends_with(PART)
     }
@@ -64,12 +64,12 @@ impl Listed {
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// The cache in this folder, which need not be there yet.
+    /// Returns the cache folder at this path, which need not exist yet.
     pub(crate) fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -78,10 +78,10 @@ impl Folder {
         self.0.join(kind.folder()).join(name)
     }
 
-    /// Writes a file, whole or not at all. What lies in its place and is no file gives way.
+    /// Writes a file completely or not at all. If something else than a file has its path, that is removed.
     ///
     /// # Errors
-    /// What the system says, with the place; the file is then as it was.
+    /// The error of the file system, with the path. Then the file is unchanged.
     pub(crate) fn write(&self, kind: Kind, name: &str, parts: &[&[u8]]) -> Result<(), Error> {
         let (folder, path) = (self.0.join(kind.folder()), self.place(kind, name));
         fs::create_dir_all(&folder).map_err(Error::io(folder))?;
@@ -95,36 +95,36 @@ impl Folder {
         file::open(&self.place(kind, name))
     }
 
-    /// Whether something is there that is no file.
+    /// Returns whether the path of a file is taken by something else than a file.
     pub(super) fn is_foreign(&self, kind: Kind, name: &str) -> bool {
         fs::metadata(self.place(kind, name)).is_ok_and(|there| !there.is_file())
     }
 
-    /// The content of a file; `None` where there is none.
+    /// Returns the content of a file; `None` if there is no such file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the file system.
     pub(crate) fn read(&self, kind: Kind, name: &str) -> io::Result<Option<Vec<u8>>> {
         file::read(&self.place(kind, name))
     }
 
-    /// Maps a file; `None` where there is none, or an empty one.
+    /// Maps a file; `None` if there is none, or if it is empty.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the file system.
     pub(crate) fn map(&self, kind: Kind, name: &str) -> io::Result<Option<Mmap>> {
         let Some(file) = self.open(kind, name)? else { return Ok(None) };
         if file.metadata()?.len() == 0 {
             return Ok(None);
         }
-        // SAFETY: files of the cache are replaced and removed, never written to, so that the bytes stay
-        // what they are as long as they are mapped. Another program that cuts one short meanwhile ends
-        // this process, as with any mapped file; the command line says so.
+        // SAFETY: files of the cache are replaced and removed, never written to, so that the bytes stay what they
+        // are as long as they are mapped. If another program truncates one meanwhile, this process ends, as with
+        // any mapped file; the help of the command line says so.
         unsafe { Mmap::map(&file) }.map(Some)
     }
 
-    /// Whether a file is there and holds these bytes. It is read piece by piece: mapped, it would be in memory
-    /// beside them.
+    /// Returns whether a file exists and holds these bytes. It is read part by part, since mapping would keep it in
+    /// memory beside them.
     pub(crate) fn holds(&self, kind: Kind, name: &str, bytes: &[u8]) -> bool {
         let same = || {
             let Some(mut file) = self.open(kind, name)? else { return Ok(false) };
@@ -143,20 +143,20 @@ impl Folder {
         same().unwrap_or(false)
     }
 
-    /// Notes that a file was used now. Where that cannot be noted, it only looks older than it is.
+    /// Sets the time of last use of a file to now. If that fails, the file only looks older than it is.
     pub(crate) fn touch(&self, kind: Kind, name: &str) {
         let now = FileTimes::new().set_modified(SystemTime::now());
-        // Times may be set by the owner of a file that is open for reading.
+        // The owner of a file may set its times even if it is open for reading only.
         if let Ok(Some(file)) = self.open(kind, name) {
             let _ = file.set_times(now);
         }
     }
 
-    /// Removes a file, or what lies in its place: the names are the cache's own. One that is not there is no
-    /// error: another process was faster.
+    /// Removes a file, or whatever else has its path, since these names belong to the cache. It is no error if the
+    /// file is absent: another process may have removed it.
     ///
     /// # Errors
-    /// What the system says, with the file.
+    /// The error of the file system, with the path.
     pub fn remove(&self, kind: Kind, name: &str) -> Result<(), Error> {
         let path = self.place(kind, name);
         let folder = fs::symlink_metadata(&path).is_ok_and(|there| there.is_dir());
@@ -164,7 +164,7 @@ impl Folder {
         present(removed).map(|_| ()).map_err(Error::io(path))
     }
 
-    /// The files of a kind, by name.
+    /// Returns the files of a kind, sorted by name.
     pub fn list(&self, kind: Kind) -> Vec<Listed> {
         let mut found: Vec<Listed> = self
             .files(kind)
@@ -174,8 +174,8 @@ impl Folder {
         found
     }
 
-    /// The files of a kind, those that are being written among them, in no order, and what lies in the place of
-    /// one. Files of other names are somebody else's.
+    /// Iterates over the files of a kind in no particular order, including those that are being written and
+    /// anything else that has the path of one. Files with other names do not belong to the cache, and are skipped.
     pub(super) fn files(&self, kind: Kind) -> impl Iterator<Item = Listed> + use<> {
         fs::read_dir(self.0.join(kind.folder())).into_iter().flatten().flatten().filter_map(|entry| {
             let name = entry.file_name().into_string().ok().filter(|name| is_ours(name))?;
@@ -187,7 +187,7 @@ impl Folder {
         })
     }
 
-    /// What killed writers of the tables beside plans and weights have left.
+    /// Iterates over incomplete files that killed writers of the measured tables have left.
     pub(super) fn abandoned_tables(&self) -> impl Iterator<Item = PathBuf> + use<> {
         fs::read_dir(&self.0).into_iter().flatten().flatten().filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
@@ -197,10 +197,10 @@ impl Folder {
     }
 }
 
-/// How the names of tables of what was measured begin.
+/// The beginnings of the names of measured tables.
 const TABLES: [&str; 4] = ["machine-", "seating-", "times-", "libraries"];
 
-/// Whether a file is named by a digest, and what follows it while it is being written.
+/// Returns whether a name is a digest, possibly with the ending of a file that is being written.
 fn is_ours(name: &str) -> bool {
     let digits = name.bytes().take_while(u8::is_ascii_hexdigit).count();
     digits == 64 && (name.len() == 64 || name.ends_with(PART))

@@ -1,4 +1,4 @@
-//! The key of an entry: everything that can change the answer, each field by its name.
+//! The key of an entry: everything that can change the plan, as named fields.
 
 use super::Digest;
 use serde::{Deserialize, Serialize};
@@ -14,14 +14,14 @@ pub struct Key {
 pub struct Difference {
     /// The field.
     pub field: String,
-    /// Its value in the one key; `None` where that lacks it.
+    /// Its value in this key; `None` if this key lacks the field.
     pub here: Option<String>,
-    /// Its value in the other.
+    /// Its value in the other key; `None` if that key lacks the field.
     pub there: Option<String>,
 }
 
 impl Key {
-    /// With one more field, or another value for it.
+    /// Adds a field, or replaces its value.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         match self.fields.iter_mut().find(|(known, _)| known == name) {
@@ -31,22 +31,22 @@ impl Key {
         self
     }
 
-    /// Names and values, in order.
+    /// Iterates over names and values, in order.
     pub fn fields(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.fields().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// What names an entry of this key: changes with every name and every value.
+    /// Returns the fingerprint of the key, which names its entry. It changes with every name and every value.
     pub fn fingerprint(&self) -> Digest {
         Digest::texts(self.fields().flat_map(|(name, value)| [name, value]))
     }
 
-    /// The fields in which another key differs, in this key's order.
+    /// Returns the fields in which another key differs, in the order of this key.
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let lacking = other.fields().filter(|(name, _)| self.get(name).is_none());
         self.fields()

@@ -1,10 +1,11 @@
-//! What is in the files of a backend's library: tens of megabytes, which a warm start has no time to read.
+//! The digests of a backend's library files. These have tens of megabytes, and reading them would slow down each
+//! start from the cache.
 //!
-//! The digest of a file's content is kept beside the entries, under all that the system tells of the file: its
-//! place, length, number, and when its content and its status changed last. What writes a file, puts another in its
-//! place, or sets its times back changes one of these, and the content is read again. What is not noticed is what
-//! goes past the system: a disk that is written to as a device, or a clock that was set back to the same
-//! nanosecond. Without a folder the content is read once a process.
+//! The digest of a file's content is kept beside the entries, together with what the system reports about the file:
+//! its path, length, inode number, and the times at which its content and its status last changed. Writing a file,
+//! replacing it or setting its times back changes one of these, and then the content is read again. Only changes
+//! that bypass the file system are missed: writes to the disk as a device, or a clock that was set back to the same
+//! nanosecond. Without a folder, the content is read once in each process.
 
 use super::{Digest, home};
 use crate::file;
@@ -17,10 +18,10 @@ use std::time::Duration;
 /// The file in which digests are kept.
 pub(super) const TABLE: &str = "libraries.txt";
 
-/// A file that was changed this lately may be changed again without a new time.
+/// A file that was changed so recently may change again without getting another time, so its digest is not kept.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// The digest of a file's content; why there is none, in words.
+/// Returns the digest of a file's content, or a text that says why there is none.
 pub(super) fn content(path: &Path, threads: usize) -> String {
     content_in(path, threads, home().as_deref())
 }
@@ -43,7 +44,7 @@ fn content_in(path: &Path, threads: usize, folder: Option<&Path>) -> String {
     };
     let settled = meta.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > FRESH));
     if settled && std::fs::metadata(path).is_ok_and(|meta| stamp(path, &meta) == name) {
-        // What the file was before is of no use.
+        // The line of an earlier state of the file is no longer needed.
         let place = place(path);
         known.retain(|other, _| !other.ends_with(&place));
         known.insert(name, digest);
@@ -54,7 +55,7 @@ fn content_in(path: &Path, threads: usize, folder: Option<&Path>) -> String {
     digest.to_string()
 }
 
-/// All that the system tells of a file, on one line.
+/// Returns on one line what the system reports about a file.
 fn stamp(path: &Path, meta: &Metadata) -> String {
     let modified = meta.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     let mut text = format!("{} {}", meta.len(), modified.unwrap_or_default().as_nanos());
@@ -67,12 +68,12 @@ fn stamp(path: &Path, meta: &Metadata) -> String {
     text + &place(path)
 }
 
-/// The place of a file, which ends what is told of it.
+/// Returns the path of a file, with which its line ends.
 fn place(path: &Path) -> String {
     format!(" {:?}", path.display().to_string())
 }
 
-/// The digests that are kept. A line that is damaged names no file there is.
+/// Returns the digests that are kept. A damaged line matches no existing file, so it does no harm.
 fn read(folder: &Path) -> FxHashMap<String, Digest> {
     let text = file::read(&folder.join(TABLE)).ok().flatten();
     let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
@@ -85,7 +86,7 @@ fn read(folder: &Path) -> FxHashMap<String, Digest> {
     text.lines().filter_map(line).collect()
 }
 
-/// Keeps digests. Where they cannot be kept, they are made again.
+/// Keeps digests. If this fails, they are computed again next time.
 fn keep(folder: &Path, known: &FxHashMap<String, Digest>) {
     let mut lines: Vec<String> =
         known.iter().map(|(name, digest)| format!("{digest} {name} {}\n", check(digest, name))).collect();
@@ -93,7 +94,7 @@ fn keep(folder: &Path, known: &FxHashMap<String, Digest>) {
     let _ = file::create(&folder.join(TABLE), lines.concat().as_bytes());
 }
 
-/// What ends a line.
+/// Returns the checksum at the end of a line.
 fn check(digest: &Digest, name: &str) -> String {
     Digest::texts([digest.to_string().as_str(), name]).short()
 }

@@ -1,4 +1,4 @@
-//! Keeping the cache small: what was used longest ago goes first.
+//! Keeps the cache within its limit: what was used longest ago is removed first.
 
 use super::entry::Entry;
 use super::folder::{Folder, Kind, Listed};
@@ -7,33 +7,34 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// Weights that no entry names are kept so long, as an entry may be about to name them.
+/// How long weights that no entry names are kept, since an entry that names them may be about to be written.
 pub const GRACE: Duration = Duration::from_secs(600);
 
-/// The part of the limit that machine code may have.
+/// Artifacts may take one part in this many of the limit.
 const ARTIFACTS: u64 = 4;
 
-/// What was removed, and what was not.
+/// What was removed, and what could not be removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Entries.
     pub plans: usize,
     /// Weights.
     pub weights: usize,
-    /// Machine code.
+    /// Artifacts, such as machine code.
     pub artifacts: usize,
-    /// What processes were writing when they were killed.
+    /// Incomplete files of processes that were killed.
     pub parts: usize,
     /// Bytes of all these.
     pub bytes: u64,
-    /// Weights that no entry names and that stay, as they were used less than [`GRACE`] ago; and their bytes.
+    /// The number and the bytes of weights that no entry names, but that are kept since they were used less than
+    /// [`GRACE`] ago.
     pub young: (usize, u64),
-    /// What could not be removed, each with the system's reason.
+    /// Files that could not be removed, each with the system's reason.
     pub failed: Vec<String>,
 }
 
 impl Pruned {
-    /// Removes a file and counts it; says whether it is gone.
+    /// Removes a file and counts it. Returns whether it was removed.
     fn remove(&mut self, folder: &Folder, kind: Kind, listed: &Listed) -> bool {
         if let Err(error) = folder.remove(kind, &listed.name) {
             self.failed.push(error.to_string());
@@ -50,19 +51,19 @@ impl Pruned {
     }
 }
 
-/// The entries with what they hold, the last used first.
+/// Returns the entries with what they hold, the most recently used first.
 pub(super) fn items(folder: &Folder) -> Vec<Item> {
     let mut listed = folder.list(Kind::Plan);
     listed.sort_by(|a, b| (Reverse(a.used), &a.name).cmp(&(Reverse(b.used), &b.name)));
     let item = |Listed { name, bytes, used, .. }: Listed| {
-        // One that is not there was removed by another process.
+        // An absent entry was removed by another process meanwhile.
         let entry = Entry::read(folder, &name).transpose()?;
         Some(Item { name, bytes, used, entry })
     };
     listed.into_iter().filter_map(item).collect()
 }
 
-/// The weights that entries name.
+/// Returns the weights that entries name.
 pub(super) fn named(folder: &Folder) -> FxHashSet<Digest> {
     let entries = items(folder).into_iter().filter_map(|item| item.entry.ok());
     entries
@@ -70,13 +71,12 @@ pub(super) fn named(folder: &Folder) -> FxHashSet<Digest> {
         .collect()
 }
 
-/// Bytes of all that is there, what is being written at this moment included.
+/// Returns the bytes of all files, including those that are being written.
 pub(super) fn total(folder: &Folder) -> u64 {
     Kind::ALL.iter().flat_map(|kind| folder.files(*kind)).map(|listed| listed.bytes).sum()
 }
 
-/// Removes what killed processes were writing, once it is old enough that nobody writes it any more; gives
-/// the bytes that are left.
+/// Removes incomplete files that are so old that nobody can still be writing them. Returns the bytes that are left.
 fn sweep(folder: &Folder, pruned: &mut Pruned) -> u64 {
     let mut left = 0;
     for kind in Kind::ALL {
@@ -99,16 +99,16 @@ fn sweep(folder: &Folder, pruned: &mut Pruned) -> u64 {
     left
 }
 
-/// Removes what killed processes left and, if the cache is then larger than its limit, all that [`prune`]
-/// removes. Each file is looked at once where it is not.
+/// Removes incomplete files of killed processes, and calls [`prune`] only if the cache is then still larger than
+/// its limit: otherwise one look at each file is enough.
 pub(super) fn tidy(folder: &Folder, limit: u64) {
     if sweep(folder, &mut Pruned::default()) > limit {
         prune(folder, limit);
     }
 }
 
-/// Removes what is damaged, what killed processes left, weights that no entry names, and entries until
-/// at most `limit` bytes are left.
+/// Removes damaged entries, incomplete files of killed processes, weights that no entry names, and then entries
+/// until at most `limit` bytes are left.
 pub(super) fn prune(folder: &Folder, limit: u64) -> Pruned {
     let mut pruned = Pruned::default();
     sweep(folder, &mut pruned);
@@ -117,7 +117,8 @@ pub(super) fn prune(folder: &Folder, limit: u64) -> Pruned {
     let (mut wanted, mut dropped) = (FxHashSet::default(), FxHashSet::default());
     let parts = Kind::ALL.iter().flat_map(|kind| folder.files(*kind)).filter(Listed::is_part);
     let mut held: u64 = parts.map(|listed| listed.bytes).sum();
-    // Machine code is small, and no entry names it: what was used longest ago goes where it is over a share.
+    // Artifacts are small and no entry names them, so they have a share of the limit of their own. Those that were
+    // used longest ago are removed if they exceed it.
     let mut artifacts = folder.list(Kind::Artifact);
     artifacts.sort_by(|a, b| (Reverse(a.used), &a.name).cmp(&(Reverse(b.used), &b.name)));
     for artifact in artifacts {
@@ -134,7 +135,7 @@ pub(super) fn prune(folder: &Folder, limit: u64) -> Pruned {
         };
         let new = named.iter().filter(|name| !wanted.contains(*name));
         let more = bytes + new.filter_map(|name| sizes.get(name.as_str())).sum::<u64>();
-        // What may not be read is perhaps another user's, and sound.
+        // An entry that cannot be read may belong to another user and be sound, so it stays.
         let stays = matches!(entry, Ok(_) | Err(Miss::Unreadable(_)));
         if stays && held + more <= limit {
             held += more;
@@ -158,7 +159,7 @@ pub(super) fn prune(folder: &Folder, limit: u64) -> Pruned {
     pruned
 }
 
-/// Removes everything, what is being written at this moment included.
+/// Removes everything, including files that are being written.
 pub(super) fn clear(folder: &Folder) -> Pruned {
     let mut pruned = Pruned::default();
     for kind in Kind::ALL {

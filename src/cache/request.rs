@@ -1,4 +1,4 @@
-//! What a compilation is asked, and the key that follows from it.
+//! The inputs of a compilation, and the key of the cache that follows from them.
 
 use super::{Difference, Digest, Key, library};
 use crate::backend::features;
@@ -13,7 +13,7 @@ use crate::setting;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a compilation is asked: what the command line and the machine's settings come to.
+/// The inputs of a compilation, which follow from the command line and the machine.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The model's file.
@@ -22,9 +22,9 @@ pub struct Request {
     pub weights: Option<PathBuf>,
     /// Sizes of symbolic dimensions.
     pub dims: BTreeMap<String, usize>,
-    /// What becomes of weights without values.
+    /// What to do with weights that have no values.
     pub missing_weights: MissingWeights,
-    /// The pipeline, with what replaces its settings.
+    /// The pipeline, with the settings that replace its own.
     pub pipeline: Pipeline,
     /// The rule files: names and texts.
     pub rules: Vec<(String, String)>,
@@ -32,41 +32,41 @@ pub struct Request {
     pub threads: usize,
     /// The speeds that are kept of this machine.
     pub calibration: Option<Machine>,
-    /// The builds of the crates beside the framework that decide plans: the program that asks, the tuner.
+    /// The builds of other crates that affect plans: the calling program and the tuner.
     pub builds: Builds,
 }
 
-/// Crates by name, each with what tells its build from others.
+/// Crates by name, each with a text that identifies its build.
 pub type Builds = &'static [(&'static str, &'static str)];
 
-/// The builds of the crates of a registry and of others, in one line.
+/// Returns in one line the builds of the crates of a registry and of others.
 pub fn build(registry: &Registry, others: Builds) -> String {
     let all = registry.builds().iter().chain(others).map(|(name, build)| format!("{name} {build}"));
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// The version of what entries look like.
+/// The version of the format of entries.
 const FORMAT: &str = "2";
 
 impl Request {
-    /// What the key says of the calibration where no speeds are kept.
+    /// The value of the key's field for the calibration if no speeds are kept.
     pub const NO_SPEEDS: &str = "no speeds are kept";
 
-    /// The cost model; empty where the pipeline chooses nothing.
+    /// Returns the name of the cost model, which is empty if the pipeline does not extract.
     pub(crate) fn cost(&self) -> &str {
         self.pipeline.extract().map_or("", |extract| extract.cost.name())
     }
 
-    /// Whether the cost model goes by the machine's speeds.
+    /// Returns whether the cost model uses the machine's speeds.
     pub fn calibrated(&self) -> bool {
         self.pipeline.extract().is_none_or(|extract| extract.cost.by_speeds())
     }
 
-    /// The key. The model and its external data are read from the first byte to the last. The backends of the
-    /// pipeline are described as they are on this machine.
+    /// Returns the key. Reads every byte of the model and its external data, and describes the backends of the
+    /// pipeline as they are on this machine.
     ///
     /// # Errors
-    /// A model that cannot be read or decoded; one that is priced by a program outside.
+    /// If the model cannot be read or decoded, or if its prices come from a subprocess.
     pub fn key(&self, registry: &Registry) -> Result<Key, Error> {
         if self.pipeline.extract().is_some_and(|extract| !extract.cost.repeats()) {
             return Err(Error::setting(
@@ -88,7 +88,7 @@ impl Request {
         };
         let calibration = match self.calibration {
             _ if !self.calibrated() => "not asked".to_owned(),
-            // Speeds that were measured while the machine was busy are not kept, and differ each time.
+            // Speeds that were measured while the machine was busy are not kept, so they differ each time.
             None => Self::NO_SPEEDS.to_owned(),
             Some(machine) => format!("{machine:?}"),
         };
@@ -110,7 +110,7 @@ impl Request {
         let names: Vec<&str> = self.rules.iter().map(|(name, _)| name.as_str()).collect();
         key = key.with("rules", list(&names));
         for (at, (name, text)) in self.rules.iter().enumerate() {
-            // A file that is read twice counts twice.
+            // If a file is named twice, the key has a field for each time.
             let before = names[..at].iter().filter(|known| *known == name).count();
             let again = if before == 0 { String::new() } else { format!(" ({before} before)") };
             key = key.with(&format!("rules {name}{again}"), Digest::texts([text.as_str()]).to_string());
@@ -122,12 +122,12 @@ impl Request {
         Digest::of_file(path, self.threads).map_err(Error::io(path))
     }
 
-    /// What a model's file is, and its bytes.
+    /// Returns the format of a model's file and the digest of its bytes.
     fn content(&self, model: &Path) -> Result<String, Error> {
         Ok(format!("{} {}", if text::is_named(model) { "text" } else { "onnx" }, self.digest(model)?))
     }
 
-    /// The files that hold weights of a model.
+    /// Returns the files that hold weights of a model.
     fn external(&self, model: &Path) -> Result<String, Error> {
         if text::is_named(model) {
             return Ok("none".to_owned());
@@ -143,17 +143,17 @@ impl Request {
         Ok(list(&found))
     }
 
-    /// The names of the pipeline and of its passes.
+    /// Returns the names of the pipeline and of its passes.
     fn passes(&self) -> String {
         let passes: Vec<&str> = self.pipeline.passes.iter().map(|pass| pass.name()).collect();
         format!("{}: {}", self.pipeline.name, list(&passes))
     }
 }
 
-/// Texts of more bytes are told by their digest: price lists, fitted models.
+/// Longer texts, such as price lists and fitted models, are replaced by their digest.
 const LONGEST: usize = 400;
 
-/// All settings of a pass, as it describes them: `lower.rounds`, and the value.
+/// Returns all settings of a pass as it describes them: names such as `lower.rounds`, with their values.
 fn settings(pass: &dyn Pass) -> Result<Vec<(String, String)>, Error> {
     let described = pass.describe().map_err(|error| {
         Error::setting(format!("the settings of pass `{}` cannot be described: {error}", pass.name()))
@@ -166,8 +166,8 @@ fn settings(pass: &dyn Pass) -> Result<Vec<(String, String)>, Error> {
     Ok(list)
 }
 
-/// Where a key differs from what it would be on this machine and by these builds, in what does not depend on the
-/// model.
+/// Returns the fields, among those that do not depend on the model, in which a key differs from one that is made on
+/// this machine by these builds.
 pub fn elsewhere(key: &Key, registry: &Registry, builds: Builds) -> Vec<Difference> {
     let names = key.fields().filter_map(|(name, _)| name.strip_prefix(BACKEND));
     let fields = host(Key::default(), names, registry, builds);
@@ -175,10 +175,10 @@ pub fn elsewhere(key: &Key, registry: &Registry, builds: Builds) -> Vec<Differen
     here.differences(key)
 }
 
-/// How the fields of backends begin.
+/// The beginning of the names of the fields that describe backends.
 const BACKEND: &str = "backend ";
 
-/// With the fields that tell this program and this machine.
+/// Adds the fields that describe this program and this machine.
 fn host<'a>(key: Key, names: impl Iterator<Item = &'a str>, registry: &Registry, builds: Builds) -> Key {
     let key = key
         .with("format", FORMAT)
@@ -194,7 +194,7 @@ fn host<'a>(key: Key, names: impl Iterator<Item = &'a str>, registry: &Registry,
             let files = files.iter().map(|file| format!(", content {}", library::content(file, 2)));
             Some(backend.found().ok()? + &details.chain(files).collect::<String>())
         });
-        // Why it is not there, and where it was looked for, changes nothing.
+        // Why a backend is absent, and where it was looked for, does not affect plans.
         key.with(&format!("{BACKEND}{name}"), found.unwrap_or_else(|| "not there".to_owned()))
     })
 }

@@ -1,5 +1,5 @@
-//! The constants of a plan: few bytes in the entry, many in a file that is named by their digest, so
-//! that models with the same weights share it.
+//! The constants of a plan. Small ones are in the entry itself; each large one is in a file that is named by its
+//! digest, so that models with the same weights share it.
 
 use super::entry::{Constant, Value};
 use super::folder::{Folder, Kind};
@@ -12,11 +12,11 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Constants of fewer bytes stand in the entry: a file takes longer to open than they take to read.
+/// Constants of fewer bytes are in the entry, since opening a file would take longer than reading them.
 const SMALL: usize = 16 << 10;
 
-/// Describes constants by their digests; gives the bytes of those that an entry does not hold as well,
-/// each once.
+/// Describes constants by their digests. Also returns the bytes of those that the entry does not hold itself, each
+/// of them once.
 pub(super) fn describe<'a>(
     constants: &[(NodeId, &'a Tensor)],
     threads: usize,
@@ -40,19 +40,19 @@ pub(super) fn describe<'a>(
     (constants.iter().map(one).collect(), kept)
 }
 
-/// Writes a weight, unless it is there, byte for byte; says whether it was written.
+/// Writes a weight unless the same bytes are already there. Returns whether it was written.
 fn write(folder: &Folder, digest: Digest, bytes: &[u8]) -> Result<bool, Error> {
     let name = digest.to_string();
     if folder.holds(Kind::Weight, &name, bytes) {
-        // Used now: it is not pruned before the entry that names it is there.
+        // Noting the use keeps the weight from being pruned before the entry that names it is written.
         folder.touch(Kind::Weight, &name);
         return Ok(false);
     }
     folder.write(Kind::Weight, &name, &[bytes]).map(|()| true)
 }
 
-/// Writes weights and then the entry that names them. Where one of these cannot be written, what was is removed,
-/// unless another entry names it.
+/// Writes weights and then the entry that names them. If one of them cannot be written, those that were written are
+/// removed, unless another entry names them.
 pub(super) fn write_entry<'a>(
     folder: &Folder,
     name: &str,
@@ -71,13 +71,13 @@ pub(super) fn write_entry<'a>(
     all().inspect_err(|_| {
         let named = prune::named(folder);
         for digest in fresh.iter().filter(|digest| !named.contains(*digest)) {
-            // What cannot be removed now is pruned later.
+            // If this fails, the weight is pruned later.
             let _ = folder.remove(Kind::Weight, &digest.to_string());
         }
     })
 }
 
-/// Whether a weight is what its name says, to the last bit.
+/// Checks every bit of a weight against the digest in its name.
 ///
 /// # Errors
 /// Why not, or why it cannot be read.
@@ -90,7 +90,7 @@ pub(super) fn check(folder: &Folder, name: &str) -> Result<(), Miss> {
     }
 }
 
-/// The constants, mapped, and each bit of them compared with what it was.
+/// Maps the constants of an entry and checks every bit of them.
 pub(super) fn read(
     folder: &Folder,
     constants: &[Constant],
@@ -114,7 +114,7 @@ pub(super) fn read(
         maps.insert(digest, Arc::new(map));
     }
     let mut named: Vec<(Digest, &[u8])> = maps.iter().map(|(digest, map)| (*digest, &map[..])).collect();
-    // The largest first, so that no thread is left with it.
+    // The largest ones come first, so that no thread starts on one when the others have finished.
     named.sort_unstable_by_key(|(digest, bytes)| (std::cmp::Reverse(bytes.len()), *digest));
     let parts: Vec<&[u8]> = named.iter().map(|(_, bytes)| *bytes).collect();
     let found = Digest::all(&parts, threads);

@@ -1,33 +1,33 @@
 //! Long lines, cut around what a message points at.
 //!
-//! Takes a text and the places of one diagnostic, and gives a text in which of every line that is too
-//! long only what is near a place is left, with `…` for the rest. Lines and columns in messages remain
-//! those of the whole text.
+//! Takes a text and the places of one diagnostic, and returns a text in which long lines are shortened: only the
+//! parts near a place are left, with `…` for the rest. Lines and columns in messages are still those of the whole
+//! text.
 
 use codespan_reporting::files::{Error, Files};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Lines of more bytes than this are cut.
+/// Lines of more bytes than this are shortened.
 const LONGEST: usize = 200;
-/// What is left on either side of the ends of a place.
+/// The number of bytes that are kept on both sides of each end of a place.
 const AROUND: usize = 60;
-/// What stands for what is left out.
+/// Replaces what is left out.
 const GAP: &str = "…";
 
-/// A text with long lines cut.
+/// A text whose long lines are shortened.
 pub(super) struct Excerpt<'a> {
     name: &'a str,
     whole: &'a str,
     cut: Cow<'a, str>,
-    /// Where each piece that is left begins in the cut text and in the whole one, and its length.
+    /// For each part that is kept: where it begins in the short text and in the whole one, and its length.
     pieces: Vec<(usize, usize, usize)>,
-    /// Where the lines of the cut text begin.
+    /// Where the lines of the short text begin.
     lines: Vec<usize>,
 }
 
 impl<'a> Excerpt<'a> {
-    /// A text, cut around these places, which lie in it at the bounds of characters.
+    /// Shortens a text around these places, which must begin and end at the boundaries of characters.
     pub(crate) fn new(name: &'a str, whole: &'a str, places: &[Range<usize>]) -> Self {
         let ends: Vec<usize> = places.iter().flat_map(|place| [place.start, place.end]).collect();
         let mut cut = Cow::Borrowed("");
@@ -62,7 +62,7 @@ impl<'a> Excerpt<'a> {
         Self { name, whole, cut, pieces, lines }
     }
 
-    /// Where a place of the whole text is in the cut one.
+    /// Returns the place in the short text of a place in the whole one.
     pub(crate) fn place(&self, place: Range<usize>) -> Range<usize> {
         let moved = |at: usize| {
             let after = self.pieces.partition_point(|(_, whole, _)| *whole <= at);
@@ -74,7 +74,7 @@ impl<'a> Excerpt<'a> {
         moved(place.start)..moved(place.end)
     }
 
-    /// Where a place of the cut text is in the whole one.
+    /// Returns the position in the whole text of a position in the short one.
     fn back(&self, at: usize) -> usize {
         let after = self.pieces.partition_point(|(cut, ..)| *cut <= at);
         match after.checked_sub(1).map(|piece| self.pieces[piece]) {
@@ -88,8 +88,8 @@ fn ends_at(pieces: &[(usize, usize, usize)], end: usize) -> bool {
     pieces.last().is_some_and(|(_, whole, length)| whole + length == end)
 }
 
-/// The parts of a line that are left: all of a short one; of a long one what is near an end of a place,
-/// or its beginning, where none is.
+/// Returns the parts of a line that are kept: all of a short line; of a long one, what is near the ends of places,
+/// or the beginning of the line if it has none.
 fn kept(line: &str, start: usize, ends: &[usize]) -> Vec<Range<usize>> {
     if line.trim_end_matches(['\r', '\n']).len() <= LONGEST {
         let all = 0..line.len();
@@ -116,7 +116,7 @@ fn kept(line: &str, start: usize, ends: &[usize]) -> Vec<Range<usize>> {
     joined
 }
 
-/// The texts of one diagnostic, by the number of their source.
+/// The texts of one diagnostic, by the index of their source.
 pub(super) struct Excerpts<'a>(pub Vec<Excerpt<'a>>);
 
 impl Excerpts<'_> {

@@ -1,4 +1,4 @@
-//! What goes wrong with the cache.
+//! Errors of the cache.
 
 use std::path::PathBuf;
 
@@ -6,22 +6,22 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// There is no entry of the key.
+    /// The key has no entry.
     #[error("there is no entry to save")]
     Absent,
-    /// The entry cannot be encoded, is damaged, or is not complete.
+    /// The entry cannot be encoded, is damaged, or is incomplete.
     #[error("{why}")]
     Entry {
         /// What is wrong.
         why: String,
     },
-    /// A weight of the entry is gone.
+    /// A weight of the entry was removed meanwhile.
     #[error("weight {digest} is gone")]
     Weight {
         /// The beginning of its digest.
         digest: String,
     },
-    /// A file with an entry is damaged, or of no use here.
+    /// A file with an entry is damaged, or cannot be used on this machine.
     #[error("{}: {why}", file.display())]
     File {
         /// The file.
@@ -29,7 +29,7 @@ pub enum CacheError {
         /// What is wrong.
         why: String,
     },
-    /// The limit of the cache does not allow an entry.
+    /// An entry is larger than the limit of the cache.
     #[error("it takes {bytes} bytes, and the cache is limited to {limit} bytes")]
     Limit {
         /// Bytes of the entry.

@@ -1,4 +1,4 @@
-//! What cannot be added to a registry.
+//! Errors of adding to a registry.
 
 use crate::diagnostic::Diagnostics;
 use crate::op::LowerError;
@@ -20,7 +20,7 @@ pub enum RegistryError {
     /// An op of a backend cannot be defined.
     #[error(transparent)]
     Lower(#[from] LowerError),
-    /// An op of a backend has a name that is another backend's.
+    /// The name of an op does not begin with that of its backend.
     #[error("the backend `{backend}` has an op `{op}`: the names of its ops begin with `{backend}.`")]
     Prefix {
         /// The backend.

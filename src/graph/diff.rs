@@ -1,8 +1,8 @@
-//! What changed from one graph to another.
+//! The differences between two graphs.
 //!
-//! Nodes are paired by name first. Those that are left are paired by structure: a node of the same
-//! op, attributes and type on paired operands is the same value under a new name. Operands are
-//! compared through the pairs, so a renamed value does not make its users differ. One line a change:
+//! Nodes are paired by name first. The remaining ones are paired by structure: a node with the same op, attributes
+//! and type on paired operands is the same value under a new name. Operands are compared through the pairs, so a
+//! renamed value does not make its users differ. Each change is one line:
 //!
 //! ```text
 //! - conv1: f32[1,16,8,8] = conv(x, w, b) {pads: [1,1,1,1]}
@@ -49,8 +49,8 @@ pub struct Change {
     pub text: String,
 }
 
-/// The changes, in the order of the later graph; prints one line each, nothing where the graphs are
-/// the same.
+/// The changes, in the order of the later graph. They are displayed one on a line; nothing is displayed if the
+/// graphs are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Diff {
     /// The changes.
@@ -58,7 +58,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Whether the graphs are the same, apart from the order of independent nodes.
+    /// Returns whether the graphs are the same, apart from the order of independent nodes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -74,7 +74,7 @@ impl fmt::Display for Diff {
     }
 }
 
-/// What changed from the first graph to the second.
+/// Returns the changes from the first graph to the second.
 pub fn diff(before: &Graph, after: &Graph) -> Diff {
     let pairs = pair(before, after);
     let mut earlier = vec![None; after.len()];
@@ -91,7 +91,7 @@ pub fn diff(before: &Graph, after: &Graph) -> Diff {
     let mut seen = 0;
     for (new, _) in after.nodes() {
         let Some(old) = earlier[new.index()].map(|index: usize| olds[index]) else {
-            // What was removed here comes before what was added in its place.
+            // Nodes that were removed here come before those that were added in their place.
             while olds.get(seen).is_some_and(|&old| pairs[old.index()].is_none()) {
                 removed(before, olds[seen], &pairs, &mut diff);
                 seen += 1;
@@ -118,10 +118,10 @@ fn removed(before: &Graph, old: NodeId, pairs: &[Option<NodeId>], diff: &mut Dif
     }
 }
 
-/// For each node of the earlier graph, its counterpart in the later one.
+/// Returns, for each node of the earlier graph, its counterpart in the later one.
 fn pair(before: &Graph, after: &Graph) -> Vec<Option<NodeId>> {
     let mut pairs: Vec<Option<NodeId>> = before.nodes().map(|(_, node)| after.find(&node.name)).collect();
-    // Later nodes without a counterpart, by what they compute; the first one of several is taken.
+    // Nodes of the later graph without a counterpart, by what they compute. Of several, the first one is taken.
     let mut left: FxHashMap<(Op, Vec<NodeId>), VecDeque<NodeId>> = FxHashMap::default();
     for (new, node) in after.nodes().filter(|(_, node)| before.find(&node.name).is_none()) {
         left.entry((node.op, node.inputs.clone())).or_default().push_back(new);
@@ -155,7 +155,7 @@ fn same_value(a: Option<&Tensor>, b: Option<&Tensor>) -> bool {
     }
 }
 
-/// Compares two nodes that are paired.
+/// Compares two paired nodes.
 fn compare(
     before: &Graph,
     old: NodeId,

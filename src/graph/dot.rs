@@ -1,13 +1,13 @@
-//! A graph in the language of Graphviz, to look at: `dot -Tsvg`.
+//! A graph in the language of Graphviz, which `dot -Tsvg` draws.
 //!
-//! A box an op with its name, attributes and type; inputs and outputs are rounded. A constant is
-//! not a box of its own but a line in the boxes of its users, since weights would hide the network.
-//! Values in another layout than the default one are coloured.
+//! Each box is an op with its name, attributes and type; inputs and outputs have rounded boxes. A constant has no
+//! box of its own, but a line in the boxes of its users, since many boxes of weights would hide the network. Values
+//! in another layout than the default one are coloured.
 
 use super::{CONST, Graph, INPUT, NodeId, text};
 use std::fmt::Write;
 
-/// The graph as a `digraph`.
+/// Returns the graph as a `digraph`.
 pub fn to_dot(graph: &Graph) -> String {
     let mut out = format!("digraph {} {{\n", quote(graph.name()));
     out.push_str("  node [shape=box, fontname=\"Helvetica\", fontsize=10];\n  edge [fontname=\"Helvetica\", fontsize=9];\n");
@@ -46,7 +46,7 @@ pub fn to_dot(graph: &Graph) -> String {
     out
 }
 
-/// Whether a node is shown in its users' boxes only.
+/// Returns whether a node is shown only in its users' boxes.
 fn inlined(graph: &Graph, id: NodeId) -> bool {
     graph[id].op == CONST && graph.outputs().all(|(_, output)| output != id)
 }
@@ -63,7 +63,7 @@ fn label(graph: &Graph, id: NodeId) -> String {
     label
 }
 
-/// A quoted string of the language: `"` and `\` escaped, lines as `\n`.
+/// Returns a quoted string of the language: `"` and `\` are escaped, and a line break is `\n`.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

@@ -1,4 +1,4 @@
-//! A graph as JSON, for other programs to read: nodes, types and attributes, no constants' bytes.
+//! A graph as JSON, for other programs to read: nodes, types and attributes, but not the bytes of constants.
 //!
 //! ```json
 //! {
@@ -12,16 +12,16 @@
 //! }
 //! ```
 //!
-//! A constant has a member `hash` (the hash of its bytes, as in the text form) as well. Attributes
-//! are all there, those at their default too: integers, numbers and lists of integers as such,
-//! anything else (and floats that JSON lacks) as text.
+//! A constant also has a member `hash`, which is the hash of its bytes as in the text form. All attributes are
+//! written, including those that equal their default: integers, numbers and lists of integers as such, and
+//! everything else (and floats that JSON cannot represent) as text.
 
 use super::{CONST, Graph, NodeId, text};
 use crate::attr::Attr;
 use crate::tensor::TensorType;
 use serde_json::{Map, Value, json};
 
-/// The graph as a JSON value.
+/// Returns the graph as a JSON value.
 pub fn to_json(graph: &Graph) -> Value {
     let nodes: Vec<Value> = graph.nodes().map(|(id, _)| node(graph, id)).collect();
     let outputs: Vec<Value> =
@@ -49,7 +49,7 @@ fn node(graph: &Graph, id: NodeId) -> Value {
     object
 }
 
-/// A type as a JSON value.
+/// Returns a type as a JSON value.
 pub fn ty(ty: &TensorType) -> Value {
     json!({
         "text": ty.to_string(),
@@ -60,7 +60,7 @@ pub fn ty(ty: &TensorType) -> Value {
     })
 }
 
-/// An attribute as a JSON value.
+/// Returns an attribute as a JSON value.
 pub fn attr(attr: &Attr) -> Value {
     match attr {
         Attr::Int(value) => (*value).into(),

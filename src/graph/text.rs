@@ -1,6 +1,6 @@
-//! The text form of a graph: print, parse, round trip.
+//! The text form of a graph, which can be printed and parsed.
 //!
-//! One value a line, operands before their users:
+//! Each value has one line, and operands come before their users:
 //!
 //! ```text
 //! graph tiny {
@@ -13,19 +13,20 @@
 //! }
 //! ```
 //!
-//! - A name stands bare when it begins with a letter, `_` or `/`, goes on with letters, digits and
-//!   `_ . / ' -`, has no `//` in it and is not `return`; any other is quoted, with Rust's escapes.
-//! - A type is `f32[1,64,56,56]@nChw16c#gpu:0`; layout and device are left out where they are
-//!   the default ones. `input` and `const` need their type; for other ops it may be left out
-//!   when written by hand, and is checked against inference where it stands.
-//! - A constant is a list of its elements in row-major order (`const [1.0, 2.0]`), one value for
-//!   all of them (`const splat 0.5`), seeded values for tests (`const ~1`, see [`random`]),
-//!   or a hash of its bytes (`const #…`, see `content_hash`), whose value is given beside the text ([`Constants`]).
+//! - A name needs no quotes if it begins with a letter, `_` or `/`, continues with letters, digits and `_ . / ' -`,
+//!   does not contain `//` and is not `return`. Any other name is quoted, with Rust's escapes.
+//! - A type is `f32[1,64,56,56]@nChw16c#gpu:0`; layout and device are left out if they are the default ones.
+//!   `input` and `const` need their type. For other ops it may be left out in texts written by hand, and is
+//!   compared with the inferred type if it is written.
+//! - A constant is a list of its elements in row-major order (`const [1.0, 2.0]`), one value for all of them
+//!   (`const splat 0.5`), seeded values for tests (`const ~1`, see [`random`]), or a hash of its bytes (`const #…`,
+//!   see `content_hash`), whose value the caller gives separately ([`Constants`]).
 //! - Attributes that equal their default are left out.
-//! - `return x` names an output as its value is named; `//` begins a comment; `;` ends a line.
+//! - `return x` gives an output the name of its value; `//` begins a comment; `;` ends a statement, as a line break
+//!   does.
 //!
-//! What is printed reads back to the same graph, given the constants that were printed as hashes:
-//! names, types, attributes and bytes are equal, and so is the next print.
+//! A printed graph parses back to the same graph, given the constants that were printed as hashes: names, types,
+//! attributes and bytes are equal, and printing it again gives the same text.
 
 mod build;
 mod constants;
@@ -46,14 +47,14 @@ use std::path::Path;
 /// The endings of files that hold a graph in text form.
 const ENDINGS: [&str; 2] = ["ovolo", "txt"];
 
-/// Whether a file holds a graph in text form, by the ending of its name: `.ovolo` or `.txt`.
+/// Returns whether the name of a file says that it holds a graph in text form: it ends in `.ovolo` or `.txt`.
 pub fn is_named(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known))
 }
 
-/// The text form.
+/// Returns the text form of a graph.
 ///
-/// Types and constants of up to 16 elements or of one value are written out, others as a hash.
+/// Constants of up to 16 elements, or whose elements are all equal, are written out; others are written as a hash.
 pub fn print(graph: &Graph) -> String {
     let mut text = String::from("graph ");
     if !graph.name().is_empty() {
@@ -74,13 +75,13 @@ pub fn print(graph: &Graph) -> String {
     text
 }
 
-/// The line of one node.
+/// Returns the line of one node.
 pub fn print_node(graph: &Graph, id: NodeId) -> String {
     let node = &graph[id];
     format!("{}: {} = {}", quote(&node.name), node.ty, print_value(graph, id))
 }
 
-/// What stands after the `=` of a node's line.
+/// Returns the part of a node's line after the `=`.
 pub fn print_value(graph: &Graph, id: NodeId) -> String {
     let node = &graph[id];
     if node.op == INPUT {
@@ -93,8 +94,8 @@ pub fn print_value(graph: &Graph, id: NodeId) -> String {
     format!("{}({}){}", node.op, operands.join(", "), print_attrs(node))
 }
 
-/// ` {axis: 1}`: the attributes that do not equal their default, with a space before them; empty
-/// when there are none.
+/// Returns the attributes that differ from their default, with a space before them, as in ` {axis: 1}`; empty if
+/// there are none.
 pub(crate) fn print_attrs(node: &Node) -> String {
     let default = |name: &str| node.op.attr(name).and_then(|attr| attr.default.as_ref());
     let written: Vec<String> = node
@@ -106,7 +107,7 @@ pub(crate) fn print_attrs(node: &Node) -> String {
     if written.is_empty() { String::new() } else { format!(" {{{}}}", written.join(", ")) }
 }
 
-/// A name as it stands in the text form: bare, or quoted where it has to be.
+/// Returns a name as the text form writes it: quoted if it has to be.
 pub fn quote(name: &str) -> String {
     if lex::is_plain(name) { name.to_owned() } else { format!("{name:?}") }
 }
@@ -117,24 +118,23 @@ impl fmt::Display for Graph {
     }
 }
 
-/// Reads a graph of these ops whose constants are all written out or seeded.
+/// Parses a graph of these ops whose constants are all written out or seeded.
 ///
 /// # Errors
-/// All mistakes at once, with their places.
+/// All mistakes, with their places.
 pub fn parse(ops: &Ops, text: &str) -> Result<Graph, Diagnostics> {
     parse_with(ops, text, &Constants::none())
 }
 
-/// Reads a graph; constants that are written as a hash are looked up by it.
+/// Parses a graph. Constants that are written as a hash are looked up by that hash.
 ///
 /// # Errors
-/// All mistakes at once, with their places. A hash that no given constant of the written type has is a mistake,
-/// too.
+/// All mistakes, with their places. A hash is a mistake if none of the given constants has it and the written type.
 pub fn parse_with(ops: &Ops, text: &str, constants: &Constants<'_>) -> Result<Graph, Diagnostics> {
     parse_source(ops, &Source::new("graph", text), constants)
 }
 
-/// As [`parse_with`], with a name for the text in messages, such as the path of its file.
+/// Parses a graph as [`parse_with`] does. Messages use the name of the source, such as the path of its file.
 ///
 /// # Errors
 /// As [`parse_with`].
@@ -142,11 +142,11 @@ pub fn parse_source(ops: &Ops, source: &Source, constants: &Constants<'_>) -> Re
     read(ops, source, constants, usize::MAX)
 }
 
-/// As [`parse`], of a graph in which no value has more than so many elements, padding included: nothing
-/// larger is made on the way.
+/// Parses a graph as [`parse`] does, but refuses values of more than `most` elements, including padding. No larger
+/// tensor is allocated meanwhile.
 ///
 /// # Errors
-/// As [`parse`]; and values that are larger.
+/// As [`parse`], and values that are too large.
 pub fn parse_small(ops: &Ops, text: &str, most: usize) -> Result<Graph, Diagnostics> {
     read(ops, &Source::new("graph", text), &Constants::none(), most)
 }

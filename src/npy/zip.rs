@@ -1,32 +1,33 @@
-//! The part of the zip format that `.npz` files need: members that are stored, not compressed.
+//! The part of the zip format that `.npz` files need: members that are stored without compression.
 //!
 //! Follows PKWARE's APPNOTE 6.3: the central directory at the end says where the members are. Every
 //! offset is checked against the file, every member against its checksum. Refuses compression,
 //! encryption, archives in parts and the 64-bit extension (more than 4 GiB or 65535 members).
 
-/// A local header's signature and its length without name and extra field.
+/// The signature of a local header, and its length without name and extra field.
 const LOCAL: (u32, usize) = (0x0403_4b50, 30);
-/// A central header's, likewise.
+/// The signature of a central header, and its length without name, extra field and comment.
 const CENTRAL: (u32, usize) = (0x0201_4b50, 46);
-/// The end record's, without its comment.
+/// The signature of the end record, and its length without its comment.
 const END: (u32, usize) = (0x0605_4b50, 22);
-/// Version 2.0, the least that knows stored members in folders.
+/// Version 2.0, the lowest one that supports stored members in folders.
 const VERSION: u16 = 20;
-/// The first of January 1980, the format's earliest day, so that equal arrays give equal files.
+/// The first of January 1980, which is the earliest day of the format. A fixed date makes equal arrays give equal
+/// files.
 const DATE: u16 = 1 << 5 | 1;
-/// The flag of a name in UTF-8.
+/// The flag that says that a name is in UTF-8.
 const UTF8: u16 = 1 << 11;
 
-/// Names and contents of all members, in the order of the central directory.
+/// Returns the names and contents of all members, in the order of the central directory.
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<(String, &[u8])>, String> {
     let end = find_end(bytes).ok_or("not an `.npz` archive: it has no directory at its end")?;
     let count = u16_at(bytes, end + 10)?;
     let mut at = u32_at(bytes, end + 16)? as usize;
     if count == u16::MAX || at == u32::MAX as usize {
-        return Err("archives of more than 4 GiB or 65535 arrays are not read; save several".to_owned());
+        return Err("archives of more than 4 GiB or 65535 arrays are not supported; save several".to_owned());
     }
     if u16_at(bytes, end + 4)? != 0 || u16_at(bytes, end + 8)? != count {
-        return Err("archives in several parts are not read".to_owned());
+        return Err("archives in several parts are not supported".to_owned());
     }
     let mut members = Vec::new();
     for _ in 0..count {
@@ -44,7 +45,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<(String, &[u8])>, String> {
     Ok(members)
 }
 
-/// The content of the member whose central header is at `at`.
+/// Returns the content of the member whose central header is at `at`.
 fn member(bytes: &[u8], at: usize) -> Result<&[u8], String> {
     if u16_at(bytes, at + 8)? & 1 != 0 {
         return Err("it is encrypted".to_owned());
@@ -53,7 +54,7 @@ fn member(bytes: &[u8], at: usize) -> Result<&[u8], String> {
         0 => {}
         method => {
             return Err(format!(
-                "it is compressed (method {method}), which is not read; save it with `numpy.savez`, not \
+                "it is compressed (method {method}), which is not supported; save it with `numpy.savez`, not \
                  `numpy.savez_compressed`"
             ));
         }
@@ -61,7 +62,7 @@ fn member(bytes: &[u8], at: usize) -> Result<&[u8], String> {
     let (stored, size) = (u32_at(bytes, at + 20)?, u32_at(bytes, at + 24)?);
     let local = u32_at(bytes, at + 42)?;
     if [stored, size, local].contains(&u32::MAX) {
-        return Err("it is larger than 4 GiB, which is not read".to_owned());
+        return Err("it is larger than 4 GiB, which is not supported".to_owned());
     }
     let local = local as usize;
     if stored != size || u32_at(bytes, local)? != LOCAL.0 {
@@ -75,7 +76,7 @@ fn member(bytes: &[u8], at: usize) -> Result<&[u8], String> {
     Ok(content)
 }
 
-/// Where the end record begins: the last place whose comment ends with the file.
+/// Returns where the end record begins: the last place at which its comment would end with the file.
 fn find_end(bytes: &[u8]) -> Option<usize> {
     let last = bytes.len().checked_sub(END.1)?;
     let first = last.saturating_sub(usize::from(u16::MAX));
@@ -99,10 +100,10 @@ fn u32_at(bytes: &[u8], at: usize) -> Result<u32, String> {
     part(bytes, at, 4).map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
 }
 
-/// An archive with these members, stored.
+/// Makes an archive with these members, without compression.
 pub(super) fn write(members: &[(String, Vec<u8>)]) -> Result<Vec<u8>, String> {
     const TOO_LARGE: &str = "the arrays have more than 4 GiB or are more than 65534; write several archives";
-    // The largest numbers say that the 64-bit extension is in use.
+    // The largest number of a field means that the 64-bit extension is used, so sizes must be below it.
     let narrow = |value: usize| u32::try_from(value).ok().filter(|&value| value != u32::MAX).ok_or(TOO_LARGE);
     let mut bytes = Vec::new();
     let mut directory = Vec::new();
@@ -111,8 +112,8 @@ pub(super) fn write(members: &[(String, Vec<u8>)]) -> Result<Vec<u8>, String> {
         let size = narrow(content.len())?;
         let name_length = u16::try_from(name.len()).map_err(|_| format!("the name `{name}` is too long"))?;
         let flags = if name.is_ascii() { 0 } else { UTF8 };
-        // What the local and the central header share: version, flags, method, time, date, checksum,
-        // both sizes, the lengths of the name and of the extra field.
+        // The local and the central header share these fields: version, flags, method, time, date, checksum, both
+        // sizes, and the lengths of the name and of the extra field.
         let mut shared = Vec::new();
         for value in [VERSION, flags, 0, 0, DATE] {
             shared.extend_from_slice(&value.to_le_bytes());
@@ -148,7 +149,7 @@ pub(super) fn write(members: &[(String, Vec<u8>)]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The checksum of zip and PNG: CRC-32 with the polynomial 0xedb88320, reflected.
+/// Computes the checksum of zip and PNG: CRC-32 with the reflected polynomial 0xedb88320.
 fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];

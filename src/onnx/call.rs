@@ -1,5 +1,5 @@
-//! One operator of the model while it is imported: its operands and attributes, and the nodes
-//! that it becomes. This is what an importer of an [`Operator`](super::Operator) works with.
+//! One operator of the model while it is imported: its operands and attributes, and the nodes that it becomes. The
+//! importer of an [`Operator`](super::Operator) works with it.
 
 use super::Refusal;
 use super::proto::{AttributeProto, AttributeType, NodeProto, TensorProto};
@@ -14,12 +14,13 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Constants up to so many elements are computed with while importing; integers of any number.
+/// The most elements of a constant that is used in computations while importing. For integers there is no such
+/// limit.
 const FOLDED: usize = 4096;
-/// The most elements that computing with constants may give.
+/// The most elements of a result that is computed from constants while importing.
 const FOLDED_RESULT: usize = 1 << 20;
 
-/// A value while importing: a constant that may never be needed, or a node of the graph.
+/// A value while importing: a node of the graph, or a constant, which becomes a node only if a node needs it.
 #[derive(Clone, Debug)]
 pub struct Value {
     /// The name: the model's own, or derived from it.
@@ -36,17 +37,17 @@ enum Kind {
 }
 
 impl Value {
-    /// A constant.
+    /// Makes a constant.
     pub(crate) fn constant(name: impl Into<Arc<str>>, tensor: Tensor) -> Self {
         Self { name: name.into(), ty: tensor.ty().clone(), kind: Kind::Constant(tensor) }
     }
 
-    /// The value of a node.
+    /// Returns the value of a node.
     pub(super) fn node(graph: &Graph, id: NodeId) -> Self {
         Self { name: Arc::clone(&graph[id].name), ty: graph[id].ty.clone(), kind: Kind::Node(id) }
     }
 
-    /// The value, where it is known.
+    /// Returns the tensor if the value is known while importing.
     pub(crate) fn known(&self) -> Option<&Tensor> {
         match &self.kind {
             Kind::Constant(tensor) => Some(tensor),
@@ -54,12 +55,12 @@ impl Value {
         }
     }
 
-    /// The number of dimensions.
+    /// Returns the number of dimensions.
     pub(crate) fn rank(&self) -> usize {
         self.ty.shape.rank()
     }
 
-    /// The dimensions.
+    /// Returns the dimensions.
     pub(crate) fn dims(&self) -> &[usize] {
         &self.ty.shape
     }
@@ -73,18 +74,18 @@ pub(super) struct Builder {
     ops: Ops,
     /// Reads constants.
     pub weights: Weights,
-    /// Names that are given away: all of the model's, and those of helpers.
+    /// The names that are in use: all of the model's, and those of helper nodes.
     pub taken: FxHashSet<String>,
     constants: FxHashMap<Arc<str>, NodeId>,
 }
 
 impl Builder {
-    /// An empty graph.
+    /// Makes a builder with an empty graph.
     pub(crate) fn new(ops: Ops, weights: Weights, taken: FxHashSet<String>) -> Self {
         Self { graph: Graph::new(), ops, weights, taken, constants: FxHashMap::default() }
     }
 
-    /// The node of a value; a constant becomes one when it is first needed.
+    /// Returns the node of a value. A constant becomes a node here, when it is first needed.
     pub(crate) fn node(&mut self, value: &Value) -> NodeId {
         match &value.kind {
             Kind::Node(id) => *id,
@@ -106,7 +107,7 @@ impl Builder {
         name
     }
 
-    /// One op of the registry on some values; computed at once where the values are known and small.
+    /// Applies an op of the registry to values. If the values are known and small, the result is computed at once.
     fn emit(&mut self, op: &str, attrs: Attrs, inputs: &[&Value], name: &str) -> Result<Value, Refusal> {
         let def = self.ops.find(op)?;
         let attrs = op::complete(def, attrs);
@@ -114,7 +115,7 @@ impl Builder {
         let ty = def.result(&attrs, &types)?;
         checked_type(ty.dtype, ty.shape.to_vec())?;
         if ty.shape.count() == 0 {
-            return Ok(Value::constant(name, Tensor::zeros(ty))); // Nothing is known about nothing.
+            return Ok(Value::constant(name, Tensor::zeros(ty))); // A value without elements is always known.
         }
         if let Some(tensors) = inputs.iter().map(|input| input.known()).collect::<Option<Vec<_>>>() {
             if op == "reshape" {
@@ -143,7 +144,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// An operator with its operands.
+    /// Makes the call of an operator.
     pub(super) fn new(
         node: &'a NodeProto,
         opset: i64,
@@ -153,32 +154,32 @@ impl<'a> Call<'a> {
         Self { node, opset, inputs, builder, asked: RefCell::default() }
     }
 
-    /// The operator's name, with its domain in front where that is not ONNX's own.
+    /// Returns the operator's name, preceded by its domain unless that is ONNX's own.
     pub fn operator(&self) -> String {
         full_name(self.node)
     }
 
-    /// The ops that results may have.
+    /// Returns the ops of which nodes can be made.
     pub fn ops(&self) -> &Ops {
         &self.builder.ops
     }
 
-    /// The operand at a position; absent ones are refused.
+    /// Returns the operand at a position. It is an error if the operand is absent.
     pub fn input(&self, at: usize) -> Result<Value, Refusal> {
         self.optional(at).ok_or_else(|| Refusal::Operand(at))
     }
 
-    /// The operand at a position, if it is given.
+    /// Returns the operand at a position; `None` if it is absent.
     pub(crate) fn optional(&self, at: usize) -> Option<Value> {
         self.inputs.get(at).cloned().flatten()
     }
 
-    /// The number of operands, trailing absent ones included.
+    /// Returns the number of operands, including trailing absent ones.
     pub(crate) fn input_count(&self) -> usize {
         self.inputs.len()
     }
 
-    /// The integers of an operand that must be known, if it is given.
+    /// Returns the integers of an operand, which must be known while importing; `None` if it is absent.
     pub(crate) fn known_ints(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, Refusal> {
         let Some(value) = self.optional(at) else {
             return Ok(None);
@@ -190,7 +191,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// An operand that must be known and have one element, if it is given.
+    /// Returns an operand that must have one element and be known while importing; `None` if it is absent.
     pub(crate) fn known_scalar(&self, at: usize, what: &str) -> Result<Option<Tensor>, Refusal> {
         let Some(value) = self.optional(at) else {
             return Ok(None);
@@ -223,17 +224,17 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether an attribute is given.
+    /// Returns whether an attribute is given.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.node.attribute.iter().any(|attribute| attribute.name == name)
     }
 
-    /// An integer attribute.
+    /// Returns an integer attribute.
     pub(crate) fn int(&self, name: &'static str, default: i64) -> Result<i64, Refusal> {
         Ok(self.attribute(name, AttributeType::Int)?.map_or(default, |a| a.i))
     }
 
-    /// An attribute that is 0 or 1.
+    /// Returns an attribute that is 0 or 1.
     pub(crate) fn flag(&self, name: &'static str, default: bool) -> Result<bool, Refusal> {
         match self.int(name, i64::from(default))? {
             0 => Ok(false),
@@ -242,27 +243,27 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A float attribute, if it is given.
+    /// Returns a float attribute, if it is given.
     pub(crate) fn float_if(&self, name: &'static str) -> Result<Option<f64>, Refusal> {
         Ok(self.attribute(name, AttributeType::Float)?.map(|a| f64::from(a.f)))
     }
 
-    /// A float attribute. The default is taken as binary32, as ONNX does.
+    /// Returns a float attribute. The default is a binary32 number, as in ONNX.
     pub fn float(&self, name: &'static str, default: f32) -> Result<f64, Refusal> {
         Ok(self.float_if(name)?.unwrap_or(f64::from(default)))
     }
 
-    /// A list of integers, if it is given.
+    /// Returns an attribute that is a list of integers, if it is given.
     pub(crate) fn ints(&self, name: &'static str) -> Result<Option<&'a [i64]>, Refusal> {
         Ok(self.attribute(name, AttributeType::Ints)?.map(|a| a.ints.as_slice()))
     }
 
-    /// A list of floats, if it is given.
+    /// Returns an attribute that is a list of floats, if it is given.
     pub(crate) fn floats(&self, name: &'static str) -> Result<Option<&'a [f32]>, Refusal> {
         Ok(self.attribute(name, AttributeType::Floats)?.map(|a| a.floats.as_slice()))
     }
 
-    /// A string attribute.
+    /// Returns a string attribute.
     pub(crate) fn text(&self, name: &'static str, default: &'static str) -> Result<&'a str, Refusal> {
         let Some(attribute) = self.attribute(name, AttributeType::String)? else {
             return Ok(default);
@@ -270,7 +271,7 @@ impl<'a> Call<'a> {
         std::str::from_utf8(&attribute.s).map_err(|_| Refusal::attribute(name, "is not UTF-8"))
     }
 
-    /// A tensor attribute, if it is given.
+    /// Returns a tensor attribute, if it is given.
     pub(crate) fn tensor(&mut self, name: &'static str) -> Result<Option<Tensor>, Refusal> {
         let Some(attribute) = self.attribute(name, AttributeType::Tensor)? else {
             return Ok(None);
@@ -284,18 +285,19 @@ impl<'a> Call<'a> {
             .map_err(|error| Refusal::Tensor(Box::new(error)))
     }
 
-    /// Attributes that have no bearing on the result.
+    /// Marks attributes that do not affect the result as read.
     pub(crate) fn ignore(&self, names: &[&'static str]) {
         self.asked.borrow_mut().extend(names);
     }
 
-    /// Attributes that the import never asked for: they are unknown, and might matter.
+    /// Returns the attributes that the importer never read. They are unknown and might matter, so the node is
+    /// refused.
     pub(super) fn strangers(&self) -> Vec<&'a str> {
         let asked = self.asked.borrow();
         self.node.attribute.iter().map(|a| a.name.as_str()).filter(|name| !asked.contains(name)).collect()
     }
 
-    /// The name of a result; one that the model leaves out gets a derived name.
+    /// Returns the name of a result. If the model leaves it out, a name is derived.
     pub(crate) fn output_name(&mut self, at: usize) -> String {
         match self.node.output.get(at).filter(|name| !name.is_empty()) {
             Some(name) => name.clone(),
@@ -311,18 +313,18 @@ impl<'a> Call<'a> {
         first.cloned().unwrap_or_else(|| self.node.name.clone())
     }
 
-    /// A constant that the model does not name.
+    /// Makes a constant that the model does not name.
     pub(crate) fn constant(&mut self, suffix: &str, tensor: Tensor) -> Value {
         let owner = self.owner();
         Value::constant(self.builder.helper_name(&owner, suffix), tensor)
     }
 
-    /// A scalar of an element type.
+    /// Makes a scalar of an element type.
     pub(crate) fn scalar(&mut self, suffix: &str, dtype: DType, value: f64) -> Value {
         self.constant(suffix, Tensor::from_f64(dtype, [0_usize; 0], &[value]))
     }
 
-    /// An op whose value the model does not name.
+    /// Applies an op for an intermediate value, which the model does not name.
     pub(crate) fn helper(
         &mut self,
         suffix: &str,
@@ -335,12 +337,12 @@ impl<'a> Call<'a> {
         self.builder.emit(op, attrs, inputs, &name)
     }
 
-    /// The op that makes the result.
+    /// Applies the op that computes the operator's result.
     pub fn result(&mut self, op: &str, attrs: Attrs, inputs: &[&Value]) -> Result<Value, Refusal> {
         self.result_at(0, op, attrs, inputs)
     }
 
-    /// The op that makes one of several results.
+    /// Applies the op that computes one of several results.
     pub(crate) fn result_at(
         &mut self,
         at: usize,
@@ -352,12 +354,12 @@ impl<'a> Call<'a> {
         self.builder.emit(op, attrs, inputs, &name)
     }
 
-    /// A constant that is the result.
+    /// Makes a constant that is the result.
     pub(crate) fn constant_result(&mut self, tensor: Tensor) -> Value {
         Value::constant(self.output_name(0), tensor)
     }
 
-    /// A value under another shape; with a suffix for a helper, without for the result.
+    /// Reshapes a value. With a suffix this is an intermediate value, without one it is the result.
     pub(crate) fn reshape(
         &mut self,
         suffix: Option<&str>,
@@ -386,12 +388,12 @@ fn unknown(what: &str, value: &Value) -> Refusal {
     Refusal::Dynamic { what: what.to_owned(), value: value.name.to_string() }
 }
 
-/// Dimensions as attributes hold them.
+/// Returns dimensions in the form of attributes.
 pub fn signed(dims: &[usize]) -> Vec<i64> {
     dims.iter().map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX)).collect()
 }
 
-/// An axis that may count from the end.
+/// Resolves an axis that may count from the end.
 pub fn axis(axis: i64, rank: usize) -> Result<usize, Refusal> {
     let signed = i64::try_from(rank).unwrap_or(i64::MAX);
     let wrapped = if axis < 0 { axis + signed } else { axis };
@@ -400,7 +402,7 @@ pub fn axis(axis: i64, rank: usize) -> Result<usize, Refusal> {
     })
 }
 
-/// Axes that may count from the end, sorted; one that stands twice is refused.
+/// Resolves axes that may count from the end, and sorts them. It is an error if one is given twice.
 pub fn axes(list: &[i64], rank: usize) -> Result<Vec<usize>, Refusal> {
     let set = list.iter().map(|&at| axis(at, rank)).collect::<Result<BTreeSet<_>, _>>()?;
     if set.len() != list.len() {

@@ -1,11 +1,11 @@
-//! What the importer refuses, and what it says about it.
+//! Errors of the importer.
 
 use crate::op::OpError;
 use crate::table::Unknown;
 use std::fmt;
 use thiserror::Error;
 
-/// Why a model, or an input for one, was refused. Messages say what, where, and what to do.
+/// Why a model, or an input for one, was refused. Messages say what is wrong, where, and what to do.
 #[derive(Debug, Error)]
 pub enum OnnxError {
     /// The file cannot be opened or read.
@@ -16,8 +16,8 @@ pub enum OnnxError {
         /// The system's reason.
         why: String,
     },
-    /// There is nothing in the file.
-    #[error("`{model}` is empty, so it is no ONNX model; export or download it again")]
+    /// The file is empty.
+    #[error("`{model}` is empty, so it is not an ONNX model; export or download it again")]
     Empty {
         /// The model's path or name.
         model: String,
@@ -43,32 +43,32 @@ pub enum OnnxError {
         /// What is wrong with the version, and what to do.
         why: String,
     },
-    /// Operators, or forms of them, that ovolo does not have: all of them.
+    /// All operators, or opset versions of them, that ovolo does not support.
     #[error("{} that ovolo does not support:{}", plural(.operators.len(), "operator"), listed(.operators))]
     Unsupported {
         /// One line for each distinct operator.
         operators: Vec<Unsupported>,
     },
-    /// A node, an attribute or an operand that breaks ONNX's rules or ovolo's limits.
+    /// A node, an attribute or an operand violates ONNX's rules or ovolo's limits.
     #[error("{node}: {why}{}", given(.operands))]
     Node {
         /// The operator with its node's name.
         node: String,
         /// What is wrong, and what to do.
         why: Box<Refusal>,
-        /// The types of its operands, where they matter; `none` for one that is left out.
+        /// The types of its operands, if they matter; `none` for one that is left out.
         operands: Vec<String>,
     },
     /// Names that nothing defines.
     #[error("{} that nothing defines:{}", plural(.names.len(), "value"), listed(.names))]
     Undefined {
-        /// One line for each: the name, who reads it, and a suggestion.
+        /// One line for each: the name, the node that reads it, and a suggestion.
         names: Vec<String>,
     },
     /// Names that are defined more than once.
     #[error("{} defined more than once, and a value has one maker:{}", plural(.names.len(), "value"), listed(.names))]
     Duplicate {
-        /// One line for each: the name and who defines it.
+        /// One line for each: the name and what defines it.
         names: Vec<String>,
     },
     /// Nodes that wait for each other.
@@ -83,7 +83,7 @@ pub enum OnnxError {
     /// Dimensions without a number.
     #[error("{} without a size:{}\n  give each a size with --dim NAME=N", plural(.dims.len(), "dimension"), listed(.dims))]
     UnboundDims {
-        /// One line for each: the name and where it stands.
+        /// One line for each: the name and where it is used.
         dims: Vec<String>,
     },
     /// Sizes for dimensions that the model does not have.
@@ -100,7 +100,7 @@ pub enum OnnxError {
         /// What is wrong, and what to do.
         why: Refusal,
     },
-    /// Constants whose values are not there.
+    /// Constants whose values are absent.
     #[error(
         "{} without data, in a model whose weights were stripped:{}\n  use the full model, or \
          import with generated weights (`--seeded-weights`) where only the plan matters",
@@ -110,12 +110,12 @@ pub enum OnnxError {
         /// One line for each initializer.
         names: Vec<String>,
     },
-    /// All reasons why a model is refused, where there is more than one, or where nodes could not be looked at.
+    /// All reasons why a model is refused, if there are several, or if some nodes could not be checked.
     #[error("{}", several(.reasons, *.unread))]
     Several {
         /// The reasons, none of them this variant.
         reasons: Vec<OnnxError>,
-        /// How many nodes were not looked at, since they read what a refused node would compute.
+        /// The number of nodes that could not be checked, since they read results of refused nodes.
         unread: usize,
     },
     /// Inputs of a run that do not fit the model.
@@ -133,15 +133,15 @@ pub enum Refusal {
     /// An operand that the operator needs is left out.
     #[error("its operand {0} is missing")]
     Operand(usize),
-    /// An attribute is of another kind than the operator's, or has a value that is refused.
+    /// An attribute has the wrong kind, or a value that is refused.
     #[error("its attribute `{name}` {why}")]
     Attribute {
         /// The attribute.
         name: String,
-        /// What is wrong with it: how the sentence goes on.
+        /// What is wrong with it, as the rest of the sentence.
         why: String,
     },
-    /// Attributes that the import does not know: they might matter.
+    /// The importer does not know some attributes, which might matter.
     #[error("{}", strangers(.0))]
     Strangers(Vec<String>),
     /// A value decides a shape, and is known only when the model runs.
@@ -149,7 +149,7 @@ pub enum Refusal {
         "its {what} `{value}` depends on the values of the model's inputs; ovolo fixes all shapes before the model runs"
     )]
     Dynamic {
-        /// What the value is to the operator.
+        /// What the operator uses the value for.
         what: String,
         /// Its name.
         value: String,
@@ -178,12 +178,12 @@ impl From<Unknown> for Refusal {
 }
 
 impl Refusal {
-    /// That an attribute is refused; `why` goes on after its name.
+    /// Makes the error of a refused attribute. `why` continues the sentence after its name.
     pub fn attribute(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Attribute { name: name.into(), why: why.into() }
     }
 
-    /// That something is refused for a reason of its own.
+    /// Makes an error for any other reason.
     pub fn other(why: impl Into<String>) -> Self {
         Self::Other { why: why.into() }
     }
@@ -200,16 +200,16 @@ fn given(operands: &[String]) -> String {
     if operands.is_empty() { String::new() } else { format!("; its operands are {}", operands.join(", ")) }
 }
 
-/// One operator that ovolo does not have, with the nodes that ask for it.
+/// One operator that ovolo does not support, with the nodes that use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// The operator's name, with its domain where that is not ONNX's own.
+    /// The operator's name, preceded by its domain unless that is ONNX's own.
     pub op: String,
     /// The opset that the model imports for the domain.
     pub opset: Option<i64>,
     /// The nodes, by name.
     pub nodes: Vec<String>,
-    /// What else helps; may be empty.
+    /// Further advice; may be empty.
     pub hint: String,
 }
 
@@ -233,11 +233,11 @@ impl fmt::Display for Unsupported {
     }
 }
 
-/// The reasons to refuse a model, gathered while it is imported.
+/// The reasons to refuse a model, which are collected while it is imported.
 #[derive(Debug, Default)]
 pub(super) struct Reasons {
     found: Vec<OnnxError>,
-    /// Nodes that read what a refused node would compute.
+    /// The number of nodes that read results of refused nodes.
     pub unread: usize,
 }
 
@@ -247,17 +247,17 @@ impl Reasons {
         self.found.push(reason);
     }
 
-    /// The value of a result, or nothing after its error was added.
+    /// Returns the value of a result. If it is an error, adds that as a reason and returns `None`.
     pub fn hear<T>(&mut self, result: Result<T, OnnxError>) -> Option<T> {
         result.map_err(|reason| self.add(reason)).ok()
     }
 
-    /// An error if there are reasons.
+    /// Returns an error if there are reasons.
     pub fn into_result(self) -> Result<(), OnnxError> {
         if self.found.is_empty() { Ok(()) } else { Err(self.into_error()) }
     }
 
-    /// All reasons as one error: the only one as itself.
+    /// Returns all reasons as one error. A single reason is returned unchanged.
     pub fn into_error(mut self) -> OnnxError {
         match self.found.pop() {
             Some(only) if self.found.is_empty() && self.unread == 0 => only,
@@ -299,7 +299,7 @@ fn listed<T: fmt::Display>(lines: &[T]) -> String {
     text
 }
 
-/// The closest of some names, when it is close: `; did you mean `x`?`, or nothing.
+/// Returns advice such as `; did you mean `x`?` if one of the known names is close; empty otherwise.
 pub(super) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     const CLOSE: f64 = 0.8;
     let score = |candidate: &&str| strsim::jaro_winkler(name, candidate);

@@ -1,5 +1,5 @@
-//! What a model says before it is imported: the files beside it that hold its external data, and its
-//! dimensions without a size.
+//! Reads facts about a model without importing it: the files of its external data, and its dimensions without a
+//! size.
 
 use super::proto::{ModelProto, NodeProto, TensorProto};
 use super::{OnnxError, folder, signature, weight};
@@ -8,11 +8,11 @@ use prost::bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Files of external data: as the model names them, and where they lie; `None` for one that the
-/// importer would not read.
+/// The files of external data, by the names that the model uses, with their paths. The path is `None` if the
+/// importer would refuse to read the file.
 pub(crate) type External = BTreeMap<String, Option<PathBuf>>;
 
-/// The files of a model's external data. The model is decoded, but its weights are not looked at.
+/// Returns the files of a model's external data. The model is decoded, but its weights are not read.
 ///
 /// # Errors
 /// If the model cannot be read or decoded.
@@ -37,7 +37,7 @@ pub fn external(model: &Path) -> Result<External, OnnxError> {
     Ok(files)
 }
 
-/// The names of a model's dimensions without a size: those that can be bound.
+/// Returns the names of a model's dimensions without a size, which can be bound.
 ///
 /// # Errors
 /// If the model cannot be read or decoded.

@@ -1,4 +1,4 @@
-//! Functions of the model's own: each call is replaced by the function's nodes.
+//! Functions that the model itself defines. Each call is replaced by the function's nodes.
 //!
 //! Values inside a function get the name of the call's first result, a `/`, and their own name.
 
@@ -7,13 +7,13 @@ use super::structure::{Operation, describe, is_own};
 use super::{OnnxError, Refusal};
 use rustc_hash::FxHashMap;
 
-/// The most nodes that a model may have once its functions are written out.
+/// The most nodes that a model may have after its functions are inlined.
 const MAX_NODES: usize = 1 << 20;
 
-/// The most functions that may be open in each other.
+/// The greatest depth of functions that call each other.
 const MAX_DEPTH: usize = 64;
 
-/// The version of a domain among some imports.
+/// Returns the version of a domain among some imports.
 pub(super) fn opset_of(imports: &[OperatorSetId], domain: &str) -> Option<i64> {
     imports
         .iter()
@@ -21,11 +21,11 @@ pub(super) fn opset_of(imports: &[OperatorSetId], domain: &str) -> Option<i64> {
         .map(|import| import.version)
 }
 
-/// The nodes of a model with every call of one of its functions written out.
+/// Inlines every call of a function and returns the nodes of the model.
 ///
 /// # Errors
-/// A function that calls itself or calls others too deep, a call with more operands or results than the function has, and
-/// functions that unfold to more than [`MAX_NODES`] nodes.
+/// A function that calls itself, functions that call each other too deeply, a call with more operands or results
+/// than the function has, or more than [`MAX_NODES`] nodes in total.
 pub(super) fn inline(
     nodes: Vec<NodeProto>,
     functions: &[FunctionProto],

@@ -1,4 +1,4 @@
-//! The order of an import: versions, operators, structure, dimensions, constants, nodes, outputs.
+//! The steps of an import: versions, operators, structure, dimensions, constants, nodes, outputs.
 
 use super::call::{Builder, Call, Value};
 use super::error::{Reasons, Unsupported, suggestion};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Imports a decoded model. External data is looked for in `folder`.
+/// Imports a decoded model. External data is read from `folder`.
 pub(super) fn import(
     tables: Tables<'_>,
     mut proto: ModelProto,
@@ -56,7 +56,7 @@ pub(super) fn import(
         let id = builder.graph.add_input(name, ty);
         values.insert(name, Value::node(&builder.graph, id));
     }
-    // Values that depend on a weight that cannot be read: what is wrong with it is all there is to say of them.
+    // Values that depend on a weight that cannot be read. Only the weight is reported, not these values.
     let mut lost: FxHashSet<&str> = FxHashSet::default();
     for initializer in &graph.initializer {
         let missing = builder.weights.missing.len();
@@ -95,7 +95,7 @@ pub(super) fn import(
 
     let mut notes = Vec::new();
     for output in &graph.output {
-        // What has no value was refused above.
+        // An output without a value was already refused above.
         let Some(value) = values.get(output.name.as_str()) else { continue };
         if reasons.hear(declared(output, &value.ty, &mut notes)).is_some() {
             let id = builder.node(value);
@@ -113,7 +113,8 @@ fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
         1..=NEWEST_IR => {}
         0 => {
             return refuse(
-                "does not say its IR version, so it is damaged or no ONNX model; export it again".to_owned(),
+                "does not say its IR version, so it is damaged or not an ONNX model; export it again"
+                    .to_owned(),
             );
         }
         other => {
@@ -150,7 +151,7 @@ fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
             !graph.node.is_empty() && graph.node.iter().all(|node| !is_own(&node.domain))
         }) =>
         {
-            Ok(NEWEST_OPSET) // No operator of ONNX's own is there to be understood.
+            Ok(NEWEST_OPSET) // The model uses no operator of ONNX's own.
         }
         None => refuse(format!(
             "imports no opset of ONNX's own operators, so their meaning is unknown; export it again with an opset of \
@@ -159,7 +160,7 @@ fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
     }
 }
 
-/// Refuses operators that have no importer: all of them at once, sorted by name.
+/// Refuses all operators that have no importer in one error, sorted by name.
 fn supported(operations: &[Operation], operators: &Operators) -> Result<(), OnnxError> {
     let mut unknown: BTreeMap<(&str, &str), Unsupported> = BTreeMap::new();
     for operation in operations {
@@ -188,7 +189,7 @@ fn supported(operations: &[Operation], operators: &Operators) -> Result<(), Onnx
     }
 }
 
-/// The importer of a node's operator in the opset that the node has.
+/// Returns the importer of a node's operator in the node's opset.
 fn supporting<'a>(operation: &Operation, operators: &'a Operators) -> Option<&'a Operator> {
     let Operation { node, opset } = operation;
     let known =
@@ -213,12 +214,13 @@ fn hint(domain: &str, op: &str, known: bool, operators: &Operators) -> String {
             "a function of the model uses it with an opset that is not among {OLDEST_OPSET} to {NEWEST_OPSET}"
         )
     } else if matches!(op, "If" | "Loop" | "Scan" | "SequenceMap") {
-        "graphs inside of nodes are not supported; export the model with a fixed flow (traced, not scripted)"
+        "nodes that contain graphs are not supported; export the model without control flow (traced, not scripted)"
             .to_owned()
     } else if QUANTISED.contains(&op) || op.starts_with("QLinear") {
         "quantised models are not supported; use the model in floating point".to_owned()
     } else if domain == "com.microsoft" {
-        "an operator of ONNX Runtime's own; use the model from before ONNX Runtime optimised it".to_owned()
+        "this operator is specific to ONNX Runtime; use the model as it was before ONNX Runtime optimised it"
+            .to_owned()
     } else if domain.is_empty() {
         suggestion(op, operators.names()).trim_start_matches("; ").to_owned()
     } else {
@@ -226,26 +228,26 @@ fn hint(domain: &str, op: &str, known: bool, operators: &Operators) -> String {
     }
 }
 
-/// Every name that the model gives to a value.
+/// Returns every name that the model gives to a value.
 fn names(graph: &GraphProto, operations: &[Operation]) -> FxHashSet<String> {
     let leaves = graph.input.iter().map(|input| &input.name).chain(graph.initializer.iter().map(|i| &i.name));
     leaves.chain(operations.iter().flat_map(|operation| &operation.node.output)).cloned().collect()
 }
 
-/// Every name that a node or the graph's outputs read.
+/// Iterates over every name that a node reads or that is an output of the graph.
 fn reads<'a>(graph: &'a GraphProto, operations: &'a [Operation]) -> impl Iterator<Item = &'a str> {
     let inputs = operations.iter().flat_map(|operation| &operation.node.input);
     inputs.chain(graph.output.iter().map(|output| &output.name)).map(String::as_str)
 }
 
-/// The operands of a node whose values are not known.
+/// Iterates over the operands of a node that have no value.
 fn unknown<'a>(operation: &'a Operation, values: &FxHashMap<&str, Value>) -> impl Iterator<Item = &'a str> {
     let names = operation.node.input.iter().map(String::as_str);
     names.filter(|name| !name.is_empty() && !values.contains_key(name))
 }
 
-/// The results of a node by name. The error is none where the reason is known already: the operator has no
-/// importer, or an operand is the result of a node that was refused.
+/// Returns the results of a node by name. The error is `None` if the reason was already reported: the operator has
+/// no importer, or an operand is the result of a refused node.
 fn run<'a>(
     operation: &'a Operation,
     operators: &Operators,
@@ -321,7 +323,7 @@ fn execute(
     }
 }
 
-/// The graph without nodes that no output needs; inputs stay.
+/// Returns the graph without nodes that no output needs. Inputs stay.
 fn swept(graph: &Graph) -> Graph {
     let mut needed = vec![false; graph.len()];
     for (_, id) in graph.outputs() {

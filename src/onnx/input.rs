@@ -10,15 +10,15 @@ use std::sync::Arc;
 /// Checks that each input of the graph is given exactly once, with its type and shape.
 ///
 /// # Errors
-/// [`OnnxError::Inputs`] with every problem: unknown names (and the closest known one), inputs
-/// given twice or not at all, other element types, other shapes.
+/// [`OnnxError::Inputs`] with every problem: unknown names (with the closest known one), inputs that are given
+/// twice or not at all, wrong element types, and wrong shapes.
 pub fn check_inputs<N: AsRef<str>>(graph: &Graph, inputs: &[(N, Tensor)]) -> Result<(), OnnxError> {
     let expected: Vec<_> =
         graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
     check_types(&expected, inputs)
 }
 
-/// As [`check_inputs`], with the names and types of the inputs.
+/// Checks inputs as [`check_inputs`] does, given their names and types only.
 ///
 /// # Errors
 /// As [`check_inputs`].

@@ -1,8 +1,8 @@
-//! ONNX's operators: how each becomes ops.
+//! How each ONNX operator becomes ops.
 //!
-//! An operator is one line in the table of its family, or a row of a table of functions. Its importer reads operands and
-//! attributes of every opset, and gives the operator's results, of which trailing ones may be
-//! left out: reading one of those is then refused.
+//! An operator is one line in the table of its family, or a row of a table of functions. Its importer reads the
+//! operands and attributes of every opset, and returns the operator's results. It may leave out trailing results; a
+//! model that reads one of these is refused.
 
 mod arrange;
 mod constant;
@@ -30,14 +30,14 @@ pub struct Operator {
     pub name: &'static str,
     /// The least and the most operands.
     pub operands: (usize, usize),
-    /// Makes the results. Every attribute that the model gives must be asked for.
+    /// Makes the results. It must read every attribute that the model gives, or else the node is refused.
     pub import: fn(&mut Call<'_>) -> Results,
 }
 
 /// The operators that are imported, by their names.
 pub(crate) type Operators = Table<Operator>;
 
-/// A line of a table.
+/// Makes a line of a table.
 const fn entry(
     name: &'static str,
     least: usize,
@@ -47,7 +47,7 @@ const fn entry(
     Operator { name, operands: (least, most), import }
 }
 
-/// So many operands as the model likes.
+/// For operators that take any number of operands.
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
@@ -63,7 +63,7 @@ const FAMILIES: [&[Operator]; 9] = [
     resample::TABLE,
 ];
 
-/// ONNX's own operators.
+/// Returns ONNX's own operators.
 pub(crate) fn operators() -> Operators {
     let functions = function::operators(scalar::built_in());
     let all = FAMILIES.iter().copied().flatten().copied().chain(functions);

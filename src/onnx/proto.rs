@@ -1,8 +1,8 @@
 //! The messages of ONNX that the importer reads, with the field numbers of `onnx.proto`.
 //!
-//! Written by hand for `prost`: fields that ovolo never looks at are left out and skipped when
-//! a file is decoded. `raw_data` is a [`Bytes`], so that it stays a slice of the mapped file.
-//! The messages encode as well, which is how tests and tools make models.
+//! They are written by hand for `prost`. Fields that ovolo does not need are left out, and skipped when a file is
+//! decoded. `raw_data` is a [`Bytes`], so that it stays a slice of the mapped file. The messages can also be
+//! encoded, so that tests and tools can make models.
 
 #![allow(missing_docs)]
 
@@ -85,7 +85,7 @@ pub struct AttributeProto {
     pub s: Bytes,
     #[prost(message, optional, tag = "5")]
     pub t: Option<TensorProto>,
-    /// A subgraph, kept encoded: ovolo refuses the operators that have one.
+    /// A subgraph. It stays encoded, since ovolo refuses the operators that have one.
     #[prost(bytes = "bytes", tag = "6")]
     pub g: Bytes,
     #[prost(float, repeated, tag = "7")]
@@ -121,7 +121,7 @@ pub enum AttributeType {
     TypeProtos = 14,
 }
 
-/// A function of the model's own: an operator defined by others.
+/// A function that the model defines: an operator that is made of others.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FunctionProto {
     #[prost(string, tag = "1")]
@@ -153,7 +153,7 @@ pub struct ValueInfoProto {
     pub r#type: Option<TypeProto>,
 }
 
-/// The type of a value; anything but a tensor is kept encoded and refused.
+/// The type of a value. Types other than tensors stay encoded and are refused.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TypeProto {
     #[prost(message, optional, tag = "1")]
@@ -221,7 +221,7 @@ pub struct TensorProto {
     pub data_location: i32,
 }
 
-/// A constant value given by its non-zero elements; refused.
+/// A constant that is given by its non-zero elements, which is refused.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SparseTensorProto {
     #[prost(message, optional, tag = "1")]

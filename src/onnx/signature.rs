@@ -1,4 +1,4 @@
-//! The inputs and outputs that a model declares: their types, with symbolic dimensions bound.
+//! The types of the inputs and outputs that a model declares, with symbolic dimensions bound.
 
 use super::error::suggestion;
 use super::proto::{DimensionProto, GraphProto, ValueInfoProto};
@@ -8,7 +8,7 @@ use crate::tensor::{DType, TensorType};
 use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The types of the inputs that are not initializers, with their symbolic dimensions bound.
+/// Returns the types of the inputs that are not initializers, with their symbolic dimensions bound.
 pub(super) fn input_types<'a>(
     graph: &'a GraphProto,
     bound: &BTreeMap<String, usize>,
@@ -72,7 +72,7 @@ pub(super) fn input_types<'a>(
     Err(OnnxError::UnboundDims { dims })
 }
 
-/// The names of the dimensions without a size of a graph's inputs.
+/// Returns the names of the dimensions of a graph's inputs that have no size.
 pub(super) fn symbols_of(graph: &GraphProto) -> BTreeSet<String> {
     let initializers: FxHashSet<&str> = graph.initializer.iter().map(|i| i.name.as_str()).collect();
     let inputs = graph.input.iter().filter(|input| !initializers.contains(input.name.as_str()));
@@ -93,7 +93,7 @@ fn symbols(known: &BTreeSet<String>) -> String {
     format!("the model's dimensions without a size are {}", list.join(", "))
 }
 
-/// The number of a dimension; one with a name, or without anything, has none.
+/// Returns the number of a dimension; `None` for a dimension with a name, or with neither.
 fn fixed(dim: &DimensionProto) -> Option<i64> {
     if dim.dim_param.as_ref().is_some_and(|name| !name.is_empty()) { None } else { dim.dim_value }
 }
@@ -121,7 +121,7 @@ fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, Refusal> {
     Ok((element_type(tensor.elem_type)?, tensor.shape.as_ref().map(|shape| shape.dim.as_slice())))
 }
 
-/// The type that a model declares for a value, where all of it is known once symbolic dimensions are bound.
+/// Returns the type that a model declares for a value, if it is complete after symbolic dimensions are bound.
 pub(super) fn whole_type(info: &ValueInfoProto, bound: &BTreeMap<String, usize>) -> Option<TensorType> {
     let (dtype, dims) = declared_type(info).ok()?;
     let size = |dim: &DimensionProto| match fixed(dim) {
@@ -131,14 +131,14 @@ pub(super) fn whole_type(info: &ValueInfoProto, bound: &BTreeMap<String, usize>)
     checked_type(dtype, dims?.iter().map(size).collect::<Option<Vec<usize>>>()?).ok()
 }
 
-/// Holds an output against its declaration: the element type must agree, the shape is noted.
+/// Compares an output with its declaration. Another element type is an error; another shape is only a warning.
 pub(super) fn declared(
     output: &ValueInfoProto,
     ty: &TensorType,
     notes: &mut Vec<String>,
 ) -> Result<(), OnnxError> {
     if output.r#type.as_ref().is_none_or(|ty| ty.tensor_type.as_ref().is_some_and(|ty| ty.elem_type == 0)) {
-        return Ok(()); // The type of an output may be left to inference.
+        return Ok(()); // A model need not declare the type of an output.
     }
     let refuse = |why: String| OnnxError::Graph(format!("output `{}`: {why}", output.name));
     let (dtype, dims) = declared_type(output).map_err(|why| refuse(why.to_string()))?;

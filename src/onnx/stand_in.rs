@@ -1,4 +1,4 @@
-//! Values in the place of those that a refused node would compute, so that the nodes after it are looked at, too.
+//! Values that replace the results of a refused node, so that the nodes that read them can also be checked.
 
 use super::call::{Builder, Value};
 use super::proto::{GraphProto, ValueInfoProto};
@@ -7,21 +7,21 @@ use super::structure::Operation;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// The types that a model declares for values inside of it. Exporters write them often, but need not.
+/// The types that a model declares for intermediate values. Exporters often write them, but need not.
 pub(super) struct StandIns<'a> {
     declared: FxHashMap<&'a str, &'a ValueInfoProto>,
     dims: &'a BTreeMap<String, usize>,
 }
 
 impl<'a> StandIns<'a> {
-    /// Those of a graph, its symbolic dimensions bound.
+    /// Reads the types that a graph declares, with its symbolic dimensions bound.
     pub fn new(graph: &'a GraphProto, dims: &'a BTreeMap<String, usize>) -> Self {
         let infos = graph.value_info.iter().chain(&graph.output);
         Self { declared: infos.map(|info| (info.name.as_str(), info)).collect(), dims }
     }
 
-    /// Values for the results of a refused node whose types are declared with all dimensions. They are never
-    /// computed: a model with a refused node is refused.
+    /// Makes values for those results of a refused node whose types are declared with all dimensions. They are
+    /// never computed, since a model with a refused node is refused.
     pub fn of<'b>(&self, operation: &'b Operation, builder: &mut Builder) -> Vec<(&'b str, Value)> {
         let results = operation.node.output.iter().map(String::as_str);
         let declared = results.filter_map(|name| {

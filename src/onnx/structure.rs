@@ -1,4 +1,4 @@
-//! The structure of a model's graph: who defines which value, and in which order nodes can run.
+//! The structure of a model's graph: what defines each value, and in which order nodes can run.
 
 use super::OnnxError;
 use super::error::suggestion;
@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// An operator of the model with the opset that gives it its meaning.
+/// A node of the model, with the opset that defines its operator.
 #[derive(Debug)]
 pub(super) struct Operation {
     /// The node.
@@ -16,17 +16,17 @@ pub(super) struct Operation {
     pub opset: Option<i64>,
 }
 
-/// How messages speak of a node: by its operator, and its name or its first result.
+/// Returns how messages name a node: by its operator, and its name or its first result.
 pub(super) fn describe(node: &NodeProto) -> String {
     format!("{} {}", full_name(node), label(node))
 }
 
-/// The name of a node's operator, with its domain in front where that is not ONNX's own.
+/// Returns the name of a node's operator, preceded by its domain unless that is ONNX's own.
 pub(super) fn full_name(node: &NodeProto) -> String {
     if is_own(&node.domain) { node.op_type.clone() } else { format!("{}.{}", node.domain, node.op_type) }
 }
 
-/// A node's name, or that of its first result.
+/// Returns a node's name, or that of its first result.
 pub(super) fn label(node: &NodeProto) -> String {
     match node.output.iter().find(|output| !output.is_empty()) {
         _ if !node.name.is_empty() => format!("node `{}`", node.name),
@@ -35,13 +35,13 @@ pub(super) fn label(node: &NodeProto) -> String {
     }
 }
 
-/// Whether a domain is that of ONNX's own operators.
+/// Returns whether a domain is that of ONNX's own operators.
 pub(super) fn is_own(domain: &str) -> bool {
     domain.is_empty() || domain == "ai.onnx"
 }
 
-/// Checks that each value is defined once and each name read is defined; gives an order in which
-/// operands come before their users, that of the file where it is one.
+/// Checks that each value is defined once, and that each name that is read is defined. Returns an order in which
+/// operands come before their users, which is the order of the file if possible.
 pub(super) fn order(graph: &GraphProto, operations: &[Operation]) -> Result<Vec<usize>, OnnxError> {
     let makers = makers(graph, operations)?;
     undefined(graph, operations, &makers)?;
@@ -89,7 +89,7 @@ fn makers<'a>(
     let mut names = Vec::new();
     let mut define = |name: &'a str, maker: Maker| {
         let first = makers.insert(name, maker);
-        // Old models list every initializer as an input, too: its default value.
+        // Old models also list every initializer as an input, whose default value it is.
         let default = matches!((first, maker), (Some(Maker::Leaf("input")), Maker::Leaf("initializer")));
         if let Some(first) = first.filter(|_| !default) {
             names.push(format!("`{name}`: {} and {}", say(first), say(maker)));
@@ -133,7 +133,7 @@ fn undefined(
     if names.is_empty() { Ok(()) } else { Err(OnnxError::Undefined { names }) }
 }
 
-/// Walks from a node that never became ready to one that it waits for, until it meets itself.
+/// Finds a cycle: walks from a node that never became ready to one that it waits for, until a node comes up twice.
 fn cycle(operations: &[Operation], makers: &FxHashMap<&str, Maker>, waiting: &[usize]) -> OnnxError {
     let stuck = |index: &usize| waiting[*index] > 0;
     let mut path: Vec<usize> = (0..operations.len()).filter(stuck).take(1).collect();
@@ -150,7 +150,7 @@ fn cycle(operations: &[Operation], makers: &FxHashMap<&str, Maker>, waiting: &[u
         path.push(before);
     }
     path.reverse();
-    // Start at the node that comes first in the file, so that the message is easy to follow.
+    // The cycle starts at the node that comes first in the file, so that the message is easy to follow.
     let first = path.iter().enumerate().min_by_key(|(_, index)| **index).map_or(0, |(at, _)| at);
     path.rotate_left(first);
     OnnxError::Cycle { nodes: path.into_iter().map(|index| describe(&operations[index].node)).collect() }

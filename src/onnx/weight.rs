@@ -1,7 +1,7 @@
-//! Constants of a model: tensors in the file, tensors beside it, and tensors that are not there.
+//! The constants of a model: tensors in its file, tensors in other files, and tensors whose values are absent.
 //!
-//! Large ones stay where they lie, in the mapped file, until they are read: what a model is packed from
-//! need not be in memory beside what it is packed to.
+//! Large ones stay in the mapped file until they are read, so that the original and the packed weights need not be
+//! in memory at the same time.
 
 use super::proto::TensorProto;
 use super::{MissingWeights, OnnxError, Refusal};
@@ -13,20 +13,20 @@ use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// The largest constant, in bytes; anything larger is taken for damage.
+/// The largest constant, in bytes. A larger one means that the file is damaged.
 const MAX_BYTES: usize = 1 << 36;
 
 /// Constants of fewer bytes are copied while the model is imported.
 const SMALL: usize = 16 << 10;
 
-/// A stretch of a mapped file.
+/// A range of bytes in a mapped file.
 struct Stretch {
     map: Arc<Mmap>,
     range: Range<usize>,
 }
 
 impl Stretch {
-    /// Where in a map these bytes are, if they are in it.
+    /// Returns the range of these bytes in a map; `None` if they are not in it.
     fn of(map: &Arc<Mmap>, bytes: &[u8]) -> Option<Self> {
         let start = bytes.as_ptr().addr().checked_sub(map.as_ptr().addr())?;
         let range = start..start.checked_add(bytes.len())?;
@@ -45,17 +45,17 @@ impl Lender for Stretch {
         #[cfg(unix)]
         {
             let (advice, range) = (memmap2::UncheckedAdvice::DontNeed, self.range.clone());
-            // SAFETY: the file is mapped for reading; pages that are let go are read from it again. What
-            // this cannot do only costs memory.
+            // SAFETY: the file is mapped for reading; pages that are let go are read from it again. If this call
+            // fails, it only costs memory.
             let _ = unsafe { self.map.unchecked_advise_range(advice, range.start, range.len()) };
         }
     }
 }
 
-/// Reads constants; keeps the model's file and those of external data mapped.
+/// Reads constants, and keeps the model's file and those of external data mapped.
 pub(super) struct Weights {
     folder: Option<PathBuf>,
-    /// The file of the model, unless it is in memory.
+    /// The file of the model; `None` if the model was given in memory.
     model: Option<Arc<Mmap>>,
     policy: MissingWeights,
     files: BTreeMap<String, Arc<Mmap>>,
@@ -66,14 +66,15 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// A reader that looks for external data in a folder; without one there is no external data.
+    /// Makes a reader that reads external data from a folder; `None` refuses external data.
     pub(crate) fn new(folder: Option<PathBuf>, model: Option<Arc<Mmap>>, policy: MissingWeights) -> Self {
         Self { folder, model, policy, files: BTreeMap::new(), seeded: Vec::new(), missing: Vec::new() }
     }
 
-    /// The value of a constant. `what` names it in messages.
+    /// Returns the value of a constant. `what` is its name in messages.
     ///
-    /// Stripped weights are generated or, where they are refused, noted in `missing` and zero.
+    /// Stripped weights are generated. If they are to be refused, they are added to `missing` and their value is
+    /// zero.
     pub(crate) fn read(&mut self, proto: &TensorProto, what: &str) -> Result<Tensor, OnnxError> {
         let ty = tensor_type(proto).map_err(|why| refusal(what, why))?;
         let count = ty.shape.count();
@@ -108,7 +109,7 @@ impl Weights {
         }
     }
 
-    /// Whether the file of external data is there.
+    /// Returns whether the file of the external data exists.
     fn present(&self, proto: &TensorProto) -> bool {
         let location = proto.external_data.iter().find(|entry| entry.key == "location");
         match (&self.folder, location) {
@@ -152,7 +153,7 @@ impl Weights {
         }
     }
 
-    /// The mapped file, or `None` for an empty one.
+    /// Returns the mapped file; `None` for an empty one.
     fn file(&mut self, location: &str) -> Result<Option<Arc<Mmap>>, Refusal> {
         if let Some(map) = self.files.get(location) {
             return Ok(Some(Arc::clone(map)));
@@ -172,7 +173,7 @@ impl Weights {
     }
 }
 
-/// Where a file of external data lies: in the model's folder or below.
+/// Returns the path of a file of external data, which must be in the model's folder or below.
 pub(super) fn locate(folder: &Path, location: &str) -> Result<PathBuf, Refusal> {
     let outside = || {
         Refusal::other(format!(
@@ -206,15 +207,15 @@ pub(crate) fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
     if metadata.len() == 0 {
         return Ok(None);
     }
-    // SAFETY: the map is read until the model's constants are packed. A file that another program
-    // cuts short meanwhile ends the process, as with any mapped file; it cannot be prevented.
+    // SAFETY: the map is read until the model's constants are packed. A file that another program truncates
+    // meanwhile ends the process, as with any mapped file, which cannot be prevented.
     let map = unsafe { Mmap::map(&file)? };
     #[cfg(unix)]
     map.advise(memmap2::Advice::Sequential)?; // Each byte is read once, in the order of the file.
     Ok(Some(map))
 }
 
-/// The element type of one of ONNX's numbers, or what it is called where ovolo lacks it.
+/// Returns the element type with one of ONNX's numbers. The error names the type if ovolo does not support it.
 pub(super) fn element_type(number: i32) -> Result<DType, Refusal> {
     let name = match number {
         1 => return Ok(DType::F32),
@@ -259,7 +260,7 @@ fn tensor_type(proto: &TensorProto) -> Result<TensorType, Refusal> {
     checked_type(dtype, dims)
 }
 
-/// A type whose bytes are within reason.
+/// Makes a type, and refuses one that is larger than [`MAX_BYTES`].
 pub(super) fn checked_type(dtype: DType, dims: Vec<usize>) -> Result<TensorType, Refusal> {
     let bytes =
         dims.iter().filter(|&&dim| dim > 0).try_fold(dtype.size(), |size, &dim| size.checked_mul(dim));
@@ -273,7 +274,7 @@ pub(super) fn checked_type(dtype: DType, dims: Vec<usize>) -> Result<TensorType,
     Ok(TensorType::plain(dtype, Shape::new(dims)))
 }
 
-/// A tensor of these bytes, which may be those of a mapped file.
+/// Makes a tensor of these bytes, which may be those of a mapped file.
 fn raw_tensor(bytes: &[u8], ty: TensorType, map: Option<&Arc<Mmap>>) -> Result<Tensor, Refusal> {
     if bytes.len() != ty.bytes() {
         return Err(Refusal::other(format!(
@@ -354,23 +355,24 @@ fn typed_tensor(proto: &TensorProto, ty: TensorType) -> Result<Tensor, Refusal> 
     })
 }
 
-/// Mean and deviation of a stripped weight, from its note `normal MEAN STD`.
+/// Returns the mean and the deviation of a stripped weight from its note `normal MEAN STD`.
 fn distribution(proto: &TensorProto) -> Option<(f64, f64)> {
     let mut numbers = proto.doc_string.strip_prefix("normal ")?.split_whitespace().map(str::parse::<f64>);
     let pair = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     (numbers.next().is_none() && pair.0.is_finite() && pair.1.is_finite()).then_some(pair)
 }
 
-/// Normal values from a generator seeded by the name: the same on every machine that computes
-/// `ln`, `cos` and `sin` alike. They repeat after [`PERIOD`] elements, which keeps it fast.
+/// Returns normal values from a generator that is seeded by the name. They are the same on every machine whose
+/// `ln`, `cos` and `sin` give the same results. They repeat after [`PERIOD`] elements, which is faster than
+/// generating all of them.
 fn seeded(name: &str, ty: TensorType, mean: f64, deviation: f64) -> Tensor {
-    /// A prime, so that rows of a weight differ.
+    /// The period is a prime number, so that the rows of a weight differ.
     const PERIOD: usize = 65_537;
     let mut state = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3) // FNV-1a
     });
     let mut uniform = || {
-        // splitmix64; the upper 53 bits make a number in (0, 1].
+        // This is SplitMix64, whose upper 53 bits make a number in (0, 1].
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = state;
         bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -382,7 +384,7 @@ fn seeded(name: &str, ty: TensorType, mean: f64, deviation: f64) -> Tensor {
     let count = ty.shape.count();
     let mut table = Vec::with_capacity(PERIOD.min(count) + 1);
     while table.len() < PERIOD.min(count) {
-        // The Box-Muller transform: two normal values from two uniform ones.
+        // The Box-Muller transform makes two normal values from two uniform ones.
         let radius = (-2.0 * uniform().ln()).sqrt();
         let angle = std::f64::consts::TAU * uniform();
         table.push(mean + deviation * radius * angle.cos());

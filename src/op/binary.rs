@@ -30,7 +30,7 @@ fn eval_binary(kind: Binary, operands: &[&Tensor], ty: &TensorType) -> Tensor {
 
 const MUL: Binary = Binary { float: |a, b| a * b, int: i64::wrapping_mul };
 
-/// The evaluation of `mul`.
+/// Evaluates `mul`.
 pub(super) fn eval_mul(left: &Tensor, right: &Tensor, ty: &TensorType) -> Tensor {
     eval_binary(MUL, &[left, right], ty)
 }

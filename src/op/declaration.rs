@@ -1,10 +1,10 @@
-//! Whether a node has the attributes and operands that its op declares.
+//! Checks that a node has the attributes and operands that its op declares.
 
 use super::{Arity, Op, OpError, post};
 use crate::attr::{Attr, Attrs, Step};
 use crate::diagnostic::suggestion;
 
-/// What is wrong with a node's attributes, one line each.
+/// Returns what is wrong with a node's attributes, one line for each mistake.
 pub fn attr_errors(def: Op, attrs: &Attrs) -> Vec<String> {
     let mut errors = Vec::new();
     for (name, value) in attrs.iter() {
@@ -43,10 +43,10 @@ fn step_error(written: &Step) -> Option<String> {
         .then(|| format!("step `{}` has {given} parameters, {declared} are declared", written.op))
 }
 
-/// Whether an op with these attributes takes so many operands.
+/// Checks that an op with these attributes takes this many operands.
 ///
 /// # Errors
-/// How many it takes.
+/// How many operands the op takes.
 pub fn operand_count(def: Op, attrs: &Attrs, given: usize) -> Result<(), OpError> {
     let some = |count: usize| format!("{count} operand{}", if count == 1 { "" } else { "s" });
     let takes = match def.arity {

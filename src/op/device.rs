@@ -1,15 +1,15 @@
-//! Where operands and results lie: ops of a device's kernels compute the same values in another memory.
+//! The memories of operands and results: the lowered ops of a device compute the same values in another memory.
 
 use super::{OpDef, OpError};
 use crate::attr::Attrs;
 use crate::tensor::{Device, Layout, Tensor, TensorType};
 
-/// Where an op's operands lie, and its result.
+/// The memory in which an op's operands and its result lie.
 #[derive(Clone, Copy, PartialEq)]
 enum Memory {
     Host,
     Device,
-    /// It copies from one to the other, and says itself what it takes.
+    /// The op copies from one memory to the other, and its own inference checks where the operand lies.
     Copies,
 }
 
@@ -21,7 +21,7 @@ fn memory(def: &OpDef) -> Memory {
     }
 }
 
-/// The type of an op's result, all operands where the op takes them.
+/// Infers the type of an op's result, after a check that all operands lie in the memory where the op takes them.
 pub(super) fn infer(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let memory = memory(def);
     if memory == Memory::Copies {
@@ -47,7 +47,7 @@ pub(super) fn infer(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result
     Ok(TensorType { device, ..result })
 }
 
-/// The type of the result of operands on the host.
+/// Infers the type of the result of operands on the host.
 fn host(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     match &def.lowered {
         Some(lowered) => lowered.result(def.arity, attrs, types),
@@ -55,7 +55,7 @@ fn host(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType,
     }
 }
 
-/// Evaluates an op. A lowered one is evaluated on the host in the default layout, wherever its operands lie.
+/// Evaluates an op. A lowered op is evaluated on the host in the default layout, wherever its operands lie.
 pub(super) fn eval(def: &OpDef, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let lowered = match &def.lowered {
         Some(lowered) if memory(def) != Memory::Copies => lowered,

@@ -1,4 +1,5 @@
-//! Elementwise ops beside functions and arithmetic: `not`, `isnan`, `where`, `cast`, and chains (`map`).
+//! Elementwise ops that are neither functions of one number nor arithmetic: `not`, `isnan`, `where`, `cast`, and
+//! chains (`map`).
 
 use super::broadcast::{Broadcast, FLAGS, from_i64, relayout};
 use super::post;
@@ -7,7 +8,7 @@ use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 use std::sync::LazyLock;
 
-/// The type of a broadcasting op's result, but for the element type.
+/// Returns the type of a broadcasting op's result; the caller sets its element type.
 fn broadcast(types: &[&TensorType]) -> Result<TensorType, OpError> {
     let mut result: Option<TensorType> = None;
     for (operand, ty) in types.iter().enumerate() {
@@ -75,7 +76,8 @@ pub(super) fn infer_logical(_: &Attrs, types: &[&TensorType]) -> Result<TensorTy
     }
 }
 
-/// The op of a constant of one `f32` element without dimensions, by which right sides of rules write numbers.
+/// Returns the op of a constant with one `f32` element and no dimensions. The right sides of rules write numbers
+/// with it.
 pub fn scalar() -> Op {
     static SCALAR: LazyLock<Op> = LazyLock::new(|| {
         Op::define(OpDef {

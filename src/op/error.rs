@@ -1,4 +1,4 @@
-//! What can be wrong with an op's attributes and operands, and why a kernel does not take a call.
+//! What can be wrong with an op's attributes and operands, and why there is no kernel for a call.
 
 use crate::tensor::TensorType;
 
@@ -16,17 +16,17 @@ pub enum OpError {
         /// How many there are.
         given: usize,
     },
-    /// One operand is of a type, in a layout or in a memory that the op does not take.
+    /// The op does not take the type, the layout or the memory of an operand.
     #[error("operand {operand} is {ty}{why}")]
     Operand {
-        /// Its place among the operands.
+        /// The index of the operand.
         operand: usize,
         /// Its type.
         ty: Box<TensorType>,
-        /// What is wrong with it: how the sentence goes on, with its punctuation.
+        /// What is wrong with it, as the rest of the sentence, with its punctuation.
         why: String,
     },
-    /// Operands that do not fit each other or the attributes.
+    /// Operands do not fit each other or the attributes.
     #[error("{why}")]
     Operands {
         /// How they differ.
@@ -37,19 +37,19 @@ pub enum OpError {
     Attribute {
         /// The attribute.
         name: String,
-        /// What is wrong with it: how the sentence goes on.
+        /// What is wrong with it, as the rest of the sentence.
         why: String,
     },
-    /// A chain or tree of elementwise steps that is none.
+    /// A list of steps is not a valid chain or tree.
     #[error("{why}")]
     Steps {
-        /// Which step, and what is wrong with it.
+        /// Which step is wrong, and why.
         why: String,
     },
-    /// The type of a leaf is declared: nothing infers it.
+    /// Inference was asked for the type of a leaf, which is declared.
     #[error("the type of a leaf is declared, not inferred")]
     Leaf,
-    /// No kernel runs a logical op.
+    /// A kernel was asked for a logical op, which has none.
     #[error("`{op}` is a logical op: no kernel runs it")]
     Logical {
         /// The op.
@@ -69,47 +69,48 @@ pub enum OpError {
         /// The call, in words.
         call: String,
     },
-    /// The kernel does not take the call, though the op takes its operands.
+    /// There is no kernel for the call, although the op takes its operands.
     #[error("{why}")]
     Kernel {
-        /// What it does not take.
+        /// What the kernel does not support.
         why: String,
     },
     /// The library or the device that runs the kernel is absent, or refused the call.
     #[error("{why}")]
     Backend {
-        /// What it said.
+        /// The message of the library or device.
         why: String,
     },
 }
 
 impl OpError {
-    /// That an operand is wrong; `why` goes on after its type, with its punctuation.
+    /// Makes the error of a wrong operand. `why` continues the sentence after the operand's type, with its
+    /// punctuation.
     pub fn operand(operand: usize, ty: &TensorType, why: impl Into<String>) -> Self {
         Self::Operand { operand, ty: Box::new(ty.clone()), why: why.into() }
     }
 
-    /// That operands do not fit each other or the attributes.
+    /// Makes the error of operands that do not fit each other or the attributes.
     pub fn operands(why: impl Into<String>) -> Self {
         Self::Operands { why: why.into() }
     }
 
-    /// That an attribute is wrong; `why` goes on after its name.
+    /// Makes the error of a wrong attribute. `why` continues the sentence after its name.
     pub fn attribute(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Attribute { name: name.into(), why: why.into() }
     }
 
-    /// That a step of a chain or tree is wrong.
+    /// Makes the error of a wrong step in a chain or tree.
     pub fn steps(why: impl Into<String>) -> Self {
         Self::Steps { why: why.into() }
     }
 
-    /// That the kernel does not take the call.
+    /// Makes the error of a call for which there is no kernel.
     pub fn kernel(why: impl Into<String>) -> Self {
         Self::Kernel { why: why.into() }
     }
 
-    /// That the library or the device is absent, or refused the call.
+    /// Makes the error of a library or device that is absent or refused the call.
     pub fn backend(why: impl std::fmt::Display) -> Self {
         Self::Backend { why: why.to_string() }
     }

@@ -10,7 +10,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     scalar::built_in().iter().map(|function| op(*function)).collect()
 }
 
-/// The op of a function: of any numbers, in any layout.
+/// Returns the op of a function. It takes numbers of any type in any layout.
 pub(super) fn op(function: Function) -> OpDef {
     let attrs = function
         .parameters()
@@ -32,8 +32,8 @@ pub(super) fn op(function: Function) -> OpDef {
     }
 }
 
-/// The reference evaluation. Integers stay integers where the formula needs no others: those beyond 2^53 would not
-/// survive `f64`.
+/// Evaluates a function for reference. Integers are computed as integers if the formula allows it, since `f64`
+/// cannot represent all integers beyond 2^53.
 pub(super) fn eval(function: Function, attrs: &Attrs, operand: &Tensor, ty: &TensorType) -> Tensor {
     let parameters: Vec<f64> = function.parameters().iter().map(|one| attrs.expect_float(one.name)).collect();
     let plain = operand.to_layout(&Layout::PLAIN);
@@ -58,7 +58,7 @@ fn integers(formula: &Formula, parameters: &[f64], values: &[i64], ty: &TensorTy
     }
     let value = |x: i64| formula.evaluate(parameters, x as f64);
     if formula.chooses() {
-        // Only what the function changes goes through `f64`.
+        // Integers that the function does not change stay exact, even if `f64` cannot represent them.
         let kept = |x: i64| if value(x) == x as f64 { x } else { value(x) as i64 };
         return from_i64(ty.dtype, &ty.shape, &values.iter().map(|x| kept(*x)).collect::<Vec<_>>());
     }

@@ -82,7 +82,8 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
 }
 
-/// The derivative of a binary op for one of its operands; what both reach is shared by both.
+/// Returns the derivative of a binary op for one of its operands. Where `min` or `max` has equal operands, each
+/// gets half.
 fn slope(op: &str, operand: usize, a: f64, b: f64) -> Option<f64> {
     let (mine, other) = if operand == 0 { (a, b) } else { (b, a) };
     let wins = |wins: bool| match (mine == other, wins) {

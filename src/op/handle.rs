@@ -7,11 +7,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
-/// The handle of an op's definition: small, copied freely, read as the [`OpDef`] that it points to.
+/// A small, copyable handle of an op's definition. It dereferences to the [`OpDef`] that it points to.
 ///
-/// Definitions live as long as the process, so a handle is never stale. Handles are compared, ordered and
-/// hashed by the op's name, and displayed as it. Two tables of ops may have different definitions of one name:
-/// graphs of one are not to be mixed with those of the other.
+/// Definitions live as long as the process, so a handle is never stale. Handles are compared, ordered and hashed by
+/// the op's name, and displayed as that name. Two tables of ops may have different definitions under one name, so
+/// graphs of one table must not be mixed with those of the other.
 #[derive(Clone, Copy)]
 pub struct Op(&'static OpDef);
 
@@ -47,27 +47,27 @@ const fn leaf(name: &'static str, doc: &'static str) -> OpDef {
 }
 
 impl Op {
-    /// Keeps a definition for as long as the process lives, and gives its handle. The memory is not freed.
+    /// Keeps a definition for as long as the process lives, and returns its handle. The memory is never freed.
     pub(crate) fn define(definition: OpDef) -> Self {
         Self(Box::leak(Box::new(definition)))
     }
 
-    /// The op of a function of one number.
+    /// Returns the op of a function of one number.
     pub(crate) fn function_of_one(function: Function) -> Self {
         Self::define(super::function::op(function))
     }
 
-    /// The definition.
+    /// Returns the definition.
     pub fn definition(self) -> &'static OpDef {
         self.0
     }
 
-    /// The logical op that it computes: itself, unless it is a lowered op.
+    /// Returns the logical op that this op computes, which is the op itself unless it is a lowered op.
     pub fn logical(self) -> Self {
         self.lowered.as_ref().map_or(self, |lowered| lowered.logical)
     }
 
-    /// Whether it is [`INPUT`] or [`CONST`].
+    /// Returns whether it is [`INPUT`] or [`CONST`].
     pub(crate) fn is_leaf(self) -> bool {
         self == INPUT || self == CONST
     }

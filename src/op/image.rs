@@ -1,15 +1,14 @@
-//! What keeps lowered ops from images in other layouts than the default one, where several backends have the same
-//! reasons.
+//! Checks of images in other layouts than the default one that lowered ops of several backends share.
 
 use super::{Lowered, OpError};
 use crate::attr::Attrs;
 use crate::tensor::TensorType;
 
-/// The result of a concatenation of operands in any one layout. In other layouts than the default one operands are
-/// joined along channels, and are whole blocks of them.
+/// Infers the result of a concatenation of operands that have one layout. In other layouts than the default one,
+/// operands are joined along channels, and their channels fill whole blocks.
 ///
 /// # Errors
-/// The operand that lies otherwise.
+/// An operand in another layout, or whose channels do not fill its blocks.
 pub fn concat(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let layout = &types[0].layout;
     for (operand, ty) in types.iter().enumerate() {
@@ -29,10 +28,10 @@ pub fn concat(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<Tens
     Ok(op.logical_result(attrs, types)?.with_layout(layout.clone()))
 }
 
-/// That a reduction in another layout than the default one is over rows and columns, and keeps these axes.
+/// Checks that a reduction in another layout than the default one is over rows and columns, and keeps these axes.
 ///
 /// # Errors
-/// If it is not.
+/// If the reduction is another one.
 pub fn reduces_pixels(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     let pixels = attrs.expect_int("keepdims") != 0 && attrs.expect_ints("axes") == [2, 3];
     if types[0].layout.is_plain() || pixels {

@@ -1,11 +1,11 @@
-//! Kernels: what is asked of one before memory is planned, what it answers, and how it is run.
+//! Kernels: the contract that each one states before memory is planned, and how it is run.
 
 use super::{Op, OpError};
 use crate::attr::Attrs;
 use crate::team::Team;
 use crate::tensor::TensorType;
 
-/// One lowered op with its types: what a kernel is asked for.
+/// A lowered op with its attributes and types, for which a kernel can be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The lowered op.
@@ -16,12 +16,12 @@ pub struct Call<'a> {
     pub inputs: &'a [&'a TensorType],
     /// The type of its result.
     pub output: &'a TensorType,
-    /// Threads that the plan will run with.
+    /// The number of threads that the plan will run with.
     pub threads: usize,
 }
 
 impl Call<'_> {
-    /// The contract of the kernel.
+    /// Returns the contract of the kernel.
     ///
     /// # Errors
     /// Why there is no kernel.
@@ -31,8 +31,8 @@ impl Call<'_> {
         lowered.declaration.fallback.map_or_else(|| own(self), |fallback| (fallback.contract)(self, own))
     }
 
-    /// The kernel, whose contract was given. One of a device takes operands of the host, and gives its result
-    /// there.
+    /// Makes the kernel that [`Call::contract`] describes. A kernel of a device takes its operands from the host,
+    /// and leaves its result there.
     ///
     /// # Errors
     /// Why there is no kernel.
@@ -42,7 +42,7 @@ impl Call<'_> {
         lowered.declaration.fallback.map_or_else(|| own(self), |fallback| (fallback.kernel)(self, own))
     }
 
-    /// What the kernel decides for itself, if its backend says so; empty where there is no kernel.
+    /// Returns what the kernel decides for itself, if its backend reports that; empty if there is no kernel.
     pub fn choices(&self) -> Vec<Choice> {
         self.op.lowered.as_ref().map_or_else(Vec::new, |lowered| (lowered.declaration.choices)(self))
     }
@@ -52,97 +52,97 @@ impl Call<'_> {
     }
 }
 
-/// Something that a kernel decides for itself, from the types, the threads and the processor alone: a variant of its
-/// algorithm that has no price of its own, since the e-graph has one candidate for all of them.
+/// A variant of its algorithm that a kernel decides for itself, from the types, the threads and the processor
+/// alone. It has no price of its own, since the e-graph has one candidate for all variants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// What is decided: `threads`, `right operand`, ….
+    /// What is decided, such as `threads` or `right operand`.
     pub what: &'static str,
-    /// What was taken.
+    /// The variant that was chosen.
     pub taken: String,
 }
 
 impl Choice {
-    /// A choice and what was taken.
+    /// Makes a choice from what is decided and the variant that was chosen.
     pub fn new(what: &'static str, taken: impl Into<String>) -> Self {
         Self { what, taken: taken.into() }
     }
 }
 
-/// The name of the implementation that is an op's reference evaluation: it allocates, and runs on one thread.
+/// The name of the implementation that runs an op's reference evaluation, which allocates and runs on one thread.
 pub const REFERENCE: &str = "reference";
 
-/// How the name of an implementation begins that converts its operands and its result to another element type
-/// inside, as it has no code for theirs.
+/// The beginning of the names of implementations that have no code for the element type of their operands, so that
+/// they convert operands and result inside the step.
 pub const WIDENED: &str = "widened ";
 
-/// Alignment of every buffer in bytes: a cache line, and the widest vector.
+/// Alignment of every buffer in bytes, which is the size of a cache line and of the widest vector.
 pub const ALIGN: usize = 64;
 
-/// What the chosen implementation promises and demands.
+/// What the chosen implementation needs and promises.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contract {
-    /// The implementation's name: `direct-avx512`, `gemm`, ….
+    /// The implementation's name, such as `direct-avx512` or `gemm`.
     pub implementation: String,
-    /// Operands whose buffer the result may take, when nobody reads them later.
+    /// Operands whose buffer the result may take if nobody reads them later.
     pub in_place: Vec<usize>,
-    /// The operand whose buffer the result must be.
+    /// The operand whose buffer the result must take.
     pub alias: Option<usize>,
-    /// The result is this operand's bytes, unchanged: no code runs, no buffer is needed.
+    /// The operand whose bytes are the result, unchanged: no code runs, and no buffer is needed.
     pub view_of: Option<usize>,
     /// Where in that operand the result begins, in bytes.
     pub view_offset: usize,
-    /// Where in the result each operand's bytes lie, where it is nothing but their bytes, each operand in
-    /// one piece: what lies there already is left alone, so the plan may let operands be computed there.
+    /// The offset in the result of each operand's bytes, for a result that consists of its operands' contiguous
+    /// bytes. The kernel does not copy an operand that is already there, so the plan may compute operands in place.
     /// Empty for all other results.
     pub parts: Vec<usize>,
-    /// Scratch bytes, 64-byte aligned, for the duration of the step.
+    /// Scratch memory for the duration of the step, in bytes, aligned to [`ALIGN`].
     pub scratch: usize,
 }
 
 impl Contract {
-    /// Whether an operand of so many bytes may be computed where it belongs in the result: buffers begin
-    /// and end on the alignment.
+    /// Returns whether an operand of this many bytes may be computed at its place in the result. Both ends of that
+    /// place must be aligned, as those of all buffers are.
     pub fn joins(&self, operand: usize, bytes: usize) -> bool {
         self.parts[operand].is_multiple_of(ALIGN) && bytes.is_multiple_of(ALIGN)
     }
 }
 
-/// A kernel for fixed types, attributes and threads. Built once, run many times.
+/// A kernel for fixed types, attributes and threads. It is made once and run many times.
 pub trait Kernel: Send + Sync {
     /// Computes the result. Does not allocate.
     ///
     /// A kernel may panic. Its result and scratch then hold any bytes, and it can be run again.
     ///
     /// # Safety
-    /// A backend made this kernel for a [`Call`], and has given a [`Contract`] for the same call. The call is one
-    /// that its op takes: the op's definition gives the result's type for the attributes and the operands' types.
-    /// For the whole run:
+    /// A backend made this kernel for a [`Call`], and has given a [`Contract`] for the same call. The call is valid
+    /// for its op: the op's definition infers the result's type from the attributes and the operands' types. For
+    /// the whole run:
     /// - `args.inputs` has one pointer for each operand of the call, in their order. Each is aligned to the
-    ///   operand's element type, and as many initialised bytes as the operand's type has can be read there.
-    ///   Nobody writes them meanwhile, except this kernel where an operand shares the result's buffer.
-    /// - `args.output` is aligned to [`ALIGN`], and as many bytes as the result's type has can be read and
-    ///   written there. Nobody else uses them meanwhile. They overlap no operand, with these exceptions: one
-    ///   operand of [`Contract::in_place`], or the operand of [`Contract::alias`], may begin at the same
-    ///   address; an operand that [`Contract::joins`] the result may lie at its place of [`Contract::parts`].
-    ///   Where the contract has an alias, its bytes are in the result's buffer when the run begins.
+    ///   operand's element type, and as many initialised bytes as the operand's type has can be read there. Nobody
+    ///   writes them meanwhile, except this kernel if an operand shares the result's buffer.
+    /// - `args.output` is aligned to [`ALIGN`], and as many bytes as the result's type has can be read and written
+    ///   there. Nobody else uses them meanwhile. They overlap no operand, with these exceptions: one operand of
+    ///   [`Contract::in_place`], or the operand of [`Contract::alias`], may begin at the same address; an operand
+    ///   that [`Contract::joins`] the result may lie at its place of [`Contract::parts`]. If the contract has an
+    ///   alias, its bytes are in the result's buffer when the run begins.
     /// - `args.scratch` is aligned to [`ALIGN`], and [`Contract::scratch`] bytes can be read and written there.
     ///   Nobody else uses them meanwhile, and they overlap neither an operand nor the result. It may be any
     ///   pointer when the contract asks for no scratch, or when the call's result is on a device: such a kernel
     ///   takes its operands from the host's memory and leaves its result there, and has scratch of its own.
     /// - `args.team` has as many threads as the call says.
     ///
-    /// The values of the bytes are free: a kernel reads no memory but its buffers, whatever they hold.
+    /// The bytes may have any values: whatever they are, a kernel accesses only its buffers.
     unsafe fn run(&self, args: &Args<'_>);
 
-    /// Seconds that the last run took on a device, without the copies to the device and back. `None` for
-    /// kernels of the host, which are timed from outside.
+    /// Returns the seconds that the last run took on a device, without the copies to the device and back. `None`
+    /// for kernels of the host, which the caller times.
     fn seconds(&self) -> Option<f64> {
         None
     }
 }
 
-/// The buffers of one step: what [`Kernel::run`] is given, and what it demands of them.
+/// The buffers of one step, which [`Kernel::run`] takes. Its safety section says what must hold for them.
 pub struct Args<'a> {
     /// The operands.
     pub inputs: &'a [*const u8],

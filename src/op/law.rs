@@ -1,12 +1,12 @@
-//! What attributes may be, whatever the operands: an axis below zero is none of any value.
+//! Conditions on attributes that hold for all operands. For example, no value has an axis below zero.
 //!
-//! What hangs on operands (whether there is such an axis) is asked when an op is typed. This is asked where
-//! an attribute is written, so that the place can be told.
+//! Conditions that depend on operands, such as whether they have that axis, are checked when the result's type is
+//! inferred. The ones here are checked where an attribute is written, so that the message can point at it.
 
 use super::Op;
 use crate::attr::Attr;
 
-/// What is wrong with a value of an attribute of an op, and what to write; `None` where nothing is.
+/// Returns what is wrong with the value of an attribute, and what to write instead; `None` if the value is allowed.
 pub(crate) fn broken(op: Op, name: &str, value: &Attr) -> Option<(&'static str, &'static str)> {
     let name_of = op.meaning();
     match (name, value) {
@@ -79,7 +79,7 @@ mod tests {
     use crate::attr::{Attr, Attrs};
     use crate::op;
 
-    /// What an op says of an operand of `f32` of this shape.
+    /// Returns whether an op takes an operand of `f32` with this shape.
     fn infers(name: &str, shape: &[usize], attrs: Attrs) -> bool {
         let def = crate::fixture::ops().get(name).unwrap();
         let ty = crate::tensor::TensorType::plain(crate::tensor::DType::F32, shape.to_vec());

@@ -11,7 +11,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             to_layout(types[0], attrs.expect_layout("layout"))
         }),
         OpDef {
-            // Padding holds zero, so a value has one form in each layout.
+            // Padding holds zero, so a value has only one form in each layout.
             flags: Flags { injective: true, ..Flags::default() },
             ..def("unpack", "to the default layout from another", Vec::new(), |_, types| {
                 if types[0].layout.is_plain() {

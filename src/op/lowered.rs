@@ -1,8 +1,8 @@
-//! Lowered ops: what a backend declares beside a kernel, and what follows from it.
+//! Lowered ops: what a backend declares together with a kernel, and what follows from that.
 //!
-//! A [`Lowering`] names the logical op that a kernel computes, the layouts in which it takes its operands, what
-//! it makes of operands ahead of time, and the kernel. The op's type, its reference evaluation, samples for
-//! verifiers and the operands of tests follow from that.
+//! A [`Lowering`] names the logical op that a kernel computes, the layouts in which it takes its operands, what it
+//! makes of operands ahead of time, and the kernel. The inference of the result's type, the reference evaluation,
+//! samples for verifiers and the operands of tests follow from that.
 
 use super::{
     Arity, AttrDef, Call, Choice, Contract, Eval, Flops, Kernel, Op, OpDef, OpError, complete, post,
@@ -11,20 +11,20 @@ use crate::attr::Attrs;
 use crate::table::{Duplicate, Unknown};
 use crate::tensor::{Family, Layout, Tensor, TensorType};
 
-/// Answers for a call's kernel: its contract, or why there is none.
+/// Returns the contract of a call's kernel, or why there is no kernel.
 pub type ContractOf = fn(&Call<'_>) -> Result<Contract, OpError>;
 
-/// Says what a call's kernel decides for itself.
+/// Returns what a call's kernel decides for itself.
 pub type ChoicesOf = fn(&Call<'_>) -> Vec<Choice>;
 
 /// Makes a call's kernel.
 pub type KernelOf = fn(&Call<'_>) -> Result<Box<dyn Kernel>, OpError>;
 
-/// Says what keeps an op from some operands, beside their layouts and what its logical op says. The last
-/// argument is the type of the result.
+/// Checks conditions on operands beyond their layouts and those of the logical op. The last argument is the type of
+/// the result.
 pub type Check = fn(&Attrs, &[&TensorType], &TensorType) -> Result<(), OpError>;
 
-/// The declaration of a lowered op, which stands beside its kernel.
+/// The declaration of a lowered op, which is written beside its kernel.
 ///
 /// ```
 /// use ovolo::op::{Form, Layouts, Lowering};
@@ -38,11 +38,11 @@ pub type Check = fn(&Attrs, &[&TensorType], &TensorType) -> Result<(), OpError>;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Lowering {
-    /// The name: that of the backend, a dot, and the op's own.
+    /// The name: the backend's, a dot, and the op's own.
     pub name: &'static str,
     /// The logical op that it computes, by name.
     pub of: &'static str,
-    /// What it computes, in one line; `None` where the logical op's line says it.
+    /// What it computes, in one line; `None` if the line of the logical op says it.
     pub doc: Option<&'static str>,
     /// How many operands it takes; `None` for as many as the logical op.
     pub arity: Option<Arity>,
@@ -50,9 +50,9 @@ pub struct Lowering {
     pub attributes: Attributes,
     /// The layouts in which it takes its operands and gives its result.
     pub layouts: Layouts,
-    /// What else keeps it from some operands.
+    /// Further conditions on operands.
     pub check: Option<Check>,
-    /// Operands that another op makes, once, of operands of the logical op: packed weights.
+    /// Operands that another op makes once from operands of the logical op, such as packed weights.
     pub makes: &'static [Made],
     /// Its reference evaluation, on the host in the default layout.
     pub reference: Reference,
@@ -62,20 +62,21 @@ pub struct Lowering {
     pub contract: ContractOf,
     /// Its kernel for a call.
     pub kernel: KernelOf,
-    /// What the kernel decides for itself for a call, beside what contract and attributes say.
+    /// What the kernel decides for itself for a call, apart from what contract and attributes say.
     pub choices: ChoicesOf,
-    /// Answers for calls that its own kernel does not take; `None` where these are refused.
+    /// Kernels for calls that its own kernel does not take; `None` if such calls are refused.
     pub fallback: Option<&'static Fallback>,
-    /// What cost models may ask of it beside what they know of every op.
+    /// Features for cost models, in addition to those of every op.
     pub features: &'static [Own],
-    /// Instruction sets for which it has code of its own, by the backend's names; empty where there is one code.
+    /// The instruction sets for which it has separate code, by the backend's names; empty if the same code serves
+    /// all of them.
     pub instruction_sets: &'static [&'static str],
     /// The family of devices in whose memory its operands and its result lie; `None` for the host.
     pub device: Option<Family>,
 }
 
 impl Lowering {
-    /// A lowered op that takes what its logical op takes.
+    /// Declares a lowered op that takes what its logical op takes.
     pub const fn new(name: &'static str, of: &'static str, contract: ContractOf, kernel: KernelOf) -> Self {
         Self {
             name,
@@ -104,20 +105,20 @@ impl Lowering {
 pub enum Attributes {
     /// Those of the logical op.
     OfLogical,
-    /// Those of the logical op, and these.
+    /// Those of the logical op, and further ones.
     Also(fn() -> Vec<AttrDef>),
-    /// These; the logical op's own that are not among them have their defaults.
+    /// These alone. Attributes of the logical op that are not among them have their defaults.
     Only(fn() -> Vec<AttrDef>),
 }
 
-/// The reference evaluation of a lowered op, which is given its operands in the default layout.
+/// The reference evaluation of a lowered op, which takes its operands in the default layout.
 #[derive(Clone, Copy)]
 pub enum Reference {
     /// That of the logical op.
     OfLogical,
-    /// That of the logical op on what this function makes of the operands.
+    /// That of the logical op, applied to what this function makes of the operands.
     Prepared(fn(&Attrs, &[&Tensor]) -> Vec<Tensor>),
-    /// This one.
+    /// A function of its own.
     Own(Eval),
 }
 
@@ -128,79 +129,78 @@ pub enum Layouts {
     AsLogical,
     /// One of these forms.
     Forms(&'static [Form]),
-    /// What a function of its own says, which gives the type of the result; `samples` are some forms that it
-    /// takes.
+    /// A function infers the type of the result from the operands.
     Typed {
         /// The type of the result, or what is wrong with the operands.
         infer: fn(&Lowered, &Attrs, &[&TensorType]) -> Result<TensorType, OpError>,
-        /// Some forms that it takes, for samplers.
+        /// Some of the forms that it takes, for samplers.
         samples: &'static [Form],
     },
 }
 
-/// Layouts of the operands and of the result, by their names. Operands beyond those that are listed, and those of
-/// a post chain, lie as the result does.
+/// Layouts of the operands and of the result, by their names. Operands that are not listed, and those of a post
+/// chain, have the layout of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// Of the operands.
+    /// The layouts of the operands.
     pub operands: &'static [&'static str],
-    /// Of the result.
+    /// The layout of the result.
     pub result: &'static str,
 }
 
 impl Form {
-    /// All operands and the result in one layout.
+    /// Makes a form in which all operands and the result have one layout.
     pub const fn same(layout: &'static str) -> Self {
         Self { operands: &[], result: layout }
     }
 
-    /// Operands in these layouts.
+    /// Makes a form from the layouts of the operands and of the result.
     pub const fn new(operands: &'static [&'static str], result: &'static str) -> Self {
         Self { operands, result }
     }
 
-    /// The layout of an operand.
+    /// Returns the layout of an operand.
     pub fn operand(&self, at: usize) -> &'static str {
         self.operands.get(at).copied().unwrap_or(self.result)
     }
 }
 
-/// An operand that another op makes of the logical op's operand.
+/// An operand that another op makes from the logical op's operand.
 #[derive(Clone, Copy)]
 pub struct Made {
     /// The operand.
     pub operand: usize,
     /// The logical op that makes it, by name.
     pub maker: &'static str,
-    /// From the lowered op's attributes and the type of what was made, in the default layout: the type of what
-    /// it was made of, and the maker's attributes. `None` where the maker makes no such thing.
+    /// Returns the type of the logical op's operand and the maker's attributes, given the lowered op's attributes
+    /// and the type of what was made, in the default layout. `None` if the maker cannot make such a value.
     pub source: fn(&Attrs, &TensorType) -> Option<(TensorType, Attrs)>,
-    /// A sample of what it may be made of.
+    /// Draws a sample of what it may be made from.
     pub sample: fn(&mut dyn Draw) -> Sample,
 }
 
 /// Draws numbers for samples.
 pub trait Draw {
-    /// A number below `limit`.
+    /// Draws a number below `limit`.
     fn below(&mut self, limit: usize) -> usize;
 
-    /// A size, such as a number of channels.
+    /// Draws a size, such as a number of channels.
     fn size(&mut self) -> usize;
 }
 
-/// What an operand may be made of.
+/// A sample of what an operand may be made from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// Attributes of the lowered op that go with it, those of the maker among them.
+    /// Matching attributes of the lowered op, which include those of the maker.
     pub attrs: Attrs,
     /// The type of the logical op's operand.
     pub source: TensorType,
 }
 
-/// A number that an op's declaration tells cost models.
+/// A feature of an op that its declaration gives to cost models.
 #[derive(Clone, Copy)]
 pub struct Own {
-    /// Its name: snake case.
+    /// Its name, in snake case.
     pub name: &'static str,
     /// What it is, with its unit.
     pub doc: &'static str,
@@ -208,13 +208,13 @@ pub struct Own {
     pub value: fn(&Call<'_>) -> f64,
 }
 
-/// Answers for a call's kernel, given what the op itself would answer.
+/// Returns a call's contract, given the function that returns the contract of the op's own kernel.
 pub type FallbackContract = fn(&Call<'_>, ContractOf) -> Result<Contract, OpError>;
 
-/// Makes a call's kernel, given what the op itself would make.
+/// Makes a call's kernel, given the function that makes the op's own kernel.
 pub type FallbackKernel = fn(&Call<'_>, KernelOf) -> Result<Box<dyn Kernel>, OpError>;
 
-/// Answers for calls in place of the op's own kernel, where that refuses them or has nothing better.
+/// Kernels that take the place of the op's own kernel, for calls that it refuses or runs no faster.
 #[derive(Clone, Copy)]
 pub struct Fallback {
     /// The contract.
@@ -223,7 +223,7 @@ pub struct Fallback {
     pub kernel: FallbackKernel,
 }
 
-/// What a lowered op has beside the definition that all ops have.
+/// What a lowered op has in addition to the definition that all ops have.
 pub struct Lowered {
     /// The logical op that it computes.
     pub logical: Op,
@@ -246,7 +246,7 @@ pub enum LowerError {
         /// Which op is absent.
         source: Unknown,
     },
-    /// A form names a layout that is none.
+    /// A form names a layout that does not exist.
     #[error("`{op}` has a form with `{layout}`, which is no layout")]
     Layout {
         /// The lowered op.
@@ -254,13 +254,13 @@ pub enum LowerError {
         /// The text.
         layout: &'static str,
     },
-    /// Another op has the name.
+    /// Another op already has the name.
     #[error(transparent)]
     Duplicate(#[from] Duplicate),
 }
 
 impl Lowering {
-    /// The op of this declaration.
+    /// Defines the op of this declaration.
     pub(super) fn define(&self, find: impl Fn(&str) -> Result<Op, Unknown>) -> Result<Op, LowerError> {
         let found = |name: &str| find(name).map_err(|source| LowerError::Absent { op: self.name, source });
         let logical = found(self.of)?;
@@ -297,7 +297,7 @@ impl Lowering {
 }
 
 impl Lowered {
-    /// The attributes of the logical op that the lowered op's stand for.
+    /// Returns the attributes of the logical op that correspond to those of the lowered op.
     pub fn logical_attrs(&self, attrs: &Attrs) -> Attrs {
         let known = attrs.iter().filter(|(name, _)| self.logical.attr(name).is_some());
         complete(
@@ -306,16 +306,17 @@ impl Lowered {
         )
     }
 
-    /// What another op makes an operand of, and that op; `None` where it is the logical op's own.
+    /// Returns how another op makes an operand, and that op; `None` if the operand is the logical op's own.
     pub fn made(&self, operand: usize) -> Option<(&Made, Op)> {
         let mut makes = self.declaration.makes.iter().zip(&self.makers);
         makes.find(|(made, _)| made.operand == operand).map(|(made, maker)| (made, *maker))
     }
 
-    /// The types of the logical op's operands, in the default layout, of which the lowered op's were made.
+    /// Returns the types of the logical op's operands, in the default layout, from which the lowered op's operands
+    /// were made.
     ///
     /// # Errors
-    /// An operand that its maker does not make.
+    /// An operand that its maker cannot make.
     pub(crate) fn sources(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<Vec<TensorType>, OpError> {
         let mut sources: Vec<TensorType> = types.iter().map(|ty| ty.with_layout(Layout::PLAIN)).collect();
         for (made, maker) in self.declaration.makes.iter().zip(&self.makers) {
@@ -335,7 +336,7 @@ impl Lowered {
         Ok(sources)
     }
 
-    /// The type of the logical op's result for operands in any layouts: in the default one.
+    /// Returns the type of the logical op's result in the default layout, for operands in any layouts.
     ///
     /// # Errors
     /// What is wrong with the operands.
@@ -348,7 +349,7 @@ impl Lowered {
         }
     }
 
-    /// The reference evaluation, on the host in the default layout.
+    /// Evaluates the op for reference, on the host in the default layout.
     pub(super) fn evaluate(&self, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         match self.declaration.reference {
             Reference::OfLogical => self.logical.reference(attrs, operands, ty),
@@ -360,7 +361,7 @@ impl Lowered {
         }
     }
 
-    /// The type of the result.
+    /// Infers the type of the result.
     pub(super) fn result(
         &self,
         arity: Arity,
@@ -395,7 +396,7 @@ impl Lowered {
         Ok(result)
     }
 
-    /// That operands lie in none of the forms.
+    /// Returns the error of operands that fit none of the forms.
     fn refusal(&self, types: &[&TensorType]) -> OpError {
         let given: Vec<String> = types.iter().map(|ty| ty.layout.to_string()).collect();
         let form = |(operands, result): &(Vec<Layout>, Layout)| {

@@ -53,7 +53,7 @@ fn split(shape: &Shape) -> (Shape, [usize; 2]) {
 pub(super) fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let [a, b] = [operands[0].ty(), operands[1].ty()].map(|ty| &ty.shape);
     let result = match (operands[0].to_i64(), operands[1].to_i64()) {
-        // Integers are exact, and wrap as the hardware does.
+        // Integer products are exact, and wrap as on the hardware.
         (Some(left), Some(right)) => {
             let sum = |sum: i64, a: i64, b: i64| sum.wrapping_add(a.wrapping_mul(b));
             from_i64(ty.dtype, &ty.shape, &product((&left, a), (&right, b), &ty.shape, sum))
@@ -67,7 +67,7 @@ pub(super) fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tens
     post::apply(attrs.post(), &operands[2..], result)
 }
 
-/// The product of two stacks of matrices, `add(sum, a, b)` being `sum + a * b`.
+/// Multiplies two stacks of matrices. `add(sum, a, b)` must return `sum + a * b`.
 fn product<T: Copy + Default>(
     (a, a_shape): (&[T], &Shape),
     (b, b_shape): (&[T], &Shape),

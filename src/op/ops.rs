@@ -8,13 +8,14 @@ use crate::tensor::Family;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// The ops that texts may name, by name: graphs, rules, stored plans, imported models.
+/// The ops that graphs, rules, stored plans and imported models may name, by name.
 ///
-/// The leaves ([`super::INPUT`] and [`super::CONST`]) are none of them: no text names them as it names ops.
+/// The leaves ([`super::INPUT`] and [`super::CONST`]) are not among them, since texts write them in a different
+/// way.
 #[derive(Clone, Debug)]
 pub struct Ops(Table<Op>);
 
-/// The definitions of the logical ops that ovolo has, made once.
+/// The definitions of ovolo's own logical ops, made once.
 static BUILT_IN: LazyLock<Vec<Op>> = LazyLock::new(|| {
     let families = super::LOGICAL.iter().flat_map(|family| family()).map(Op::define);
     families.chain([super::scalar()]).collect()
@@ -27,7 +28,7 @@ impl Default for Ops {
 }
 
 impl Ops {
-    /// The logical ops that ovolo has.
+    /// Returns ovolo's own logical ops.
     pub fn new() -> Self {
         let mut ops = Self(Table::new("op"));
         for op in BUILT_IN.iter() {
@@ -54,49 +55,49 @@ impl Ops {
         Ok(op)
     }
 
-    /// The op of this name.
+    /// Returns the op of this name.
     pub fn get(&self, name: &str) -> Option<Op> {
         self.0.get(name).copied()
     }
 
-    /// The op of this name.
+    /// Returns the op of this name.
     ///
     /// # Errors
-    /// That there is none, with the nearest name.
+    /// There is no such op. The error has the nearest name.
     pub(crate) fn find(&self, name: &str) -> Result<Op, Unknown> {
         self.0.find(name).copied()
     }
 
-    /// The step of this name, for a chain or a tree.
+    /// Returns the step of this name, for a chain or a tree.
     pub fn step(&self, name: &str) -> Option<StepOp> {
         post::other(name).or_else(|| self.get(name)?.function().map(StepOp::from))
     }
 
-    /// The names of the steps of chains: those that take an operand, then functions, sorted.
+    /// Returns the names of the steps of chains: those that take an operand, then functions, sorted.
     pub fn step_names(&self) -> Vec<&'static str> {
         let functions = self.all().into_iter().filter_map(|op| op.function()).map(Function::name);
         post::binary_names().chain(functions).collect()
     }
 
-    /// The functions of one number, in the order in which they were added.
+    /// Returns the functions of one number, in the order in which they were added.
     pub fn functions(&self) -> impl Iterator<Item = Function> {
         self.0.iter().filter_map(|(_, op)| op.function())
     }
 
-    /// The families of devices that ops run on, sorted by name.
+    /// Returns the families of devices that ops run on, sorted by name.
     pub(crate) fn families(&self) -> Vec<Family> {
         let families: BTreeSet<Family> = self.0.iter().filter_map(|(_, op)| op.device()).collect();
         families.into_iter().collect()
     }
 
-    /// All ops, sorted by name.
+    /// Returns all ops, sorted by name.
     pub fn all(&self) -> Vec<Op> {
         let mut ops: Vec<Op> = self.0.iter().map(|(_, op)| *op).collect();
         ops.sort_unstable();
         ops
     }
 
-    /// All names, sorted.
+    /// Returns all names, sorted.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.all().into_iter().map(|op| op.name).collect()
     }

@@ -1,5 +1,5 @@
-//! A 1x1 convolution and the depthwise convolution that reads it, as one op: what lies between them is
-//! nowhere in memory.
+//! A 1x1 convolution and the depthwise convolution that reads it, as one op, so that the value between them is
+//! never stored as a whole.
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain, post, rank, window};
 use crate::attr::{Attr, AttrKind, Attrs};
@@ -45,24 +45,24 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-/// The attributes of the 1x1 convolution.
+/// Returns the attributes of the 1x1 convolution.
 fn first(attrs: &Attrs) -> Attrs {
     let attrs = Attrs::new().with("post", Attr::Post(attrs.steps("inner").to_vec())).int("groups", 1);
     attrs.ints("strides", &[1, 1]).ints("pads", &[0; 4]).ints("dilations", &[1, 1])
 }
 
-/// The attributes of the depthwise convolution of so many channels.
+/// Returns the attributes of the depthwise convolution with this many channels.
 pub fn second(attrs: &Attrs, channels: usize) -> Attrs {
     attrs.clone().int("groups", i64::try_from(channels).unwrap_or(i64::MAX))
 }
 
-/// The type of what lies between the convolutions, in the input's layout.
+/// Returns the type of the value between the convolutions, in the layout of the input.
 pub fn between(types: &[&TensorType]) -> TensorType {
     let (x, w) = (types[0], types[1]);
     TensorType::plain(x.dtype, [x.shape[0], w.shape[0], x.shape[2], x.shape[3]]).with_layout(x.layout.clone())
 }
 
-/// The logical result: layouts, and the extra operands, are the caller's.
+/// Infers the shape and the element type of the result. The caller handles layouts and the extra operands.
 pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     rank(types, 1, 4)?;
     rank(types, 3, 4)?;
@@ -92,13 +92,13 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
 /// Floating-point operations of the parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts {
-    /// Of the 1x1 convolution.
+    /// Those of the 1x1 convolution.
     pub pointwise: f64,
-    /// Of the depthwise convolution.
+    /// Those of the depthwise convolution.
     pub depthwise: f64,
 }
 
-/// What each of the two convolutions computes.
+/// Returns the work of each of the two convolutions.
 pub fn parts(types: &[&TensorType], output: &TensorType) -> Parts {
     Parts {
         pointwise: window::flops_conv(&Attrs::new(), &types[..2], &between(types)),

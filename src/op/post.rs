@@ -1,4 +1,4 @@
-//! Post chains: elementwise steps on a result.
+//! Post chains: elementwise steps that are applied to a result.
 
 use super::broadcast::Broadcast;
 use super::{OpError, step};
@@ -6,7 +6,8 @@ use crate::attr::{Step, StepOp};
 use crate::scalar::{Function, Parameter};
 use crate::tensor::{Layout, Tensor, TensorType};
 
-/// The binary step of this name: `acc` is the chain's value, `extra` the operand.
+/// Applies the binary step of this name to the chain's value `acc` and the operand `extra`; `None` if there is no
+/// such step.
 #[must_use]
 pub fn binary(op: &str, acc: f64, extra: f64) -> Option<f64> {
     Some(match op {
@@ -24,19 +25,19 @@ pub fn binary(op: &str, acc: f64, extra: f64) -> Option<f64> {
     })
 }
 
-/// Whether a step takes an extra operand.
+/// Returns whether a step takes an extra operand.
 #[must_use]
 pub fn is_binary(step: &Step) -> bool {
     binary(&step.op, 1.0, 1.0).is_some()
 }
 
-/// Whether a step takes an operand: a binary one, and in a tree one that begins another value.
+/// Returns whether a step takes an operand, as binary steps do, and the step of a tree that begins another value.
 #[must_use]
 pub fn takes_operand(step: &Step) -> bool {
     is_binary(step) || step.op == step::PUSH
 }
 
-/// The number of extra operands of a chain or a tree.
+/// Returns the number of extra operands of a chain or a tree.
 #[must_use]
 pub fn extras(steps: &[Step]) -> usize {
     steps.iter().filter(|step| takes_operand(step)).count()
@@ -45,23 +46,23 @@ pub fn extras(steps: &[Step]) -> usize {
 /// The steps that take an extra operand.
 const BINARY: [&str; 10] = ["add", "sub", "rsub", "mul", "div", "rdiv", "min", "max", "pow", "rpow"];
 
-/// The step of this name that is no function of one number, for a chain or a tree.
+/// Returns the step of this name that takes an operand or exists only in trees; `None` for functions of one number.
 pub(super) fn other(name: &str) -> Option<StepOp> {
     BINARY.into_iter().find(|known| *known == name).or_else(|| step::step_name(name)).map(StepOp::other)
 }
 
-/// The names of the steps that take an operand in a chain.
+/// Returns the names of the steps that take an operand in a chain.
 pub(super) fn binary_names() -> impl Iterator<Item = &'static str> {
     BINARY.into_iter()
 }
 
-/// Whether a step may be one of a chain or a tree.
+/// Returns whether a step may be one of a chain or a tree.
 #[must_use]
 pub fn is_known(step: &Step) -> bool {
     step.op.function().is_some() || other(&step.op).is_some()
 }
 
-/// The parameters of a step: those of a function of one number, none of any other.
+/// Returns the parameters of a step. Only functions of one number have any.
 #[must_use]
 pub fn parameters(op: StepOp) -> &'static [Parameter] {
     op.function().map_or(&[], Function::parameters)
@@ -70,7 +71,7 @@ pub fn parameters(op: StepOp) -> &'static [Parameter] {
 /// Checks a chain on a result of type `result` against the types of its extra operands.
 ///
 /// # Errors
-/// A step that is none, a wrong number of parameters, or an operand that does not broadcast.
+/// An unknown step, a wrong number of parameters, or an operand that does not broadcast.
 pub fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<(), OpError> {
     let mut rest = extras.iter();
     for step in steps {
@@ -117,7 +118,7 @@ pub(super) fn check_operand(step: &str, ty: &TensorType, result: &TensorType) ->
     }
     if ty.layout == result.layout {
         let rank_ok = result.layout.is_plain() || ty.shape.rank() == result.shape.rank();
-        // A blocked dimension of size 1 would broadcast over lanes that hold padding.
+        // If the operand's blocked dimension has size 1, broadcasting along it would read lanes that hold padding.
         let lanes =
             (0..ty.shape.rank()).all(|d| result.layout.block(d) == 1 || ty.shape[d] == result.shape[d]);
         return if rank_ok && lanes { Ok(()) } else { wrong() };
@@ -125,14 +126,14 @@ pub(super) fn check_operand(step: &str, ty: &TensorType, result: &TensorType) ->
     if ty.layout.is_plain() && ty.shape.count() == 1 { Ok(()) } else { wrong() }
 }
 
-/// What a step that is a function makes of each of some values.
+/// Applies a step that is a function to each value.
 pub(super) fn each(step: &Step, values: &mut [f64]) {
     let function = step.op.function().expect("a checked step without an operand is a function");
     let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
     values.iter_mut().for_each(|value| *value = function.evaluate(&parameters, *value));
 }
 
-/// Applies a chain to a tensor in the default layout; extras in any layout.
+/// Applies a chain to a tensor in the default layout. The extra operands may have any layout.
 #[must_use]
 pub fn apply(steps: &[Step], extras: &[&Tensor], value: Tensor) -> Tensor {
     if steps.is_empty() {

@@ -60,7 +60,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     ops
 }
 
-/// The logical result of a reduction; the layout is the operand's where the axes stay.
+/// Infers the result of a reduction. It has the layout of the operand if the axes stay.
 pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let x = types[0];
     let axes = sizes(attrs, "axes")?;
@@ -100,7 +100,7 @@ fn integer_mean(line: &[i64]) -> i64 {
     wrapping_sum(line) / i64::try_from(line.len().max(1)).unwrap_or(1)
 }
 
-/// The evaluation of `reduce-mean`.
+/// Evaluates `reduce-mean`.
 pub(super) fn eval_mean(attrs: &Attrs, operand: &Tensor, ty: &TensorType) -> Tensor {
     eval(attrs, operand, ty, float_mean, integer_mean)
 }
@@ -123,7 +123,7 @@ fn eval(
     }
 }
 
-/// For each element of the result, the elements that it reduces.
+/// Returns, for each element of the result, the elements that it reduces.
 fn gather<T: Copy>(values: &[T], ty: &TensorType, axes: &[usize]) -> Vec<Vec<T>> {
     let shape = &ty.shape;
     let results: usize =
@@ -181,7 +181,7 @@ fn eval_arg(attrs: &Attrs, operand: &Tensor, ty: &TensorType, better: Ordering) 
     from_i64(DType::I64, &ty.shape, &positions)
 }
 
-/// The position of the best element of each line; of equals the first, or the last.
+/// Returns the position of the best element of each line, the first or the last of equal ones.
 fn best<T: PartialOrd>(lines: &[Vec<T>], better: Ordering, last: bool) -> Vec<i64> {
     let position = |line: &Vec<T>| {
         let mut best = 0;

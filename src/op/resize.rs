@@ -1,19 +1,19 @@
-//! Resampling of images: nearest, linear and cubic, along rows and columns, each on its own.
+//! Resampling of images: nearest, linear and cubic, separately along rows and columns.
 //!
-//! Every element of the result is a sum of elements of the operand with weights, first along columns and
-//! then along rows; [`taps`] has which, and with what weight, and all that an op's attributes say is in
-//! them. The conventions are those of ONNX's `Resize`.
+//! Every element of the result is a weighted sum of elements of the operand, first along columns and then along
+//! rows. [`taps`] returns these elements and their weights, which depend on all of the op's attributes. The
+//! conventions are those of ONNX's `Resize`.
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, rank, sizes};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{Tensor, TensorType};
 
-/// What `mode` may be.
+/// The values of `mode`.
 const MODES: &[&str] = &["nearest", "linear", "cubic"];
-/// What `coordinates` may be.
+/// The values of `coordinates`.
 const COORDINATES: &[&str] =
     &["half-pixel", "half-pixel-symmetric", "pytorch-half-pixel", "align-corners", "asymmetric"];
-/// What `rounding` may be.
+/// The values of `rounding`.
 const ROUNDINGS: &[&str] = &["prefer-floor", "prefer-ceil", "floor", "ceil"];
 
 pub(super) fn ops() -> Vec<OpDef> {
@@ -59,7 +59,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-/// The result's type, in the operand's layout.
+/// Infers the result's type, in the operand's layout.
 pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     rank(types, 0, 4)?;
     let x = types[0];
@@ -102,8 +102,8 @@ pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, 
 /// The most rows or columns of a result.
 const LONGEST: usize = 1 << 20;
 
-/// For each row (axis 0) or column (1) of the result, the elements of the operand that it is a sum of,
-/// and their weights.
+/// Returns, for each row (axis 0) or column (axis 1) of the result, the indices of the operand's elements that it
+/// is a sum of, with their weights.
 pub fn taps(attrs: &Attrs, axis: usize, input: usize) -> Vec<Vec<(usize, f64)>> {
     let output = usize::try_from(attrs.expect_ints("sizes")[axis]).unwrap_or(0);
     let given = attrs.expect_float(["row-scale", "column-scale"][axis]);
@@ -112,7 +112,7 @@ pub fn taps(attrs: &Attrs, axis: usize, input: usize) -> Vec<Vec<(usize, f64)>> 
     (0..output).map(|at| one(attrs, place(attrs, scale, [input, output], at), scale, input)).collect()
 }
 
-/// Where in the operand an element of the result lies.
+/// Returns the coordinate in the operand of an element of the result.
 #[allow(clippy::cast_precision_loss, clippy::float_cmp)]
 fn place(attrs: &Attrs, scale: f64, [input, output]: [usize; 2], at: usize) -> f64 {
     let (input, output, at) = (input as f64, output as f64, at as f64);
@@ -128,14 +128,16 @@ fn place(attrs: &Attrs, scale: f64, [input, output]: [usize; 2], at: usize) -> f
     }
 }
 
-/// The elements that a place is a sum of. What lies outside is the nearest inside.
+/// Returns the elements and weights for one coordinate. An element outside the operand is replaced by the nearest
+/// one inside.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn one(attrs: &Attrs, place: f64, scale: f64, input: usize) -> Vec<(usize, f64)> {
     let floor = place.floor();
     let ratio = place - floor;
     let shrink = if attrs.expect_int("antialias") == 1 { scale.min(1.0) } else { 1.0 };
     let around = |reach: f64, weight: &dyn Fn(f64) -> f64| {
-        // Of `2 * reach / shrink` elements about the place, those whose weight is not zero by definition.
+        // The first and the last of the `2 * reach / shrink` elements around the coordinate whose weight may not be
+        // zero.
         let (first, last) = ((-reach / shrink).floor() as i64 + 1, (reach / shrink).ceil() as i64);
         (first..=last).map(|at| (at, weight(shrink * (at as f64 - ratio)))).collect::<Vec<_>>()
     };

@@ -1,4 +1,4 @@
-//! Ops that move elements and compute none.
+//! Ops that move elements without computing new ones.
 
 use super::broadcast::Broadcast;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, plain, sizes};
@@ -103,7 +103,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     ]
 }
 
-/// A result each of whose elements is one of the operand's.
+/// Makes a result each of whose elements is an element of the operand.
 fn pick(operand: &Tensor, ty: &TensorType, from: impl Fn(usize) -> usize) -> Tensor {
     let size = ty.dtype.size();
     let mut result = Tensor::zeros(ty.clone());
@@ -117,7 +117,7 @@ fn pick(operand: &Tensor, ty: &TensorType, from: impl Fn(usize) -> usize) -> Ten
 
 fn infer_reshape(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let shape = Shape::new(sizes(attrs, "shape")?);
-    // Zeros first: `[0, huge, huge]` has no elements and does not overflow.
+    // Zeros are multiplied first, so that `[0, huge, huge]`, which has no elements, does not overflow.
     let mut dims = shape.to_vec();
     dims.sort_unstable();
     let elements = dims.iter().try_fold(1_usize, |product, dim| product.checked_mul(*dim));
@@ -153,7 +153,7 @@ fn eval_transpose(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tenso
     copy_strided(operands[0], ty, 0, &steps)
 }
 
-/// Copies elements at `start` plus the index times `steps`, one step an axis of the result.
+/// Copies the elements at `start` plus the index times `steps`. There is one step for each axis of the result.
 fn copy_strided(operand: &Tensor, ty: &TensorType, start: isize, steps: &[isize]) -> Tensor {
     let mut result = Tensor::zeros(ty.clone());
     if ty.shape.count() > 0 {
@@ -226,7 +226,7 @@ fn infer_slice(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpErr
 
 fn eval_slice(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     if ty.shape.contains(&0) {
-        return Tensor::zeros(ty.clone()); // Starts and steps may be anything then.
+        return Tensor::zeros(ty.clone()); // Starts and steps are not checked in this case.
     }
     let starts = sizes(attrs, "starts").expect("infer accepted");
     let strides = operands[0].ty().shape.strides();
@@ -235,7 +235,7 @@ fn eval_slice(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         .expect_ints("steps")
         .iter()
         .zip(strides.iter().zip(ty.shape.iter()))
-        // The step of an axis of one element is never taken, and may be anything.
+        // The step of an axis with one element is never used, and may be any number.
         .map(
             |(step, (stride, size))| {
                 if *size == 1 { 0 } else { isize::try_from(*step).unwrap_or(0) * stride.cast_signed() }
@@ -245,7 +245,7 @@ fn eval_slice(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     copy_strided(operands[0], ty, start.cast_signed(), &steps)
 }
 
-/// The logical result of a concatenation: layouts are the caller's.
+/// Infers the shape and the element type of a concatenation. The caller handles layouts.
 pub(super) fn infer_concat(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let axis = axis(attrs, "axis", types[0].shape.rank())?;
     let mut dims = types[0].shape.to_vec();
@@ -293,7 +293,7 @@ fn integer(types: &[&TensorType], operand: usize) -> Result<(), OpError> {
     }
 }
 
-/// An error where there are positions and nothing that they could name.
+/// Refuses positions along an axis that has no elements.
 fn some_to_pick(types: &[&TensorType], axis: usize) -> Result<(), OpError> {
     if types[0].shape[axis] == 0 && types[1].shape.count() > 0 {
         return Err(OpError::operand(0, types[0], format!(": axis {axis} has no elements to pick")));
@@ -311,7 +311,8 @@ fn infer_gather(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpEr
     Ok(TensorType::plain(types[0].dtype, dims))
 }
 
-/// A position that may count from the end, kept inside: a reference evaluation does not fail.
+/// Resolves a position that may count from the end. It is clamped to the axis, as a reference evaluation cannot
+/// fail.
 fn wrap(index: i64, size: usize) -> usize {
     let size = i64::try_from(size).unwrap_or(i64::MAX);
     let index = if index < 0 { index + size } else { index };

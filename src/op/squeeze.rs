@@ -1,5 +1,5 @@
-//! Squeeze and excite: channels times gates that a small network makes of their means, as in J. Hu, L. Shen and
-//! G. Sun, "Squeeze-and-Excitation Networks" (CVPR 2018).
+//! Squeeze and excite: each channel is multiplied by a gate that a small network computes from the channels' means,
+//! as in J. Hu, L. Shen and G. Sun, "Squeeze-and-Excitation Networks" (CVPR 2018).
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, binary, plain, post, rank, reduce, window};
 use crate::attr::{Attr, AttrKind, Attrs};
@@ -29,13 +29,13 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-/// The attributes of one of the convolutions, which ends with these steps.
+/// Returns the attributes of one of the convolutions, with these steps as its post chain.
 fn dense(attrs: &Attrs, steps: &str) -> Attrs {
     let attrs = Attrs::new().with("post", Attr::Post(attrs.steps(steps).to_vec())).int("groups", 1);
     attrs.ints("strides", &[1, 1]).ints("pads", &[0; 4]).ints("dilations", &[1, 1])
 }
 
-/// The types of the means, of what lies between the convolutions, and of the gates.
+/// Returns the types of the means, of the value between the convolutions, and of the gates.
 fn between(attrs: &Attrs, types: &[&TensorType]) -> Result<[TensorType; 3], OpError> {
     rank(types, 0, 4)?;
     rank(types, 1, 4)?;
@@ -59,7 +59,7 @@ fn between(attrs: &Attrs, types: &[&TensorType]) -> Result<[TensorType; 3], OpEr
     Ok([means, hidden, gates])
 }
 
-/// The logical result: layouts are the caller's.
+/// Infers the shape and the element type of the result. The caller handles layouts.
 pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     between(attrs, types)?;
     Ok(TensorType::plain(types[0].dtype, types[0].shape.clone()))

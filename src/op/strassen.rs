@@ -1,11 +1,12 @@
-//! Strassen's algorithm, one level: seven products of half the size where a product in halves takes eight.
+//! One level of Strassen's algorithm: seven products of half the size instead of eight.
 //!
-//! With the left operand in quarters `a11` to `a22` (rows, then columns) and the right in `b11` to `b22`,
-//! product `p` is `left[p] * right[p]`, both sums of quarters, and each quarter of the result is a sum of
-//! products: V. Strassen, "Gaussian Elimination is not Optimal" (Numerische Mathematik 13, 1969). It is his
-//! form and not Winograd's of fewer sums: sums of the left are cheap, sums of constant weights are made once,
-//! and of the sums of the result his form has twelve, taken where a product leaves the registers, the other
-//! fourteen (J. Huang, T. Smith, G. Henry and R. van de Geijn, "Strassen's Algorithm Reloaded", SC 2016).
+//! The left operand is cut into quarters `a11` to `a22` (rows, then columns) and the right one into `b11` to `b22`.
+//! Product `p` is `left[p] * right[p]`, where both factors are sums of quarters, and each quarter of the result is
+//! a sum of products: V. Strassen, "Gaussian Elimination is not Optimal" (Numerische Mathematik 13, 1969). This is
+//! Strassen's form and not Winograd's, which has fewer sums in total. Sums of the left operand are cheap, and sums
+//! of constant weights are made once. The sums of the result are made where a product leaves the registers, and of
+//! these Strassen's form has twelve, Winograd's fourteen (J. Huang, T. Smith, G. Henry and R. van de Geijn,
+//! "Strassen's Algorithm Reloaded", SC 2016).
 
 use super::{Arity, Flags, OpDef, OpError, plain};
 use crate::attr::Attrs;
@@ -16,15 +17,15 @@ type Factors = [f64; 4];
 
 /// One of the products: the sums that are multiplied, and the quarters of the result that it is part of.
 pub struct Product {
-    /// Of quarters of the left operand.
+    /// The factors of the left operand's quarters.
     pub left: Factors,
-    /// Of quarters of the right operand.
+    /// The factors of the right operand's quarters.
     pub right: Factors,
-    /// Of the product in each quarter of the result.
+    /// The factors of the product in each quarter of the result.
     pub result: Factors,
 }
 
-/// The products.
+/// The seven products.
 #[rustfmt::skip]
 pub const PRODUCTS: [Product; 7] = [
     Product { left: [1., 0., 0., 1.], right: [1., 0., 0., 1.], result: [1., 0., 0., 1.] },
@@ -36,7 +37,7 @@ pub const PRODUCTS: [Product; 7] = [
     Product { left: [0., 1., 0., -1.], right: [0., 0., 1., 1.], result: [1., 0., 0., 0.] },
 ];
 
-/// The sums of weights: pure arithmetic on constants, as `winograd-weights` is.
+/// Returns the op that makes the sums of weights. It is only evaluated for constants, as `winograd-weights` is.
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
         name: "strassen-weights",
@@ -69,7 +70,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-/// Rows and columns of the right operand that weights are.
+/// Returns the rows and columns of the weights as a right operand.
 fn sizes(w: &TensorType) -> Option<[usize; 2]> {
     match w.shape[..] {
         [depth, columns] => Some([depth, columns]),
@@ -78,7 +79,7 @@ fn sizes(w: &TensorType) -> Option<[usize; 2]> {
     }
 }
 
-/// Rows and columns of the right operand, from the type of its sums.
+/// Returns the rows and columns of the right operand, given the type of its sums.
 pub fn whole(u: &TensorType) -> Option<[usize; 2]> {
     match u.shape[..] {
         [7, depth, columns] => Some([2 * depth, 2 * columns]),
@@ -86,7 +87,8 @@ pub fn whole(u: &TensorType) -> Option<[usize; 2]> {
     }
 }
 
-/// Quarter `q` of a matrix of `columns` columns, as an index of its element; rows past the end are none.
+/// Returns the index of an element of quarter `q` in a matrix of `columns` columns. For rows past the end, the
+/// index is outside the matrix.
 pub fn quarter(q: usize, half: [usize; 2], columns: usize, row: usize, column: usize) -> usize {
     (row + q / 2 * half[0]) * columns + column + q % 2 * half[1]
 }

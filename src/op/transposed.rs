@@ -1,4 +1,4 @@
-//! Transposed convolution: what a convolution reads, this writes.
+//! Transposed convolution: it writes where a convolution with the same window reads.
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, sizes, window};
 use crate::attr::{Attr, AttrKind, Attrs};
@@ -47,18 +47,18 @@ pub struct Axis {
     pub output: usize,
     /// Elements of the window.
     pub kernel: usize,
-    /// Elements of the result between windows.
+    /// Distance between windows in the result, in elements.
     pub stride: usize,
-    /// Elements of the result between those of a window.
+    /// Distance between the elements of a window in the result, in elements.
     pub dilation: usize,
-    /// What is cut off before.
+    /// The number of elements that are cut off at the start of the result.
     pub before: usize,
-    /// What is cut off after, without what is added there.
+    /// The number of elements that are cut off at the end of the result, minus those that are added there.
     pub after: usize,
 }
 
 impl Axis {
-    /// Of an op with these attributes.
+    /// Reads the attributes of an op for one axis.
     pub fn new(attrs: &Attrs, axis: usize, input: usize, kernel: usize) -> Result<Self, OpError> {
         let entry = |name: &str, length: usize, at: usize| -> Result<usize, OpError> {
             let values = sizes(attrs, name)?;
@@ -95,14 +95,14 @@ impl Axis {
         Ok(Self { input, output, kernel, stride, dilation, before, after })
     }
 
-    /// Where an element of a window at an element of the operand is written, if that is not cut off.
+    /// Returns where an element of the window at an element of the operand is written; `None` if that is cut off.
     fn at(&self, input: usize, element: usize) -> Option<usize> {
         let at = (input * self.stride + element * self.dilation).checked_sub(self.before)?;
         (at < self.output).then_some(at)
     }
 }
 
-/// The result's type; layouts are the caller's.
+/// Infers the result's type. The caller handles layouts.
 pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let groups = window::grouped(attrs, types)?;
     let (x, w, bias) = (types[0], types[1], types[2]);

@@ -1,4 +1,4 @@
-//! Trees of elementwise steps: chains that meet.
+//! Trees of elementwise steps: chains that are joined by binary steps.
 //!
 //! A tree is written as its chain in postfix order, with a stack beside the value. `push` puts the value aside and
 //! begins another one with the next operand; `pop-OP` takes what was put aside last as the left side of OP, and the
@@ -10,10 +10,11 @@ use super::{Arity, AttrDef, Flags, OpDef, OpError, count, post};
 use crate::attr::Step;
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
-/// Checks that what is put aside is taken, and the other steps as those of a chain.
+/// Checks that every value that is put aside is taken again, and checks the other steps as those of a chain.
 ///
 /// # Errors
-/// A step that finds nothing put aside, something that is left there, or what [`post::check`] says.
+/// A step that needs a value put aside when there is none, a value that is never taken, or an error of
+/// [`post::check`].
 fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<(), OpError> {
     let mut depth = 0_usize;
     let mut rest = extras;
@@ -41,7 +42,7 @@ fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<
     }
 }
 
-/// The value of a tree: each node in `f64`.
+/// Evaluates a tree, computing each node in `f64`.
 fn apply(steps: &[Step], operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let mut rest = operands.iter();
     let mut spread = || {

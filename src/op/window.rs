@@ -123,10 +123,10 @@ pub(super) fn ops() -> Vec<OpDef> {
     ]
 }
 
-/// Elements of an axis with its padding: far more than any image has, far from overflow.
+/// The most elements of an axis with its padding. No image has so many, and sizes below it do not overflow.
 const LONGEST: usize = 1 << 31;
 
-/// Sizes of a sliding window along rows (0) or columns (1).
+/// The sizes of a sliding window along rows (0) or columns (1).
 #[derive(Clone, Copy, Debug)]
 struct Axis {
     size: usize,
@@ -188,12 +188,12 @@ impl Axis {
         Ok((padded - reach) / self.stride + 1)
     }
 
-    /// The input position of a window's element, where it is not padding.
+    /// Returns the position in the input of a window's element; `None` for padding.
     fn at(&self, output: usize, element: usize) -> Option<usize> {
         (output * self.stride + element * self.dilation).checked_sub(self.before).filter(|at| *at < self.size)
     }
 
-    /// Elements of a window that lie in the input or its declared padding.
+    /// Returns the number of a window's elements that lie in the input or its declared padding.
     fn counted(&self, output: usize) -> usize {
         (0..self.kernel)
             .filter(|element| {
@@ -203,7 +203,8 @@ impl Axis {
     }
 }
 
-/// The groups of an image, weights and a bias of one floating-point type, of a convolution or a transposed one.
+/// Returns the number of groups of a convolution or a transposed one, after a check that image, weights and bias
+/// have one floating-point type.
 pub(super) fn grouped(attrs: &Attrs, types: &[&TensorType]) -> Result<usize, OpError> {
     rank(types, 0, 4)?;
     rank(types, 1, 4)?;
@@ -218,7 +219,7 @@ pub(super) fn grouped(attrs: &Attrs, types: &[&TensorType]) -> Result<usize, OpE
     groups.ok_or_else(|| OpError::attribute("groups", "is at least 1"))
 }
 
-/// The logical result of a convolution: layouts are the caller's.
+/// Infers the shape and the element type of a convolution. The caller handles layouts.
 pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let groups = grouped(attrs, types)?;
     let (x, w, bias) = (types[0], types[1], types[2]);
@@ -296,7 +297,7 @@ pub(super) fn flops_conv(_: &Attrs, types: &[&TensorType], output: &TensorType) 
     2.0 * count(output) * types[1].shape[1..].iter().product::<usize>() as f64
 }
 
-/// The logical result of a pool: the layout is the operand's.
+/// Infers the result of a pool, which has the layout of the operand.
 pub(super) fn infer_pool(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     rank(types, 0, 4)?;
     let x = types[0];
@@ -311,7 +312,7 @@ pub(super) fn infer_pool(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
     for axis in 0..2 {
         let window = Axis::new(attrs, axis, x.shape[2 + axis], kernel[axis])?;
         dims[2 + axis] = window.outputs()?;
-        // A window of padding alone has no largest value and no mean; other engines refuse it as well.
+        // A window that contains only padding has no largest value and no mean. Other engines refuse it as well.
         let reach = (window.kernel - 1) * window.dilation + 1;
         if window.before.max(window.after) >= reach {
             return Err(OpError::operands(format!(
@@ -323,7 +324,8 @@ pub(super) fn infer_pool(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
     Ok(TensorType { shape: dims.into_iter().collect::<Vec<_>>().as_slice().into(), ..x.clone() })
 }
 
-/// `reduce` gets the values of a window that are not padding, and how many it has with padding.
+/// Evaluates a pool. `reduce` takes the values of a window that are not padding, and the number of its elements
+/// including padding.
 fn eval_pool(
     attrs: &Attrs,
     operand: &Tensor,

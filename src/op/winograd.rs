@@ -1,30 +1,31 @@
-//! Winograd's minimal filtering for convolutions without strides: F(m,r) along each axis.
+//! Winograd's minimal filtering F(m,r) along each axis, for convolutions without strides.
 //!
 //! A tile of `m` by `n` outputs is `A' [(G g H') * (B' d C)] D`, where `g` is the filter of `r` by `s` taps, `d`
 //! the `m + r - 1` by `n + s - 1` inputs and `*` multiplies element by element; over channels that product is a
 //! matrix product for each of the elements ("frequencies"). Along an axis of one tap a tile has one output and
 //! nothing is transformed. The matrices are those of Toom and Cook, as in Lavin and Gray, "Fast Algorithms for
 //! Convolutional Neural Networks" (CVPR 2016), with the points 0, infinity and pairs of [`POINTS`]: one pair for
-//! four inputs, two for six, and so on. (Tiles of 6 for 3 taps were measured on every shape of the shipped
-//! models: not one was faster by more than noise, and they lose half a digit more.)
+//! four inputs, two for six, and so on. Tiles of 6 for 3 taps are left out: on every shape of the shipped models
+//! they were no faster beyond noise, and they lose half a digit more.
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain, rank};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 
-/// Points of interpolation, each with its negative. The last was picked among ten for the least error of F(4,7).
+/// The points of interpolation, each of which is used with its negative too. Of ten values that were tried for the
+/// last one, this has the least error of F(4,7).
 pub const POINTS: [f64; 4] = [1.0, 2.0, 0.5, 4.0 / 3.0];
 
-/// An axis of tiles.
+/// The tiles along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Of the filter.
+    /// Taps of the filter.
     pub taps: usize,
     /// Outputs of a tile.
     pub tile: usize,
 }
 
-/// Rows and columns of the tiles that there are.
+/// The supported tiles, each with its rows and columns.
 pub const FORMS: [[Axis; 2]; 7] = [
     form([3, 3], [2, 2]),
     form([3, 3], [4, 4]),
@@ -40,17 +41,17 @@ const fn form(taps: [usize; 2], tile: [usize; 2]) -> [Axis; 2] {
 }
 
 impl Axis {
-    /// Inputs of a tile, and its frequencies.
+    /// Returns the number of inputs of a tile, which is also that of its frequencies.
     pub fn size(self) -> usize {
         self.taps + self.tile - 1
     }
 
-    /// The matrices.
+    /// Returns the transform matrices.
     pub fn matrices(self) -> Matrices {
         let size = self.size();
         let finite: Vec<f64> =
             std::iter::once(0.0).chain(POINTS.iter().flat_map(|p| [*p, -*p])).take(size - 1).collect();
-        // The product of `x - q` over all points but one, by rising powers.
+        // The coefficients of the product of `x - q` over all points except one, lowest power first.
         let product = |except: Option<usize>| {
             let mut polynomial = vec![1.0];
             for (_, point) in finite.iter().enumerate().filter(|(at, _)| Some(*at) != except) {
@@ -91,7 +92,7 @@ pub struct Matrices {
     pub output: Vec<f64>,
 }
 
-/// Rows and columns of tiles, for a filter of so many taps.
+/// Returns the rows and columns of the tiles for a filter with these taps; `None` if there are no such tiles.
 pub fn axes(taps: [usize; 2], attrs: &Attrs) -> Option<[Axis; 2]> {
     let asked = attrs.expect_ints("tile");
     FORMS
@@ -99,20 +100,20 @@ pub fn axes(taps: [usize; 2], attrs: &Attrs) -> Option<[Axis; 2]> {
         .find(|form| form.map(|axis| axis.taps) == taps && sizes(form.map(|axis| axis.tile)) == asked)
 }
 
-/// Sizes as attributes have them.
+/// Returns sizes in the form that attributes have.
 #[allow(clippy::cast_possible_wrap)]
 pub fn sizes(sizes: [usize; 2]) -> [i64; 2] {
     sizes.map(|size| size as i64)
 }
 
-/// The same for a convolution that takes such weights, and whose attribute `kernel` says how many taps its filter
-/// has.
+/// Returns the same for a convolution that takes transformed weights, and whose attribute `kernel` has the taps of
+/// its filter.
 pub fn axes_of(attrs: &Attrs) -> Option<[Axis; 2]> {
     let [rows, columns] = attrs.expect_ints("kernel") else { return None };
     axes([usize::try_from(*rows).ok()?, usize::try_from(*columns).ok()?], attrs)
 }
 
-/// What tiles there are, for messages.
+/// Makes the error of an unknown tile, which lists the known ones.
 fn known(tile: &[i64], taps: &str) -> OpError {
     let known: Vec<String> = FORMS
         .iter()
@@ -124,7 +125,7 @@ fn known(tile: &[i64], taps: &str) -> OpError {
     OpError::attribute("tile", format!("is {tile:?} for {taps}: it is {}", known.join(", ")))
 }
 
-/// The transform of weights: pure arithmetic on constants, as `widen-groups` is.
+/// Returns the op that transforms weights. It is only evaluated for constants, as `widen-groups` is.
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
         name: "winograd-weights",
@@ -149,7 +150,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-/// The attribute `tile`, of the op that makes weights and of those that take them.
+/// Declares the attribute `tile`, which the op that transforms weights and the ops that take them have.
 pub fn tile_attr() -> AttrDef {
     AttrDef::new(
         "tile",
@@ -160,7 +161,7 @@ pub fn tile_attr() -> AttrDef {
     )
 }
 
-/// A matrix, row by row, of so many columns.
+/// A matrix in row-major order, with its number of columns.
 pub struct Matrix<'a>(pub &'a [f64], pub usize);
 
 impl Matrix<'_> {
@@ -169,7 +170,7 @@ impl Matrix<'_> {
     }
 }
 
-/// `left * middle * right'`, row by row.
+/// Returns `left * middle * right'` in row-major order.
 pub fn sandwich(left: &Matrix<'_>, right: &Matrix<'_>, middle: &[f64]) -> Vec<f64> {
     let (rows, columns) = (left.rows(), right.rows());
     let mut half = vec![0.0; rows * right.1];
@@ -210,7 +211,7 @@ fn eval_weights(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor 
 mod tests {
     use super::*;
 
-    /// Every axis gives the sums of the filter's taps, whatever the inputs.
+    /// Each axis must compute the convolution of any inputs with the filter's taps.
     #[test]
     fn tiles_are_convolutions() {
         for axis in FORMS.into_iter().flatten() {

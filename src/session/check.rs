@@ -1,18 +1,18 @@
-//! Asking about the kernels of a plan's steps, and whether their contracts are still what the plan says.
+//! Checks that the contracts of a plan's kernels are still those that the plan states.
 
 use crate::op::Call;
 use crate::plan::{Base, Plan, Step, Unsound};
 use crate::tensor::TensorType;
 
-/// Asks about the call of a step.
+/// Makes the call of a step and asks a question about it.
 pub(super) fn ask<T>(step: &Step, threads: usize, question: impl FnOnce(&Call<'_>) -> T) -> T {
     let types: Vec<&TensorType> = step.input_types.iter().collect();
     let (attrs, output) = (&*step.attrs, &step.output_type);
     question(&Call { op: step.op, attrs, inputs: &types, output, threads })
 }
 
-/// Holds a plan that was not made just now to the contracts of its kernels: a kernel that needs more
-/// scratch than it is given, or another buffer, must not run.
+/// Compares a stored plan with the contracts of its kernels now. A kernel that needs more scratch memory than the
+/// plan has for it, or other buffers, must not run.
 pub(super) fn contracts(plan: &Plan) -> Result<(), Unsound> {
     for step in &plan.steps {
         let contract = ask(step, plan.threads, |call| call.contract())

@@ -1,4 +1,4 @@
-//! Evaluating what depends on constants alone: packed weights, folded batch norms.
+//! Evaluates what depends on constants alone, such as packed weights and folded batch norms.
 
 use crate::graph::{CONST, Graph, NodeId};
 use crate::tensor::Tensor;
@@ -6,12 +6,13 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that may be worked on at once, whatever the largest value needs.
+/// The bytes that may be in use at one time. A larger value is computed on its own.
 const AT_ONCE: usize = 128 << 20;
 
-/// The values of the wanted nodes. Each is computed with what it needs by one of `threads` threads, what
-/// takes the most memory first, and at once no more than that takes; what several need is computed for each
-/// of them, which is rare and cheap.
+/// Returns the values of the wanted nodes. Each of `threads` threads computes one node at a time, together with
+/// everything that the node needs. Nodes that need the most memory come first, and together the threads never need
+/// more than the larger of [`AT_ONCE`] and the first node's memory. What several nodes need is computed for each of
+/// them, which is rare and cheap.
 pub(super) fn evaluate(program: &Graph, wanted: &[NodeId], threads: usize) -> FxHashMap<NodeId, Tensor> {
     let mut readers = vec![0_u32; program.len()];
     program.nodes().flat_map(|(_, node)| &node.inputs).for_each(|input| readers[input.index()] += 1);
@@ -45,10 +46,10 @@ pub(super) fn evaluate(program: &Graph, wanted: &[NodeId], threads: usize) -> Fx
     work.into_inner().unwrap_or_else(PoisonError::into_inner).done
 }
 
-/// What is done, and what is being worked on.
+/// The finished nodes, and the memory in use.
 struct Work {
     next: usize,
-    /// Bytes that are being worked on.
+    /// The bytes that are in use.
     taken: usize,
     done: FxHashMap<NodeId, Tensor>,
 }
@@ -57,7 +58,8 @@ fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
     work.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Memory that one thread works in. It is given back where the work panics, too: nobody waits for it.
+/// The memory that one thread uses. It is also released if the work panics, so that no other thread waits for it
+/// forever.
 struct Held<'a> {
     work: &'a Mutex<Work>,
     freed: &'a Condvar,
@@ -71,7 +73,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// For each node, the most bytes that an op on the way to its value reads and writes.
+/// Returns, for each node, the most bytes that a single op reads and writes while the node's value is computed.
 fn needs(program: &Graph) -> Vec<usize> {
     let mut needs: Vec<usize> = Vec::with_capacity(program.len());
     for (_, node) in program.nodes() {
@@ -82,8 +84,8 @@ fn needs(program: &Graph) -> Vec<usize> {
     needs
 }
 
-/// What only one node reads is gone once that is computed: weights are large, and each way to their packed
-/// form has several steps.
+/// Computes a value. A value that only one node reads is freed once that node is computed, since weights are large
+/// and packing them takes several steps.
 fn value(program: &Graph, id: NodeId, readers: &[u32], known: &mut FxHashMap<NodeId, Tensor>) -> Tensor {
     if let Some(value) = known.get(&id) {
         return value.clone();

@@ -26,28 +26,28 @@ pub struct Tensor {
     bytes: Bytes,
 }
 
-/// Who keeps the bytes.
+/// The owner of a tensor's bytes.
 #[derive(Clone)]
 enum Bytes {
-    /// This tensor, and its clones.
+    /// This tensor and its clones.
     Own(Arc<Aligned>),
-    /// Someone else, such as a mapped file, and how many they are.
+    /// Another owner, such as a mapped file, with the number of bytes.
     Kept(Arc<Keeper>, usize),
-    /// Someone else, at no address in particular.
+    /// Another owner, whose bytes need not be aligned.
     Lent(Arc<Lent>),
 }
 
-/// Who keeps the bytes of a tensor that are not its own. They do not change while they are kept; a keeper that
-/// shows fewer bytes than at first, or others at another alignment, makes whoever looks at them panic.
+/// The owner of bytes that a tensor shares. The bytes must not change while they are kept. If a keeper later
+/// returns another number of bytes, or bytes with another alignment, reading them panics.
 pub type Keeper = dyn AsRef<[u8]> + Send + Sync + UnwindSafe + RefUnwindSafe;
 
-/// Who lends bytes that are read once, such as a mapped model.
+/// The owner of bytes that are usually read once, such as a mapped model.
 pub trait Lender: AsRef<[u8]> + Send + Sync + UnwindSafe + RefUnwindSafe {
-    /// That they are not read again soon, and need not stay in memory.
+    /// Notes that the bytes will not be read again soon, and need not stay in memory.
     fn rest(&self);
 }
 
-/// Lent bytes, and a copy of them where somebody has looked at them in their place.
+/// Lent bytes, with an aligned copy once they have been read through [`Tensor::bytes`].
 struct Lent {
     lender: Box<dyn Lender>,
     length: usize,
@@ -79,28 +79,28 @@ impl Bytes {
 }
 
 impl Tensor {
-    /// A tensor of zeros.
+    /// Makes a tensor of zeros.
     pub fn zeros(ty: TensorType) -> Self {
         let bytes = Bytes::Own(Arc::new(Aligned::zeroed(ty.bytes())));
         Self { ty, bytes }
     }
 
-    /// The same; `None` where the system has not so many bytes.
+    /// Makes a tensor of zeros; `None` if the system cannot allocate that many bytes.
     pub fn try_zeros(ty: TensorType) -> Option<Self> {
         let bytes = Bytes::Own(Arc::new(Aligned::try_zeroed(ty.bytes())?));
         Some(Self { ty, bytes })
     }
 
-    /// A tensor over bytes that someone else keeps, such as a mapped file; to write it is to copy them.
-    /// `None` where they are not as many as the type has, or do not begin at a multiple of 64.
+    /// Makes a tensor that shares the bytes of a keeper, such as a mapped file. Writing to the tensor copies them
+    /// first. `None` if the number of bytes is not that of the type, or if they do not begin at a multiple of 64.
     pub(crate) fn kept(ty: TensorType, keeper: Arc<Keeper>) -> Option<Self> {
         let length = ty.bytes();
         Aligned::holds((*keeper).as_ref(), length).then(|| Self { ty, bytes: Bytes::Kept(keeper, length) })
     }
 
-    /// A tensor over bytes that someone else lends, wherever they begin. They are copied when they are looked
-    /// at, and the copy stays; [`Tensor::taken`] makes one that does not. `None` where they are not as many
-    /// as the type has.
+    /// Makes a tensor that shares the bytes of a lender, which may have any alignment. They are copied when they
+    /// are first read, and the copy is kept; [`Tensor::taken`] makes a copy that is not kept. `None` if the number
+    /// of bytes is not that of the type.
     pub(crate) fn lent(ty: TensorType, lender: Box<dyn Lender>) -> Option<Self> {
         let length = ty.bytes();
         let fits = (*lender).as_ref().len() == length;
@@ -110,7 +110,8 @@ impl Tensor {
         })
     }
 
-    /// The same, for one use: of bytes that are lent, a copy that goes with it.
+    /// Returns the same tensor for a single use. If its bytes are lent, they are copied, and the copy is freed with
+    /// the returned tensor.
     pub(crate) fn taken(&self) -> Self {
         match &self.bytes {
             Bytes::Lent(lent) if lent.copy.get().is_none() => {
@@ -120,7 +121,7 @@ impl Tensor {
         }
     }
 
-    /// A tensor in the default layout from its elements in row-major order.
+    /// Makes a tensor in the default layout from its elements in row-major order.
     ///
     /// # Panics
     /// If the number of elements is not that of the shape.
@@ -136,7 +137,7 @@ impl Tensor {
         tensor
     }
 
-    /// A boolean tensor in the default layout.
+    /// Makes a boolean tensor in the default layout.
     pub(crate) fn from_bools(shape: impl Into<super::Shape>, elements: &[bool]) -> Self {
         let mut tensor = Self::zeros(TensorType::plain(DType::Bool, shape));
         for (byte, &element) in tensor.bytes_mut().iter_mut().zip(elements) {
@@ -145,17 +146,18 @@ impl Tensor {
         tensor
     }
 
-    /// A scalar.
+    /// Makes a scalar.
     pub fn scalar<T: Element>(value: T) -> Self {
         Self::from_elements([0_usize; 0], &[value])
     }
 
-    /// The type.
+    /// Returns the type.
     pub fn ty(&self) -> &TensorType {
         &self.ty
     }
 
-    /// The same bytes under another shape of as many elements; both in the default layout.
+    /// Returns a tensor that shares these bytes under another shape with as many elements. Both are in the default
+    /// layout.
     pub fn reshaped(&self, shape: super::Shape) -> Self {
         assert!(
             self.ty.layout.is_plain() && shape.count() == self.ty.shape.count(),
@@ -164,12 +166,12 @@ impl Tensor {
         Self { ty: TensorType { shape, ..self.ty.clone() }, bytes: self.bytes.clone() }
     }
 
-    /// The bytes, in the order of the layout.
+    /// Returns the bytes, in the order of the layout.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.as_slice()
     }
 
-    /// The bytes, to write; shared bytes are copied first.
+    /// Returns the bytes for writing. Shared bytes are copied first.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let unique = match &mut self.bytes {
             Bytes::Own(bytes) => Arc::get_mut(bytes).is_some(),
@@ -187,19 +189,20 @@ impl Tensor {
         }
     }
 
-    /// The elements in memory order (padding included in a blocked layout). Booleans read as `u8`.
+    /// Returns the elements in the order of memory, including the padding of a blocked layout. Booleans are read as
+    /// `u8`.
     ///
     /// # Panics
-    /// If the element type is another.
+    /// If `T` is not the element type.
     pub fn elements<T: Element>(&self) -> &[T] {
         assert!(self.holds::<T>(), "{} read as {}", self.ty, T::DTYPE);
         bytemuck::cast_slice(self.bytes())
     }
 
-    /// The elements in memory order, to write.
+    /// Returns the elements for writing, in the order of memory.
     ///
     /// # Panics
-    /// If the element type is another.
+    /// If `T` is not the element type.
     pub fn elements_mut<T: Element>(&mut self) -> &mut [T] {
         assert!(self.holds::<T>(), "{} written as {}", self.ty, T::DTYPE);
         bytemuck::cast_slice_mut(self.bytes_mut())
@@ -209,12 +212,12 @@ impl Tensor {
         T::DTYPE == self.ty.dtype || (T::DTYPE == DType::U8 && self.ty.dtype == DType::Bool)
     }
 
-    /// The same bytes as a value of another device: where they are meant to be, not where they are.
+    /// Returns a tensor that shares these bytes, and whose type names another device. The bytes stay on the host.
     pub fn on(&self, device: Device) -> Self {
         Self { ty: TensorType { device, ..self.ty.clone() }, bytes: self.bytes.clone() }
     }
 
-    /// The same values in another layout; padding is zero.
+    /// Returns the same values in another layout, with padding of zeros.
     pub fn to_layout(&self, layout: &Layout) -> Self {
         if *layout == self.ty.layout {
             return self.clone();
@@ -232,7 +235,7 @@ impl Tensor {
         result
     }
 
-    /// Every logical element as `f64`, in row-major order.
+    /// Returns every logical element as `f64`, in row-major order.
     pub fn to_f64(&self) -> Vec<f64> {
         let plain = self.to_layout(&Layout::PLAIN);
         match self.ty.dtype {
@@ -248,7 +251,7 @@ impl Tensor {
         }
     }
 
-    /// The elements of an integer tensor as `i64`, in row-major order; `None` for other types.
+    /// Returns the elements of an integer tensor as `i64`, in row-major order; `None` for other types.
     pub fn to_i64(&self) -> Option<Vec<i64>> {
         let plain = self.to_layout(&Layout::PLAIN);
         Some(match self.ty.dtype {
@@ -260,8 +263,8 @@ impl Tensor {
         })
     }
 
-    /// A default-layout tensor of any element type from `f64` values in row-major order.
-    /// Integers saturate; booleans are true where the value is not zero.
+    /// Makes a tensor in the default layout, of any element type, from `f64` values in row-major order. Integers
+    /// saturate; booleans are true if the value is not zero.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn from_f64(dtype: DType, shape: impl Into<super::Shape>, values: &[f64]) -> Self {
         let mut tensor = Self::zeros(TensorType::plain(dtype, shape));
@@ -294,22 +297,23 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// Zeroed bytes aligned to a cache line, for vector loads.
+/// Bytes that are zero at first, and aligned to a cache line for vector loads.
 enum Aligned {
     /// On the heap.
     Heap(Heap),
-    /// Whole pages of their own, which go back to the system with the tensor: many large tensors come and go
-    /// while a model is packed, and what a heap keeps of them would be memory that nobody uses.
+    /// Whole pages, which are returned to the system when the tensor is dropped. Many large tensors are made and
+    /// dropped while a model's weights are packed, and a heap would keep some of that memory unused.
     Pages(MmapMut),
 }
 
 impl Aligned {
-    /// Whether these are as many bytes, and aligned as a tensor's own.
+    /// Returns whether these bytes have this length, and the alignment of a tensor's own bytes.
     fn holds(bytes: &[u8], length: usize) -> bool {
         bytes.len() == length && bytes.as_ptr().addr().is_multiple_of(Heap::ALIGNMENT)
     }
 
-    /// From so many bytes on pages are taken. AddressSanitizer watches the bounds of the heap only.
+    /// At least this many bytes are allocated as pages. Under AddressSanitizer everything is on the heap, as it
+    /// checks only the bounds of the heap.
     const LARGE: usize = if cfg!(asan) { usize::MAX } else { 1 << 20 };
 
     fn zeroed(length: usize) -> Self {
@@ -338,7 +342,7 @@ impl Aligned {
     }
 }
 
-/// Zeroed bytes of the heap.
+/// Bytes on the heap that are zero at first.
 struct Heap {
     pointer: NonNull<u8>,
     length: usize,

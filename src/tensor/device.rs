@@ -15,16 +15,16 @@ pub enum Device {
     /// The memory of the host's processors.
     #[default]
     Host,
-    /// The memory of one accelerator: its family, and its number in the family.
+    /// The memory of one accelerator, given by its family and its number in the family.
     Accelerator(Family, u8),
 }
 
-/// The name of a family of accelerators, which a backend declares: letters, digits and hyphens.
+/// The name of a family of accelerators, which a backend declares. It consists of letters, digits and hyphens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Family(&'static str);
 
 impl Family {
-    /// The family of this name.
+    /// Makes the family of this name.
     pub const fn new(name: &'static str) -> Self {
         Self(name)
     }
@@ -34,7 +34,8 @@ impl Family {
         self.0
     }
 
-    /// The family of a name that is read from a text. Each new name is kept for as long as the process lives.
+    /// Returns the family of a name that was read from a text. Each new name is kept for as long as the process
+    /// lives.
     fn intern(name: &str) -> Option<Self> {
         static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
         let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -67,9 +68,9 @@ impl fmt::Display for Device {
     }
 }
 
-/// A text is not the name of a device.
+/// A text that is not the name of a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no device: it is `host`, or a family and a number such as `gpu:0`")]
+#[error("`{0}` is not a device: a device is `host`, or a family and a number such as `gpu:0`")]
 pub struct NoDevice(String);
 
 impl FromStr for Device {
@@ -78,7 +79,7 @@ impl FromStr for Device {
     fn from_str(text: &str) -> Result<Self, NoDevice> {
         let accelerator = || {
             let (family, index) = text.split_once(':')?;
-            // One device has one name: there are no zeros in front.
+            // Leading zeros are refused, so that each device has only one name.
             let index = index.parse().ok().filter(|number: &u8| number.to_string() == index)?;
             Some(Self::Accelerator(Family::intern(family)?, index))
         };
@@ -97,7 +98,8 @@ impl Serialize for Device {
 
 impl<'de> Deserialize<'de> for Device {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // A stored plan is decoded from memory that it borrows, an experiment's results are not.
+        // Both owned and borrowed texts must work: a stored plan is decoded from memory that it borrows, an
+        // experiment's results are not.
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(D::Error::custom)
     }

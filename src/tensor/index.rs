@@ -1,6 +1,6 @@
 //! Positions of elements.
 
-/// Steps a row-major index; wraps to zero after the last.
+/// Moves an index to the next element in row-major order, and to zero after the last one.
 pub fn advance(index: &mut [usize], shape: &[usize]) {
     for axis in (0..index.len()).rev() {
         index[axis] += 1;

@@ -8,18 +8,17 @@ use std::sync::Arc;
 
 /// How a logical shape lies in memory.
 ///
-/// The default layout is row-major. Others are named in oneDNN's notation: letters give the
-/// order from outermost to innermost, an upper-case letter is a dimension that also has a block
-/// inside, and `16c` is such a block. `nhwc`, `nChw16c` and `OIhw16i16o` speak of images and
-/// weights (letters `ncdhw` or `oidhw` stand for dimensions 0, 1, …); `Ba32b` is the general
-/// form, in which `a` is dimension 0.
+/// The default layout is row-major. Others are named in oneDNN's notation: letters give the order from outermost to
+/// innermost, an upper-case letter is a dimension that also has a block inside, and `16c` is such a block. `nhwc`,
+/// `nChw16c` and `OIhw16i16o` are layouts of images and weights (the letters `ncdhw` or `oidhw` stand for
+/// dimensions 0, 1, …); `Ba32b` is the general form, in which `a` is dimension 0.
 ///
 /// A blocked dimension is padded up to a multiple of its block; the padding holds zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Layout(Option<Arc<Blocking>>);
 
-/// The most elements in the blocks of one dimension: far more than any kernel's, far from overflow.
+/// The most elements in the blocks of one dimension. No kernel has larger ones, and sizes below it do not overflow.
 const LARGEST_BLOCK: usize = 4096;
 
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,17 +34,17 @@ impl Layout {
     /// The default, row-major layout of any rank.
     pub const PLAIN: Self = Self(None);
 
-    /// Whether this is the default layout.
+    /// Returns whether this is the default layout.
     pub fn is_plain(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The rank that the layout demands; the default layout takes any.
+    /// Returns the rank that the layout requires; `None` for the default layout, which takes any.
     pub fn rank(&self) -> Option<usize> {
         self.0.as_ref().map(|blocking| blocking.order.len())
     }
 
-    /// The product of the blocks of a dimension: what its size is padded to a multiple of.
+    /// Returns the product of the blocks of a dimension. The size of the dimension is padded to a multiple of it.
     pub fn block(&self, dim: usize) -> usize {
         match &self.0 {
             None => 1,
@@ -53,34 +52,34 @@ impl Layout {
         }
     }
 
-    /// Logical dimensions from outermost to innermost, before blocks.
+    /// Returns the logical dimensions from outermost to innermost, without blocks.
     pub fn order(&self, rank: usize) -> Vec<usize> {
         self.0.as_ref().map_or_else(|| (0..rank).collect(), |blocking| blocking.order.clone())
     }
 
-    /// The inner blocks (dimension, size), outermost first.
+    /// Returns the inner blocks (dimension, size), outermost first.
     pub fn blocks(&self) -> &[(usize, usize)] {
         self.0.as_ref().map_or(&[], |blocking| &blocking.blocks)
     }
 
-    /// The logical shape with each blocked dimension rounded up to its block.
+    /// Returns the logical shape with each blocked dimension rounded up to a multiple of its block.
     pub fn padded_shape(&self, shape: &Shape) -> Shape {
         Shape::new(
             shape.iter().enumerate().map(|(d, &n)| n.next_multiple_of(self.block(d))).collect::<Vec<_>>(),
         )
     }
 
-    /// Elements in memory, padding included.
+    /// Returns the number of elements in memory, including padding.
     pub fn padded_count(&self, shape: &Shape) -> usize {
         if self.is_plain() { shape.count() } else { self.padded_shape(shape).count() }
     }
 
-    /// Whether a shape in this layout has elements that are padding.
+    /// Returns whether a shape in this layout has elements that are padding.
     pub fn pads(&self, shape: &Shape) -> bool {
         shape.iter().enumerate().any(|(d, n)| n % self.block(d) != 0)
     }
 
-    /// The offset in elements of a logical index.
+    /// Returns the offset of a logical index, in elements.
     pub fn offset(&self, shape: &Shape, index: &[usize]) -> usize {
         let Some(blocking) = &self.0 else {
             return index.iter().zip(shape.iter()).fold(0, |offset, (i, n)| offset * n + i);
@@ -118,7 +117,7 @@ impl TryFrom<String> for Layout {
     }
 }
 
-/// A text that is no layout.
+/// A text that is not a layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a layout: {why}")]
 pub struct NoLayout {
@@ -143,10 +142,10 @@ impl FromStr for Layout {
         let alphabet = ALPHABETS
             .iter()
             .find(|alphabet| !lower.is_empty() && lower.chars().all(|c| alphabet.contains(c)))
-            .ok_or_else(|| bad("its letters are not of `ncdhw`, `oidhw` or `abcdef`"))?;
+            .ok_or_else(|| bad("its letters are not all from one of `ncdhw`, `oidhw` and `abcdef`"))?;
         let present: Vec<char> = alphabet.chars().filter(|c| lower.contains(*c)).collect();
         if present.len() != lower.len() {
-            return Err(bad("a letter stands twice"));
+            return Err(bad("a letter is written twice"));
         }
         let position = |c: char| present.iter().position(|&p| p == c);
         let order: Vec<usize> = lower.chars().filter_map(position).collect();
@@ -155,8 +154,7 @@ impl FromStr for Layout {
             let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
             let size: usize =
                 digits.parse().map_err(|_| bad("a block is a number and a letter, as in `16c`"))?;
-            let letter =
-                rest[digits.len()..].chars().next().ok_or_else(|| bad("a block lacks its letter"))?;
+            let letter = rest[digits.len()..].chars().next().ok_or_else(|| bad("a block has no letter"))?;
             let dim = position(letter).ok_or_else(|| bad("a block's letter is not among its dimensions"))?;
             if !letters.contains(letter.to_ascii_uppercase()) || size < 2 {
                 return Err(bad("a blocked dimension is written in upper case, and its block is at least 2"));

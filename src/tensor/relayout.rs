@@ -2,9 +2,10 @@
 
 use super::{Layout, Shape};
 
-/// Copies the logical elements of `shape` from one layout to another; padding is left as it is.
+/// Copies the logical elements of `shape` from one layout to another. Padding is not written.
 pub(super) fn copy(from: &[u8], source: &Layout, to: &mut [u8], target: &Layout, shape: &Shape, size: usize) {
-    // In every layout an offset is a sum of one term a dimension, so tables of terms give it.
+    // In every layout an offset is a sum with one term for each dimension, so it can be computed from tables of
+    // terms.
     let (source, target) = (terms(source, shape), terms(target, shape));
     match size {
         1 => elements::<1>(from, &source, to, &target, shape),
@@ -14,7 +15,7 @@ pub(super) fn copy(from: &[u8], source: &Layout, to: &mut [u8], target: &Layout,
     }
 }
 
-/// For each dimension and index, what the index adds to the offset, in elements.
+/// Returns, for each dimension and index, what the index adds to the offset, in elements.
 fn terms(layout: &Layout, shape: &Shape) -> Vec<Vec<usize>> {
     let mut index = vec![0; shape.rank()];
     (0..shape.rank())

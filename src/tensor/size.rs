@@ -1,8 +1,9 @@
-//! Types that no value has: those whose layout does not fit, and those that are larger than any memory.
+//! Refuses types that no value can have: those whose layout does not fit their shape, and those that are larger
+//! than any memory.
 
 use super::TensorType;
 
-/// What is wrong with a type by itself.
+/// Returns what is wrong with a type by itself; `None` if it is valid.
 pub(crate) fn type_error(ty: &TensorType) -> Option<String> {
     match ty.layout.rank().filter(|&rank| rank != ty.shape.rank()) {
         Some(rank) => Some(format!("layout `{}` is for {rank} dimensions, the type is {ty}", ty.layout)),
@@ -10,10 +11,11 @@ pub(crate) fn type_error(ty: &TensorType) -> Option<String> {
     }
 }
 
-/// Bytes that no value has; keeps sizes, padding included, far from overflow.
+/// The limit on the bytes of a value. It keeps sizes, including padding, from overflowing.
 const LARGEST_VALUE: usize = 1 << 40;
 
-/// That a value is larger than any memory, if it is. Nothing may compute the bytes of such a type.
+/// Returns an error text if a value of this type is larger than any memory. The bytes of such a type must not be
+/// computed, since that may overflow.
 pub fn size_error(ty: &TensorType) -> Option<String> {
     let bytes = ty.shape.iter().enumerate().try_fold(ty.dtype.size(), |bytes, (dim, &size)| {
         bytes.checked_mul(size.max(1).checked_next_multiple_of(ty.layout.block(dim))?)

@@ -1,8 +1,8 @@
-//! From statements to a graph: names, ops, operands, attributes, types and constants.
+//! Builds a graph from statements: names, ops, operands, attributes, types and constants.
 //!
-//! Takes what [`super::syntax`] gives; refuses, each with its place, names that are not defined or
-//! are defined twice, unknown ops and attributes, attribute values of the wrong kind, wrong operand
-//! counts, types that inference contradicts, and constants that are not given.
+//! Takes the statements of [`super::syntax`]. Refuses, each with its place, names that are not defined or are
+//! defined twice, unknown ops and attributes, attribute values of the wrong kind, wrong operand counts, types that
+//! inference contradicts, and constants that are not given.
 
 use super::constants::{Absent, Constants};
 use super::syntax::{Body, GraphText, Literal, RawAttr, Spanned, Statement};
@@ -15,8 +15,8 @@ use crate::tensor::{NoLayout, Tensor, TensorType, UnknownDType};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Builds the graph of values with at most so many elements; mistakes go to `found`. `broken` names values
-/// whose lines did not parse.
+/// Builds the graph, and adds mistakes to `found`. Refuses values with more than `most` elements. `broken` has the
+/// names of values whose lines did not parse.
 pub(super) fn build(
     ops: &Ops,
     text: GraphText,
@@ -39,7 +39,7 @@ pub(super) fn build(
     builder.graph
 }
 
-/// A name that was defined; without a node where its line had a mistake.
+/// A name that was defined. It has no node if its line had a mistake.
 struct Known {
     span: Option<Span>,
     node: Option<NodeId>,
@@ -51,7 +51,7 @@ struct Builder<'a> {
     names: FxHashMap<String, Known>,
     later: FxHashMap<String, Span>,
     constants: &'a Constants<'a>,
-    /// The most elements of a value.
+    /// The most elements that a value may have.
     most: usize,
     found: &'a mut Diagnostics,
 }
@@ -91,7 +91,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The node of a name; a mistake is reported once, where the name is used or was defined.
+    /// Returns the node of a name. If there is none, the mistake is reported once, where the name is used or was
+    /// defined.
     fn resolve(&mut self, name: &Spanned<String>) -> Option<NodeId> {
         if let Some(known) = self.names.get(&name.value) {
             return known.node;
@@ -185,7 +186,7 @@ impl Builder<'_> {
         Some(Node { op: def, attrs: Arc::new(attrs), inputs, name: name.value.as_str().into(), ty: inferred })
     }
 
-    /// Refuses a value that is larger than allowed.
+    /// Refuses a value with too many elements.
     fn size(&mut self, ty: &TensorType, span: Span) -> Option<()> {
         let elements =
             crate::tensor::size_error(ty).map_or_else(|| ty.layout.padded_count(&ty.shape), |_| usize::MAX);
@@ -242,7 +243,7 @@ impl Builder<'_> {
         None
     }
 
-    /// The attributes with the defaults of those that are not written; `None` after a mistake.
+    /// Reads attributes and adds the defaults of those that are not written; `None` after a mistake.
     fn attrs(
         &mut self,
         def: Op,
@@ -276,7 +277,7 @@ impl Builder<'_> {
             }
             match &attr.default {
                 Some(default) => attrs.set(attr.name, default.clone()),
-                // It may be the one that is misspelt.
+                // A misspelt attribute may be the missing one, and was already reported.
                 None if !whole => {}
                 None => {
                     let message = format!("`{}` lacks its attribute `{}`", def.name, attr.name);
@@ -293,7 +294,7 @@ impl Builder<'_> {
     }
 }
 
-/// A written attribute as a value of the declared kind.
+/// Reads a written attribute as a value of the declared kind.
 fn read_attr(ops: &Ops, kind: AttrKind, raw: &Spanned<RawAttr>) -> Result<Attr, Diagnostic> {
     let wrong =
         |what: &str| Diagnostic::new(format!("expected {what}")).label(0, raw.span, format!("not {what}"));

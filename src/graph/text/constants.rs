@@ -1,4 +1,4 @@
-//! Where the text form finds the values that it names by a hash.
+//! The values of constants that the text form writes as a hash.
 
 use super::value::hashed;
 use crate::graph::{Graph, NodeId};
@@ -6,8 +6,8 @@ use crate::tensor::{Tensor, TensorType};
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 
-/// The constants that a text may name by their hashes: none, or those of a graph, usually of the model that the
-/// text was printed from. Names do not count, since a pass may rename a constant.
+/// The constants that a text may refer to by their hashes: none, or those of a graph, usually of the model that the
+/// text was printed from. They are not found by name, since a pass may rename a constant.
 #[derive(Default)]
 pub struct Constants<'a> {
     from: Option<Given<'a>>,
@@ -15,9 +15,9 @@ pub struct Constants<'a> {
 
 struct Given<'a> {
     graph: &'a Graph,
-    /// What messages call the graph: the file of the model.
+    /// The name of the graph in messages: the file of the model.
     name: &'a str,
-    /// The constants by hash. Hashing reads all bytes, so it waits for the first text that names one.
+    /// The constants by hash. Hashing reads all bytes, so it is done only when a text first refers to one.
     by_hash: OnceCell<FxHashMap<String, Vec<NodeId>>>,
 }
 
@@ -27,27 +27,27 @@ pub(super) enum Absent<'a> {
     NotGiven,
     /// No constant of the graph has the hash.
     NoSuchHash {
-        /// What the graph is called.
+        /// The name of the graph in messages.
         from: &'a str,
-        /// The hash of its constant that has the name, if there is one.
+        /// The hash of the graph's constant with the same name, if there is one.
         same_name: Option<String>,
     },
-    /// Constants with this hash have other types; this is that of the first.
+    /// All constants with this hash have another type. This is the type of the first.
     OtherType(TensorType),
 }
 
 impl<'a> Constants<'a> {
-    /// No constants: a text that names one is refused.
+    /// Makes an empty set: a text that refers to a constant is refused.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Those of a graph, which messages call by `name`.
+    /// Takes the constants of a graph, which messages call `name`.
     pub fn of(graph: &'a Graph, name: &'a str) -> Self {
         Self { from: Some(Given { graph, name, by_hash: OnceCell::new() }) }
     }
 
-    /// The value that a text calls `name`, of this type and with this hash.
+    /// Finds the value with this type and hash. `name` is its name in the text.
     pub(super) fn find(&self, name: &str, ty: &TensorType, hash: &str) -> Result<Tensor, Absent<'a>> {
         let Some(from) = &self.from else { return Err(Absent::NotGiven) };
         let by_hash = from.by_hash.get_or_init(|| from.index());

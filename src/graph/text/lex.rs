@@ -1,22 +1,22 @@
-//! Tokens of the text form. Takes a text, gives tokens with byte spans; refuses characters that
-//! belong to no token and strings that do not end.
+//! Splits the text form into tokens with byte spans. Refuses characters that belong to no token, and strings that
+//! do not end.
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 
 /// The kinds of tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
-    /// A plain name or a word of the language.
+    /// A name without quotes, or a word of the language.
     Word(String),
     /// A quoted name or a string, without its quotes and escapes.
     Quoted(String),
-    /// A number, `-inf` among them, as written.
+    /// A number as it is written, including `-inf`.
     Number(String),
     /// `#` and the letters and digits after it.
     Hash(String),
     /// One of `{}()[]<>:,=@~;`.
     Mark(char),
-    /// What is no token; reported already.
+    /// Something that is not a token, and was already reported.
     Bad,
     /// The end of the text.
     End,
@@ -27,12 +27,12 @@ pub(super) enum Token {
 pub(super) struct Lexeme {
     pub(super) token: Token,
     pub(super) span: Span,
-    /// Whether it is the first of its line, or follows a `;`.
+    /// Whether the token is the first of its line, or follows a `;`.
     pub(super) leads: bool,
 }
 
-/// Whether a name needs no quotes: a letter, `_` or `/`, then letters, digits and `_ . / ' -`,
-/// without `//`, which would begin a comment, and not `return`, which would begin an output.
+/// Returns whether a name needs no quotes: it is a letter, `_` or `/`, then letters, digits and `_ . / ' -`,
+/// without `//`, which would begin a comment, and it is not `return`, which would begin an output.
 pub(super) fn is_plain(name: &str) -> bool {
     let mut letters = name.chars();
     letters.next().is_some_and(begins_word)
@@ -49,7 +49,7 @@ fn continues_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '\'' | '-')
 }
 
-/// All tokens of the text, an [`Token::End`] last. Mistakes go to `found`, as of source 0.
+/// Returns all tokens of the text, of which the last is [`Token::End`]. Adds mistakes in source 0 to `found`.
 pub(super) fn lex(text: &str, found: &mut Diagnostics) -> Vec<Lexeme> {
     let mut lexer = Lexer { text, at: 0, leads: true, found };
     let mut lexemes = Vec::new();
@@ -178,7 +178,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// One escape of Rust's: `\n \r \t \0 \\ \" \'` and `\u{…}`.
+    /// Reads one of Rust's escapes: `\n \r \t \0 \\ \" \'` and `\u{…}`.
     fn escape(&mut self, value: &mut String) {
         let start = self.at;
         self.at += 1;

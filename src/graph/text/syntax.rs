@@ -1,5 +1,5 @@
-//! From tokens to statements. Takes a text, gives its statements with spans; refuses what is not
-//! of the grammar, skips to the next line after a mistake, and goes on.
+//! Parses a text to statements with spans. Refuses what does not follow the grammar; after a mistake it continues
+//! at the next line.
 
 use super::lex::{Lexeme, Token, lex};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
@@ -26,7 +26,7 @@ pub(super) enum Statement {
     Return { name: Spanned<String>, value: Spanned<String> },
 }
 
-/// What stands after the op's name.
+/// The part of a statement after the op's name.
 #[derive(Debug)]
 pub(super) enum Body {
     Input,
@@ -34,7 +34,7 @@ pub(super) enum Body {
     Call { operands: Vec<Spanned<String>>, attrs: Vec<(Spanned<String>, Spanned<RawAttr>)> },
 }
 
-/// The value of a constant, elements as written.
+/// The value of a constant, with its elements as they are written.
 #[derive(Debug)]
 pub(super) enum Literal {
     List(Vec<Spanned<String>>),
@@ -53,13 +53,13 @@ pub(super) enum RawAttr {
     Post(Vec<(Spanned<String>, Vec<Spanned<String>>)>),
 }
 
-/// A mistake that is already in the diagnostics.
+/// A mistake that was already added to the diagnostics.
 pub(super) struct Reported;
 
 type Parsed<T> = Result<T, Reported>;
 
-/// The statements of source 0 of `found`, without those that have mistakes; and the names that
-/// those would have defined.
+/// Returns the statements of source 0 of `found` that have no mistakes, and the names that the others would have
+/// defined.
 pub(super) fn parse(text: &str, families: &[Family], found: &mut Diagnostics) -> (GraphText, Vec<String>) {
     let lexemes = lex(text, found);
     let mut parser = Parser { lexemes, at: 0, families, found, broken: Vec::new() };
@@ -85,7 +85,7 @@ impl Parser<'_> {
         self.lexemes[self.at].span
     }
 
-    /// Takes a token; the end stays.
+    /// Moves past a token, except the end.
     fn advance(&mut self) -> Lexeme {
         let lexeme = self.lexemes[self.at].clone();
         if lexeme.token != Token::End {
@@ -170,7 +170,7 @@ impl Parser<'_> {
         self.need('{')
     }
 
-    /// One statement; after a mistake, goes on at the next line.
+    /// Parses one statement. After a mistake, continues at the next line.
     fn line(&mut self, graph: &mut GraphText) {
         let start = self.at;
         let parsed = self.statement().and_then(|statement| {
@@ -190,7 +190,7 @@ impl Parser<'_> {
                 while !self.lexemes[self.at].leads {
                     self.at += 1;
                 }
-                // The graph's own `}` may stand on the line that was skipped.
+                // The closing `}` of the graph may be on the line that was skipped.
                 if *self.token() == Token::End
                     && self.at > start + 1
                     && self.lexemes[self.at - 1].token == Token::Mark('}')
@@ -220,7 +220,7 @@ impl Parser<'_> {
         Ok(Statement::Value { name, ty, op, body })
     }
 
-    /// `f32[1,64,56,56]@nChw16c#gpu:0`.
+    /// Parses a type such as `f32[1,64,56,56]@nChw16c#gpu:0`.
     fn ty(&mut self) -> Parsed<Spanned<TensorType>> {
         let start = self.span();
         let dtype = match self.token() {
@@ -330,7 +330,7 @@ impl Parser<'_> {
         Ok(Spanned { value, span: start.to(self.lexemes[self.at - 1].span) })
     }
 
-    /// A number, `inf`, `NaN`, `true` or `false`, as written.
+    /// Parses a number, `inf`, `NaN`, `true` or `false`, and returns it as it is written.
     fn number(&mut self) -> Parsed<Spanned<String>> {
         match self.token().clone() {
             Token::Number(value) | Token::Word(value) => Ok(Spanned { value, span: self.advance().span }),
@@ -338,7 +338,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `[1, 2, 3]`.
+    /// Parses a list such as `[1, 2, 3]`.
     fn list(&mut self) -> Parsed<Vec<Spanned<String>>> {
         self.need('[')?;
         let mut list = Vec::new();
@@ -352,7 +352,7 @@ impl Parser<'_> {
         Ok(list)
     }
 
-    /// `(x, w) {axis: 1}`.
+    /// Parses operands and attributes such as `(x, w) {axis: 1}`.
     fn call(&mut self) -> Parsed<Body> {
         self.need('(')?;
         let mut operands = Vec::new();
@@ -401,7 +401,7 @@ impl Parser<'_> {
         Ok(Spanned { value, span: start.to(self.lexemes[self.at - 1].span) })
     }
 
-    /// `<add,clip(0.0,6.0)>`.
+    /// Parses a chain such as `<add,clip(0.0,6.0)>`.
     fn post(&mut self) -> Parsed<RawAttr> {
         self.need('<')?;
         let mut steps = Vec::new();

@@ -4,12 +4,12 @@ use super::syntax::{Literal, Spanned};
 use crate::diagnostic::Span;
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
-/// Constants with at most so many elements are printed with their values: enough for shapes and
-/// scalars, and a line stays a line.
+/// Constants with at most this many elements are printed with their values. This is enough for shapes and scalars,
+/// and keeps lines short.
 const INLINE_ELEMENTS: usize = 16;
 
-/// A 64-bit hash of a tensor's bytes, the same on every machine. Not for adversaries: it names
-/// constants in text.
+/// Returns a 64-bit hash of a tensor's bytes, which is the same on every machine. It identifies constants in texts,
+/// and does not protect against deliberate collisions.
 pub(crate) fn content_hash(tensor: &Tensor) -> u64 {
     let bytes = tensor.bytes();
     let (words, rest) = bytes.as_chunks::<8>();
@@ -22,12 +22,12 @@ pub(crate) fn content_hash(tensor: &Tensor) -> u64 {
     mix(hash)
 }
 
-/// The hash of a tensor as it stands in the text, without the `#`.
+/// Returns the hash of a tensor as the text form writes it, without the `#`.
 pub(super) fn hashed(tensor: &Tensor) -> String {
     format!("{:016x}", content_hash(tensor))
 }
 
-/// The output function of SplitMix64 (Steele, Lea and Flood, 2014).
+/// Computes the output function of SplitMix64 (Steele, Lea and Flood, 2014).
 fn mix(state: u64) -> u64 {
     let mut z = state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,8 +35,9 @@ fn mix(state: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Seeded values, the same on every machine: normal ones of mean 0 and variance 1 for floats (the
-/// sum of twelve uniform ones, so between -6 and 6), 0 to 7 for integers, either for booleans.
+/// Returns seeded values, which are the same on every machine. Floats are approximately normal with mean 0 and
+/// variance 1 (the sum of twelve uniform numbers, so between -6 and 6), integers are 0 to 7, and booleans are
+/// either value.
 pub fn random(ty: &TensorType, seed: u64) -> Tensor {
     let mut state = mix(seed.wrapping_add(0x5851_f42d_4c95_7f2d));
     let mut draw = || {
@@ -61,18 +62,17 @@ pub fn random(ty: &TensorType, seed: u64) -> Tensor {
     place(&Tensor::from_f64(ty.dtype, ty.shape.clone(), &values), ty)
 }
 
-/// A default-layout host tensor as a value of this type (same element type and shape).
+/// Converts a host tensor in the default layout to this type, which has the same element type and shape.
 fn place(plain: &Tensor, ty: &TensorType) -> Tensor {
     let mut tensor = Tensor::zeros(TensorType { layout: Layout::PLAIN, ..ty.clone() });
     tensor.bytes_mut().copy_from_slice(plain.bytes());
     tensor.to_layout(&ty.layout)
 }
 
-/// Equal values are printed one by one up to so many.
+/// Up to this many equal elements are printed one by one.
 const FEW_ELEMENTS: usize = 4;
 
-/// What stands after `const`: a list or `splat` where that reads back to the same bytes, the hash
-/// otherwise.
+/// Returns the text after `const`: a list or `splat` if that parses back to the same bytes, the hash otherwise.
 pub(super) fn print(tensor: &Tensor) -> String {
     let splat = if tensor.ty().shape.count() > FEW_ELEMENTS { print_splat(tensor) } else { None };
     let values = if splat.is_some() {
@@ -128,7 +128,7 @@ fn element_text(dtype: DType, bytes: &[u8]) -> String {
     }
 }
 
-/// Appends the bytes of one element, or says why the text is none.
+/// Appends the bytes of one element, or returns why the text is not an element.
 fn read_element(dtype: DType, text: &str, bytes: &mut Vec<u8>) -> Result<(), String> {
     macro_rules! push {
         ($value:expr) => {{
@@ -159,9 +159,9 @@ fn read_element(dtype: DType, text: &str, bytes: &mut Vec<u8>) -> Result<(), Str
     Ok(())
 }
 
-/// The tensor that a literal stands for; `None` for a hash.
+/// Returns the tensor of a literal; `None` for a hash.
 ///
-/// The errors are the places and messages of all elements that are wrong.
+/// The errors are the places and messages of all wrong elements.
 pub(super) fn read(literal: &Literal, ty: &TensorType) -> Result<Option<Tensor>, Vec<(Span, String)>> {
     let count = ty.shape.count();
     let mut errors = Vec::new();

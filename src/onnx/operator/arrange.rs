@@ -1,4 +1,4 @@
-//! Operators that arrange the same elements under another shape or order.
+//! Operators that give the same elements another shape or order.
 
 use super::{Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
@@ -22,7 +22,7 @@ fn size(value: i64) -> Result<usize, Refusal> {
     usize::try_from(value).map_err(|_| Refusal::other(format!("its shape has the dimension {value}")))
 }
 
-/// 0 keeps a dimension (unless `allowzero`), one -1 takes what is left.
+/// In the shape, 0 keeps a dimension (unless `allowzero` is set), and a single -1 stands for the size that remains.
 fn reshape(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let wanted = call.known_ints(1, "shape")?.unwrap_or_default();
@@ -68,7 +68,7 @@ fn flatten(call: &mut Call<'_>) -> Results {
     Ok(vec![call.reshape(None, &x, &[rows, columns])?])
 }
 
-/// Axes are an attribute before opset 13, and an operand since.
+/// Returns the axes, which are an attribute before opset 13, and an operand since then.
 fn axes_of(call: &Call<'_>) -> Result<Option<Vec<i64>>, Refusal> {
     if call.opset >= 13 {
         return call.known_ints(1, "axes");
@@ -135,7 +135,7 @@ fn expand(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("expand", Attrs::new().ints("shape", &signed(&shape)), &[&x])?])
 }
 
-/// Each repeated dimension becomes two, of which the first is expanded.
+/// Each repeated dimension becomes two dimensions, of which the first is expanded.
 fn tile(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let repeats = call.known_ints(1, "repeats")?.unwrap_or_default();

@@ -58,12 +58,12 @@ fn constant_of_shape(call: &mut Call<'_>) -> Results {
     Ok(vec![call.constant_result(tensor)])
 }
 
-/// Repeats an element over a buffer, doubling what is there.
+/// Fills a buffer with an element, by copying the part that is already filled.
 fn fill(bytes: &mut [u8], element: &[u8]) {
     if bytes.is_empty() {
         return;
     }
-    /// Copies from what is still in the cache.
+    /// The size of a copy, small enough that its source is still in the processor's cache.
     const CHUNK: usize = 1 << 16;
     let mut done = element.len();
     bytes[..done].copy_from_slice(element);
@@ -143,7 +143,7 @@ fn size(call: &mut Call<'_>) -> Results {
     Ok(vec![call.constant_result(Tensor::scalar(i64::try_from(x.ty.shape.count()).unwrap_or(i64::MAX)))])
 }
 
-/// Does nothing outside of training.
+/// In inference, dropout returns its operand.
 fn dropout(call: &mut Call<'_>) -> Results {
     call.ignore(&["ratio", "seed"]);
     if call.known_scalar(2, "training mode")?.is_some_and(|training| training.to_f64()[0] != 0.0) {

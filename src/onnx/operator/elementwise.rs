@@ -45,7 +45,7 @@ fn binary(call: &mut Call<'_>, op: &str) -> Results {
     Ok(vec![call.result(op, Attrs::new(), &[&a, &b])?])
 }
 
-/// Equal to either infinity; with one of them switched off, to the other alone.
+/// Compares with both infinities, or with only one of them if the other is switched off.
 fn is_inf(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let (negative, positive) = (call.flag("detect_negative", true)?, call.flag("detect_positive", true)?);
@@ -72,7 +72,7 @@ fn prelu(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("add", Attrs::new(), &[&positive, &sloped])?])
 }
 
-/// Limits are attributes before opset 11 and operands since.
+/// The limits are attributes before opset 11, and operands since then.
 fn clip(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let attribute_form = call.opset < 11;
@@ -101,7 +101,7 @@ fn clip(call: &mut Call<'_>) -> Results {
         }
         _ => {}
     }
-    // Integers, and limits that are computed.
+    // Integers, and limits that are computed while the model runs.
     match (call.optional(1), call.optional(2)) {
         (None, None) => Err(Refusal::other(format!("its limits are floats, but it clips {}", x.ty))),
         (Some(low), None) => Ok(vec![call.result("max", Attrs::new(), &[&x, &low])?]),
@@ -114,7 +114,7 @@ fn clip(call: &mut Call<'_>) -> Results {
 }
 
 fn cast(call: &mut Call<'_>) -> Results {
-    call.ignore(&["saturate", "round_mode"]); // They speak of 8-bit floats.
+    call.ignore(&["saturate", "round_mode"]); // These concern only 8-bit floats.
     if !call.has("to") {
         return Err(Refusal::attribute("to", format!("({:?}) is missing", AttributeType::Int)));
     }
@@ -145,13 +145,13 @@ fn select(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("where", Attrs::new(), &[&condition, &a, &b])?])
 }
 
-/// The exponent may be of another type since opset 12; the result has the type of the base.
+/// Since opset 12 the exponent may have another type. The result has the type of the base.
 fn pow(call: &mut Call<'_>) -> Results {
     let (mut base, mut exponent) = (call.input(0)?, call.input(1)?);
     let dtype = base.ty.dtype;
     let cast = |to: DType| Attrs::new().with("to", Attr::DType(to));
     if !dtype.is_float() && exponent.ty.dtype.is_float() {
-        // The power is a real number, and the result is as whole as the base.
+        // The power is computed with real numbers, and the result is converted to the base's integer type.
         base = call.helper("base", "cast", cast(DType::F64), &[&base])?;
         exponent = call.helper("exponent", "cast", cast(DType::F64), &[&exponent])?;
         let power = call.helper("power", "pow", Attrs::new(), &[&base, &exponent])?;
@@ -170,7 +170,7 @@ fn modulo(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("mod", Attrs::new().int("fmod", i64::from(fmod)), &[&a, &b])?])
 }
 
-/// The operands joined from the left.
+/// Joins the operands by an op, from left to right.
 fn chain(call: &mut Call<'_>, op: &str) -> Result<Value, Refusal> {
     let mut value = call.input(0)?;
     let last = call.input_count() - 1;

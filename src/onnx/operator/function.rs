@@ -1,11 +1,11 @@
-//! Operators that are functions of one number: those that a table of functions names.
+//! Operators that are functions of one number, which tables of functions name.
 
 use super::{Call, Operator, Results};
 use crate::attr::Attrs;
 use crate::onnx::Refusal;
 use crate::scalar::{self, Function, Setting};
 
-/// The operators of functions, each once.
+/// Returns the operators of functions, each of them once.
 pub(crate) fn operators(functions: &[Function]) -> Vec<Operator> {
     let mut names: Vec<&'static str> = Vec::new();
     for operator in functions.iter().flat_map(|function| function.operators()) {
@@ -16,7 +16,7 @@ pub(crate) fn operators(functions: &[Function]) -> Vec<Operator> {
     names.into_iter().map(|name| Operator { name, operands: (1, 1), import }).collect()
 }
 
-/// The first function that is the operator with these attributes.
+/// Imports the operator as the first function that it is with its attributes.
 fn import(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let name = call.operator();
@@ -34,7 +34,7 @@ fn import(call: &mut Call<'_>) -> Results {
     Err(refusal(call, &name))
 }
 
-/// Whether the conditions hold under which the operator is the function.
+/// Returns whether the operator's attributes satisfy the conditions under which it is the function.
 fn is(call: &Call<'_>, function: Function, operator: &scalar::Operator) -> Result<bool, Refusal> {
     for (attribute, wanted) in &operator.when {
         let holds = match wanted {
@@ -54,7 +54,7 @@ fn is(call: &Call<'_>, function: Function, operator: &scalar::Operator) -> Resul
     Ok(true)
 }
 
-/// The value of an attribute; where the model does not write it, its default as binary32.
+/// Returns the value of an attribute. If the model does not write it, this is its default as a binary32 number.
 #[allow(clippy::cast_possible_truncation)]
 fn number(
     call: &Call<'_>,
@@ -73,7 +73,7 @@ fn number(
     }
 }
 
-/// That no function is the operator with the attributes that it has.
+/// Returns the error that no function is the operator with its attributes.
 fn refusal(call: &Call<'_>, name: &str) -> Refusal {
     let functions: Vec<Function> = call.ops().functions().collect();
     let operators = functions.iter().flat_map(|function| function.operators());

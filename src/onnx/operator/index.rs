@@ -1,4 +1,4 @@
-//! Operators that take parts of values, and put parts together.
+//! Operators that take parts of values, or put parts together.
 
 use super::{ANY, Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
@@ -29,7 +29,7 @@ fn concat(call: &mut Call<'_>) -> Results {
             parts[0].ty, other.ty
         )));
     }
-    // Parts without elements come from shape arithmetic, and give nothing.
+    // Parts without elements come from computations of shapes, and add nothing.
     let full: Vec<&Value> = parts.iter().filter(|part| part.dims()[at] > 0).collect();
     match full.as_slice() {
         [] => Ok(vec![parts[0].clone()]),
@@ -52,7 +52,7 @@ fn gather(call: &mut Call<'_>, op: &str) -> Results {
     Ok(vec![call.result(op, Attrs::new().int("axis", signed(&[at])[0]), &[&x, &indices])?])
 }
 
-/// A part of a value, resolved: one start, size and step for each dimension.
+/// A part of a value, with one start, size and step for each dimension.
 struct Part {
     starts: Vec<i64>,
     sizes: Vec<i64>,
@@ -60,7 +60,7 @@ struct Part {
 }
 
 impl Part {
-    /// All of a value.
+    /// Returns the part that is all of a value.
     fn whole(x: &Value) -> Self {
         Self { starts: vec![0; x.rank()], sizes: signed(x.dims()), steps: vec![1; x.rank()] }
     }
@@ -73,14 +73,14 @@ impl Part {
         self.sizes == signed(x.dims()) && self.steps.iter().all(|&step| step == 1)
     }
 
-    /// A value without elements, when the part has none.
+    /// Returns a value without elements if the part has none.
     fn empty(&self, x: &Value) -> Option<Tensor> {
         let dims: Vec<usize> = self.sizes.iter().map(|&size| usize::try_from(size).unwrap_or(0)).collect();
         dims.contains(&0).then(|| Tensor::zeros(TensorType::plain(x.ty.dtype, Shape::new(dims))))
     }
 }
 
-/// Everything is attributes before opset 10, and operands since.
+/// Starts, ends and axes are attributes before opset 10, and operands since then.
 fn slice(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let (starts, ends, over, steps) = if call.opset < 10 {
@@ -129,7 +129,7 @@ fn slice(call: &mut Call<'_>) -> Results {
         };
         let stride = i64::try_from(step.unsigned_abs()).unwrap_or(i64::MAX);
         part.sizes[at] = if distance <= 0 { 0 } else { (distance - 1) / stride + 1 };
-        // A single element needs no stride; an enormous one is not worth an overflow.
+        // The step of a single element is never used. It is set to 1, since an enormous one could overflow.
         part.steps[at] = if part.sizes[at] <= 1 { 1 } else { step };
         part.starts[at] = start;
     }
@@ -142,7 +142,8 @@ fn slice(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("slice", part.attrs(), &[&x])?])
 }
 
-/// Sizes are an attribute before opset 13, and an operand since; without them, equal parts.
+/// The sizes are an attribute before opset 13, and an operand since then. Without sizes, the parts are
+/// equal.
 fn split(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let at = axis(call.int("axis", 0)?, x.rank())?;
@@ -197,7 +198,8 @@ fn split(call: &mut Call<'_>) -> Results {
     Ok(results)
 }
 
-/// A constant around the value, or (by indices of each axis) its edge, its reflection, its other end.
+/// Pads with a constant, or with the edge, the reflection or the other end of the value, which are taken by the
+/// indices of each axis.
 fn pad(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let mode = call.text("mode", "constant")?;
@@ -260,7 +262,7 @@ fn pad(call: &mut Call<'_>) -> Results {
     Ok(vec![value])
 }
 
-/// Negative padding takes elements away.
+/// Removes the elements that negative padding takes away.
 fn crop(call: &mut Call<'_>, x: Value, begin: &mut [i64], end: &mut [i64]) -> Result<Value, Refusal> {
     let mut part = Part::whole(&x);
     for at in 0..x.rank() {
@@ -274,7 +276,7 @@ fn crop(call: &mut Call<'_>, x: Value, begin: &mut [i64], end: &mut [i64]) -> Re
     if part.is_whole(&x) { Ok(x) } else { call.helper("cropped", "slice", part.attrs(), &[&x]) }
 }
 
-/// The element that stands at an index outside of a dimension.
+/// Returns the index of the element that is repeated at an index outside of a dimension.
 fn source(mode: &str, index: i64, size: i64) -> Result<i64, Refusal> {
     match mode {
         "edge" => Ok(index.clamp(0, size - 1)),
@@ -290,7 +292,7 @@ fn source(mode: &str, index: i64, size: i64) -> Result<i64, Refusal> {
     }
 }
 
-/// A triangle of the last two dimensions, zero elsewhere: chosen by a constant mask.
+/// Keeps a triangle of the last two dimensions and sets the other elements to zero, with a constant mask.
 fn trilu(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let upper = call.flag("upper", true)?;

@@ -9,7 +9,7 @@ use crate::tensor::{Tensor, TensorType};
 pub(super) const TABLE: &[Operator] =
     &[entry("Conv", 2, 3, conv), entry("Gemm", 2, 3, gemm), entry("MatMul", 2, 2, matmul)];
 
-/// One- and two-dimensional; one dimension becomes two, of which the first is 1.
+/// Convolutions have one or two dimensions. One dimension becomes two, of which the first has size 1.
 fn conv(call: &mut Call<'_>) -> Results {
     let (x, w) = (call.input(0)?, call.input(1)?);
     if x.rank() != w.rank() {
@@ -103,7 +103,7 @@ fn add(call: &mut Call<'_>, product: &Value, c: &Value) -> Results {
     Ok(vec![call.result("add", Attrs::new(), &[product, c])?])
 }
 
-/// Operands of one dimension become a row or a column, which the result loses again.
+/// Operands of one dimension become a row or a column, and that dimension is removed from the result again.
 fn matmul(call: &mut Call<'_>) -> Results {
     let (mut a, mut b) = (call.input(0)?, call.input(1)?);
     if a.rank() == 0 || b.rank() == 0 {

@@ -57,8 +57,8 @@ fn layer(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("layer-norm", attrs, &[&x, &scale, &bias])?])
 }
 
-/// Each group is an image of one channel without scale and bias, which follow by channel (since
-/// opset 21) or by group (before).
+/// Each group is normalised as an image of one channel without scale and bias. These are then applied by channel
+/// (since opset 21) or by group (before).
 fn group(call: &mut Call<'_>) -> Results {
     call.ignore(&["stash_type"]);
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
@@ -73,7 +73,7 @@ fn group(call: &mut Call<'_>) -> Results {
     let zero = call.constant("zero", Tensor::zeros(TensorType::plain(dtype, [groups])));
     let attrs = Attrs::new().float("epsilon", call.float("epsilon", 1e-5)?);
     let normal = call.helper("normal", "instance-norm", attrs, &[&grouped, &one, &zero])?;
-    // Channels of one group side by side, so that either kind of parameter broadcasts.
+    // The channels of a group get a dimension of their own, so that both kinds of parameters broadcast.
     let wanted = if call.opset >= 21 { channels } else { groups };
     if scale.dims() != [wanted] || bias.dims() != [wanted] {
         return Err(Refusal::other(format!("its scale and bias must be of shape [{wanted}]")));
@@ -106,7 +106,7 @@ fn root_mean_square(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("mul", Attrs::new(), &[&normal, &scale])?])
 }
 
-/// A parameter of the shape that is normalised over.
+/// Broadcasts a parameter to the shape that is normalised over.
 fn spread(call: &mut Call<'_>, what: &str, value: Value, dims: &[usize]) -> Result<Value, Refusal> {
     if value.dims() == dims {
         return Ok(value);
@@ -135,7 +135,7 @@ fn local_response(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("lrn", attrs, &[&x])?])
 }
 
-/// Over one axis since opset 13; before, over all axes from one on.
+/// The sum is over one axis since opset 13, and over all axes from one on before that.
 fn softmax(call: &mut Call<'_>, op: &str) -> Results {
     let x = call.input(0)?;
     if x.rank() == 0 {
@@ -148,7 +148,7 @@ fn softmax(call: &mut Call<'_>, op: &str) -> Results {
     }
     let at = axis(call.int("axis", 1)?, x.rank())?;
     if x.dims()[at..].iter().filter(|&&dim| dim > 1).count() <= 1 {
-        // At most one axis has more than one element: the softmax is over that one.
+        // Only if at most one axis has more than one element can this be a softmax over that axis.
         let one = (at..x.rank()).find(|&axis| x.dims()[axis] > 1).unwrap_or(x.rank() - 1);
         return Ok(vec![call.result(op, over(one), &[&x])?]);
     }

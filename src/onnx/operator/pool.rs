@@ -11,20 +11,20 @@ pub(super) const TABLE: &[Operator] = &[
     entry("GlobalMaxPool", 1, 1, |call| global(call, "reduce-max")),
 ];
 
-/// A window that moves over an image, always in two dimensions; `[kernel, stride, …]` of a line
-/// of pixels have a leading one of size 1.
+/// A window that moves over an image. It always has two dimensions: for a line of pixels, kernel, stride and so on
+/// have a leading dimension of size 1.
 pub(super) struct Window {
     pub kernel: Vec<i64>,
     pub strides: Vec<i64>,
     pub dilations: Vec<i64>,
     begin: Vec<i64>,
     end: Vec<i64>,
-    /// Rows and columns beyond the padding that rounding up reads.
+    /// Rows and columns beyond the padding that windows cover if sizes are rounded up.
     extra: Vec<i64>,
 }
 
 impl Window {
-    /// Reads the attributes of a window over `x`. A convolution's kernel is that of its weights.
+    /// Reads the attributes of a window over `x`. For a convolution, the size of the window is that of its weights.
     pub(crate) fn read(call: &Call<'_>, x: &Value, weights: Option<&[usize]>) -> Result<Self, Refusal> {
         let spatial = match x.rank() {
             rank @ (3 | 4) => rank - 2,
@@ -108,7 +108,7 @@ impl Window {
         let extra = (0..spatial).map(|axis| {
             let padded = size[axis] + begin[axis] + end[axis];
             let mut steps = (padded - reach[axis] + strides[axis] - 1) / strides[axis];
-            // A window that would start in the padding at the end is left out.
+            // ONNX leaves out a window that would start in the padding at the end.
             if steps * strides[axis] >= size[axis] + begin[axis] {
                 steps -= 1;
             }
@@ -131,12 +131,12 @@ impl Window {
         Ok(window)
     }
 
-    /// Padding as ops have it: top, left, bottom, right.
+    /// Returns the padding in the order of ops: top, left, bottom, right.
     pub(crate) fn pads(&self) -> Vec<i64> {
         [&self.begin[..], &self.end[..]].concat()
     }
 
-    /// Refuses rounding up, for operators that do not round.
+    /// Refuses `ceil_mode`, for operators whose sizes are not rounded up.
     pub(crate) fn no_ceil(&self) -> Result<(), Refusal> {
         if self.extra.iter().all(|&extra| extra == 0) {
             Ok(())
@@ -145,14 +145,14 @@ impl Window {
         }
     }
 
-    /// A line of pixels as an image of one row.
+    /// Returns a line of pixels as an image of one row.
     pub(crate) fn lift(&self, call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, Refusal> {
         let mut dims = x.dims().to_vec();
         dims.insert(2, 1);
         call.reshape(Some(suffix), x, &dims)
     }
 
-    /// The op that makes the result; for a line of pixels its row is taken out again.
+    /// Applies the op that makes the result. For a line of pixels, removes the dimension of rows again.
     pub(crate) fn finish(
         &self,
         call: &mut Call<'_>,
@@ -172,12 +172,12 @@ impl Window {
 }
 
 fn max_pool(call: &mut Call<'_>) -> Results {
-    call.ignore(&["storage_order"]); // It speaks of the second result.
+    call.ignore(&["storage_order"]); // It affects only the second result.
     let x = call.input(0)?;
     let window = Window::read(call, &x, None)?;
     let flat = x.rank() == 3;
     let x = if flat { window.lift(call, "image", &x)? } else { x };
-    // Padding never wins, so rounding up is more padding.
+    // Padding is never the largest value, so rounding up can be expressed as more padding.
     let end: Vec<i64> = window.end.iter().zip(&window.extra).map(|(end, extra)| end + extra).collect();
     let attrs = Attrs::new()
         .ints("kernel", &window.kernel)

@@ -20,14 +20,14 @@ pub(super) const TABLE: &[Operator] = &[
     entry("ArgMin", 1, 1, |call| arg(call, "arg-min")),
 ];
 
-/// The axes, and whether they stay as ones; without axes the operand stays as it is.
+/// The axes of a reduction, and whether they stay with size 1.
 struct Axes {
     axes: Option<Vec<i64>>,
     keep: bool,
 }
 
 impl Axes {
-    /// Axes are an attribute before opset 18 (`ReduceSum`: 13), and an operand since.
+    /// Reads the axes, which are an attribute before opset 18 (13 for `ReduceSum`), and an operand since then.
     fn read(call: &Call<'_>, x: &Value) -> Result<Self, Refusal> {
         let operand_from = if call.node.op_type == "ReduceSum" { 13 } else { 18 };
         let given = if call.opset >= operand_from {
@@ -96,7 +96,7 @@ fn log_sum(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("log", Attrs::new(), &[&sum])?])
 }
 
-/// `log(sum(exp(x - m))) + m` with the greatest element `m`, so that nothing overflows.
+/// Computes `log(sum(exp(x - m))) + m` with the greatest element `m`, so that nothing overflows.
 fn log_sum_exp(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let axes = Axes::read(call, &x)?;

@@ -1,4 +1,4 @@
-//! Images in other sizes: transposed convolution, and resampling.
+//! Operators that change the size of images: transposed convolution and resampling.
 
 use super::{Call, Operator, Results, Value, entry};
 use crate::attr::{Attr, Attrs};
@@ -12,7 +12,7 @@ pub(super) const TABLE: &[Operator] = &[
     entry("Upsample", 1, 2, upsample),
 ];
 
-/// Along one axis: what an op's attributes say, after `auto_pad` and `output_shape` are resolved.
+/// The attributes of the op along one axis, after `auto_pad` and `output_shape` are resolved.
 struct Transposed {
     stride: i64,
     dilation: i64,
@@ -22,7 +22,7 @@ struct Transposed {
 }
 
 impl Transposed {
-    /// Rows or columns of a result that is to have so many.
+    /// Adjusts what is cut off and added so that the result has the wanted size.
     fn sized(mut self, natural: i64, wanted: i64, upper: bool) -> Result<Self, Refusal> {
         let total = natural + self.added - wanted;
         let half = total.div_euclid(2);
@@ -32,14 +32,14 @@ impl Transposed {
                 "its result is to have {wanted} of {natural} elements of an axis, which lack"
             )));
         }
-        // What is beyond the last window is added there.
+        // Elements beyond the last window are added at the end.
         self.added += (-self.after).max(0);
         self.after = self.after.max(0);
         Ok(self)
     }
 }
 
-/// One- and two-dimensional; one dimension becomes two, of which the first is 1.
+/// Transposed convolutions have one or two dimensions. One dimension becomes two, of which the first has size 1.
 fn conv_transpose(call: &mut Call<'_>) -> Results {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let spatial = match x.rank() {
@@ -146,21 +146,21 @@ fn conv_transpose(call: &mut Call<'_>) -> Results {
     Ok(vec![call.reshape(None, &image, &dims)?])
 }
 
-/// A line of pixels as an image of one row.
+/// Returns a line of pixels as an image of one row.
 fn lifted(call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, Refusal> {
     let mut dims = x.dims().to_vec();
     dims.insert(2, 1);
     call.reshape(Some(suffix), x, &dims)
 }
 
-/// What a resampling does to one axis.
+/// How a resampling changes one axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Size {
     output: usize,
     scale: f64,
 }
 
-/// The numbers of an operand that must be known, if it is given and has any.
+/// Returns the numbers of an operand, which must be known while importing; `None` if it is absent or empty.
 fn numbers(call: &Call<'_>, at: usize, what: &str) -> Result<Option<Vec<f64>>, Refusal> {
     let Some(value) = call.optional(at) else { return Ok(None) };
     let tensor = value.known().ok_or_else(|| {
@@ -183,7 +183,8 @@ fn upsample(call: &mut Call<'_>) -> Results {
     resample(call, &x, &sizes, attrs)
 }
 
-/// Before opset 11 places are those of `asymmetric`, and the nearest is the one below.
+/// Returns the attributes for opsets before 11, in which coordinates are `asymmetric` and the nearest element is
+/// the one below.
 fn legacy(call: &Call<'_>) -> Result<Attrs, Refusal> {
     let mode = match call.text("mode", "nearest")? {
         mode @ ("nearest" | "linear") => mode,
@@ -197,7 +198,7 @@ fn legacy(call: &Call<'_>) -> Result<Attrs, Refusal> {
         .with("rounding", text("floor")))
 }
 
-/// Sizes by scales, rounded down.
+/// Computes sizes from scales, rounded down.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn scaled(x: &Value, scales: &[f64]) -> Result<Vec<Size>, Refusal> {
     if scales.len() != x.rank() {
@@ -250,7 +251,7 @@ fn resize(call: &mut Call<'_>) -> Results {
         "ceil" => "ceil",
         other => return Err(Refusal::attribute("nearest_mode", format!("is `{other}`, which is none"))),
     };
-    call.ignore(&["extrapolation_value"]); // Of `tf_crop_and_resize` alone.
+    call.ignore(&["extrapolation_value"]); // Only `tf_crop_and_resize` uses it.
     let sizes = sizes(call, &x)?;
     let text = |text: &str| Attr::Str(text.into());
     let attrs = Attrs::new()
@@ -263,7 +264,7 @@ fn resize(call: &mut Call<'_>) -> Results {
     resample(call, &x, &sizes, attrs)
 }
 
-/// What becomes of each axis.
+/// Returns how each axis changes.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn sizes(call: &Call<'_>, x: &Value) -> Result<Vec<Size>, Refusal> {
     let all: Vec<usize> = (0..x.rank()).collect();
@@ -311,7 +312,8 @@ fn sizes(call: &Call<'_>, x: &Value) -> Result<Vec<Size>, Refusal> {
     Ok(found)
 }
 
-/// Rows and columns at once; any other axis as the rows of images that are made for it.
+/// Resamples rows and columns together. Any other axis is resampled as the rows of images that are made by a
+/// reshape.
 fn resample(call: &mut Call<'_>, x: &Value, sizes: &[Size], attrs: Attrs) -> Results {
     let rank = x.rank();
     let changed = |at: usize| {
@@ -336,7 +338,7 @@ fn resample(call: &mut Call<'_>, x: &Value, sizes: &[Size], attrs: Attrs) -> Res
     let mut value = x.clone();
     for (at, [row, column]) in steps.iter().enumerate() {
         let dims = value.dims().to_vec();
-        // What is beside the rows is columns, unless columns are asked for.
+        // The elements after the row axis become columns, unless columns are resampled too.
         let (before, after) = match (row, column) {
             (Some(row), Some(_)) => (*row, rank - 1),
             (Some(row), None) => (*row, *row + 1),
@@ -377,7 +379,7 @@ fn resample(call: &mut Call<'_>, x: &Value, sizes: &[Size], attrs: Attrs) -> Res
     Ok(vec![call.reshape(None, x, &result)?])
 }
 
-/// A scale, or 0 where it is what the sizes say.
+/// Returns a scale, or 0 if it follows from the sizes.
 #[allow(clippy::cast_precision_loss)]
 fn exact(scale: f64, input: usize, output: usize) -> f64 {
     let said = output as f64 / input as f64;

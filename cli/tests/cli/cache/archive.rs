@@ -62,7 +62,7 @@ fn a_damaged_file_is_refused_completely() {
     }
     std::fs::write(&file, [&whole[..], b"more"].concat()).unwrap();
     let error = other.load(&file, &|_| None).unwrap_err();
-    assert!(error.to_string().ends_with("something follows its end"), "{error}");
+    assert!(error.to_string().ends_with("there are bytes after its end"), "{error}");
     std::fs::write(&file, &whole).unwrap();
     let error = other.load(&file, &|_| Some("not wanted".to_owned())).unwrap_err();
     assert!(error.to_string().ends_with("not wanted"), "{error}");

@@ -161,7 +161,7 @@ fn longer_swapped_empty_and_missing_files_are_detected() {
         std::fs::remove_file(path).unwrap();
         std::fs::create_dir(path).unwrap();
         let miss = bench.holds("a folder").map(|miss| miss.to_string()).unwrap_or_default();
-        assert!(miss.ends_with("it is no plain file"), "{miss}: {}", path.display());
+        assert!(miss.ends_with("it is not a plain file"), "{miss}: {}", path.display());
     }
 }
 

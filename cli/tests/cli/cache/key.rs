@@ -124,7 +124,7 @@ fn an_entry_under_another_key_s_name_is_not_taken() {
     let names = [&key, &other].map(|key| at.join("plans").join(key.fingerprint().to_string()));
     std::fs::copy(&names[0], &names[1]).unwrap();
     let miss = cache.find(&other, None).err().unwrap();
-    assert_eq!(miss.to_string(), "it is damaged: its name is another's");
+    assert_eq!(miss.to_string(), "it is damaged: it has the name of another entry");
     assert!(!names[1].exists() && names[0].exists());
 }
 

@@ -456,7 +456,7 @@ mod unix {
                 .unwrap()
         };
         let found = String::from_utf8(verify(&[]).stdout).unwrap();
-        assert!(found.contains("it is damaged: it is no plain file"), "{found}");
+        assert!(found.contains("it is damaged: it is not a plain file"), "{found}");
         assert!(verify(&["--remove"]).status.success() && !plan.exists());
         // Tables may be other kinds of files, too.
         for table in ["machine-2.json", "times-2.txt"] {
