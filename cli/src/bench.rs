@@ -63,34 +63,13 @@ impl Bench {
             }
         };
         let mut read = self.settings.inputs();
-        let inputs = match &self.inputs {
-            Some(directory) => {
-                let files: Vec<(String, PathBuf)> = session
-                    .plan()
-                    .inputs
-                    .iter()
-                    .map(|(name, _)| (name.to_string(), directory.join(load::file_name(name))))
-                    .collect();
-                read.extend(files.iter().map(|(_, file)| file.clone()));
-                inputs(session.plan(), &files)?
-            }
-            None => {
-                let zeros = |(name, ty): &(_, TensorType)| {
-                    Tensor::try_zeros(ty.clone()).ok_or_else(|| {
-                        format!("the system cannot provide {} bytes for input `{name}`", ty.bytes())
-                    })
-                };
-                session.plan().inputs.iter().map(zeros).collect::<Result<_, _>>()?
-            }
-        };
+        let inputs = self.read_inputs(session.plan(), &mut read)?;
         let inputs: Vec<&Tensor> = inputs.iter().collect();
-        let Times { all: times, seated } = measure(&mut session, &inputs, self.seconds)?;
-        let median = times[times.len() / 2];
-        // Estimates hold for a good placement of the threads.
-        let usual = seated.get(seated.len() / 2).copied().filter(|_| seated.len() >= SEATED);
+        let times = measure(&mut session, &inputs, self.seconds)?;
         let outputs = session.run(&inputs).map_err(|error| error.to_string())?.to_vec();
         if self.profile {
-            let profile = profile(&mut session, &inputs, times.len().clamp(3, 200), usual.unwrap_or(median))?;
+            let whole = times.usual().unwrap_or(times.median());
+            let profile = profile(&mut session, &inputs, times.all.len().clamp(3, 200), whole)?;
             print(&table(session.plan(), &profile));
             if let (Some(file), Some(program)) = (&self.html, &program) {
                 let shown = Page {
@@ -113,40 +92,37 @@ impl Bench {
         if let Some(directory) = &directory {
             write_outputs(&session, &outputs, directory, &read)?;
         }
-        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
         if self.json {
             let line = serde_json::json!({
-                "median_ms": milliseconds(median), "min_ms": milliseconds(times[0]), "runs": times.len(),
-                "estimate_ms": session.plan().seconds() * 1e3,
-                "seated_median_ms": usual.map(milliseconds), "seated_runs": seated.len(),
+                "median_ms": milliseconds(times.median()), "min_ms": milliseconds(times.all[0]),
+                "runs": times.all.len(), "estimate_ms": session.plan().seconds() * 1e3,
+                "seated_median_ms": times.usual().map(milliseconds), "seated_runs": times.seated.len(),
                 "outputs": directory, "cached": cached,
             });
             print(&format!("{line}\n"));
         } else {
-            print(&format!(
-                "median {:.3} ms, fastest {:.3} ms, {} runs, {} thread(s), estimate {:.3} ms{}\n",
-                milliseconds(median),
-                milliseconds(times[0]),
-                times.len(),
-                session.plan().threads,
-                session.plan().seconds() * 1e3,
-                match usual {
-                    _ if seated.len() == times.len() => String::new(),
-                    Some(usual) => format!(
-                        "; median {:.3} ms of the {} runs in which {}",
-                        milliseconds(usual),
-                        seated.len(),
-                        if session.plan().threads == 1 {
-                            "the thread had its own core"
-                        } else {
-                            "each thread had its own core, close to the others"
-                        }
-                    ),
-                    None => "; in all runs, threads shared a core or were far from each other".to_owned(),
-                }
-            ));
+            print(&times.line(session.plan()));
         }
         Ok(())
+    }
+
+    /// Returns the inputs, from files or zeros, and adds the files to those that are read.
+    fn read_inputs(&self, plan: &Plan, read: &mut Vec<PathBuf>) -> Result<Vec<Tensor>, String> {
+        let Some(directory) = &self.inputs else {
+            let zeros = |(name, ty): &(_, TensorType)| {
+                Tensor::try_zeros(ty.clone()).ok_or_else(|| {
+                    format!("the system cannot provide {} bytes for input `{name}`", ty.bytes())
+                })
+            };
+            return plan.inputs.iter().map(zeros).collect();
+        };
+        let files: Vec<(String, PathBuf)> = plan
+            .inputs
+            .iter()
+            .map(|(name, _)| (name.to_string(), directory.join(load::file_name(name))))
+            .collect();
+        read.extend(files.iter().map(|(_, file)| file.clone()));
+        inputs(plan, &files)
     }
 }
 
@@ -160,6 +136,47 @@ struct Times {
     all: Vec<Duration>,
     /// Times of the runs in which the placement of the threads was good.
     seated: Vec<Duration>,
+}
+
+impl Times {
+    fn median(&self) -> Duration {
+        self.all[self.all.len() / 2]
+    }
+
+    /// Returns the median of the runs with a good placement of the threads, for which estimates hold.
+    fn usual(&self) -> Option<Duration> {
+        self.seated.get(self.seated.len() / 2).copied().filter(|_| self.seated.len() >= SEATED)
+    }
+
+    /// Returns the times of a plan in one line.
+    fn line(&self, plan: &Plan) -> String {
+        format!(
+            "median {:.3} ms, fastest {:.3} ms, {} runs, {} thread(s), estimate {:.3} ms{}\n",
+            milliseconds(self.median()),
+            milliseconds(self.all[0]),
+            self.all.len(),
+            plan.threads,
+            plan.seconds() * 1e3,
+            match self.usual() {
+                _ if self.seated.len() == self.all.len() => String::new(),
+                Some(usual) => format!(
+                    "; median {:.3} ms of the {} runs in which {}",
+                    milliseconds(usual),
+                    self.seated.len(),
+                    if plan.threads == 1 {
+                        "the thread had its own core"
+                    } else {
+                        "each thread had its own core, close to the others"
+                    }
+                ),
+                None => "; in all runs, threads shared a core or were far from each other".to_owned(),
+            }
+        )
+    }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 /// Times runs, after a first one that is not counted.

@@ -41,6 +41,12 @@ enum Function {
     Elu,
     HardSigmoid,
     Clip,
+    Binary(Binary),
+}
+
+/// The function of a step that reads an extra operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Binary {
     Add,
     Sub,
     Mul,
@@ -86,17 +92,17 @@ const OVERRIDES: &[(&str, Function)] = &[
 ];
 
 /// The steps that read an extra operand.
-const BINARY: &[(&str, Function)] = &[
-    ("add", Function::Add),
-    ("sub", Function::Sub),
-    ("mul", Function::Mul),
-    ("div", Function::Div),
-    ("min", Function::Min),
-    ("max", Function::Max),
-    ("pow", Function::Pow),
-    ("rsub", Function::ReversedSub),
-    ("rdiv", Function::ReversedDiv),
-    ("rpow", Function::ReversedPow),
+const BINARY: &[(&str, Binary)] = &[
+    ("add", Binary::Add),
+    ("sub", Binary::Sub),
+    ("mul", Binary::Mul),
+    ("div", Binary::Div),
+    ("min", Binary::Min),
+    ("max", Binary::Max),
+    ("pow", Binary::Pow),
+    ("rsub", Binary::ReversedSub),
+    ("rdiv", Binary::ReversedDiv),
+    ("rpow", Binary::ReversedPow),
 ];
 
 /// A step that is ready to run.
@@ -118,7 +124,7 @@ impl Action {
     /// Returns the binary step of this name; `None` if there is none.
     pub(super) fn binary(name: &str) -> Option<Self> {
         let function = BINARY.iter().find(|(known, _)| *known == name)?.1;
-        Some(Self { function, binary: true, ..Self::COPY })
+        Some(Self { function: Function::Binary(function), binary: true, ..Self::COPY })
     }
 
     /// Returns a function with its parameters; `None` if its formula is too long for the cache.
@@ -192,94 +198,91 @@ widened! {
     pub(super) unsafe fn apply(action: &Action, area: &Area) = apply_on;
 }
 
+/// The vector loop of a function over an area. It is a macro, so that each body is inlined only once.
+macro_rules! each {
+    ($area:ident, $x:ident => $value:expr) => {
+        for row in 0..$area.rows {
+            let source = $area.source.add(row * $area.source_row);
+            let target = $area.target.add(row * $area.target_row);
+            let mut column = 0;
+            while column < $area.columns {
+                let rest = $area.columns - column;
+                let from = source.add(column);
+                let $x = if rest >= V::COUNT { V::load(from) } else { V::load_first(from, rest) };
+                let value: V = $value;
+                let to = target.add(column);
+                if rest >= V::COUNT {
+                    value.store(to)
+                } else {
+                    value.store_first(to, rest)
+                }
+                column += V::COUNT;
+            }
+        }
+    };
+}
+
+/// The same for a binary step. If the extra operand repeats with each vector, `$repeated` is that vector.
+macro_rules! both {
+    ($area:ident, $repeated:ident, $x:ident, $y:ident => $value:expr) => {
+        for row in 0..$area.rows {
+            let source = $area.source.add(row * $area.source_row);
+            let target = $area.target.add(row * $area.target_row);
+            let extra = $area.extra.add(row * $area.extra_row);
+            let one = $repeated.unwrap_or(V::splat(*extra));
+            let mut column = 0;
+            while column < $area.columns {
+                let rest = $area.columns - column;
+                let from = source.add(column);
+                let $x = if rest >= V::COUNT { V::load(from) } else { V::load_first(from, rest) };
+                let $y = match $area.extra_column {
+                    0 => one,
+                    1 if rest >= V::COUNT => V::load(extra.add(column)),
+                    1 => V::load_first(extra.add(column), rest),
+                    step => spread(extra.add(column * step), step, rest),
+                };
+                let value: V = $value;
+                let to = target.add(column);
+                if rest >= V::COUNT {
+                    value.store(to)
+                } else {
+                    value.store_first(to, rest)
+                }
+                column += V::COUNT;
+            }
+        }
+    };
+}
+
 /// # Safety
 /// As for [`apply`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
-    let mut area = *area;
-    if !action.binary && area.source_row == area.columns && area.target_row == area.columns {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match action.function {
+            Function::Binary(function) => binary::<V>(function, *area),
+            _ => unary::<V>(action, *area),
+        }
+    }
+}
+
+/// Runs a step that reads no extra operand.
+///
+/// # Safety
+/// As for [`apply_on`].
+#[inline(always)]
+unsafe fn unary<V: Lanes>(action: &Action, mut area: Area) {
+    if area.source_row == area.columns && area.target_row == area.columns {
         area.columns *= area.rows;
         area.rows = 1;
     }
-    // Short rows that all use the same vector, such as the channels of a block, are treated as one long row.
-    let mut repeated = None;
-    let contiguous = area.source_row == area.columns && area.target_row == area.columns;
-    let fits = area.columns > 0 && V::COUNT % area.columns == 0;
-    if action.binary && contiguous && fits && area.extra_row == 0 && area.extra_column == 1 {
-        // SAFETY: the operand has as many elements as a row, and no instruction set has more than 16 lanes.
-        repeated = Some(unsafe {
-            if area.columns == V::COUNT {
-                V::load(area.extra)
-            } else {
-                let mut lanes = [0.0; 16];
-                for (lane, value) in lanes.iter_mut().enumerate() {
-                    *value = *area.extra.add(lane % area.columns);
-                }
-                V::load(lanes.as_ptr())
-            }
-        });
-        area.columns *= area.rows;
-        (area.rows, area.extra_column) = (1, 0);
-    }
     let [p0, p1] = action.parameters;
-    // The vector loop of a function. It is a macro, so that each body is inlined only once.
-    macro_rules! each {
-        ($x:ident => $value:expr) => {
-            for row in 0..area.rows {
-                let source = area.source.add(row * area.source_row);
-                let target = area.target.add(row * area.target_row);
-                let mut column = 0;
-                while column < area.columns {
-                    let rest = area.columns - column;
-                    let from = source.add(column);
-                    let $x = if rest >= V::COUNT { V::load(from) } else { V::load_first(from, rest) };
-                    let value = $value;
-                    let to = target.add(column);
-                    if rest >= V::COUNT {
-                        value.store(to)
-                    } else {
-                        value.store_first(to, rest)
-                    }
-                    column += V::COUNT;
-                }
-            }
-        };
-    }
-    macro_rules! both {
-        ($x:ident, $y:ident => $value:expr) => {
-            for row in 0..area.rows {
-                let source = area.source.add(row * area.source_row);
-                let target = area.target.add(row * area.target_row);
-                let extra = area.extra.add(row * area.extra_row);
-                let one = repeated.unwrap_or(V::splat(*extra));
-                let mut column = 0;
-                while column < area.columns {
-                    let rest = area.columns - column;
-                    let from = source.add(column);
-                    let $x = if rest >= V::COUNT { V::load(from) } else { V::load_first(from, rest) };
-                    let $y = match area.extra_column {
-                        0 => one,
-                        1 if rest >= V::COUNT => V::load(extra.add(column)),
-                        1 => V::load_first(extra.add(column), rest),
-                        step => spread(extra.add(column * step), step, rest),
-                    };
-                    let value = $value;
-                    let to = target.add(column);
-                    if rest >= V::COUNT {
-                        value.store(to)
-                    } else {
-                        value.store_first(to, rest)
-                    }
-                    column += V::COUNT;
-                }
-            }
-        };
-    }
     // SAFETY: rows and columns are in bounds, as the caller promises.
     unsafe {
         let (zero, one) = (V::splat(0.0), V::splat(1.0));
         match action.function {
-            Function::Copy => each!(x => x),
+            Function::Copy => each!(area, x => x),
             Function::Formula => {
                 let Some(formula) = &action.formula else { unreachable!("the step has a formula") };
                 for row in 0..area.rows {
@@ -287,57 +290,103 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
                     evaluate(formula, source, area.target.add(row * area.target_row), area.columns);
                 }
             }
-            Function::Relu => each!(x => zero.max(x)),
-            Function::Sigmoid => each!(x => math::sigmoid(x)),
-            Function::Tanh => each!(x => math::tanh(x)),
-            Function::Erf => each!(x => math::erf(x)),
-            Function::Exp => each!(x => math::exp(x)),
-            Function::Log => each!(x => math::log(x)),
-            Function::Sqrt => each!(x => x.sqrt()),
-            Function::Neg => each!(x => x.mul(V::splat(-1.0))),
-            Function::Abs => each!(x => x.abs()),
-            Function::Reciprocal => each!(x => one.div(x)),
-            Function::Floor => each!(x => x.floor()),
-            Function::Ceil => each!(x => x.ceil()),
-            Function::Round => each!(x => x.round_even()),
-            Function::Sign => each!(x => math::sign(x)),
-            Function::Softplus => each!(x => math::softplus(x)),
-            Function::Softsign => each!(x => x.div(x.abs().add(one))),
-            Function::Sin => each!(x => x.each(f32::sin)),
-            Function::Cos => each!(x => x.each(f32::cos)),
-            Function::Silu => each!(x => math::silu(x)),
-            Function::Gelu => each!(x => math::gelu(x)),
-            Function::GeluTanh => each!(x => math::gelu_tanh(x)),
-            Function::HardSwish => each!(x => {
+            Function::Relu => each!(area, x => zero.max(x)),
+            Function::Sigmoid => each!(area, x => math::sigmoid(x)),
+            Function::Tanh => each!(area, x => math::tanh(x)),
+            Function::Erf => each!(area, x => math::erf(x)),
+            Function::Exp => each!(area, x => math::exp(x)),
+            Function::Log => each!(area, x => math::log(x)),
+            Function::Sqrt => each!(area, x => x.sqrt()),
+            Function::Neg => each!(area, x => x.mul(V::splat(-1.0))),
+            Function::Abs => each!(area, x => x.abs()),
+            Function::Reciprocal => each!(area, x => one.div(x)),
+            Function::Floor => each!(area, x => x.floor()),
+            Function::Ceil => each!(area, x => x.ceil()),
+            Function::Round => each!(area, x => x.round_even()),
+            Function::Sign => each!(area, x => math::sign(x)),
+            Function::Softplus => each!(area, x => math::softplus(x)),
+            Function::Softsign => each!(area, x => x.div(x.abs().add(one))),
+            Function::Sin => each!(area, x => x.each(f32::sin)),
+            Function::Cos => each!(area, x => x.each(f32::cos)),
+            Function::Silu => each!(area, x => math::silu(x)),
+            Function::Gelu => each!(area, x => math::gelu(x)),
+            Function::GeluTanh => each!(area, x => math::gelu_tanh(x)),
+            Function::HardSwish => each!(area, x => {
                 let gate = x.mul_add(V::splat(1.0 / 6.0), V::splat(0.5));
                 x.mul(one.min(zero.max(gate)))
             }),
-            Function::Mish => each!(x => math::mish(x)),
-            Function::LeakyRelu => each!(x => V::select(x.less(zero), x.mul(V::splat(p0)), x)),
-            Function::Elu => each!(x => {
+            Function::Mish => each!(area, x => math::mish(x)),
+            Function::LeakyRelu => each!(area, x => V::select(x.less(zero), x.mul(V::splat(p0)), x)),
+            Function::Elu => each!(area, x => {
                 V::select(x.less(zero), math::exp(x).sub(one).mul(V::splat(p0)), x)
             }),
-            Function::HardSigmoid => each!(x => one.min(zero.max(x.mul_add(V::splat(p0), V::splat(p1))))),
-            Function::Clip => each!(x => V::splat(p1).min(V::splat(p0).max(x))),
-            Function::Add => both!(x, y => x.add(y)),
-            Function::Sub => both!(x, y => x.sub(y)),
-            Function::Mul => both!(x, y => x.mul(y)),
-            Function::Div => both!(x, y => x.div(y)),
-            Function::Min => both!(x, y => V::select(x.equal(x), x.min(y), x)),
-            Function::Max => both!(x, y => V::select(x.equal(x), x.max(y), x)),
-            Function::ReversedSub => both!(x, y => y.sub(x)),
-            Function::ReversedDiv => both!(x, y => y.div(x)),
-            Function::Pow if area.extra_column == 0 && area.rows == 1 && repeated.is_none() => {
-                match *area.extra {
-                    2.0 => each!(x => x.mul(x)),
-                    3.0 => each!(x => x.mul(x).mul(x)),
-                    _ => both!(x, y => power(x, y)),
-                }
+            Function::HardSigmoid => {
+                each!(area, x => one.min(zero.max(x.mul_add(V::splat(p0), V::splat(p1)))))
             }
-            Function::Pow => both!(x, y => power(x, y)),
-            Function::ReversedPow => both!(x, y => power(y, x)),
+            Function::Clip => each!(area, x => V::splat(p1).min(V::splat(p0).max(x))),
+            Function::Binary(_) => unreachable!("the step reads no extra operand"),
         }
     }
+}
+
+/// Runs a step that reads an extra operand.
+///
+/// # Safety
+/// As for [`apply_on`].
+#[inline(always)]
+unsafe fn binary<V: Lanes>(function: Binary, mut area: Area) {
+    // SAFETY: rows and columns are in bounds, as the caller promises.
+    unsafe {
+        let repeated = repeated::<V>(&mut area);
+        match function {
+            Binary::Add => both!(area, repeated, x, y => x.add(y)),
+            Binary::Sub => both!(area, repeated, x, y => x.sub(y)),
+            Binary::Mul => both!(area, repeated, x, y => x.mul(y)),
+            Binary::Div => both!(area, repeated, x, y => x.div(y)),
+            Binary::Min => both!(area, repeated, x, y => V::select(x.equal(x), x.min(y), x)),
+            Binary::Max => both!(area, repeated, x, y => V::select(x.equal(x), x.max(y), x)),
+            Binary::ReversedSub => both!(area, repeated, x, y => y.sub(x)),
+            Binary::ReversedDiv => both!(area, repeated, x, y => y.div(x)),
+            Binary::Pow if area.extra_column == 0 && area.rows == 1 && repeated.is_none() => {
+                match *area.extra {
+                    2.0 => each!(area, x => x.mul(x)),
+                    3.0 => each!(area, x => x.mul(x).mul(x)),
+                    _ => both!(area, repeated, x, y => power(x, y)),
+                }
+            }
+            Binary::Pow => both!(area, repeated, x, y => power(x, y)),
+            Binary::ReversedPow => both!(area, repeated, x, y => power(y, x)),
+        }
+    }
+}
+
+/// Returns the extra operand as one vector that repeats along the area, if that is so: short rows that all use the
+/// same vector, such as the channels of a block, are treated as one long row.
+///
+/// # Safety
+/// As for [`apply_on`].
+#[inline(always)]
+unsafe fn repeated<V: Lanes>(area: &mut Area) -> Option<V> {
+    let contiguous = area.source_row == area.columns && area.target_row == area.columns;
+    let fits = area.columns > 0 && V::COUNT % area.columns == 0;
+    if !(contiguous && fits && area.extra_row == 0 && area.extra_column == 1) {
+        return None;
+    }
+    // SAFETY: the operand has as many elements as a row, and no instruction set has more than 16 lanes.
+    let repeated = unsafe {
+        if area.columns == V::COUNT {
+            V::load(area.extra)
+        } else {
+            let mut lanes = [0.0; 16];
+            for (lane, value) in lanes.iter_mut().enumerate() {
+                *value = *area.extra.add(lane % area.columns);
+            }
+            V::load(lanes.as_ptr())
+        }
+    };
+    area.columns *= area.rows;
+    (area.rows, area.extra_column) = (1, 0);
+    Some(repeated)
 }
 
 /// Loads lanes that are `step` elements apart.

@@ -21,6 +21,7 @@ use ovolo::backend::Args;
 use ovolo::op::strassen::{PRODUCTS, whole};
 use ovolo::op::{Choice, OpError};
 use ovolo::tensor::TensorType;
+use std::ops::Range;
 
 /// The elements of one sum in a band: 512 KiB, half of a second-level cache.
 const BAND: usize = 128 << 10;
@@ -63,6 +64,27 @@ pub(super) struct Part {
     pub rows: usize,
     pub column: usize,
     pub columns: usize,
+}
+
+/// What a task computes: rows of the upper half, with the rows below them, by panels of columns.
+struct Piece {
+    top: usize,
+    end: usize,
+    panels: Range<usize>,
+    /// The quarters, in the thread's scratch memory, and the distance between them.
+    quarters: *mut f32,
+    quarter: usize,
+    /// The distance between rows of a panel.
+    stride: usize,
+}
+
+impl Piece {
+    /// Returns the place of a panel of a quarter.
+    fn place(&self, quarter: usize, panel: usize) -> *mut f32 {
+        let offset =
+            quarter * self.quarter + (panel - self.panels.start) * (self.end - self.top) * self.stride;
+        self.quarters.wrapping_add(offset)
+    }
 }
 
 /// A product, with its sizes and its division into tasks.
@@ -217,7 +239,7 @@ impl Strassen {
     ///
     /// # Safety
     /// No other thread may write these rows of the sums.
-    unsafe fn sums(&self, left: &Left, to: *mut f32, range: std::ops::Range<usize>) {
+    unsafe fn sums(&self, left: &Left, to: *mut f32, range: Range<usize>) {
         let (inner, lanes) = (self.depth / 2, self.lanes);
         let mut row = range.start;
         while row < range.end {
@@ -261,20 +283,13 @@ impl Strassen {
         take: &impl Fn(&Part),
     ) {
         let (lanes, inner, half) = (self.lanes, self.depth / 2, self.half);
-        let (band, group) = (task / self.groups, task % self.groups);
-        let cut = |group: usize| self.panels * group / self.groups;
-        let (panels, next) = (cut(group)..cut(group + 1), cut(group + 1) % self.panels);
-        let (top, end) = (half * band / self.bands, half * (band + 1) / self.bands);
-        let columns = self.columns / 2;
-        let blocks = columns.div_ceil(lanes);
+        let piece = self.piece(task, quarters);
+        let Piece { top, end, ref panels, .. } = piece;
+        let next = panels.end % self.panels;
+        let blocks = (self.columns / 2).div_ceil(lanes);
         let between = PRODUCTS.len() * inner * lanes;
         let weights =
             |product: usize, panel: usize| u.wrapping_add(2 * panel * between + product * inner * lanes);
-        let stride = 2 * lanes;
-        let place = |quarter: usize, panel: usize| {
-            let offset = quarter * self.quarter() + (panel - panels.start) * (end - top) * stride;
-            quarters.wrapping_add(offset)
-        };
         let mut begun = [false; 4];
         for (index, product) in PRODUCTS.iter().enumerate() {
             let first = modes(&product.result, &mut begun);
@@ -302,9 +317,9 @@ impl Strassen {
                         u: at(index, panel, from),
                         u_block: between,
                         ahead,
-                        to: to.map(|(quarter, _)| place(quarter, panel)),
+                        to: to.map(|(quarter, _)| piece.place(quarter, panel)),
                         modes: to.map(|(_, way)| way),
-                        row: stride,
+                        row: piece.stride,
                         column: lanes,
                     };
                     // SAFETY: these are the band's rows of the sums, the panel's weights and this thread's quarters.
@@ -312,6 +327,27 @@ impl Strassen {
                 }
             }
         }
+        self.pass_on(&piece, take);
+    }
+
+    /// Returns the part of the result of a task.
+    fn piece(&self, task: usize, quarters: *mut f32) -> Piece {
+        let (band, group) = (task / self.groups, task % self.groups);
+        let cut = |group: usize| self.panels * group / self.groups;
+        Piece {
+            top: self.half * band / self.bands,
+            end: self.half * (band + 1) / self.bands,
+            panels: cut(group)..cut(group + 1),
+            quarters,
+            quarter: self.quarter(),
+            stride: 2 * self.lanes,
+        }
+    }
+
+    /// Calls `take` for each part of the quarters of a task.
+    fn pass_on(&self, piece: &Piece, take: &impl Fn(&Part)) {
+        let Piece { top, end, stride, ref panels, .. } = *piece;
+        let columns = self.columns / 2;
         for panel in panels.clone() {
             for quarter in 0..4 {
                 let (lower, right) = (quarter / 2 == 1, quarter % 2 == 1);
@@ -322,7 +358,7 @@ impl Strassen {
                     let rows = (self.upper - index).min(end - row);
                     let below = if lower { self.upper } else { 0 };
                     let part = Part {
-                        from: place(quarter, panel).wrapping_add((row - top) * stride),
+                        from: piece.place(quarter, panel).wrapping_add((row - top) * stride),
                         stride,
                         row: image * self.rows + index + below,
                         rows: rows.min(self.rows.saturating_sub(index + below)),

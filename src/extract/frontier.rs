@@ -9,9 +9,10 @@
 //!
 //! Cycles lie inside components, so a selection that is acyclic in each component is acyclic.
 
-use super::option::{Choice, Search, bits};
+use super::option::{Choice, Inner, Search, bits};
 use super::order::ComponentOrder;
 use super::table::Table;
+use std::ops::Range;
 
 mod dominance;
 mod network;
@@ -83,6 +84,71 @@ struct Trail {
     option: Vec<u32>,
     /// For each option, the bits of its classes and the indices of its candidates.
     options: Vec<(u64, Vec<u32>)>,
+}
+
+/// What passing a component does to the bits of states.
+struct Crossing {
+    component: usize,
+    /// The slots and places of its classes that have a bit before it is passed, and afterwards.
+    before: Vec<(u32, u32)>,
+    after: Vec<(u32, u32)>,
+    /// The places in `after`.
+    keep: u64,
+    /// In a merged run, the bit that says that some form of it is demanded; otherwise `NONE`.
+    some: u32,
+    /// Slots of classes that are live no longer.
+    dead: Vec<u32>,
+}
+
+impl Crossing {
+    /// Returns the bits that no state has afterwards, unless the option sets them.
+    fn clear(&self, words: usize) -> Vec<u64> {
+        let mut clear = vec![0; words];
+        self.dead
+            .iter()
+            .chain(self.before.iter().map(|(slot, _)| slot))
+            .for_each(|&slot| set(&mut clear, slot));
+        if self.some != NONE {
+            set(&mut clear, self.some);
+        }
+        clear
+    }
+}
+
+/// What a state demands of a component.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Demand {
+    /// The bits of the classes.
+    wanted: u64,
+    /// Whether it demands some form of the component, whichever it is.
+    any: bool,
+}
+
+/// The options of a component, searched once for each demand.
+struct Offers<'a> {
+    search: Search<'a>,
+    options: Vec<Choice>,
+    known: Vec<(Demand, Range<usize>)>,
+}
+
+impl Offers<'_> {
+    /// Returns the range of the options that meet a demand.
+    fn range(&mut self, demand: Demand, before: &[(u32, u32)]) -> Result<Range<usize>, Stop> {
+        if let Some((_, range)) = self.known.iter().find(|(other, _)| *other == demand) {
+            return Ok(range.clone());
+        }
+        let start = self.options.len();
+        if demand.any {
+            for &(_, place) in before {
+                self.options.extend(self.search.options(1 << place).ok_or(Stop::Options)?);
+            }
+        } else {
+            self.options.extend(self.search.options(demand.wanted).ok_or(Stop::Options)?);
+        }
+        let range = start..self.options.len();
+        self.known.push((demand, range.clone()));
+        Ok(range)
+    }
 }
 
 struct Run<'a> {
@@ -172,21 +238,38 @@ impl<'a> Run<'a> {
 
     /// Passes over one component.
     fn pass(&mut self, step: usize) -> Result<(), Stop> {
-        let (network, plan) = (self.network, self.plan);
         self.at = step as u32;
+        let crossing = self.enter(step);
+        let options = self.extend(&crossing)?;
+        self.leave(crossing);
+        self.made += self.next.len();
+        self.prune()?;
+        let options = options.into_iter().map(|choice| (choice.computes, choice.places)).collect();
+        self.trail.push(Trail {
+            from: self.states.from.clone(),
+            option: self.states.option.clone(),
+            options,
+        });
+        if self.states.len() == 0 {
+            return Err(Stop::DeadEnd);
+        }
+        if self.work > self.caps.work {
+            return Err(Stop::Work);
+        }
+        Ok(())
+    }
+
+    /// Gives a bit to each class that becomes live at this step.
+    fn enter(&mut self, step: usize) -> Crossing {
+        let (network, plan) = (self.network, self.plan);
         let components = network.components;
         let component = plan.order[step] as usize;
-        let inner = &network.inner[component];
-        let mut touched: Vec<u32> =
-            inner.classes.iter().flatten().flat_map(|node| &node.outer).copied().collect();
-        touched.sort_unstable();
-        touched.dedup();
-        let own = &components.classes[component];
+        let touched = touched(&network.inner[component]);
         let mut dead = Vec::new();
         let mut keep = 0_u64;
         // The bits of its own classes before and after the step.
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        for &class in touched.iter().chain(own) {
+        for &class in touched.iter().chain(&components.classes[component]) {
             let Some((first, last)) = plan.life(components, class) else {
                 continue;
             };
@@ -213,25 +296,31 @@ impl<'a> Run<'a> {
             }
         }
         if self.excess == Excess::Merge {
-            for &class in &touched {
-                let below = components.of[class as usize] as usize;
-                if self.some[below] == NONE && plan.step[below] > step as u32 {
-                    let slot = self.free.pop().expect("there are as many slots as live components");
-                    self.some[below] = slot;
-                    self.class[slot as usize] = NONE;
-                    set(&mut self.demanded, slot);
-                }
+            self.enter_components(step, &touched);
+        }
+        Crossing { component, before, after, keep, some: self.some[component], dead }
+    }
+
+    /// Gives a bit to each component of which some form is demanded from this step on.
+    fn enter_components(&mut self, step: usize, touched: &[u32]) {
+        for &class in touched {
+            let below = self.network.components.of[class as usize] as usize;
+            if self.some[below] == NONE && self.plan.step[below] > step as u32 {
+                let slot = self.free.pop().expect("there are as many slots as live components");
+                self.some[below] = slot;
+                self.class[slot as usize] = NONE;
+                set(&mut self.demanded, slot);
             }
         }
-        let some = self.some[component];
-        let mut search = Search::new(inner, self.words, keep, &self.slot, self.caps.options);
-        let mut options: Vec<Choice> = Vec::new();
-        let mut known: Vec<((u64, bool), std::ops::Range<usize>)> = Vec::new();
-        let mut clear = vec![0; self.words];
-        dead.iter().chain(before.iter().map(|(slot, _)| slot)).for_each(|&slot| set(&mut clear, slot));
-        if some != NONE {
-            set(&mut clear, some);
-        }
+    }
+
+    /// Extends each state by each option that meets its demand. Returns all options.
+    fn extend(&mut self, crossing: &Crossing) -> Result<Vec<Choice>, Stop> {
+        let Crossing { component, before, after, some, .. } = crossing;
+        let inner = &self.network.inner[*component];
+        let search = Search::new(inner, self.words, crossing.keep, &self.slot, self.caps.options);
+        let mut offers = Offers { search, options: Vec::new(), known: Vec::new() };
+        let clear = crossing.clear(self.words);
         self.next.clear();
         let mut key = vec![0; self.words];
         for state in 0..self.states.len() {
@@ -240,32 +329,18 @@ impl<'a> Run<'a> {
                 .iter()
                 .filter(|(slot, _)| get(old, *slot))
                 .fold(0, |wanted, (_, place)| wanted | 1 << place);
-            let wanted = wanted | self.roots[component];
-            let any = wanted == 0 && some != NONE && get(old, some);
-            let range = match known.iter().find(|(other, _)| *other == (wanted, any)) {
-                Some((_, range)) => range.clone(),
-                None => {
-                    let start = options.len();
-                    if any {
-                        for &(_, place) in &before {
-                            options.extend(search.options(1 << place).ok_or(Stop::Options)?);
-                        }
-                    } else {
-                        options.extend(search.options(wanted).ok_or(Stop::Options)?);
-                    }
-                    if self.excess == Excess::Merge {
-                        for choice in &mut options[start..] {
-                            self.note_components(&mut choice.reads);
-                        }
-                    }
-                    let range = start..options.len();
-                    known.push(((wanted, any), range.clone()));
-                    range
+            let wanted = wanted | self.roots[*component];
+            let any = wanted == 0 && *some != NONE && get(old, *some);
+            let fresh = offers.options.len();
+            let range = offers.range(Demand { wanted, any }, before)?;
+            if self.excess == Excess::Merge {
+                for choice in &mut offers.options[fresh..] {
+                    self.note_components(&mut choice.reads);
                 }
-            };
+            }
             self.work += range.len();
             for option in range {
-                let choice = &options[option];
+                let choice = &offers.options[option];
                 // Of passed components it may read only what they provide.
                 let lacks = |word: usize| choice.reads[word] & self.provided[word] & !old[word] != 0;
                 if (0..self.words).any(lacks) {
@@ -274,7 +349,7 @@ impl<'a> Run<'a> {
                 for word in 0..self.words {
                     key[word] = (old[word] | choice.reads[word]) & !clear[word];
                 }
-                for &(slot, place) in &after {
+                for &(slot, place) in after {
                     if choice.computes >> place & 1 == 1 {
                         set(&mut key, slot);
                     }
@@ -282,7 +357,13 @@ impl<'a> Run<'a> {
                 self.next.insert(&key, self.states.cost[state] + choice.cost, state as u32, option as u32);
             }
         }
-        self.work += search.steps / 8;
+        self.work += offers.search.steps / 8;
+        Ok(offers.options)
+    }
+
+    /// Takes back the bits of classes that are live no longer.
+    fn leave(&mut self, crossing: Crossing) {
+        let Crossing { component, before, after, some, dead, .. } = crossing;
         for &(slot, _) in &before {
             unset(&mut self.demanded, slot);
         }
@@ -300,21 +381,6 @@ impl<'a> Run<'a> {
             self.free.push(slot);
             self.slot[self.class[slot as usize] as usize] = NONE;
         }
-        self.made += self.next.len();
-        self.prune()?;
-        let options = options.into_iter().map(|choice| (choice.computes, choice.places)).collect();
-        self.trail.push(Trail {
-            from: self.states.from.clone(),
-            option: self.states.option.clone(),
-            options,
-        });
-        if self.states.len() == 0 {
-            return Err(Stop::DeadEnd);
-        }
-        if self.work > self.caps.work {
-            return Err(Stop::Work);
-        }
-        Ok(())
     }
 
     /// Adds the bits of the components of which an option demands a class.
@@ -345,6 +411,15 @@ impl<'a> Run<'a> {
         }
         Ok(Outcome { cost, choice, states: self.made, peak: self.peak })
     }
+}
+
+/// Returns the classes of other components that a component may read, in ascending order.
+fn touched(inner: &Inner) -> Vec<u32> {
+    let mut touched: Vec<u32> =
+        inner.classes.iter().flatten().flat_map(|node| &node.outer).copied().collect();
+    touched.sort_unstable();
+    touched.dedup();
+    touched
 }
 
 fn set(words: &mut [u64], slot: u32) {

@@ -5,145 +5,162 @@ use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let epsilon =
-        || AttrDef::new("epsilon", AttrKind::Float, Some(Attr::Float(Float(1e-5))), "added to the variance");
-    let axis_attr = || AttrDef::new("axis", AttrKind::Int, None, "the axis, not negative");
-    vec![
-        OpDef {
-            name: "softmax",
-            doc: "exp(x) over its sum along an axis",
-            arity: Arity::Exactly(1),
-            attrs: vec![axis_attr()],
-            flags: Flags::default(),
-            infer: infer_axis,
-            eval: |attrs, operands, ty| {
-                along(attrs, operands[0], ty, |line| {
-                    let most = line.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                    let sum: f64 = line.iter().map(|v| (v - most).exp()).sum();
-                    line.iter_mut().for_each(|v| *v = (*v - most).exp() / sum);
-                })
-            },
-            flops: |_, _, output| 5.0 * count(output),
-            lowered: None,
+    vec![softmax(), log_softmax(), layer_norm(), batch_norm(), instance_norm(), lrn()]
+}
+
+fn epsilon() -> AttrDef {
+    AttrDef::new("epsilon", AttrKind::Float, Some(Attr::Float(Float(1e-5))), "added to the variance")
+}
+
+fn axis_attr() -> AttrDef {
+    AttrDef::new("axis", AttrKind::Int, None, "the axis, not negative")
+}
+
+fn softmax() -> OpDef {
+    OpDef {
+        name: "softmax",
+        doc: "exp(x) over its sum along an axis",
+        arity: Arity::Exactly(1),
+        attrs: vec![axis_attr()],
+        flags: Flags::default(),
+        infer: infer_axis,
+        eval: |attrs, operands, ty| {
+            along(attrs, operands[0], ty, |line| {
+                let most = line.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = line.iter().map(|v| (v - most).exp()).sum();
+                line.iter_mut().for_each(|v| *v = (*v - most).exp() / sum);
+            })
         },
-        OpDef {
-            name: "log-softmax",
-            doc: "the logarithm of softmax",
-            arity: Arity::Exactly(1),
-            attrs: vec![axis_attr()],
-            flags: Flags::default(),
-            infer: infer_axis,
-            eval: |attrs, operands, ty| {
-                along(attrs, operands[0], ty, |line| {
-                    let most = line.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                    let sum: f64 = line.iter().map(|v| (v - most).exp()).sum();
-                    line.iter_mut().for_each(|v| *v = *v - most - sum.ln());
-                })
-            },
-            flops: |_, _, output| 5.0 * count(output),
-            lowered: None,
+        flops: |_, _, output| 5.0 * count(output),
+        lowered: None,
+    }
+}
+
+fn log_softmax() -> OpDef {
+    OpDef {
+        name: "log-softmax",
+        doc: "the logarithm of softmax",
+        arity: Arity::Exactly(1),
+        attrs: vec![axis_attr()],
+        flags: Flags::default(),
+        infer: infer_axis,
+        eval: |attrs, operands, ty| {
+            along(attrs, operands[0], ty, |line| {
+                let most = line.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = line.iter().map(|v| (v - most).exp()).sum();
+                line.iter_mut().for_each(|v| *v = *v - most - sum.ln());
+            })
         },
-        OpDef {
-            name: "layer-norm",
-            doc: "(x - mean) / sqrt(variance + epsilon) * scale + bias over the axes from `axis` on",
-            arity: Arity::Exactly(3),
-            attrs: vec![axis_attr(), epsilon()],
-            flags: Flags::default(),
-            infer: |attrs, types| {
-                let ty = infer_axis(attrs, types)?;
-                let inner = &ty.shape[axis(attrs, "axis", ty.shape.rank())?..];
-                for (operand, what) in [(1, "scale"), (2, "bias")] {
-                    if *types[operand].shape != *inner || types[operand].dtype != ty.dtype {
-                        return Err(OpError::operands(format!(
-                            "the {what} is {}, and the normalised axes are {inner:?}",
-                            types[operand]
-                        )));
-                    }
+        flops: |_, _, output| 5.0 * count(output),
+        lowered: None,
+    }
+}
+
+fn layer_norm() -> OpDef {
+    OpDef {
+        name: "layer-norm",
+        doc: "(x - mean) / sqrt(variance + epsilon) * scale + bias over the axes from `axis` on",
+        arity: Arity::Exactly(3),
+        attrs: vec![axis_attr(), epsilon()],
+        flags: Flags::default(),
+        infer: |attrs, types| {
+            let ty = infer_axis(attrs, types)?;
+            let inner = &ty.shape[axis(attrs, "axis", ty.shape.rank())?..];
+            for (operand, what) in [(1, "scale"), (2, "bias")] {
+                if *types[operand].shape != *inner || types[operand].dtype != ty.dtype {
+                    return Err(OpError::operands(format!(
+                        "the {what} is {}, and the normalised axes are {inner:?}",
+                        types[operand]
+                    )));
                 }
-                Ok(ty)
-            },
-            eval: |attrs, operands, ty| {
-                let inner: usize = ty.shape[axis(attrs, "axis", ty.shape.rank()).expect("infer accepted")..]
-                    .iter()
-                    .product();
-                let (scale, bias) = (operands[1].to_f64(), operands[2].to_f64());
-                let mut values = operands[0].to_f64();
-                for line in values.chunks_exact_mut(inner.max(1)) {
-                    standardise(line, attrs.expect_float("epsilon"));
-                    for ((value, scale), bias) in line.iter_mut().zip(&scale).zip(&bias) {
-                        *value = *value * scale + bias;
-                    }
+            }
+            Ok(ty)
+        },
+        eval: |attrs, operands, ty| {
+            let inner: usize =
+                ty.shape[axis(attrs, "axis", ty.shape.rank()).expect("infer accepted")..].iter().product();
+            let (scale, bias) = (operands[1].to_f64(), operands[2].to_f64());
+            let mut values = operands[0].to_f64();
+            for line in values.chunks_exact_mut(inner.max(1)) {
+                standardise(line, attrs.expect_float("epsilon"));
+                for ((value, scale), bias) in line.iter_mut().zip(&scale).zip(&bias) {
+                    *value = *value * scale + bias;
                 }
-                Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
-            },
-            flops: |_, _, output| 8.0 * count(output),
-            lowered: None,
+            }
+            Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
         },
-        OpDef {
-            name: "batch-norm",
-            doc: "(x - mean) / sqrt(var + epsilon) * scale + bias, each a value a channel",
-            arity: Arity::Exactly(5),
-            attrs: vec![epsilon()],
-            flags: Flags::default(),
-            infer: |_, types| infer_channels(types, &["scale", "bias", "mean", "variance"]),
-            eval: |attrs, operands, ty| {
-                let [scale, bias, mean, var] = [1, 2, 3, 4].map(|operand| operands[operand].to_f64());
-                let mut values = operands[0].to_f64();
-                channels(&mut values, ty, |line, c| {
-                    let factor = scale[c] / (var[c] + attrs.expect_float("epsilon")).sqrt();
-                    line.iter_mut().for_each(|v| *v = (*v - mean[c]) * factor + bias[c]);
-                });
-                Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
-            },
-            flops: |_, _, output| 4.0 * count(output),
-            lowered: None,
+        flops: |_, _, output| 8.0 * count(output),
+        lowered: None,
+    }
+}
+
+fn batch_norm() -> OpDef {
+    OpDef {
+        name: "batch-norm",
+        doc: "(x - mean) / sqrt(var + epsilon) * scale + bias, each a value a channel",
+        arity: Arity::Exactly(5),
+        attrs: vec![epsilon()],
+        flags: Flags::default(),
+        infer: |_, types| infer_channels(types, &["scale", "bias", "mean", "variance"]),
+        eval: |attrs, operands, ty| {
+            let [scale, bias, mean, var] = [1, 2, 3, 4].map(|operand| operands[operand].to_f64());
+            let mut values = operands[0].to_f64();
+            channels(&mut values, ty, |line, c| {
+                let factor = scale[c] / (var[c] + attrs.expect_float("epsilon")).sqrt();
+                line.iter_mut().for_each(|v| *v = (*v - mean[c]) * factor + bias[c]);
+            });
+            Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
         },
-        OpDef {
-            name: "instance-norm",
-            doc: "each channel of each image standardised, times scale, plus bias",
-            arity: Arity::Exactly(3),
-            attrs: vec![epsilon()],
-            flags: Flags::default(),
-            infer: |_, types| infer_channels(types, &["scale", "bias"]),
-            eval: |attrs, operands, ty| {
-                let (scale, bias) = (operands[1].to_f64(), operands[2].to_f64());
-                let mut values = operands[0].to_f64();
-                channels(&mut values, ty, |line, c| {
-                    standardise(line, attrs.expect_float("epsilon"));
-                    line.iter_mut().for_each(|v| *v = *v * scale[c] + bias[c]);
-                });
-                Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
-            },
-            flops: |_, _, output| 8.0 * count(output),
-            lowered: None,
+        flops: |_, _, output| 4.0 * count(output),
+        lowered: None,
+    }
+}
+
+fn instance_norm() -> OpDef {
+    OpDef {
+        name: "instance-norm",
+        doc: "each channel of each image standardised, times scale, plus bias",
+        arity: Arity::Exactly(3),
+        attrs: vec![epsilon()],
+        flags: Flags::default(),
+        infer: |_, types| infer_channels(types, &["scale", "bias"]),
+        eval: |attrs, operands, ty| {
+            let (scale, bias) = (operands[1].to_f64(), operands[2].to_f64());
+            let mut values = operands[0].to_f64();
+            channels(&mut values, ty, |line, c| {
+                standardise(line, attrs.expect_float("epsilon"));
+                line.iter_mut().for_each(|v| *v = *v * scale[c] + bias[c]);
+            });
+            Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
         },
-        OpDef {
-            name: "lrn",
-            doc: "x over (bias + alpha / size * the sum of squares over `size` neighbouring channels) to the power beta",
-            arity: Arity::Exactly(1),
-            attrs: vec![
-                AttrDef::new("size", AttrKind::Int, None, "channels in a neighbourhood"),
-                AttrDef::new("alpha", AttrKind::Float, Some(Attr::Float(Float(1e-4))), "weight of the sum"),
-                AttrDef::new("beta", AttrKind::Float, Some(Attr::Float(Float(0.75))), "exponent"),
-                AttrDef::new("bias", AttrKind::Float, Some(Attr::Float(Float(1.0))), "added to the sum"),
-            ],
-            flags: Flags::default(),
-            infer: |attrs, types| {
-                plain(types)?;
-                if attrs.expect_int("size") < 1 || types[0].shape.rank() < 2 || !types[0].dtype.is_float() {
-                    return Err(OpError::operand(
-                        0,
-                        types[0],
-                        format!(" and size {}", attrs.expect_int("size")),
-                    ));
-                }
-                Ok(types[0].clone())
-            },
-            eval: eval_lrn,
-            flops: |_, _, output| 8.0 * count(output),
-            lowered: None,
+        flops: |_, _, output| 8.0 * count(output),
+        lowered: None,
+    }
+}
+
+fn lrn() -> OpDef {
+    OpDef {
+        name: "lrn",
+        doc: "x over (bias + alpha / size * the sum of squares over `size` neighbouring channels) to the power beta",
+        arity: Arity::Exactly(1),
+        attrs: vec![
+            AttrDef::new("size", AttrKind::Int, None, "channels in a neighbourhood"),
+            AttrDef::new("alpha", AttrKind::Float, Some(Attr::Float(Float(1e-4))), "weight of the sum"),
+            AttrDef::new("beta", AttrKind::Float, Some(Attr::Float(Float(0.75))), "exponent"),
+            AttrDef::new("bias", AttrKind::Float, Some(Attr::Float(Float(1.0))), "added to the sum"),
+        ],
+        flags: Flags::default(),
+        infer: |attrs, types| {
+            plain(types)?;
+            if attrs.expect_int("size") < 1 || types[0].shape.rank() < 2 || !types[0].dtype.is_float() {
+                return Err(OpError::operand(0, types[0], format!(" and size {}", attrs.expect_int("size"))));
+            }
+            Ok(types[0].clone())
         },
-    ]
+        eval: eval_lrn,
+        flops: |_, _, output| 8.0 * count(output),
+        lowered: None,
+    }
 }
 
 fn infer_axis(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {

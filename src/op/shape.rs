@@ -20,87 +20,116 @@ macro_rules! def {
 }
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let ints = |name, doc| AttrDef::new(name, AttrKind::Ints, None, doc);
-    let int = |name, doc| AttrDef::new(name, AttrKind::Int, None, doc);
-    vec![
-        def!(
-            "reshape",
-            "the same elements in row-major order under another shape",
-            Arity::Exactly(1),
-            [ints("shape", "the shape, resolved")],
-            infer_reshape,
-            |_, operands, ty| operands[0].reshaped(ty.shape.clone())
-        ),
-        def!(
-            "transpose",
-            "axes in another order: axis i of the result is axis perm[i]",
-            Arity::Exactly(1),
-            [ints("perm", "the order")],
-            infer_transpose,
-            eval_transpose
-        ),
-        def!(
-            "slice",
-            "element i of an axis is starts + i * steps",
-            Arity::Exactly(1),
-            [
-                ints("starts", "the first element, an axis each"),
-                ints("sizes", "the result's shape"),
-                ints("steps", "between elements; may be negative")
-            ],
-            infer_slice,
-            eval_slice
-        ),
-        def!(
-            "concat",
-            "operands side by side along an axis",
-            Arity::AtLeast(1),
-            [int("axis", "the axis")],
-            infer_concat,
-            eval_concat
-        ),
-        def!(
-            "gather",
-            "slices of x along an axis at the positions given; negative ones count from the end",
-            Arity::Exactly(2),
-            [int("axis", "the axis")],
-            infer_gather,
-            eval_gather
-        ),
-        def!(
-            "gather-elements",
-            "elements of x along an axis at the positions given",
-            Arity::Exactly(2),
-            [int("axis", "the axis")],
-            infer_gather_elements,
-            eval_gather_elements
-        ),
-        def!(
-            "expand",
-            "x broadcast to a shape",
-            Arity::Exactly(1),
-            [ints("shape", "the shape of the result")],
-            |attrs, types| {
-                let shape = Shape::new(sizes(attrs, "shape")?);
-                if types[0].shape.broadcast(&shape).as_ref() != Some(&shape) {
-                    return Err(OpError::operands(format!("{} does not broadcast to {shape}", types[0])));
-                }
-                Ok(TensorType::plain(types[0].dtype, shape))
-            },
-            |_, operands, ty| {
-                let steps = Broadcast::new(&operands[0].ty().shape, &ty.shape).steps();
-                copy_strided(operands[0], ty, 0, &steps)
+    vec![reshape(), transpose(), slice(), concat(), gather(), gather_elements(), expand(), pad()]
+}
+
+fn ints(name: &'static str, doc: &'static str) -> AttrDef {
+    AttrDef::new(name, AttrKind::Ints, None, doc)
+}
+
+fn int(name: &'static str, doc: &'static str) -> AttrDef {
+    AttrDef::new(name, AttrKind::Int, None, doc)
+}
+
+fn reshape() -> OpDef {
+    def!(
+        "reshape",
+        "the same elements in row-major order under another shape",
+        Arity::Exactly(1),
+        [ints("shape", "the shape, resolved")],
+        infer_reshape,
+        |_, operands, ty| operands[0].reshaped(ty.shape.clone())
+    )
+}
+
+fn transpose() -> OpDef {
+    def!(
+        "transpose",
+        "axes in another order: axis i of the result is axis perm[i]",
+        Arity::Exactly(1),
+        [ints("perm", "the order")],
+        infer_transpose,
+        eval_transpose
+    )
+}
+
+fn slice() -> OpDef {
+    def!(
+        "slice",
+        "element i of an axis is starts + i * steps",
+        Arity::Exactly(1),
+        [
+            ints("starts", "the first element, an axis each"),
+            ints("sizes", "the result's shape"),
+            ints("steps", "between elements; may be negative")
+        ],
+        infer_slice,
+        eval_slice
+    )
+}
+
+fn concat() -> OpDef {
+    def!(
+        "concat",
+        "operands side by side along an axis",
+        Arity::AtLeast(1),
+        [int("axis", "the axis")],
+        infer_concat,
+        eval_concat
+    )
+}
+
+fn gather() -> OpDef {
+    def!(
+        "gather",
+        "slices of x along an axis at the positions given; negative ones count from the end",
+        Arity::Exactly(2),
+        [int("axis", "the axis")],
+        infer_gather,
+        eval_gather
+    )
+}
+
+fn gather_elements() -> OpDef {
+    def!(
+        "gather-elements",
+        "elements of x along an axis at the positions given",
+        Arity::Exactly(2),
+        [int("axis", "the axis")],
+        infer_gather_elements,
+        eval_gather_elements
+    )
+}
+
+fn expand() -> OpDef {
+    def!(
+        "expand",
+        "x broadcast to a shape",
+        Arity::Exactly(1),
+        [ints("shape", "the shape of the result")],
+        |attrs, types| {
+            let shape = Shape::new(sizes(attrs, "shape")?);
+            if types[0].shape.broadcast(&shape).as_ref() != Some(&shape) {
+                return Err(OpError::operands(format!("{} does not broadcast to {shape}", types[0])));
             }
-        ),
-        def!(
-            "pad",
-            "x with elements of a constant value around it",
-            Arity::Exactly(2),
-            [ints("pads", "elements before each axis, then after each")],
-            infer_pad,
-            eval_pad
-        ),
-    ]
+            Ok(TensorType::plain(types[0].dtype, shape))
+        },
+        |_, operands, ty| {
+            let steps = Broadcast::new(&operands[0].ty().shape, &ty.shape).steps();
+            copy_strided(operands[0], ty, 0, &steps)
+        }
+    )
+}
+
+fn pad() -> OpDef {
+    def!(
+        "pad",
+        "x with elements of a constant value around it",
+        Arity::Exactly(2),
+        [ints("pads", "elements before each axis, then after each")],
+        infer_pad,
+        eval_pad
+    )
 }
 
 /// Makes a result each of whose elements is an element of the operand.

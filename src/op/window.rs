@@ -5,122 +5,145 @@ use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let ints = |name, default: &[i64], doc| {
-        AttrDef::new(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc)
-    };
-    let strides = || ints("strides", &[1, 1], "rows and columns between windows");
-    let pads = || ints("pads", &[0, 0, 0, 0], "padding at the top, left, bottom and right");
-    let dilations = || ints("dilations", &[1, 1], "rows and columns between the elements of a window");
-    let kernel = || AttrDef::new("kernel", AttrKind::Ints, None, "rows and columns of the window");
-    vec![
-        OpDef {
-            name: "conv",
-            doc: "convolution of x[N,C,H,W] with w[O,C/groups,h,w], a bias[O], then a post chain",
-            arity: Arity::Post(3),
-            attrs: vec![
-                strides(),
-                pads(),
-                dilations(),
-                AttrDef::new(
-                    "groups",
-                    AttrKind::Int,
-                    Some(Attr::Int(1)),
-                    "groups of channels with weights of their own",
-                ),
-                AttrDef::post(),
-            ],
-            flags: Flags::default(),
-            infer: |attrs, types| {
-                plain(types)?;
-                infer_conv(attrs, types)
-            },
-            eval: eval_conv,
-            flops: flops_conv,
-            lowered: None,
+    vec![conv(), widen_groups(), max_pool(), avg_pool()]
+}
+
+fn ints(name: &'static str, default: &[i64], doc: &'static str) -> AttrDef {
+    AttrDef::new(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc)
+}
+
+fn strides() -> AttrDef {
+    ints("strides", &[1, 1], "rows and columns between windows")
+}
+
+fn pads() -> AttrDef {
+    ints("pads", &[0, 0, 0, 0], "padding at the top, left, bottom and right")
+}
+
+fn dilations() -> AttrDef {
+    ints("dilations", &[1, 1], "rows and columns between the elements of a window")
+}
+
+fn kernel() -> AttrDef {
+    AttrDef::new("kernel", AttrKind::Ints, None, "rows and columns of the window")
+}
+
+fn conv() -> OpDef {
+    OpDef {
+        name: "conv",
+        doc: "convolution of x[N,C,H,W] with w[O,C/groups,h,w], a bias[O], then a post chain",
+        arity: Arity::Post(3),
+        attrs: vec![
+            strides(),
+            pads(),
+            dilations(),
+            AttrDef::new(
+                "groups",
+                AttrKind::Int,
+                Some(Attr::Int(1)),
+                "groups of channels with weights of their own",
+            ),
+            AttrDef::post(),
+        ],
+        flags: Flags::default(),
+        infer: |attrs, types| {
+            plain(types)?;
+            infer_conv(attrs, types)
         },
-        OpDef {
-            name: "widen-groups",
-            doc: "weights of a convolution in `groups` for one in fewer groups, `into`: zero between what belongs apart",
-            arity: Arity::Exactly(1),
-            attrs: vec![
-                AttrDef::new("groups", AttrKind::Int, None, "groups of the weights as they are"),
-                AttrDef::new("into", AttrKind::Int, None, "groups of the result; divides `groups`"),
-            ],
-            flags: Flags::default(),
-            infer: |attrs, types| {
-                plain(types)?;
-                rank(types, 0, 4)?;
-                let (groups, into) = (attrs.expect_int("groups"), attrs.expect_int("into"));
-                let outputs = i64::try_from(types[0].shape[0]).unwrap_or(0);
-                let wrong =
-                    || OpError::operands(format!("{groups} groups of {} do not become {into}", types[0]));
-                if into < 1 || groups < 1 || groups % into != 0 || outputs % groups != 0 {
-                    return Err(wrong());
-                }
-                let mut dims = types[0].shape.to_vec();
-                let times = usize::try_from(groups / into).map_err(|_| wrong())?;
-                dims[1] = dims[1].checked_mul(times).ok_or_else(wrong)?;
-                Ok(TensorType::plain(types[0].dtype, dims))
-            },
-            eval: eval_widen,
-            flops: |_, _, _| 0.0,
-            lowered: None,
+        eval: eval_conv,
+        flops: flops_conv,
+        lowered: None,
+    }
+}
+
+fn widen_groups() -> OpDef {
+    OpDef {
+        name: "widen-groups",
+        doc: "weights of a convolution in `groups` for one in fewer groups, `into`: zero between what belongs apart",
+        arity: Arity::Exactly(1),
+        attrs: vec![
+            AttrDef::new("groups", AttrKind::Int, None, "groups of the weights as they are"),
+            AttrDef::new("into", AttrKind::Int, None, "groups of the result; divides `groups`"),
+        ],
+        flags: Flags::default(),
+        infer: |attrs, types| {
+            plain(types)?;
+            rank(types, 0, 4)?;
+            let (groups, into) = (attrs.expect_int("groups"), attrs.expect_int("into"));
+            let outputs = i64::try_from(types[0].shape[0]).unwrap_or(0);
+            let wrong = || OpError::operands(format!("{groups} groups of {} do not become {into}", types[0]));
+            if into < 1 || groups < 1 || groups % into != 0 || outputs % groups != 0 {
+                return Err(wrong());
+            }
+            let mut dims = types[0].shape.to_vec();
+            let times = usize::try_from(groups / into).map_err(|_| wrong())?;
+            dims[1] = dims[1].checked_mul(times).ok_or_else(wrong)?;
+            Ok(TensorType::plain(types[0].dtype, dims))
         },
-        OpDef {
-            name: "max-pool",
-            doc: "the largest value of each window; padding never wins",
-            arity: Arity::Exactly(1),
-            attrs: vec![kernel(), strides(), pads(), dilations()],
-            flags: Flags::default(),
-            infer: |attrs, types| {
-                plain(types)?;
-                infer_pool(attrs, types)
-            },
-            eval: |attrs, operands, ty| {
-                eval_pool(attrs, operands[0], ty, &|values, _| {
-                    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
-                })
-            },
-            flops: flops_pool,
-            lowered: None,
+        eval: eval_widen,
+        flops: |_, _, _| 0.0,
+        lowered: None,
+    }
+}
+
+fn max_pool() -> OpDef {
+    OpDef {
+        name: "max-pool",
+        doc: "the largest value of each window; padding never wins",
+        arity: Arity::Exactly(1),
+        attrs: vec![kernel(), strides(), pads(), dilations()],
+        flags: Flags::default(),
+        infer: |attrs, types| {
+            plain(types)?;
+            infer_pool(attrs, types)
         },
-        OpDef {
-            name: "avg-pool",
-            doc: "the mean of each window",
-            arity: Arity::Exactly(1),
-            attrs: vec![
-                kernel(),
-                strides(),
-                pads(),
-                AttrDef::new(
-                    "count-include-pad",
-                    AttrKind::Int,
-                    Some(Attr::Int(0)),
-                    "1: padding counts in the divisor",
-                ),
-                ints(
-                    "ceil-extra",
-                    &[0, 0],
-                    "rows and columns past the padding that enlarge the result and never count",
-                ),
-            ],
-            flags: Flags::default(),
-            infer: |attrs, types| {
-                plain(types)?;
-                infer_pool(attrs, types)
-            },
-            #[allow(clippy::cast_precision_loss)]
-            eval: |attrs, operands, ty| {
-                let padded = attrs.expect_int("count-include-pad") == 1;
-                eval_pool(attrs, operands[0], ty, &|values, window| {
-                    let divisor = if padded { window } else { values.len() };
-                    values.iter().sum::<f64>() / divisor.max(1) as f64
-                })
-            },
-            flops: flops_pool,
-            lowered: None,
+        eval: |attrs, operands, ty| {
+            eval_pool(attrs, operands[0], ty, &|values, _| {
+                values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+            })
         },
-    ]
+        flops: flops_pool,
+        lowered: None,
+    }
+}
+
+fn avg_pool() -> OpDef {
+    OpDef {
+        name: "avg-pool",
+        doc: "the mean of each window",
+        arity: Arity::Exactly(1),
+        attrs: vec![
+            kernel(),
+            strides(),
+            pads(),
+            AttrDef::new(
+                "count-include-pad",
+                AttrKind::Int,
+                Some(Attr::Int(0)),
+                "1: padding counts in the divisor",
+            ),
+            ints(
+                "ceil-extra",
+                &[0, 0],
+                "rows and columns past the padding that enlarge the result and never count",
+            ),
+        ],
+        flags: Flags::default(),
+        infer: |attrs, types| {
+            plain(types)?;
+            infer_pool(attrs, types)
+        },
+        #[allow(clippy::cast_precision_loss)]
+        eval: |attrs, operands, ty| {
+            let padded = attrs.expect_int("count-include-pad") == 1;
+            eval_pool(attrs, operands[0], ty, &|values, window| {
+                let divisor = if padded { window } else { values.len() };
+                values.iter().sum::<f64>() / divisor.max(1) as f64
+            })
+        },
+        flops: flops_pool,
+        lowered: None,
+    }
 }
 
 /// The most elements of an axis with its padding. No image has so many, and sizes below it do not overflow.

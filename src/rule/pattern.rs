@@ -483,28 +483,7 @@ impl<'a> Parser<'a> {
                 ExprKind::Var(self.variable(start)?)
             }
             Some(c) if c.is_ascii_digit() || c == '-' => ExprKind::Literal(self.number()?),
-            Some(open @ ('[' | '<' | '"')) => {
-                let close = match open {
-                    '[' => ']',
-                    '<' => '>',
-                    _ => '"',
-                };
-                let Some(length) = self.rest()[1..].find(close) else {
-                    return wrong(
-                        format!("this `{open}` is not closed"),
-                        start..start + 1,
-                        format!("write `{close}` where it ends"),
-                    );
-                };
-                self.at += length + 2;
-                match literal::bracketed(&self.text[start..self.at], self.vocabulary.ops) {
-                    Ok(literal) => ExprKind::Literal(literal),
-                    Err((message, help)) => {
-                        self.note(message, start..self.at, help);
-                        ExprKind::Wrong
-                    }
-                }
-            }
+            Some(open @ ('[' | '<' | '"')) => self.bracketed(open)?,
             Some(_) => {
                 let word = self.word().to_owned();
                 if word.is_empty() {
@@ -512,69 +491,101 @@ impl<'a> Parser<'a> {
                 }
                 if self.rest().starts_with('(') {
                     self.at += 1;
-                    let mut arguments = Vec::new();
-                    while !self.eat(')') {
-                        if self.rest().is_empty() {
-                            return wrong(
-                                format!("the arguments of `{word}` do not end"),
-                                start..self.at,
-                                "write `)` after the last argument",
-                            );
-                        }
-                        let from = self.at;
-                        arguments.push(self.expression()?);
-                        if !self.eat(',') && !self.rest().starts_with(')') {
-                            if let Some((message, help)) = operator(
-                                &self.text[from..self.at],
-                                self.rest().split([',', ')']).next().unwrap_or_default(),
-                            ) {
-                                return wrong(message, self.here(), help);
-                            }
-                            return wrong(
-                                "`,` or `)` is missing here",
-                                self.here(),
-                                "write `,` between arguments, `)` after the last",
-                            );
-                        }
-                    }
+                    let arguments = self.arguments(start, &word)?;
                     ExprKind::Call(word, arguments)
                 } else {
                     match literal::word(&word) {
                         Some(literal) => ExprKind::Literal(literal),
-                        None => {
-                            let neither = format!("`{word}` is no value: not an element type, not a layout");
-                            if let Some(function) = self.vocabulary.words.get(&word) {
-                                let signature = function.signature();
-                                let help = match self.rest().trim() {
-                                    "" => format!("it is `{signature}`: {}", function.doc),
-                                    rest => format!("it is `{signature}`: write `{word}({rest})`"),
-                                };
-                                let message = format!("`{word}` lacks the parentheses of its arguments");
-                                return wrong(message, start..self.at, help);
-                            }
-                            let close = suggestion(&word, DType::ALL.iter().map(|dtype| dtype.name()));
-                            let (message, help) = match (close, word.parse::<Layout>()) {
-                                _ if meant(&word, self.vocabulary.ops).is_some() => {
-                                    (neither, meant(&word, self.vocabulary.ops).unwrap_or_default())
-                                }
-                                (Some(close), _) => (neither, format!("did you mean `{close}`?")),
-                                // A word that contains digits is probably meant as a layout.
-                                (None, Err(why)) if word.contains(|c: char| c.is_ascii_digit()) => {
-                                    (why.to_string(), "write a layout such as `nChw16c`".to_owned())
-                                }
-                                _ => (
-                                    neither,
-                                    format!("write `?{word}` for a variable, `\"{word}\"` for text"),
-                                ),
-                            };
-                            self.note(message, start..self.at, help);
-                            ExprKind::Wrong
-                        }
+                        None => self.no_value(start, &word)?,
                     }
                 }
             }
         };
         self.depth -= 1;
         Ok(ExprAst { kind, range: start..self.at })
+    }
+
+    /// Reads a list, a chain or a text in quotes.
+    fn bracketed(&mut self, open: char) -> Result<ExprKind, Mistake> {
+        let start = self.at;
+        let close = match open {
+            '[' => ']',
+            '<' => '>',
+            _ => '"',
+        };
+        let Some(length) = self.rest()[1..].find(close) else {
+            return wrong(
+                format!("this `{open}` is not closed"),
+                start..start + 1,
+                format!("write `{close}` where it ends"),
+            );
+        };
+        self.at += length + 2;
+        match literal::bracketed(&self.text[start..self.at], self.vocabulary.ops) {
+            Ok(literal) => Ok(ExprKind::Literal(literal)),
+            Err((message, help)) => {
+                self.note(message, start..self.at, help);
+                Ok(ExprKind::Wrong)
+            }
+        }
+    }
+
+    /// Reads the arguments of the call of `word`, which begins at `start`, with the closing parenthesis.
+    fn arguments(&mut self, start: usize, word: &str) -> Result<Vec<ExprAst>, Mistake> {
+        let mut arguments = Vec::new();
+        while !self.eat(')') {
+            if self.rest().is_empty() {
+                return wrong(
+                    format!("the arguments of `{word}` do not end"),
+                    start..self.at,
+                    "write `)` after the last argument",
+                );
+            }
+            let from = self.at;
+            arguments.push(self.expression()?);
+            if !self.eat(',') && !self.rest().starts_with(')') {
+                if let Some((message, help)) = operator(
+                    &self.text[from..self.at],
+                    self.rest().split([',', ')']).next().unwrap_or_default(),
+                ) {
+                    return wrong(message, self.here(), help);
+                }
+                return wrong(
+                    "`,` or `)` is missing here",
+                    self.here(),
+                    "write `,` between arguments, `)` after the last",
+                );
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// Reports a word that is not a value, with what was probably meant. Reading continues unless it is the name of
+    /// a function.
+    fn no_value(&mut self, start: usize, word: &str) -> Result<ExprKind, Mistake> {
+        let neither = format!("`{word}` is no value: not an element type, not a layout");
+        if let Some(function) = self.vocabulary.words.get(word) {
+            let signature = function.signature();
+            let help = match self.rest().trim() {
+                "" => format!("it is `{signature}`: {}", function.doc),
+                rest => format!("it is `{signature}`: write `{word}({rest})`"),
+            };
+            let message = format!("`{word}` lacks the parentheses of its arguments");
+            return wrong(message, start..self.at, help);
+        }
+        let close = suggestion(word, DType::ALL.iter().map(|dtype| dtype.name()));
+        let (message, help) = match (close, word.parse::<Layout>()) {
+            _ if meant(word, self.vocabulary.ops).is_some() => {
+                (neither, meant(word, self.vocabulary.ops).unwrap_or_default())
+            }
+            (Some(close), _) => (neither, format!("did you mean `{close}`?")),
+            // A word that contains digits is probably meant as a layout.
+            (None, Err(why)) if word.contains(|c: char| c.is_ascii_digit()) => {
+                (why.to_string(), "write a layout such as `nChw16c`".to_owned())
+            }
+            _ => (neither, format!("write `?{word}` for a variable, `\"{word}\"` for text")),
+        };
+        self.note(message, start..self.at, help);
+        Ok(ExprKind::Wrong)
     }
 }

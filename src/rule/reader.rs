@@ -15,7 +15,7 @@ pub(super) use file::read;
 
 use super::gone::Gone;
 use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
-use super::{AttrVar, Expr, Guard, Places, Precision, Rule, Template, Vocabulary};
+use super::{AttrVar, Expr, Guard, Pattern, Places, Precision, Rule, Template, Vocabulary};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span, nearest, suggestion};
 use crate::op::Ops;
 use crate::ron::{self, Raw, Text};
@@ -234,67 +234,12 @@ impl Reader<'_> {
         }
         let before = self.found.len();
         let mut scope = Scope::default();
-        let mut patterns = Vec::new();
-        for text in &from {
-            if let Some(ast) = self.ast(text) {
-                if !matches!(ast.kind, Kind::Op { .. } | Kind::Wrong) {
-                    self.mistake(
-                        "a left side is an op, not a variable or a number",
-                        text.span(ast.range.clone()),
-                        "write `(op …)`: a variable alone would match every value",
-                    );
-                }
-                patterns.extend(self.pattern(text, &ast, &mut scope));
-            }
-        }
+        let patterns = self.left_sides(&from, &mut scope);
         scope.incomplete = patterns.len() != from.len();
-        let guards: Vec<Guard> = when
-            .iter()
-            .filter_map(|text| {
-                let ast = self.expression(text)?;
-                let (expr, _) = self.expr(text, &ast, &mut scope)?;
-                if !matches!(&expr, Expr::Call(function, _) if function.is_guard()) {
-                    self.mistake(
-                        "a condition is a guard, not a value",
-                        text.span(ast.range),
-                        "ask something of it, as in `equal(rank-of(?x), 4)`",
-                    );
-                }
-                Some(Guard { text: ron::flat(&text.text), expr })
-            })
-            .collect();
-        let mut computed = Vec::new();
-        for ((key, _), text) in form.lets.0.iter().zip(&lets) {
-            let ast = self.expression(text);
-            let attribute = format!("`let` of `{}`", key.text);
-            let value = ast.and_then(|ast| self.value(text, &ast, &attribute, None, &mut scope));
-            if let Some(what) = scope.kind(&key.text) {
-                self.mistake(
-                    format!("`?{}` is {what} already", key.text),
-                    key.whole(),
-                    "give the computed attribute another name",
-                );
-            }
-            scope.places.push((format!("?{}", key.text), key.whole()));
-            // An attribute that could not be read is still bound, so that its uses are not reported as mistakes.
-            let (at, _) = scope.attr(&key.text, value.as_ref().and_then(|(_, kind)| *kind));
-            computed.extend(value.map(|(expr, _)| (AttrVar(at), expr)));
-        }
-        let templates: Vec<Template> = to
-            .iter()
-            .filter_map(|text| {
-                let ast = self.ast(text)?;
-                let template = self.template(text, &ast, &mut scope)?;
-                if matches!(template, Template::Each(..)) {
-                    self.mistake(
-                        "a right side is one value, not a list of operands",
-                        text.span(ast.range),
-                        "put it among the operands of an op, as in `(concat ?xs.. {axis: 1})`",
-                    );
-                }
-                Some(template)
-            })
-            .collect();
+        let guards: Vec<Guard> = when.iter().filter_map(|text| self.guard(text, &mut scope)).collect();
+        let computed = self.computed(form, &lets, &mut scope);
+        let templates: Vec<Template> =
+            to.iter().filter_map(|text| self.right_side(text, &mut scope)).collect();
         if self.found.len() > before || scope.incomplete {
             return None;
         }
@@ -319,6 +264,74 @@ impl Reader<'_> {
             rest_attr_vars: scope.rest_attrs,
             examples: Vec::new(),
         })
+    }
+
+    /// Reads the left sides, which bind the variables.
+    fn left_sides(&mut self, from: &[Text], scope: &mut Scope) -> Vec<Pattern> {
+        let mut patterns = Vec::new();
+        for text in from {
+            if let Some(ast) = self.ast(text) {
+                if !matches!(ast.kind, Kind::Op { .. } | Kind::Wrong) {
+                    self.mistake(
+                        "a left side is an op, not a variable or a number",
+                        text.span(ast.range.clone()),
+                        "write `(op …)`: a variable alone would match every value",
+                    );
+                }
+                patterns.extend(self.pattern(text, &ast, scope));
+            }
+        }
+        patterns
+    }
+
+    /// Reads a condition of `when`.
+    fn guard(&mut self, text: &Text, scope: &mut Scope) -> Option<Guard> {
+        let ast = self.expression(text)?;
+        let (expr, _) = self.expr(text, &ast, scope)?;
+        if !matches!(&expr, Expr::Call(function, _) if function.is_guard()) {
+            self.mistake(
+                "a condition is a guard, not a value",
+                text.span(ast.range),
+                "ask something of it, as in `equal(rank-of(?x), 4)`",
+            );
+        }
+        Some(Guard { text: ron::flat(&text.text), expr })
+    }
+
+    /// Reads the computed attributes of `let`, whose texts have the values of a row.
+    fn computed(&mut self, form: &Form, lets: &[Text], scope: &mut Scope) -> Vec<(AttrVar, Expr)> {
+        let mut computed = Vec::new();
+        for ((key, _), text) in form.lets.0.iter().zip(lets) {
+            let ast = self.expression(text);
+            let attribute = format!("`let` of `{}`", key.text);
+            let value = ast.and_then(|ast| self.value(text, &ast, &attribute, None, scope));
+            if let Some(what) = scope.kind(&key.text) {
+                self.mistake(
+                    format!("`?{}` is {what} already", key.text),
+                    key.whole(),
+                    "give the computed attribute another name",
+                );
+            }
+            scope.places.push((format!("?{}", key.text), key.whole()));
+            // An attribute that could not be read is still bound, so that its uses are not reported as mistakes.
+            let (at, _) = scope.attr(&key.text, value.as_ref().and_then(|(_, kind)| *kind));
+            computed.extend(value.map(|(expr, _)| (AttrVar(at), expr)));
+        }
+        computed
+    }
+
+    /// Reads a right side.
+    fn right_side(&mut self, text: &Text, scope: &mut Scope) -> Option<Template> {
+        let ast = self.ast(text)?;
+        let template = self.template(text, &ast, scope)?;
+        if matches!(template, Template::Each(..)) {
+            self.mistake(
+                "a right side is one value, not a list of operands",
+                text.span(ast.range),
+                "put it among the operands of an op, as in `(concat ?xs.. {axis: 1})`",
+            );
+        }
+        Some(template)
     }
 
     fn ast(&mut self, text: &Text) -> Option<Ast> {

@@ -148,131 +148,151 @@ fn memory(op: &str, random: &mut Random) -> Device {
 const LAYOUTS: [&str; 10] =
     ["plain", "nChw16c", "nChw8c", "nhwc", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Oihw16o", "Ba32b", "plain"];
 
+impl Random {
+    /// Draws attributes of an op for operands of a rank.
+    fn attrs(&mut self, def: Op, rank: usize) -> Attrs {
+        let mut attrs = Attrs::new();
+        for declared in &def.attrs {
+            if declared.default.is_none() || self.below(3) == 0 {
+                attrs.set(declared.name, self.attr(declared.name, declared.kind, rank));
+            }
+        }
+        if def.name == "native.conv-winograd" && self.below(4) > 0 {
+            attrs.set("kernel", Attr::Ints(self.pick(&[vec![3, 3], vec![1, 7]])));
+            attrs.set("tile", Attr::Ints(self.pick(&[vec![4, 4], vec![2, 2], vec![1, 4]])));
+        }
+        complete(def, attrs)
+    }
+
+    /// Draws the types of the operands of an op, the first of them of a rank.
+    fn operands(&mut self, def: Op, attrs: &Attrs, rank: usize) -> Vec<TensorType> {
+        let extras = post::extras(attrs.post());
+        let count = match def.arity {
+            Arity::Exactly(count) => count,
+            Arity::Post(count) => count + extras,
+            Arity::AtLeast(count) => count + self.below(2),
+            Arity::Between(least, most) => least + self.below(most - least + 1),
+        };
+        let dtype = self.pick(&[DType::F32, DType::F32, DType::F32, DType::I64, DType::Bool, DType::F16]);
+        let x = self.ty(rank, dtype, &LAYOUTS);
+        let types: Vec<TensorType> = (0..count).map(|operand| self.operand(def, operand, &x)).collect();
+        types.into_iter().map(|ty| TensorType { device: memory(def.name, self), ..ty }).collect()
+    }
+
+    /// Draws the type of an operand of an op whose first operand is `x`, mostly one that fits.
+    fn operand(&mut self, def: Op, operand: usize, x: &TensorType) -> TensorType {
+        let (rank, dtype) = (x.shape.rank(), x.dtype);
+        let channels = x.shape.get(1).copied().unwrap_or(1);
+        match (operand, self.below(4)) {
+            (0, _) if def.name == "winograd-weights" => {
+                TensorType::plain(dtype, [3, 2, self.pick(&[3, 5]), 3])
+            }
+            (0, _) if def.name == "strassen-weights" => TensorType::plain(dtype, [2, 4, 1, 1]),
+            (0, _) => x.clone(),
+            (1..5, _) if def.name.ends_with("pointwise-depthwise") => {
+                let (dims, layouts) = match operand {
+                    1 => (vec![2, channels, 1, 1], ["OIhw16i16o", "OIhw8i8o"]),
+                    3 => (vec![2, 1, self.pick(&[1, 2]), 1], ["Oihw16o", "Oihw8o"]),
+                    _ => (vec![2], ["plain"; 2]),
+                };
+                self.weights(def, dtype, dims, layouts)
+            }
+            (1..5, _) if def.name.ends_with("squeeze-excite") => {
+                let (dims, layouts) = match operand {
+                    1 => (vec![2, channels, 1, 1], ["Oihw16o", "Oihw8o"]),
+                    2 => (vec![2], ["plain"; 2]),
+                    3 => (vec![self.pick(&[channels, 2]), 2, 1, 1], ["Oihw16o", "Oihw8o"]),
+                    _ => (vec![channels], ["plain"; 2]),
+                };
+                self.weights(def, dtype, dims, layouts)
+            }
+            (1, _) if def.name == "native.conv-winograd" => {
+                let frequencies = self.pick(&[16, 36, 10]);
+                TensorType::plain(dtype, [frequencies, channels, 2])
+                    .with_layout(layout(self.pick(&["Cab16c", "Cab8c"])))
+            }
+            (1, _) if def.name.ends_with("-strassen") => {
+                let axis = if def.name.contains("conv") { 1 } else { x.shape.rank().saturating_sub(1) };
+                let depth = x.shape.get(axis).map_or(1, |depth| depth.div_ceil(2));
+                TensorType::plain(dtype, [self.pick(&[7, 7, 6]), depth, 1])
+                    .with_layout(layout(self.pick(&["Cab16c", "Cab8c"])))
+            }
+            (1, _) if def.name == "native.conv-narrow" => {
+                let weights = TensorType::plain(dtype, [2, self.pick(&[2, 3]), 1, 2]);
+                weights.with_layout(layout(self.pick(&["Ohwi16o", "Ohwi8o"])))
+            }
+            (1, _) if def.name == "native.conv-nhwc" => {
+                self.ty(4, dtype, &["plain"]).with_layout(layout("Ohwi32o"))
+            }
+            (2, _)
+                if ["native.conv-winograd", "native.conv-narrow", "native.conv-strassen"]
+                    .contains(&def.name) =>
+            {
+                TensorType::plain(dtype, [2])
+            }
+            (_, 0) => x.clone(),
+            (1.., _) if def.name.contains("batch-norm") => self.ty(1, dtype, &["plain"]),
+            (1, _) if def.name.contains("native.conv-") => self.ty(4, dtype, &LAYOUTS),
+            (2, _) if def.name.contains("conv") => self.ty(1, dtype, &["plain"]),
+            (1, 1 | 2) if def.name.contains("gather") => self.ty(rank, DType::I64, &["plain"]),
+            (_, 1) => self.ty(1, dtype, &["plain"]),
+            (_, 2) => self.ty(rank, dtype, &LAYOUTS),
+            _ => self.ty(rank, dtype, &["plain"]),
+        }
+    }
+
+    /// Returns the type of weights; those of a lowered op are in one of two layouts.
+    fn weights(&mut self, def: Op, dtype: DType, dims: Vec<usize>, layouts: [&str; 2]) -> TensorType {
+        let layouts = if def.is_lowered() { layouts } else { ["plain"; 2] };
+        TensorType::plain(dtype, dims).with_layout(layout(self.pick(&layouts)))
+    }
+}
+
+/// Tries an op on random attributes and types. Returns how often it accepted them; the error says what made it
+/// panic.
+fn try_often(def: Op, random: &mut Random) -> Result<usize, String> {
+    let mut accepted = 0;
+    for _ in 0..20_000 {
+        let rank = random.pick(&[0, 1, 2, 3, 4, 4, 4, 4]);
+        let attrs = random.attrs(def, rank);
+        let types = random.operands(def, &attrs, rank);
+        let refs: Vec<&TensorType> = types.iter().collect();
+        let outcome = std::panic::catch_unwind(|| def.result(&attrs, &refs));
+        let Ok(inferred) = outcome else {
+            return Err(format!("infer {}{attrs} {types:?}", def.name));
+        };
+        let Ok(ty) = inferred else { continue };
+        accepted += 1;
+        let small = ty.shape.iter().try_fold(1_usize, |n, d| n.checked_mul((*d).max(1)));
+        if small.is_none_or(|count| count > 1 << 14) {
+            continue;
+        }
+        let tensors: Vec<Tensor> = types.iter().map(|ty| random.tensor(ty)).collect();
+        let outcome = std::panic::catch_unwind(|| {
+            let result = def.evaluate(&attrs, &tensors.iter().collect::<Vec<_>>(), &ty);
+            assert_eq!(*result.ty(), ty);
+            // Padding must be zero.
+            let result = result.on(Device::Host);
+            assert_eq!(result.to_layout(&Layout::PLAIN).to_layout(&ty.layout).bytes(), result.bytes());
+            assert!((def.flops)(&attrs, &refs, &ty) >= 0.0);
+        });
+        if outcome.is_err() {
+            return Err(format!("eval {}{attrs} {refs:?} -> {ty}", def.name));
+        }
+    }
+    Ok(accepted)
+}
+
 #[test]
 fn no_attribute_and_no_shape_makes_an_op_panic() {
     let mut random = Random(7);
     let mut never = Vec::new();
     let mut panicked = Vec::new();
     for def in all() {
-        let mut accepted = 0;
-        for _ in 0..20_000 {
-            let rank = random.pick(&[0, 1, 2, 3, 4, 4, 4, 4]);
-            let mut attrs = Attrs::new();
-            for declared in &def.attrs {
-                if declared.default.is_none() || random.below(3) == 0 {
-                    attrs.set(declared.name, random.attr(declared.name, declared.kind, rank));
-                }
-            }
-            if def.name == "native.conv-winograd" && random.below(4) > 0 {
-                attrs.set("kernel", Attr::Ints(random.pick(&[vec![3, 3], vec![1, 7]])));
-                attrs.set("tile", Attr::Ints(random.pick(&[vec![4, 4], vec![2, 2], vec![1, 4]])));
-            }
-            let attrs = complete(def, attrs);
-            let extras = post::extras(attrs.post());
-            let operands = match def.arity {
-                Arity::Exactly(count) => count,
-                Arity::Post(count) => count + extras,
-                Arity::AtLeast(count) => count + random.below(2),
-                Arity::Between(least, most) => least + random.below(most - least + 1),
-            };
-            let dtype =
-                random.pick(&[DType::F32, DType::F32, DType::F32, DType::I64, DType::Bool, DType::F16]);
-            let x = random.ty(rank, dtype, &LAYOUTS);
-            let types: Vec<TensorType> = (0..operands)
-                .map(|operand| match (operand, random.below(4)) {
-                    (0, _) if def.name == "winograd-weights" => {
-                        TensorType::plain(dtype, [3, 2, random.pick(&[3, 5]), 3])
-                    }
-                    (0, _) if def.name == "strassen-weights" => TensorType::plain(dtype, [2, 4, 1, 1]),
-                    (0, _) => x.clone(),
-                    (1..5, _) if def.name.ends_with("pointwise-depthwise") => {
-                        let channels = x.shape.get(1).copied().unwrap_or(1);
-                        let (dims, layouts) = match operand {
-                            1 => (vec![2, channels, 1, 1], ["OIhw16i16o", "OIhw8i8o"]),
-                            3 => (vec![2, 1, random.pick(&[1, 2]), 1], ["Oihw16o", "Oihw8o"]),
-                            _ => (vec![2], ["plain"; 2]),
-                        };
-                        let layouts = if def.is_lowered() { layouts } else { ["plain"; 2] };
-                        TensorType::plain(dtype, dims).with_layout(layout(random.pick(&layouts)))
-                    }
-                    (1..5, _) if def.name.ends_with("squeeze-excite") => {
-                        let channels = x.shape.get(1).copied().unwrap_or(1);
-                        let (dims, layouts) = match operand {
-                            1 => (vec![2, channels, 1, 1], ["Oihw16o", "Oihw8o"]),
-                            2 => (vec![2], ["plain"; 2]),
-                            3 => (vec![random.pick(&[channels, 2]), 2, 1, 1], ["Oihw16o", "Oihw8o"]),
-                            _ => (vec![channels], ["plain"; 2]),
-                        };
-                        let layouts = if def.is_lowered() { layouts } else { ["plain"; 2] };
-                        TensorType::plain(dtype, dims).with_layout(layout(random.pick(&layouts)))
-                    }
-                    (1, _) if def.name == "native.conv-winograd" => {
-                        let (frequencies, channels) = (random.pick(&[16, 36, 10]), x.shape.get(1).copied());
-                        TensorType::plain(dtype, [frequencies, channels.unwrap_or(1), 2])
-                            .with_layout(layout(random.pick(&["Cab16c", "Cab8c"])))
-                    }
-                    (1, _) if def.name.ends_with("-strassen") => {
-                        let axis =
-                            if def.name.contains("conv") { 1 } else { x.shape.rank().saturating_sub(1) };
-                        let depth = x.shape.get(axis).map_or(1, |depth| depth.div_ceil(2));
-                        TensorType::plain(dtype, [random.pick(&[7, 7, 6]), depth, 1])
-                            .with_layout(layout(random.pick(&["Cab16c", "Cab8c"])))
-                    }
-                    (1, _) if def.name == "native.conv-narrow" => {
-                        let weights = TensorType::plain(dtype, [2, random.pick(&[2, 3]), 1, 2]);
-                        weights.with_layout(layout(random.pick(&["Ohwi16o", "Ohwi8o"])))
-                    }
-                    (1, _) if def.name == "native.conv-nhwc" => {
-                        random.ty(4, dtype, &["plain"]).with_layout(layout("Ohwi32o"))
-                    }
-                    (2, _)
-                        if ["native.conv-winograd", "native.conv-narrow", "native.conv-strassen"]
-                            .contains(&def.name) =>
-                    {
-                        TensorType::plain(dtype, [2])
-                    }
-                    (_, 0) => x.clone(),
-                    (1.., _) if def.name.contains("batch-norm") => random.ty(1, dtype, &["plain"]),
-                    (1, _) if def.name.contains("native.conv-") => random.ty(4, dtype, &LAYOUTS),
-                    (2, _) if def.name.contains("conv") => random.ty(1, dtype, &["plain"]),
-                    (1, 1 | 2) if def.name.contains("gather") => random.ty(rank, DType::I64, &["plain"]),
-                    (_, 1) => random.ty(1, dtype, &["plain"]),
-                    (_, 2) => random.ty(rank, dtype, &LAYOUTS),
-                    _ => random.ty(rank, dtype, &["plain"]),
-                })
-                .collect();
-            let types: Vec<TensorType> = types
-                .into_iter()
-                .map(|ty| TensorType { device: memory(def.name, &mut random), ..ty })
-                .collect();
-            let refs: Vec<&TensorType> = types.iter().collect();
-            let outcome = std::panic::catch_unwind(|| def.result(&attrs, &refs));
-            let Ok(inferred) = outcome else {
-                panicked.push(format!("infer {}{attrs} {types:?}", def.name));
-                break;
-            };
-            let Ok(ty) = inferred else { continue };
-            accepted += 1;
-            let small = ty.shape.iter().try_fold(1_usize, |n, d| n.checked_mul((*d).max(1)));
-            if small.is_none_or(|count| count > 1 << 14) {
-                continue;
-            }
-            let tensors: Vec<Tensor> = types.iter().map(|ty| random.tensor(ty)).collect();
-            let outcome = std::panic::catch_unwind(|| {
-                let result = def.evaluate(&attrs, &tensors.iter().collect::<Vec<_>>(), &ty);
-                assert_eq!(*result.ty(), ty);
-                // Padding must be zero.
-                let result = result.on(Device::Host);
-                assert_eq!(result.to_layout(&Layout::PLAIN).to_layout(&ty.layout).bytes(), result.bytes());
-                assert!((def.flops)(&attrs, &refs, &ty) >= 0.0);
-            });
-            if outcome.is_err() {
-                panicked.push(format!("eval {}{attrs} {refs:?} -> {ty}", def.name));
-                break;
-            }
-        }
-        if accepted == 0 {
-            never.push(def.name);
+        match try_often(def, &mut random) {
+            Ok(0) => never.push(def.name),
+            Ok(_) => {}
+            Err(what) => panicked.push(what),
         }
     }
     assert!(panicked.is_empty(), "{}", panicked.join("\n"));

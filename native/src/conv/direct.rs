@@ -14,6 +14,7 @@ use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::TensorType;
+use std::ops::Range;
 
 /// The largest number of bytes of weights for a chunk of input channels.
 const CHUNK: usize = 320 << 10;
@@ -56,6 +57,17 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
         Ok(direct) => Ok(Box::new(direct)),
         Err(_) => reference::kernel(call),
     }
+}
+
+/// The part of the result that a task computes.
+struct Part {
+    image: usize,
+    /// The first block of output channels, and the number of blocks.
+    outputs: (usize, usize),
+    /// The blocks of the next task, if they are others.
+    then: Option<(usize, usize)>,
+    rows: Range<usize>,
+    columns: Range<usize>,
 }
 
 struct Direct {
@@ -160,8 +172,9 @@ impl Kernel for Direct {
             // A thread mostly runs neighbouring tasks one after the other, so the next task tells what to prefetch.
             let next = if task + 1 < total { place(task + 1).1 } else { output };
             let then = (next != output).then(|| self.outputs[next]);
+            let part = Part { image, outputs: self.outputs[output], then, rows, columns };
             // SAFETY: only this task writes this part of the result.
-            unsafe { self.task(buffers.args(), image, self.outputs[output], then, rows, columns) };
+            unsafe { self.task(buffers.args(), &part) };
         });
         self.finish.pad(args);
     }
@@ -188,39 +201,82 @@ impl Direct {
         Prefetch::new(from, blocks * size)
     }
 
-    /// # Safety
-    /// No other thread may write this part of the result.
-    unsafe fn task(
-        &self,
-        args: &Args<'_>,
-        image: usize,
-        (first, count): (usize, usize),
-        then: Option<(usize, usize)>,
-        rows: std::ops::Range<usize>,
-        columns: std::ops::Range<usize>,
-    ) {
+    /// Returns the first tile of a part, without the offsets of its rows, columns and input blocks.
+    fn first_tile(&self, args: &Args<'_>, part: &Part) -> Tile {
         let geometry = &self.geometry;
         let block = geometry.block;
         let [height, width] = geometry.input;
-        let [_, ow] = geometry.output;
+        let (first, _) = part.outputs;
         let plane = height * width * block;
         let taps = geometry.kernel[0] * geometry.kernel[1];
         let outputs = geometry.output_blocks();
         let group = first / (outputs / geometry.groups.min(outputs)).max(1);
-        let input = args.inputs[0]
-            .cast::<f32>()
-            .wrapping_add((image * self.inputs * geometry.groups + group * self.inputs) * plane);
-        let at = |row: usize, column: usize| {
-            ((image * outputs + first) * geometry.output[0] + row) * ow * block + column * block
-        };
+        let image = part.image * self.inputs * geometry.groups + group * self.inputs;
+        let result = (part.image * outputs + first) * geometry.output[0] * geometry.output[1] * block;
+        Tile {
+            x: args.inputs[0].cast::<f32>().wrapping_add(image * plane),
+            x_pixel: geometry.strides[1] * block,
+            x_block: plane,
+            x_row: geometry.dilations[0] * width * block,
+            x_column: geometry.dilations[1] * block,
+            w: args.inputs[1].cast::<f32>().wrapping_add(first * self.inputs * taps * block * block),
+            w_output: self.inputs * taps * block * block,
+            rows: (0, 0),
+            kernel: geometry.kernel,
+            blocks: 0,
+            depth: (geometry.channels / geometry.groups).min(block),
+            tail: 0,
+            y: args.output.cast::<f32>().wrapping_add(result),
+            y_output: geometry.output[0] * geometry.output[1] * block,
+            bias: args.inputs[2].cast::<f32>().wrapping_add(first * block),
+            biases: geometry.outputs - first * block,
+            last: false,
+            residual: self
+                .finish
+                .residual
+                .map_or(std::ptr::null(), |operand| args.inputs[operand].cast::<f32>().wrapping_add(result)),
+            low: self.finish.low,
+            high: self.finish.high,
+            column: 0,
+            stride: geometry.strides[1],
+            dilation: geometry.dilations[1],
+            columns: width,
+            ahead: Prefetch::NONE,
+        }
+    }
+
+    /// Returns the first tile of a part for a chunk: the `blocks` input blocks after the first `done`.
+    fn of_chunk(&self, tile: Tile, done: usize, blocks: usize) -> Tile {
+        let Geometry { block, kernel, channels, groups, .. } = self.geometry;
+        let last = done + blocks == self.inputs;
+        Tile {
+            x: tile.x.wrapping_add(done * tile.x_block),
+            w: tile.w.wrapping_add(done * kernel[0] * kernel[1] * block * block),
+            blocks,
+            // The last block is multiplied only up to the last channel, without padding.
+            tail: if last { channels / groups - (self.inputs - 1) * block } else { tile.depth },
+            bias: if done == 0 { tile.bias } else { std::ptr::null() },
+            last,
+            ..tile
+        }
+    }
+
+    /// # Safety
+    /// No other thread may write this part of the result.
+    unsafe fn task(&self, args: &Args<'_>, part: &Part) {
+        let geometry = &self.geometry;
+        let block = geometry.block;
+        let (width, ow) = (geometry.input[1], geometry.output[1]);
+        let Part { outputs, then, ref rows, ref columns, .. } = *part;
+        let count = outputs.1;
+        let whole = self.first_tile(args, part);
         let tiles = columns.len().div_ceil(self.micro.pixels(count)).max(1);
-        let channels = geometry.channels / geometry.groups;
-        let depth = channels.min(block);
         let mut done = 0;
         let all = rows.len() * tiles;
         while done < self.inputs {
             let blocks = self.chunk.min(self.inputs - done);
-            let ahead = self.ahead(args, (first, count), then, done + blocks);
+            let ahead = self.ahead(args, outputs, then, done + blocks);
+            let chunk = self.of_chunk(whole, done, blocks);
             for row in rows.clone() {
                 let taken = geometry.rows(row);
                 let top = (row * geometry.strides[0]).cast_signed() - geometry.pads[0].cast_signed();
@@ -229,46 +285,18 @@ impl Direct {
                     let pixels = columns.start + columns.len() * (index + 1) / tiles - from;
                     let left = (from * geometry.strides[1]).cast_signed() - geometry.pads[1].cast_signed();
                     let origin = (top * width.cast_signed() + left) * block.cast_signed();
-                    let offset = at(row, from);
+                    let offset = (row * ow + from) * block;
                     let tile = Tile {
-                        x: input.wrapping_add(done * plane).wrapping_offset(origin),
-                        x_pixel: geometry.strides[1] * block,
-                        x_block: plane,
-                        x_row: geometry.dilations[0] * width * block,
-                        x_column: geometry.dilations[1] * block,
-                        w: args.inputs[1]
-                            .cast::<f32>()
-                            .wrapping_add((first * self.inputs + done) * taps * block * block),
-                        w_output: self.inputs * taps * block * block,
+                        x: chunk.x.wrapping_offset(origin),
                         rows: (taken.start, taken.end),
-                        kernel: geometry.kernel,
-                        blocks,
-                        depth,
-                        // The last block is multiplied only up to the last channel, without padding.
-                        tail: if done + blocks == self.inputs {
-                            channels - (self.inputs - 1) * block
-                        } else {
-                            depth
+                        y: chunk.y.wrapping_add(offset),
+                        residual: match self.finish.residual {
+                            Some(_) => chunk.residual.wrapping_add(offset),
+                            None => std::ptr::null(),
                         },
-                        y: args.output.cast::<f32>().wrapping_add(offset),
-                        y_output: geometry.output[0] * ow * block,
-                        bias: if done == 0 {
-                            args.inputs[2].cast::<f32>().wrapping_add(first * block)
-                        } else {
-                            std::ptr::null()
-                        },
-                        biases: geometry.outputs - first * block,
-                        last: done + blocks == self.inputs,
-                        residual: self.finish.residual.map_or(std::ptr::null(), |operand| {
-                            args.inputs[operand].cast::<f32>().wrapping_add(offset)
-                        }),
-                        low: self.finish.low,
-                        high: self.finish.high,
                         column: left,
-                        stride: geometry.strides[1],
-                        dilation: geometry.dilations[1],
-                        columns: width,
                         ahead: ahead.part((row - rows.start) * tiles + index, all),
+                        ..chunk
                     };
                     // SAFETY: the tile is within the task's part, and tiles that reach into the padding are marked as
                     // edges.
@@ -277,21 +305,29 @@ impl Direct {
             }
             done += blocks;
         }
+        // SAFETY: as the caller promises.
+        unsafe { self.second_pass(args, part) };
+    }
+
+    /// Applies the steps of the post chain that no tile applies.
+    ///
+    /// # Safety
+    /// As for [`Direct::task`].
+    unsafe fn second_pass(&self, args: &Args<'_>, part: &Part) {
         if self.finish.steps.is_empty() {
             return;
         }
+        let geometry = &self.geometry;
+        let Part { image, outputs: (first, count), ref rows, ref columns, .. } = *part;
+        let ow = geometry.output[1];
+        // There is one row, or the rows are whole.
+        let (start, pixels) = match columns.len() == ow {
+            true => (rows.start * ow, rows.len() * ow),
+            false => (columns.start, columns.len()),
+        };
         for output in first..first + count {
-            if columns.len() == ow {
-                // SAFETY: the rows belong to this task.
-                unsafe {
-                    self.finish.second_pass(args, geometry, image, output, rows.start * ow, rows.len() * ow)
-                };
-            } else {
-                // SAFETY: as above; there is one row.
-                unsafe {
-                    self.finish.second_pass(args, geometry, image, output, columns.start, columns.len())
-                };
-            }
+            // SAFETY: the pixels belong to this task.
+            unsafe { self.finish.second_pass(args, geometry, image, output, start, pixels) };
         }
     }
 }

@@ -126,7 +126,7 @@ fn comments_and_lines_on_one_line_are_read() {
 }
 
 #[test]
-fn every_mistake_is_reported_at_once_with_its_place() {
+fn every_mistake_in_calls_is_reported_at_once_with_its_place() {
     assert_snapshot!(errors("\
 graph {
   x: f32[4] = input
@@ -139,13 +139,7 @@ graph {
   g = relu(h)
   h = relu(a)
   x = relu(x)
-  i: f32[2] = const [1.0, two]
-  j: f32[2] = const [1.0]
-  k = input
-  l: f32[2] = const #0123456789abcdef
-  m: f23[2] = input
-  n = relu(m
-  return z
+  return x
 }"), @r#"
         error: unknown op `rleu`
           --> graph:3:7
@@ -207,52 +201,67 @@ graph {
            .
         11 |   x = relu(x)
            |   ^ again here
+        "#);
+}
 
+#[test]
+fn every_mistake_in_values_and_syntax_is_reported_at_once_with_its_place() {
+    assert_snapshot!(errors("\
+graph {
+  x: f32[4] = input
+  i: f32[2] = const [1.0, two]
+  j: f32[2] = const [1.0]
+  k = input
+  l: f32[2] = const #0123456789abcdef
+  m: f23[2] = input
+  n = relu(m
+  return z
+}"), @r#"
         error: `two` is not a value of type f32
-           --> graph:12:27
-           |
-        12 |   i: f32[2] = const [1.0, two]
-           |                           ^^^
+          --> graph:3:27
+          |
+        3 |   i: f32[2] = const [1.0, two]
+          |                           ^^^
 
         error: f32[2] has 2 elements, 1 are given
-           --> graph:13:22
-           |
-        13 |   j: f32[2] = const [1.0]
-           |                      ^^^
+          --> graph:4:22
+          |
+        4 |   j: f32[2] = const [1.0]
+          |                      ^^^
 
         error: the type of `k` is missing
-           --> graph:14:3
-           |
-        14 |   k = input
-           |   ^ nothing says its type
-           |
-           = help: write it as in `k: f32[1,64] = input`
+          --> graph:5:3
+          |
+        5 |   k = input
+          |   ^ nothing says its type
+          |
+          = help: write it as in `k: f32[1,64] = input`
 
         error: the value of `l` is not in the text
-           --> graph:15:21
-           |
-        15 |   l: f32[2] = const #0123456789abcdef
-           |                     ^^^^^^^^^^^^^^^^^ a hash only names a value
-           |
-           = help: give the model that the text was printed from (`--weights MODEL`), or write `~1` for seeded values
+          --> graph:6:21
+          |
+        6 |   l: f32[2] = const #0123456789abcdef
+          |                     ^^^^^^^^^^^^^^^^^ a hash only names a value
+          |
+          = help: give the model that the text was printed from (`--weights MODEL`), or write `~1` for seeded values
 
         error: unknown element type `f23`
-           --> graph:16:6
-           |
-        16 |   m: f23[2] = input
-           |      ^^^
+          --> graph:7:6
+          |
+        7 |   m: f23[2] = input
+          |      ^^^
 
         error: expected `)`, found the end of the line
-           --> graph:17:13
-           |
-        17 |   n = relu(m
-           |             ^ expected `)`
+          --> graph:8:13
+          |
+        8 |   n = relu(m
+          |             ^ expected `)`
 
         error: `z` is not defined
-           --> graph:18:10
-           |
-        18 |   return z
-           |          ^ no value has this name
+          --> graph:9:10
+          |
+        9 |   return z
+          |          ^ no value has this name
         "#);
 }
 

@@ -26,93 +26,39 @@ pub(super) struct Window {
 impl Window {
     /// Reads the attributes of a window over `x`. For a convolution, the size of the window is that of its weights.
     pub(crate) fn read(call: &Call<'_>, x: &Value, weights: Option<&[usize]>) -> Result<Self, Refusal> {
-        let spatial = match x.rank() {
-            rank @ (3 | 4) => rank - 2,
-            rank => {
-                return Err(Refusal::other(format!(
-                    "it works on {} dimensions beside batch and channels; ovolo does one and two",
-                    rank.max(2) - 2
-                )));
-            }
-        };
-        let list = |name: &'static str, length: usize, least: i64, default: i64| {
-            let values = call.ints(name)?.map_or_else(|| vec![default; length], <[i64]>::to_vec);
-            if values.len() != length {
-                return Err(Refusal::attribute(
-                    name,
-                    format!("has {} numbers, and needs {length}", values.len()),
-                ));
-            }
-            if values.iter().any(|&value| value < least || value > i64::from(i32::MAX)) {
-                return Err(Refusal::attribute(
-                    name,
-                    format!("is {values:?}, and its numbers must be at least {least}"),
-                ));
-            }
-            Ok(values)
-        };
+        let spatial = spatial(x)?;
         let kernel = match weights.map(signed) {
             Some(kernel) => {
-                if let Some(given) = call.ints("kernel_shape")?.filter(|given| *given != kernel) {
-                    return Err(Refusal::attribute(
-                        "kernel_shape",
-                        format!("is {given:?}, but its weights have {kernel:?}"),
-                    ));
-                }
+                same_kernel(call, &kernel)?;
                 kernel
             }
-            None if call.has("kernel_shape") => list("kernel_shape", spatial, 1, 1)?,
+            None if call.has("kernel_shape") => list(call, "kernel_shape", spatial, 1, 1)?,
             None => return Err(Refusal::attribute("kernel_shape", "is missing")),
         };
-        let strides = list("strides", spatial, 1, 1)?;
-        let dilations = list("dilations", spatial, 1, 1)?;
-        let pads = list("pads", 2 * spatial, 0, 0)?;
+        let strides = list(call, "strides", spatial, 1, 1)?;
+        let dilations = list(call, "dilations", spatial, 1, 1)?;
+        let pads = list(call, "pads", 2 * spatial, 0, 0)?;
         let size = signed(&x.dims()[2..]);
         let reach: Vec<i64> =
             kernel.iter().zip(&dilations).map(|(kernel, dilation)| (kernel - 1) * dilation + 1).collect();
-
-        let (mut begin, mut end) = (pads[..spatial].to_vec(), pads[spatial..].to_vec());
-        let total = |axis: usize| {
-            let steps = (size[axis] + strides[axis] - 1) / strides[axis];
-            ((steps - 1) * strides[axis] + reach[axis] - size[axis]).max(0)
-        };
-        match call.text("auto_pad", "NOTSET")? {
-            "NOTSET" | "" => {}
-            "VALID" => (begin, end) = (vec![0; spatial], vec![0; spatial]),
-            "SAME_UPPER" => {
-                begin = (0..spatial).map(|axis| total(axis) / 2).collect();
-                end = (0..spatial).map(|axis| total(axis) - total(axis) / 2).collect();
-            }
-            "SAME_LOWER" => {
-                end = (0..spatial).map(|axis| total(axis) / 2).collect();
-                begin = (0..spatial).map(|axis| total(axis) - total(axis) / 2).collect();
-            }
-            other => {
-                return Err(Refusal::attribute(
-                    "auto_pad",
-                    format!("is `{other}`, not NOTSET, VALID, SAME_UPPER or SAME_LOWER"),
-                ));
-            }
-        }
-        for axis in 0..spatial {
-            if size[axis] + begin[axis] + end[axis] < reach[axis] {
-                return Err(Refusal::other(format!(
-                    "its window spans {} in dimension {}, but the padded image has only {}",
-                    reach[axis],
-                    axis + 2,
-                    size[axis] + begin[axis] + end[axis]
-                )));
-            }
+        let (begin, end) = padding(call, &size, &reach, &strides, &pads)?;
+        let padded: Vec<i64> = (0..spatial).map(|axis| size[axis] + begin[axis] + end[axis]).collect();
+        if let Some(axis) = (0..spatial).find(|&axis| padded[axis] < reach[axis]) {
+            return Err(Refusal::other(format!(
+                "its window spans {} in dimension {}, but the padded image has only {}",
+                reach[axis],
+                axis + 2,
+                padded[axis]
+            )));
         }
         let ceil = call.flag("ceil_mode", false)?;
         let extra = (0..spatial).map(|axis| {
-            let padded = size[axis] + begin[axis] + end[axis];
-            let mut steps = (padded - reach[axis] + strides[axis] - 1) / strides[axis];
+            let mut steps = (padded[axis] - reach[axis] + strides[axis] - 1) / strides[axis];
             // ONNX leaves out a window that would start in the padding at the end.
             if steps * strides[axis] >= size[axis] + begin[axis] {
                 steps -= 1;
             }
-            if ceil { (steps * strides[axis] + reach[axis] - padded).max(0) } else { 0 }
+            if ceil { (steps * strides[axis] + reach[axis] - padded[axis]).max(0) } else { 0 }
         });
         let extra = extra.collect();
         let mut window = Self { kernel, strides, dilations, begin, end, extra };
@@ -169,6 +115,83 @@ impl Window {
         dims.remove(2);
         Ok(vec![call.reshape(None, &image, &dims)?])
     }
+}
+
+/// Returns the number of spatial dimensions of an image.
+pub(super) fn spatial(x: &Value) -> Result<usize, Refusal> {
+    match x.rank() {
+        rank @ (3 | 4) => Ok(rank - 2),
+        rank => Err(Refusal::other(format!(
+            "it works on {} dimensions beside batch and channels; ovolo does one and two",
+            rank.max(2) - 2
+        ))),
+    }
+}
+
+/// Reads a list of `length` numbers, each at least `least`. Without the attribute each is `default`.
+pub(super) fn list(
+    call: &Call<'_>,
+    name: &'static str,
+    length: usize,
+    least: i64,
+    default: i64,
+) -> Result<Vec<i64>, Refusal> {
+    let values = call.ints(name)?.map_or_else(|| vec![default; length], <[i64]>::to_vec);
+    if values.len() != length {
+        return Err(Refusal::attribute(name, format!("has {} numbers, and needs {length}", values.len())));
+    }
+    if values.iter().any(|&value| value < least || value > i64::from(i32::MAX)) {
+        return Err(Refusal::attribute(
+            name,
+            format!("is {values:?}, and its numbers must be at least {least}"),
+        ));
+    }
+    Ok(values)
+}
+
+/// Checks that the attribute `kernel_shape`, if it is given, agrees with the weights.
+pub(super) fn same_kernel(call: &Call<'_>, kernel: &[i64]) -> Result<(), Refusal> {
+    match call.ints("kernel_shape")?.filter(|given| *given != kernel) {
+        Some(given) => {
+            Err(Refusal::attribute("kernel_shape", format!("is {given:?}, but its weights have {kernel:?}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns the padding before and after each axis, after `auto_pad` is resolved.
+fn padding(
+    call: &Call<'_>,
+    size: &[i64],
+    reach: &[i64],
+    strides: &[i64],
+    pads: &[i64],
+) -> Result<(Vec<i64>, Vec<i64>), Refusal> {
+    let spatial = size.len();
+    let total = |axis: usize| {
+        let steps = (size[axis] + strides[axis] - 1) / strides[axis];
+        ((steps - 1) * strides[axis] + reach[axis] - size[axis]).max(0)
+    };
+    let halves = || {
+        let less: Vec<i64> = (0..spatial).map(|axis| total(axis) / 2).collect();
+        let more = (0..spatial).map(|axis| total(axis) - total(axis) / 2).collect();
+        (less, more)
+    };
+    match call.text("auto_pad", "NOTSET")? {
+        "NOTSET" | "" => Ok((pads[..spatial].to_vec(), pads[spatial..].to_vec())),
+        "VALID" => Ok((vec![0; spatial], vec![0; spatial])),
+        "SAME_UPPER" => Ok(halves()),
+        "SAME_LOWER" => {
+            let (less, more) = halves();
+            Ok((more, less))
+        }
+        other => Err(unknown_padding(other)),
+    }
+}
+
+/// Refuses an unknown `auto_pad`.
+pub(super) fn unknown_padding(other: &str) -> Refusal {
+    Refusal::attribute("auto_pad", format!("is `{other}`, not NOTSET, VALID, SAME_UPPER or SAME_LOWER"))
 }
 
 fn max_pool(call: &mut Call<'_>) -> Results {

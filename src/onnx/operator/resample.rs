@@ -1,5 +1,6 @@
 //! Operators that change the size of images: transposed convolution and resampling.
 
+use super::pool::{list, same_kernel, spatial, unknown_padding};
 use super::{Call, Operator, Results, Value, entry};
 use crate::attr::{Attr, Attrs};
 use crate::onnx::Refusal;
@@ -42,77 +43,7 @@ impl Transposed {
 /// Transposed convolutions have one or two dimensions. One dimension becomes two, of which the first has size 1.
 fn conv_transpose(call: &mut Call<'_>) -> Results {
     let (x, w) = (call.input(0)?, call.input(1)?);
-    let spatial = match x.rank() {
-        rank @ (3 | 4) if w.rank() == rank => rank - 2,
-        rank @ (3 | 4) => {
-            return Err(Refusal::other(format!(
-                "its image has {rank} dimensions, and its weights {}",
-                w.rank()
-            )));
-        }
-        rank => {
-            return Err(Refusal::other(format!(
-                "it works on {} dimensions beside batch and channels; ovolo does one and two",
-                rank.max(2) - 2
-            )));
-        }
-    };
-    let kernel = signed(&w.dims()[2..]);
-    if let Some(given) = call.ints("kernel_shape")?.filter(|given| *given != kernel) {
-        return Err(Refusal::attribute(
-            "kernel_shape",
-            format!("is {given:?}, but its weights have {kernel:?}"),
-        ));
-    }
-    let list = |name: &'static str, length: usize, least: i64, default: i64| {
-        let values = call.ints(name)?.map_or_else(|| vec![default; length], <[i64]>::to_vec);
-        if values.len() != length {
-            return Err(Refusal::attribute(
-                name,
-                format!("has {} numbers, and needs {length}", values.len()),
-            ));
-        }
-        if values.iter().any(|&value| value < least || value > i64::from(i32::MAX)) {
-            return Err(Refusal::attribute(
-                name,
-                format!("is {values:?}, and its numbers must be at least {least}"),
-            ));
-        }
-        Ok(values)
-    };
-    let (strides, dilations) = (list("strides", spatial, 1, 1)?, list("dilations", spatial, 1, 1)?);
-    let (pads, added) = (list("pads", 2 * spatial, 0, 0)?, list("output_padding", spatial, 0, 0)?);
-    let wanted = call.ints("output_shape")?;
-    if let Some(wanted) = wanted.filter(|wanted| wanted.len() != spatial) {
-        return Err(Refusal::attribute(
-            "output_shape",
-            format!("is {wanted:?}, and needs {spatial} numbers"),
-        ));
-    }
-    let padding = call.text("auto_pad", "NOTSET")?;
-    let size = signed(&x.dims()[2..]);
-    let mut axes = Vec::with_capacity(spatial);
-    for at in 0..spatial {
-        let natural = (size[at] - 1) * strides[at] + (kernel[at] - 1) * dilations[at] + 1;
-        let (before, after) = (pads[at], pads[spatial + at]);
-        let one =
-            Transposed { stride: strides[at], dilation: dilations[at], before, after, added: added[at] };
-        axes.push(match (padding, wanted.map(|wanted| wanted[at])) {
-            ("NOTSET" | "", None) => one,
-            ("VALID", None) => Transposed { before: 0, after: 0, ..one },
-            ("NOTSET" | "" | "VALID" | "SAME_LOWER", Some(wanted)) => one.sized(natural, wanted, false)?,
-            ("SAME_UPPER", Some(wanted)) => one.sized(natural, wanted, true)?,
-            ("SAME_UPPER" | "SAME_LOWER", None) => {
-                one.sized(natural, size[at] * strides[at], padding == "SAME_UPPER")?
-            }
-            (other, _) => {
-                return Err(Refusal::attribute(
-                    "auto_pad",
-                    format!("is `{other}`, not NOTSET, VALID, SAME_UPPER or SAME_LOWER"),
-                ));
-            }
-        });
-    }
+    let axes = transposed(call, &x, &w)?;
     let group = call.int("group", 1)?;
     let outputs = usize::try_from(group).ok().and_then(|groups| w.dims()[1].checked_mul(groups));
     let outputs = outputs.filter(|_| group > 0);
@@ -122,7 +53,7 @@ fn conv_transpose(call: &mut Call<'_>) -> Results {
         Some(bias) => bias,
         None => call.constant("bias", Tensor::zeros(TensorType::plain(w.ty.dtype, [outputs]))),
     };
-    let flat = spatial == 1;
+    let flat = axes.len() == 1;
     let (x, w) = if flat { (lifted(call, "image", &x)?, lifted(call, "weights", &w)?) } else { (x, w) };
     let pair = |of: fn(&Transposed) -> i64, first: i64| {
         let mut list: Vec<i64> = axes.iter().map(of).collect();
@@ -144,6 +75,50 @@ fn conv_transpose(call: &mut Call<'_>) -> Results {
     let mut dims = image.dims().to_vec();
     dims.remove(2);
     Ok(vec![call.reshape(None, &image, &dims)?])
+}
+
+/// Reads what a transposed convolution does along each axis of its image.
+fn transposed(call: &Call<'_>, x: &Value, w: &Value) -> Result<Vec<Transposed>, Refusal> {
+    let spatial = spatial(x)?;
+    if w.rank() != x.rank() {
+        return Err(Refusal::other(format!(
+            "its image has {} dimensions, and its weights {}",
+            x.rank(),
+            w.rank()
+        )));
+    }
+    let kernel = signed(&w.dims()[2..]);
+    same_kernel(call, &kernel)?;
+    let strides = list(call, "strides", spatial, 1, 1)?;
+    let dilations = list(call, "dilations", spatial, 1, 1)?;
+    let pads = list(call, "pads", 2 * spatial, 0, 0)?;
+    let added = list(call, "output_padding", spatial, 0, 0)?;
+    let wanted = call.ints("output_shape")?;
+    if let Some(wanted) = wanted.filter(|wanted| wanted.len() != spatial) {
+        return Err(Refusal::attribute(
+            "output_shape",
+            format!("is {wanted:?}, and needs {spatial} numbers"),
+        ));
+    }
+    let padding = call.text("auto_pad", "NOTSET")?;
+    let size = signed(&x.dims()[2..]);
+    let axis = |at: usize| {
+        let natural = (size[at] - 1) * strides[at] + (kernel[at] - 1) * dilations[at] + 1;
+        let (before, after) = (pads[at], pads[spatial + at]);
+        let one =
+            Transposed { stride: strides[at], dilation: dilations[at], before, after, added: added[at] };
+        match (padding, wanted.map(|wanted| wanted[at])) {
+            ("NOTSET" | "", None) => Ok(one),
+            ("VALID", None) => Ok(Transposed { before: 0, after: 0, ..one }),
+            ("NOTSET" | "" | "VALID" | "SAME_LOWER", Some(wanted)) => one.sized(natural, wanted, false),
+            ("SAME_UPPER", Some(wanted)) => one.sized(natural, wanted, true),
+            ("SAME_UPPER" | "SAME_LOWER", None) => {
+                one.sized(natural, size[at] * strides[at], padding == "SAME_UPPER")
+            }
+            (other, _) => Err(unknown_padding(other)),
+        }
+    };
+    (0..spatial).map(axis).collect()
 }
 
 /// Returns a line of pixels as an image of one row.

@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::op::{self, Op};
 use crate::ron::Text;
 use crate::rule::pattern::{Ast, Entry, ExprAst, ExprKind, Kind};
-use crate::rule::{self, AttrPattern, AttrVar, OperandVar, Pattern, RestAttrVar, RestVar};
+use crate::rule::{self, AttrPattern, AttrVar, Interval, OperandVar, Pattern, RestAttrVar, RestVar};
 
 impl Reader<'_> {
     pub(super) fn pattern(&mut self, text: &Text, ast: &Ast, scope: &mut Scope) -> Option<Pattern> {
@@ -19,23 +19,7 @@ impl Reader<'_> {
                 return Some(Pattern::Operand(OperandVar(index(&mut scope.operands, name))));
             }
             Kind::Number { interval, var } => {
-                if interval.least > interval.most {
-                    self.mistake(
-                        format!("no number is in `{interval}`"),
-                        text.span(ast.range.clone()),
-                        "write the smaller end first",
-                    );
-                    return None;
-                }
-                let var = match var {
-                    Some(name) => {
-                        self.one_kind(text, name, &ast.range, scope, "an operand")?;
-                        scope.stands(text, &(ast.range.start..ast.range.start + 1 + name.len()));
-                        Some(OperandVar(index(&mut scope.operands, name)))
-                    }
-                    None => None,
-                };
-                return Some(Pattern::Number(*interval, var));
+                return self.number(text, ast, *interval, var.as_deref(), scope);
             }
             Kind::Spread { name, optional } => {
                 let what = if *optional { "an optional operand" } else { "a rest" };
@@ -85,30 +69,70 @@ impl Reader<'_> {
         }
         // A misspelt attribute may be the one that seems to be missing.
         if rest_attrs.is_none() && !known.contains(&None) {
-            for attr in &def.attrs {
-                if known.contains(&Some(attr.name)) {
-                    continue;
-                }
-                match &attr.default {
-                    Some(default) => attrs.push((attr.name, AttrPattern::Literal(default.clone()))),
-                    None => {
-                        let diagnostic = Diagnostic::new(format!(
-                            "attribute `{}` of `{}` is not mentioned",
-                            attr.name, def.name
-                        ))
-                        .label(self.source, text.span(ast.range.clone()), "")
-                        .help(format!(
-                            "bind it with `{}: ?{}`, or all others with `*rest`",
-                            attr.name,
-                            attr.name.chars().next().unwrap_or('a')
-                        ));
-                        self.say(diagnostic);
-                    }
-                }
-            }
+            self.defaults(text, ast, def, &known, &mut attrs);
         }
         let patterns: Option<Vec<Pattern>> = patterns.into_iter().collect();
         patterns.filter(|_| right).map(|children| Pattern::Op { op: def, children, attrs, rest_attrs })
+    }
+
+    /// Reads a number or a range, possibly with a name.
+    fn number(
+        &mut self,
+        text: &Text,
+        ast: &Ast,
+        interval: Interval,
+        var: Option<&str>,
+        scope: &mut Scope,
+    ) -> Option<Pattern> {
+        if interval.least > interval.most {
+            self.mistake(
+                format!("no number is in `{interval}`"),
+                text.span(ast.range.clone()),
+                "write the smaller end first",
+            );
+            return None;
+        }
+        let var = match var {
+            Some(name) => {
+                self.one_kind(text, name, &ast.range, scope, "an operand")?;
+                scope.stands(text, &(ast.range.start..ast.range.start + 1 + name.len()));
+                Some(OperandVar(index(&mut scope.operands, name)))
+            }
+            None => None,
+        };
+        Some(Pattern::Number(interval, var))
+    }
+
+    /// Adds the default of each attribute that is not written, and reports those without a default.
+    fn defaults(
+        &mut self,
+        text: &Text,
+        ast: &Ast,
+        def: Op,
+        known: &[Option<&'static str>],
+        attrs: &mut Vec<(&'static str, AttrPattern)>,
+    ) {
+        for attr in &def.attrs {
+            if known.contains(&Some(attr.name)) {
+                continue;
+            }
+            match &attr.default {
+                Some(default) => attrs.push((attr.name, AttrPattern::Literal(default.clone()))),
+                None => {
+                    let diagnostic = Diagnostic::new(format!(
+                        "attribute `{}` of `{}` is not mentioned",
+                        attr.name, def.name
+                    ))
+                    .label(self.source, text.span(ast.range.clone()), "")
+                    .help(format!(
+                        "bind it with `{}: ?{}`, or all others with `*rest`",
+                        attr.name,
+                        attr.name.chars().next().unwrap_or('a')
+                    ));
+                    self.say(diagnostic);
+                }
+            }
+        }
     }
 
     /// Returns the condition on an attribute of a left side.

@@ -4,32 +4,38 @@ use super::Reader;
 use super::operator::Given;
 use super::scope::{Scope, index};
 use crate::attr::Attr;
-use crate::op;
+use crate::op::{self, Op};
 use crate::ron::Text;
 use crate::rule::pattern::{Ast, Entry, ExprKind, Kind};
 use crate::rule::{self, Expr, OperandVar, RestAttrVar, RestVar, Template};
 
+/// The attributes of an op in a template.
+#[derive(Default)]
+struct Attributes {
+    attrs: Vec<(&'static str, Expr)>,
+    rest: Option<RestAttrVar>,
+    /// The names that are written; `None` for a name that the op does not have.
+    known: Vec<Option<&'static str>>,
+    /// Whether an attribute could not be read.
+    wrong: bool,
+}
+
+impl Attributes {
+    /// Returns the number of operands that the post chain reads; `None` if it is not known yet.
+    fn extras(&self) -> Option<usize> {
+        match self.attrs.iter().find(|(name, _)| *name == "post") {
+            Some((_, Expr::Literal(Attr::Post(steps)))) => Some(op::post::extras(steps)),
+            Some(_) => None,
+            None if self.rest.is_none() && !self.known.contains(&Some("post")) => Some(0),
+            None => None,
+        }
+    }
+}
+
 impl Reader<'_> {
     pub(super) fn template(&mut self, text: &Text, ast: &Ast, scope: &mut Scope) -> Option<Template> {
-        let (name, name_range, children, entries) = match &ast.kind {
-            Kind::Var(name) => {
-                let Some(at) = scope.operands.iter().position(|known| known == name) else {
-                    if scope.kind(name) == Some("an attribute") {
-                        self.mistake(
-                            format!("`?{name}` is an attribute, and an operand stands here"),
-                            text.span(ast.range.clone()),
-                            format!(
-                                "a number becomes an operand by `(scalar {{value: ?{name}}})`; an attribute of an op \
-                                 is written `{{name: ?{name}}}`"
-                            ),
-                        );
-                        return None;
-                    }
-                    self.unbound(text, &format!("?{name}"), &ast.range, scope);
-                    return None;
-                };
-                return Some(Template::Operand(OperandVar(at)));
-            }
+        match &ast.kind {
+            Kind::Var(name) => self.operand(text, ast, name, scope),
             Kind::Number { interval, var } => {
                 let point = interval.value().filter(|_| var.is_none());
                 if point.is_none() {
@@ -39,27 +45,59 @@ impl Reader<'_> {
                         "bind a variable to it on the left, `?c:0..6`, and write `?c` here",
                     );
                 }
-                return point.map(Template::Scalar);
+                point.map(Template::Scalar)
             }
-            Kind::Spread { name, optional } => {
-                let at = self.bound_rest(text, name, &ast.range, scope)?;
-                if scope.rests[at].optional != *optional {
-                    let written = scope.rests[at].to_string();
-                    self.mistake(
-                        format!("the left binds `{written}`"),
-                        text.span(ast.range.clone()),
-                        format!("write `{written}` here as well"),
-                    );
-                    return None;
-                }
-                return Some(Template::Each(RestVar(at), None));
-            }
-            Kind::Wrong => return None,
-            Kind::Op { name, name_range, children, attrs } => (name, name_range, children, attrs),
-        };
-        if name == "each" {
-            return self.each(text, ast, children, scope);
+            Kind::Spread { name, optional } => self.spread(text, ast, (name, *optional), scope),
+            Kind::Wrong => None,
+            Kind::Op { name, children, .. } if name == "each" => self.each(text, ast, children, scope),
+            Kind::Op { .. } => self.template_of_op(text, ast, scope),
         }
+    }
+
+    /// Reads a variable that stands for an operand.
+    fn operand(&mut self, text: &Text, ast: &Ast, name: &str, scope: &Scope) -> Option<Template> {
+        if let Some(at) = scope.operands.iter().position(|known| known == name) {
+            return Some(Template::Operand(OperandVar(at)));
+        }
+        if scope.kind(name) == Some("an attribute") {
+            self.mistake(
+                format!("`?{name}` is an attribute, and an operand stands here"),
+                text.span(ast.range.clone()),
+                format!(
+                    "a number becomes an operand by `(scalar {{value: ?{name}}})`; an attribute of an op is written \
+                     `{{name: ?{name}}}`"
+                ),
+            );
+        } else {
+            self.unbound(text, &format!("?{name}"), &ast.range, scope);
+        }
+        None
+    }
+
+    /// Reads a rest or an optional operand.
+    fn spread(
+        &mut self,
+        text: &Text,
+        ast: &Ast,
+        (name, optional): (&str, bool),
+        scope: &mut Scope,
+    ) -> Option<Template> {
+        let at = self.bound_rest(text, name, &ast.range, scope)?;
+        if scope.rests[at].optional != optional {
+            let written = scope.rests[at].to_string();
+            self.mistake(
+                format!("the left binds `{written}`"),
+                text.span(ast.range.clone()),
+                format!("write `{written}` here as well"),
+            );
+            return None;
+        }
+        Some(Template::Each(RestVar(at), None))
+    }
+
+    /// Reads `(op operands… {attributes})`.
+    fn template_of_op(&mut self, text: &Text, ast: &Ast, scope: &mut Scope) -> Option<Template> {
+        let Kind::Op { name, name_range, children, attrs: entries } = &ast.kind else { return None };
         // All parts are read before a mistake ends the template, so that all mistakes are reported.
         let def = self.op(text, name, name_range);
         let templates: Vec<Option<Template>> =
@@ -79,20 +117,31 @@ impl Reader<'_> {
         };
         self.once(text, entries);
         let def = def?;
-        let (mut right, mut known) = (true, Vec::new());
-        let mut attrs: Vec<(&'static str, Expr)> = Vec::new();
-        let mut rest_attrs = None;
+        let read = self.attributes(text, def, entries, scope);
+        self.arity(text, &ast.range, def, given, read.extras());
+        let rest = entries.iter().any(|entry| matches!(entry, Entry::Rest { .. }));
+        if !rest && !read.known.contains(&None) {
+            self.without_default(text, ast, def, &read.known);
+        }
+        let templates: Option<Vec<Template>> = templates.into_iter().collect();
+        let Attributes { attrs, rest: rest_attrs, wrong, .. } = read;
+        templates.filter(|_| !wrong).map(|children| Template::Op { op: def, children, attrs, rest_attrs })
+    }
+
+    /// Reads the attributes of an op.
+    fn attributes(&mut self, text: &Text, def: Op, entries: &[Entry], scope: &mut Scope) -> Attributes {
+        let mut read = Attributes::default();
         for entry in entries {
             match entry {
                 Entry::Rest { name, range } => {
                     match scope.rest_attrs.iter().position(|known| known == name) {
-                        Some(at) => rest_attrs = Some(RestAttrVar(at)),
+                        Some(at) => read.rest = Some(RestAttrVar(at)),
                         None => self.unbound(text, &format!("*{name}"), range, scope),
                     }
                 }
                 Entry::Attr { name, range, value } => {
                     let attr = self.attr_name(text, def, name, range);
-                    known.push(attr.map(|attr| attr.name));
+                    read.known.push(attr.map(|attr| attr.name));
                     let expr = attr.and_then(|attr| match &value.kind {
                         ExprKind::Literal(literal) => {
                             self.literal(text, def, attr, literal, &value.range).map(Expr::Literal)
@@ -104,36 +153,29 @@ impl Reader<'_> {
                         }
                     });
                     match (attr, expr) {
-                        (Some(attr), Some(expr)) => attrs.push((attr.name, expr)),
-                        _ => right = false,
+                        (Some(attr), Some(expr)) => read.attrs.push((attr.name, expr)),
+                        _ => read.wrong = true,
                     }
                 }
             }
         }
-        let post = match attrs.iter().find(|(name, _)| *name == "post") {
-            Some((_, Expr::Literal(Attr::Post(steps)))) => Some(op::post::extras(steps)),
-            Some(_) => None,
-            None if rest_attrs.is_none() && !known.contains(&Some("post")) => Some(0),
-            None => None,
-        };
-        self.arity(text, &ast.range, def, given, post);
-        let rest = entries.iter().any(|entry| matches!(entry, Entry::Rest { .. }));
-        if !rest && !known.contains(&None) {
-            for attr in def.attrs.iter().filter(|attr| attr.default.is_none()) {
-                if !known.contains(&Some(attr.name)) {
-                    self.mistake(
-                        format!("attribute `{}` of `{}` is missing", attr.name, def.name),
-                        text.span(ast.range.clone()),
-                        format!(
-                            "it has no default: write `{}: …`, or a `*rest` of the left that has it",
-                            attr.name
-                        ),
-                    );
-                }
+        read
+    }
+
+    /// Reports each attribute without a default that is not written.
+    fn without_default(&mut self, text: &Text, ast: &Ast, def: Op, known: &[Option<&'static str>]) {
+        for attr in def.attrs.iter().filter(|attr| attr.default.is_none()) {
+            if !known.contains(&Some(attr.name)) {
+                self.mistake(
+                    format!("attribute `{}` of `{}` is missing", attr.name, def.name),
+                    text.span(ast.range.clone()),
+                    format!(
+                        "it has no default: write `{}: …`, or a `*rest` of the left that has it",
+                        attr.name
+                    ),
+                );
             }
         }
-        let templates: Option<Vec<Template>> = templates.into_iter().collect();
-        templates.filter(|_| right).map(|children| Template::Op { op: def, children, attrs, rest_attrs })
     }
 
     /// Reads `(each ?xs.. ?x template)`: a template for every value of a rest.
