@@ -79,7 +79,7 @@ fn main() {
         rows.push(format!("{row} {gain:.1} % |"));
     }
     println!(
-        "\nFor the README:\n\n| | search s | TENSAT | `flops`: over unoptimised | over `native` | `roofline`: over unoptimised | over `native` | TENSAT (GPU) |\n|---|---|---|---|---|---|---|---|"
+        "\nFor docs/BENCHMARKS.md:\n\n| | search s | TENSAT | `flops`: over unoptimised | over `native` | `roofline`: over unoptimised | over `native` | TENSAT (GPU) |\n|---|---|---|---|---|---|---|---|"
     );
     rows.iter().for_each(|row| println!("{row}"));
 }
