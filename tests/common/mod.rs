@@ -66,20 +66,6 @@ pub fn compile(graph: Graph, threads: usize) -> Compilation {
     compile::compile(graph, &options(threads)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether oneDNN is available for the tests that need it. If not, they say that they are skipped; with
-/// `OVOLO_REQUIRE_ONEDNN`, as in CI, that is a failure.
-pub fn onednn_found() -> bool {
-    let backend = registry().backends().get("onednn").unwrap();
-    match backend.found() {
-        Ok(_) => true,
-        Err(why) => {
-            assert!(std::env::var_os("OVOLO_REQUIRE_ONEDNN").is_none(), "{why}: run `cargo xtask onednn`");
-            println!("skipped: kernels of oneDNN, which is {why}; `cargo xtask onednn` fetches it");
-            false
-        }
-    }
-}
-
 /// The variable that names the instruction set for which the tests plan.
 pub const ISA: &str = "OVOLO_ISA";
 

@@ -11,6 +11,7 @@ mod common;
 mod need;
 
 mod concat;
+mod fit;
 mod onednn;
 mod resample;
 
@@ -35,7 +36,12 @@ fn trial(name: &str, needs: &[Need], test: fn()) -> Trial {
 
 fn main() {
     let mut trials = Vec::new();
-    trials.extend(trials![[need::plans_for_avx512()], concat::concatenations_of_squeezenet_need_no_steps]);
+    trials.extend(trials![
+        [need::plans_for_avx512()],
+        concat::concatenations_of_squeezenet_need_no_steps,
+        fit::operands_lie_within_the_concatenation,
+        fit::the_obstacle_to_a_smaller_plan_is_named,
+    ]);
     trials.extend(trials![
         [need::onednn()],
         onednn::convolutions_agree_in_every_layout_that_has_a_kernel,

@@ -11,3 +11,4 @@ mod process;
 mod size;
 mod text;
 mod times;
+mod values;

@@ -6,6 +6,8 @@
 mod common;
 #[path = "../../../tests/common/need.rs"]
 mod need;
+#[path = "../cli/cache/values.rs"]
+mod values;
 
 mod exchange;
 mod experiment;
@@ -48,6 +50,11 @@ fn ray() -> Need {
     Need::new("Ray", ray::python().map(|_| ()), "OVOLO_REQUIRE_RAY")
 }
 
+/// Plans of oneDNN's kernels come from the cache as they were kept.
+fn plans_on_onednn_are_loaded_unchanged_and_give_the_same_bits() {
+    values::loads_give_the_same_bits(&["cpu", "onednn"]);
+}
+
 /// Permission to mount a file system.
 fn mount() -> Need {
     Need::undemanded("a mount of its own", full_disk::can_mount())
@@ -78,6 +85,7 @@ fn main() {
     ]);
     trials.extend(trials![
         [need::onednn()],
+        plans_on_onednn_are_loaded_unchanged_and_give_the_same_bits,
         onednn::a_residual_is_added_in_place,
         onednn::a_copy_is_priced_and_another_kernel_chosen,
         onednn::a_residual_that_the_kernel_also_reads_is_copied_first,

@@ -1,11 +1,10 @@
 //! Tests that plans from the cache give the same bits as compiled ones, and share weights.
 
-use crate::cache::fixture::{build, digits, filled, folder, key, origin, outputs, request, same};
+use crate::cache::fixture::{build, digits, filled, folder, key, origin, request};
+use crate::cache::values::loads_give_the_same_bits;
 use crate::common;
 use ovolo::backend::Unkept;
-use ovolo::cache::{Cache, Key, Kind, Origin, Request};
-use ovolo::compile;
-use ovolo::graph::text;
+use ovolo::cache::{Kind, Request};
 use ovolo::onnx::proto::ModelProto;
 use ovolo::plan::Plan;
 use ovolo::session::Session;
@@ -13,31 +12,7 @@ use prost::Message;
 
 #[test]
 fn plans_of_all_cases_are_loaded_unchanged_and_give_the_same_bits() {
-    let cache = Cache::new(&folder("cases"), Cache::LIMIT, common::registry());
-    let pipelines: &[&str] = if common::onednn_found() {
-        &["native", "superoptimise", "cpu", "onednn"]
-    } else {
-        &["native", "superoptimise"]
-    };
-    let cases = common::root().join("tests/cases");
-    let mut count = 0;
-    for path in crate::cache::fixture::files(&cases) {
-        let graph = text::parse(common::ops(), &std::fs::read_to_string(&path).unwrap()).unwrap();
-        for pipeline in pipelines {
-            let compilation = compile::compile(graph.clone(), &common::pipeline(pipeline, 2)).unwrap();
-            let plan = compilation.plan.clone();
-            let mut session =
-                Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
-            let key = Key::default().with("case", path.display().to_string()).with("pipeline", *pipeline);
-            cache.keep(&key, &session, Origin::default()).unwrap();
-            let mut found =
-                cache.find(&key, None).unwrap_or_else(|miss| panic!("{}: {miss}", path.display()));
-            assert_eq!(*found.plan(), plan, "{}", path.display());
-            assert!(same(&outputs(&mut found), &outputs(&mut session)), "{}", path.display());
-            count += 1;
-        }
-    }
-    assert!(count >= 24, "{count} cases");
+    loads_give_the_same_bits(&["native", "superoptimise"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A small trained model, compilation requests for it, and its sessions.
 
+pub use super::values::{files, folder, outputs, same};
 use crate::common;
 use ovolo::cache::{Cache, Key, Origin, Request};
 use ovolo::compile::{self, Options};
@@ -8,17 +9,8 @@ use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::rule::RuleSet;
 use ovolo::session::Session;
-use ovolo::tensor::Tensor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Returns an empty folder for one test.
-pub fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{name}"));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
 
 /// The model of handwritten digits.
 pub fn digits() -> PathBuf {
@@ -84,27 +76,4 @@ pub fn filled(folder: &Path, request: &Request) -> (Cache, Session) {
     let session = build(request);
     cache.keep(&key(request), &session, origin(request)).unwrap();
     (cache, session)
-}
-
-/// Runs a session on seeded inputs and returns its outputs.
-pub fn outputs(session: &mut Session) -> Vec<Tensor> {
-    let inputs = session.plan().inputs.iter();
-    let inputs: Vec<Tensor> = inputs.map(|(name, ty)| common::random(name, ty.dtype, &ty.shape)).collect();
-    session.run(&inputs.iter().collect::<Vec<_>>()).unwrap().to_vec()
-}
-
-/// Whether two lists of outputs are the same, bit by bit.
-pub fn same(one: &[Tensor], other: &[Tensor]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.ty() == b.ty() && a.bytes() == b.bytes())
-}
-
-/// Returns every file in a folder and its subfolders, sorted.
-pub fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found.sort();
-    found
 }
