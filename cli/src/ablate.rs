@@ -61,15 +61,14 @@ impl Ablate {
         for model in &self.models {
             let graph = self.settings(model, &self.pipelines[0]).graph(registry)?;
             for (pipeline, options) in &mut options {
-                let name = format!("{} {pipeline}", model.display());
+                let name = format!("{} {pipeline}", title(model));
                 let found = self.measure(&name, &graph, options);
                 let measured = found.map_err(|error| format!("{name}: {error}"))?;
                 cases.push(Case { name, measured });
             }
         }
         let mut left_out = 0;
-        let examples =
-            if self.examples { example::graphs(registry, &options[0].1.rules) } else { Vec::new() };
+        let examples = if self.examples { example::graphs(registry)? } else { Vec::new() };
         let mut progress = Progress::new(examples.len() * options.len());
         for (example, graph) in &examples {
             for (pipeline, options) in &mut options {
@@ -124,4 +123,11 @@ impl Ablate {
             seeded_weights: self.seeded_weights,
         }
     }
+}
+
+/// Returns the name of a model: that of its file without extension, or of its folder if the file is called `model`.
+fn title(model: &Path) -> String {
+    let stem = model.file_stem().unwrap_or_default();
+    let folder = model.parent().and_then(Path::file_name).filter(|_| stem == "model");
+    folder.unwrap_or(stem).to_string_lossy().into_owned()
 }

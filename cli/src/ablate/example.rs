@@ -2,15 +2,16 @@
 
 use ovolo::graph::{Graph, text};
 use ovolo::registry::Registry;
-use ovolo::rule::{Example, RuleSet};
+use ovolo::rule::Example;
 use std::collections::BTreeSet;
 
 /// The most elements of a value in an example.
 const LARGEST: usize = 1 << 22;
 
-/// Returns the graphs on which rules fire, each once, with the name of the first rule that has it and the position of
+/// Returns the graphs on which shipped rules fire, each once, with the name of the first rule that has it and the position of
 /// the example there.
-pub(super) fn graphs(registry: &Registry, rules: &RuleSet) -> Vec<(String, Graph)> {
+pub(super) fn graphs(registry: &Registry) -> Result<Vec<(String, Graph)>, String> {
+    let rules = registry.rule_set().map_err(|mistakes| mistakes.to_string())?;
     let mut seen = BTreeSet::new();
     let mut graphs = Vec::new();
     for rule in rules.rules() {
@@ -24,5 +25,5 @@ pub(super) fn graphs(registry: &Registry, rules: &RuleSet) -> Vec<(String, Graph
             }
         }
     }
-    graphs
+    Ok(graphs)
 }

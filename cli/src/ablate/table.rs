@@ -72,9 +72,10 @@ pub(super) fn text(head: &Head<'_>, rows: &[Row]) -> String {
         let _ = writeln!(text, "{}", if words.is_empty() { "none".to_owned() } else { words.join("; ") });
     }
     let nowhere: Vec<&str> = rows.iter().filter(|row| row.wins == 0).map(|row| row.name.as_str()).collect();
-    let _ = match nowhere.is_empty() {
-        true => writeln!(text, "each one wins somewhere"),
-        false => writeln!(text, "win nowhere ({}): {}", nowhere.len(), nowhere.join(", ")),
+    let _ = match (rows.len(), nowhere.len()) {
+        (0, _) => writeln!(text, "nothing was measured"),
+        (_, 0) => writeln!(text, "each one wins somewhere"),
+        _ => writeln!(text, "win nowhere ({}): {}", nowhere.len(), nowhere.join(", ")),
     };
     text
 }
