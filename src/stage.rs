@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Imported`] | the verified graph | |
 //! | [`Saturated`] | the e-graph, and what each phase of rewriting did | [growth](Saturated::growth), [rules that changed something](Saturated::applied), [why a rule did not](Saturated::why_not), [features of its kernels](Saturated::features) |
-//! | [`Priced`] | the price of every kernel | [the problem as a file](Priced::named), [members](Priced::member), [time against memory](Priced::curve), [runners-up](Priced::runner_ups), [what if](Priced::what_if) |
+//! | [`Priced`] | the price of every kernel | [the problem as a file](Priced::named), [members](Priced::member), [time against memory](Priced::curve), [runners-up](Priced::runner_ups), [what if](Priced::what_if), [without an op](Priced::without) |
 //! | [`Chosen`] | one program, its cost with a bound, and where its nodes came from | [rules on the way](Chosen::rules) |
 //! | [`Planned`] | the plan of that program | |
 //!

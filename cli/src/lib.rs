@@ -1,5 +1,6 @@
 //! The command line. Only this crate prints, exits, and reads the environment.
 
+mod ablate;
 mod amount;
 mod bench;
 mod cache;
@@ -90,6 +91,8 @@ enum Command {
     Extract(extract::Extract),
     /// Pack buffers from CSV tables: an offset for each, with the fewest bytes for all.
     Pack(pack::Pack),
+    /// Show what each rule, file of rules, kernel, extractor, order or memory planner is worth on models.
+    Ablate(ablate::Ablate),
     /// Test, check and query rules.
     #[command(subcommand)]
     Rules(rules::Rules),
@@ -204,6 +207,7 @@ fn run(arguments: Arguments, registry: &Arc<Registry>) -> ExitCode {
         Command::Diff(command) => command.run(registry),
         Command::Extract(command) => command.run(registry),
         Command::Pack(command) => command.run(),
+        Command::Ablate(command) => command.run(registry),
         Command::Rules(command) => command.run(registry),
         Command::Costs(command) => command.run(registry),
         Command::Cache(command) => command.run(registry),

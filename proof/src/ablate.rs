@@ -1,14 +1,26 @@
-//! What each rule is worth: the cost of the best plan without it.
+//! What the parts of ovolo are worth: the cost of the best plan without each of them.
+//!
+//! [`rules`] leaves out one rule at a time, and tells the costs of one model. [`measure`] leaves out rules, files of
+//! rules or kernels, or compares extractors, orders of execution or memory planners, for one model; [`rows`] adds up
+//! what was measured on several.
+
+mod alternative;
+mod kernel;
+mod part;
+mod row;
+
+pub use part::{By, Cost, Measured, UnknownPart, measure};
+pub use row::{Case, Gain, Row, rows};
 
 use ovolo::compile::Options;
 use ovolo::error::Error;
 use ovolo::graph::Graph;
 use ovolo::stage::Saturated;
 
-/// A rule, and the cost without it.
+/// A rule or a file of rules, and the cost without it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Worth {
-    /// The rule's name.
+    /// The name of the rule, or of the file without folder and extension.
     pub rule: String,
     /// Seconds by the cost model, or why no plan is found without the rule.
     pub without: Result<f64, NoProgram>,
@@ -26,29 +38,42 @@ pub struct NoProgram(pub String);
 ///
 /// # Errors
 /// An error if the model does not compile with all rules.
-pub fn rules(
-    graph: &Graph,
-    options: &mut Options,
-    told: &mut dyn FnMut(usize, usize, &str),
-) -> Result<(f64, Vec<Worth>), Error> {
+pub fn rules(graph: &Graph, options: &mut Options, told: Told<'_>) -> Result<(f64, Vec<Worth>), Error> {
     let saturated = options.saturate(graph)?;
     let whole = cost(&saturated, options)?;
-    let all = options.rules.clone();
-    let mut worths = Vec::new();
     let applied = saturated.applied();
-    for (done, rule) in applied.iter().enumerate() {
-        told(done, applied.len(), rule);
-        options.rules = all.without(rule);
-        let without = options.saturate(graph).and_then(|without| cost(&without, options));
-        let without = without.map_err(|error| NoProgram(error.to_string()));
-        worths.push(Worth { rule: (*rule).to_owned(), without });
-    }
-    options.rules = all;
+    let groups = applied.iter().map(|rule| ((*rule).to_owned(), vec![*rule])).collect();
+    let mut worths = without(graph, options, groups, told);
     worths.sort_by(|a, b| {
         let worth = |one: &Worth| *one.without.as_ref().unwrap_or(&f64::INFINITY);
         worth(b).total_cmp(&worth(a)).then_with(|| a.rule.cmp(&b.rule))
     });
     Ok((whole, worths))
+}
+
+/// A function that is called before each step with the number of steps done, the number of all, and the name of
+/// what is left out.
+pub type Told<'a> = &'a mut dyn FnMut(usize, usize, &str);
+
+/// Returns the cost without each group of rules, in order. `options` has its rules back when this returns.
+fn without(
+    graph: &Graph,
+    options: &mut Options,
+    groups: Vec<(String, Vec<&str>)>,
+    told: Told<'_>,
+) -> Vec<Worth> {
+    let all = options.rules.clone();
+    let count = groups.len();
+    let mut worths = Vec::new();
+    for (done, (name, rules)) in groups.into_iter().enumerate() {
+        told(done, count, &name);
+        options.rules = rules.iter().fold(all.clone(), |left, rule| left.without(rule));
+        let without = options.saturate(graph).and_then(|without| cost(&without, options));
+        let without = without.map_err(|error| NoProgram(error.to_string()));
+        worths.push(Worth { rule: name, without });
+    }
+    options.rules = all;
+    worths
 }
 
 /// The cost of the program that is chosen of an e-graph.

@@ -5,6 +5,7 @@ mod exchange;
 mod member;
 mod runner_up;
 mod what_if;
+mod without;
 
 pub use curve::{Curve, Point};
 pub use what_if::{BadScale, Scale, Supposed};

@@ -267,6 +267,31 @@ fn ablation_has_the_common_options_and_no_bar_without_a_terminal() {
 }
 
 #[test]
+fn the_table_of_an_ablation_names_what_wins_nowhere() {
+    let at = folder("ablate-table");
+    let graph =
+        "graph { x: f32[4,16] = input; w: f32[16,8] = const ~1; m = matmul(x, w); y = relu(m); return y }";
+    std::fs::write(at.join("small.ovolo"), graph).unwrap();
+    let ablate = ["ablate", "small.ovolo", "--pipeline", "native", "--pipeline", "merged"];
+    let (code, report, progress) = said(&at, &ablate);
+    assert_eq!((code, progress.as_str()), (Some(0), ""), "{report}");
+    assert!(report.starts_with("2 cases (a model with a pipeline)"), "{report}");
+    let row = |name: &str| report.lines().find(|line| line.starts_with(name));
+    let matmul = row("native.matmul").unwrap_or_else(|| panic!("{report}"));
+    assert_eq!(matmul.split_whitespace().skip(1).take(3).collect::<Vec<_>>(), ["2", "2", "2"], "{report}");
+    assert!(row("win nowhere").is_some_and(|line| line.contains("native.map")), "{report}");
+    assert_eq!(said(&at, &ablate).1, report);
+    let json = [&ablate[..], &["--by", "planner", "--json"]].concat();
+    let (_, lines, why) = said(&at, &json);
+    let names: Vec<String> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["name"].to_string())
+        .collect();
+    assert_eq!(names, ["\"best\"", "\"exact\"", "\"first-fit\""], "{lines}{why}");
+    refused(&at, &["ablate", "small.ovolo", "--by", "kernels"], "is none of rule, file, kernel");
+}
+
+#[test]
 fn advice_can_be_followed() {
     let at = folder("advice");
     std::fs::create_dir_all(at.join("own")).unwrap();

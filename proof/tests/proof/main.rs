@@ -3,6 +3,7 @@
 #[path = "../../../tests/common/mod.rs"]
 mod common;
 
+mod ablate;
 mod check;
 mod function;
 mod patterns;
