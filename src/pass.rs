@@ -44,11 +44,11 @@ use std::sync::{Arc, LazyLock};
 pub fn passes() -> &'static Passes {
     static PASSES: LazyLock<Passes> = LazyLock::new(|| {
         let kinds = [
-            ("Rewrite", Kind::of::<Rewrite>()),
+            ("Rewrite", Kind::with_settings::<Rewrite>()),
             ("Extract", Extract::kind()),
-            ("Plan", Kind::of::<PlanMemory>()),
+            ("Plan", Kind::with_settings::<PlanMemory>()),
         ];
-        Table::of("pass", kinds)
+        Table::from_entries("pass", kinds)
     });
     &PASSES
 }

@@ -60,7 +60,7 @@ impl Entry {
     pub(crate) fn encode(&self) -> Result<Vec<u8>, Damage> {
         let body = postcard::to_stdvec(self).map_err(|error| Damage(error.to_string()))?;
         let mut bytes = MAGIC.to_vec();
-        bytes.extend(Digest::of(&body).bytes());
+        bytes.extend(Digest::new(&body).bytes());
         bytes.extend(body);
         Ok(bytes)
     }
@@ -73,7 +73,7 @@ impl Entry {
         let damage = |why: &str| Damage(why.to_owned());
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damage("it does not begin like an entry"))?;
         let (digest, body) = rest.split_at_checked(32).ok_or_else(|| damage("it is cut short"))?;
-        if Digest::of(body).bytes() != digest {
+        if Digest::new(body).bytes() != digest {
             return Err(damage("its checksum is wrong"));
         }
         postcard::from_bytes(body).map_err(|error| Damage(error.to_string()))

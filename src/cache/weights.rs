@@ -84,7 +84,7 @@ pub(super) fn write_entry<'a>(
 pub(super) fn check(folder: &Folder, name: &str) -> Result<(), Miss> {
     let map = folder.map(Kind::Weight, name).map_err(|error| Miss::Unreadable(error.to_string()))?;
     let bytes: &[u8] = map.as_ref().map_or(&[], |map| map);
-    match Digest::of(bytes).to_string() == name {
+    match Digest::new(bytes).to_string() == name {
         true => Ok(()),
         false => Err(Miss::Damaged { why: "its checksum is wrong".to_owned(), weights: Vec::new() }),
     }

@@ -52,7 +52,7 @@ impl Validators {
     }
 
     /// Returns a text with the names and libraries of some backends, for data that depends on all of them.
-    pub fn of(&self, backends: &[String]) -> String {
+    pub fn describe(&self, backends: &[String]) -> String {
         let one = |name: &String| {
             format!("{name}: {}\n", self.libraries.get(name).map_or("not there", String::as_str))
         };

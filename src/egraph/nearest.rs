@@ -146,7 +146,7 @@ impl EGraph {
         if let Some((at, reason)) = refused.first().cloned() {
             return Ok(WhyNot::Refused { at, times: refused.len(), reason });
         }
-        let names = Names::of(rule);
+        let names = Names::new(rule);
         let sides = nearest.into_iter().zip(&rule.from).map(|(nearest, side)| {
             let why = match nearest.miss {
                 Some((stands, part, class, why)) => WhyNot::Miss {

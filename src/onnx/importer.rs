@@ -88,7 +88,7 @@ pub(super) fn import(
                 }
                 let known = supporting(operation, tables.operators).is_some();
                 reasons.unread += usize::from(known && !unknown.is_empty());
-                values.extend(stand_ins.of(operation, &mut builder));
+                values.extend(stand_ins.make(operation, &mut builder));
             }
         }
     }

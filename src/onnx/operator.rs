@@ -67,5 +67,5 @@ const FAMILIES: [&[Operator]; 9] = [
 pub(crate) fn operators() -> Operators {
     let functions = function::operators(scalar::built_in());
     let all = FAMILIES.iter().copied().flatten().copied().chain(functions);
-    Table::of("operator", all.map(|operator| (operator.name, operator)))
+    Table::from_entries("operator", all.map(|operator| (operator.name, operator)))
 }

@@ -22,7 +22,7 @@ impl<'a> StandIns<'a> {
 
     /// Makes values for those results of a refused node whose types are declared with all dimensions. They are
     /// never computed, since a model with a refused node is refused.
-    pub fn of<'b>(&self, operation: &'b Operation, builder: &mut Builder) -> Vec<(&'b str, Value)> {
+    pub fn make<'b>(&self, operation: &'b Operation, builder: &mut Builder) -> Vec<(&'b str, Value)> {
         let results = operation.node.output.iter().map(String::as_str);
         let declared = results.filter_map(|name| {
             let ty = whole_type(self.declared.get(name)?, self.dims)?;

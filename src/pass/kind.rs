@@ -31,7 +31,7 @@ pub struct Kind {
 
 impl Kind {
     /// Returns the kind of a pass whose settings are read by their derived [`Deserialize`](serde::Deserialize).
-    pub fn of<T: Pass + DeserializeOwned>() -> Self {
+    pub fn with_settings<T: Pass + DeserializeOwned>() -> Self {
         Self {
             read: |reader, raw, scope| {
                 let pass: T = reader.settings(raw, &[])?;

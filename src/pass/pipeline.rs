@@ -305,7 +305,7 @@ mod tests {
 
     fn read(passes: &str) -> Result<Pipeline, Diagnostics> {
         let mut catalog = Catalog::new();
-        catalog.passes.add("Count", Kind::of::<Count>()).unwrap();
+        catalog.passes.add("Count", Kind::with_settings::<Count>()).unwrap();
         catalog.backends.add("none", Arc::new(NoKernels)).unwrap();
         let scope = Scope { catalog: &catalog, rules: None, folder: Folder::NONE };
         let text = format!("Pipeline(name: \"p\", passes: [{passes}], backends: [\"none\"])");
