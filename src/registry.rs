@@ -187,7 +187,7 @@ impl Registry {
     ///
     /// # Errors
     /// If another one already has the name.
-    pub fn add_pass(&mut self, name: &'static str, kind: pass::Kind) -> Result<(), RegistryError> {
+    pub fn add_pass(&mut self, name: &'static str, kind: pass::PassKind) -> Result<(), RegistryError> {
         Ok(self.catalog.passes.add(name, kind)?)
     }
 

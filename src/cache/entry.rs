@@ -33,12 +33,12 @@ pub struct Constant {
     /// Its type.
     pub ty: TensorType,
     /// Its bytes.
-    pub value: Value,
+    pub value: ConstantBytes,
 }
 
 /// The bytes of a constant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Value {
+pub enum ConstantBytes {
     /// Few bytes, which are in the entry itself.
     Here(Vec<u8>),
     /// Many bytes, which are in a file of their own with this digest.
@@ -101,8 +101,8 @@ impl Entry {
             .constants
             .iter()
             .filter_map(|constant| match constant.value {
-                Value::Weight(digest) => Some((digest, &constant.ty)),
-                Value::Here(_) => None,
+                ConstantBytes::Weight(digest) => Some((digest, &constant.ty)),
+                ConstantBytes::Here(_) => None,
             })
             .collect();
         found.sort_unstable();

@@ -12,14 +12,14 @@ use std::borrow::Cow;
 
 /// The value of a feature.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum FeatureValue {
     /// A finite number.
     Number(f64),
     /// Text.
     Text(String),
 }
 
-impl std::fmt::Display for Value {
+impl std::fmt::Display for FeatureValue {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Number(number) => write!(out, "{number}"),
@@ -50,10 +50,10 @@ enum Of {
 
 impl Feature {
     /// Returns the value.
-    pub fn value(&self, query: &Query<'_>) -> Value {
+    pub fn value(&self, query: &Query<'_>) -> FeatureValue {
         match self.of {
-            Of::Number(of) => Value::Number(unsigned(of(query))),
-            Of::Text(of) => Value::Text(of(query).into_owned()),
+            Of::Number(of) => FeatureValue::Number(unsigned(of(query))),
+            Of::Text(of) => FeatureValue::Text(of(query).into_owned()),
         }
     }
 

@@ -5,7 +5,7 @@
 //! are sent and received is not part of this module.
 
 use super::{CostModel, Machine, PriceList, Query};
-use super::{FEATURES, Value};
+use super::{FEATURES, FeatureValue};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -123,8 +123,8 @@ impl CostModel for Process {
             .iter()
             .map(|feature| {
                 let value = match feature.value(query) {
-                    Value::Number(number) => number.into(),
-                    Value::Text(text) => text.into(),
+                    FeatureValue::Number(number) => number.into(),
+                    FeatureValue::Text(text) => text.into(),
                 };
                 (feature.name.to_owned(), value)
             })

@@ -16,12 +16,12 @@ mod reduce;
 mod resample;
 
 use super::Refusal;
-use super::call::{Call, Value};
+use super::call::{Call, ImportedValue};
 use crate::scalar;
 use crate::table::Table;
 
 /// The results of an operator, or why it is refused.
-pub type Results = Result<Vec<Value>, Refusal>;
+pub type Results = Result<Vec<ImportedValue>, Refusal>;
 
 /// How one operator is imported.
 #[derive(Clone, Copy, Debug)]
