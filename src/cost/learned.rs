@@ -105,7 +105,7 @@ pub enum FitError {
         least: usize,
     },
     /// The text is not a fitted model.
-    #[error("this is no model that `ovolo fit` has written: {0}")]
+    #[error("this is not a model that `ovolo fit` has written: {0}")]
     Text(String),
     /// It was fitted on another machine, or by another version.
     #[error(

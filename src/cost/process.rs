@@ -104,7 +104,7 @@ impl Process {
         let form = "which is not of the form {\"seconds\": NUMBER or null}";
         let said: Said = serde_json::from_str(&answer).map_err(|_| wrong(form))?;
         match said.seconds {
-            Some(seconds) if seconds < 0.0 => Err(wrong("which is less than no time")),
+            Some(seconds) if seconds < 0.0 => Err(wrong("which is a negative time")),
             seconds => Ok(seconds),
         }
     }
