@@ -109,7 +109,7 @@ pub(super) const COMPUTED: &[Function] = &[
         List,
         |v| permute(ints(v, 0)?, ints(v, 1)?),
     ),
-    function("inverse-of", "the order that reverses an order of axes", &[List], List, |v| {
+    function("inverse-of", "the inverse of an order of axes", &[List], List, |v| {
         let order = ints(v, 0)?;
         let places = 0..whole(order.len())?;
         let inverse = places.map(|axis| order.iter().position(|entry| *entry == axis).map(whole)?.ok());
