@@ -35,7 +35,7 @@ pub use artifact::Kept;
 pub use digest::Digest;
 pub use digest::NoDigest;
 pub use entry::Damage;
-pub use entry::{Constant, Entry, Value};
+pub use entry::{Constant, ConstantBytes, Entry};
 pub use folder::{Folder, Kind, Listed};
 pub use home::{home, keep_in};
 pub use key::{Difference, Key};

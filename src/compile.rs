@@ -45,7 +45,7 @@ impl Options {
             pipeline: &self.pipeline,
             threads: self.threads,
             machine: self.machine,
-            measured: self.measured.as_ref().map(|measured| measured.of(graph)),
+            measured: self.measured.as_ref().map(|measured| measured.for_graph(graph)),
             constants: graph.constant_bytes(),
             absent_rules: AbsentRules::LeftOut,
         }

@@ -21,7 +21,7 @@ pub mod stored;
 pub use basis::Basis;
 pub use column::FEATURES;
 pub use feature::Feature;
-pub use feature::Value;
+pub use feature::FeatureValue;
 pub use learned::FitError;
 pub use learned::{Example, Fit, HeldOut, LEARNERS, Learned};
 pub use machine::Machine;

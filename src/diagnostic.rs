@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use ovolo::error::{Diagnostic, Diagnostics, Span};
-//! let mut found = Diagnostics::of("greeting.txt", "hello wrld");
+//! let mut found = Diagnostics::for_text("greeting.txt", "hello wrld");
 //! found.push(Diagnostic::new("unknown word `wrld`").label(0, Span::new(6, 10), "not a word").help("did you mean `world`?"));
 //! assert!(found.to_string().contains("^^^^ not a word"));
 //! ```
@@ -50,7 +50,7 @@ impl Span {
     }
 
     /// Returns the part of the text that the span covers, which is empty if it covers none of it.
-    pub fn of(self, text: &str) -> &str {
+    pub fn slice(self, text: &str) -> &str {
         text.get(self.start..self.end).unwrap_or("")
     }
 }
@@ -185,7 +185,7 @@ impl Diagnostics {
     }
 
     /// Makes an empty collection for one text, which is source 0.
-    pub fn of(name: &str, text: &str) -> Self {
+    pub fn for_text(name: &str, text: &str) -> Self {
         Self { sources: vec![Source::new(name, text)], list: Vec::new() }
     }
 
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_diagnostic_shows_its_line_its_caret_and_its_advice() {
-        let mut found = Diagnostics::of("x.ron", "one\ntwo tree\n");
+        let mut found = Diagnostics::for_text("x.ron", "one\ntwo tree\n");
         found.push(
             Diagnostic::new("unknown number `tree`")
                 .label(0, Span::new(8, 12), "not a number")
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn colours_come_only_when_asked_for() {
-        let mut found = Diagnostics::of("x", "abc");
+        let mut found = Diagnostics::for_text("x", "abc");
         found.push(Diagnostic::new("no").label(0, Span::new(0, 1), ""));
         assert!(!found.render(false).contains('\u{1b}'));
         assert!(found.render(true).contains('\u{1b}'));
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn spans_outside_the_text_or_inside_a_character_still_render() {
-        let mut found = Diagnostics::of("x", "aé");
+        let mut found = Diagnostics::for_text("x", "aé");
         found.push(Diagnostic::new("far").label(0, Span::new(90, 3), ""));
         found.push(Diagnostic::new("half").label(0, Span::new(2, 2), ""));
         found.push(Diagnostic::new("nowhere").label(7, Span::new(0, 1), ""));
@@ -403,7 +403,7 @@ mod tests {
         let words = |count: usize| "word ".repeat(count);
         let line = format!("{}é wrng {}and {}wrng{}", words(50), words(50), words(3), " end".repeat(40));
         let text = format!("short\n{line}\n{line}\nlast");
-        let mut found = Diagnostics::of("x", &text);
+        let mut found = Diagnostics::for_text("x", &text);
         let second = 6 + line.len() + 1;
         let (first, last) = (line.find("wrng").unwrap(), line.rfind("wrng").unwrap());
         let place = |line: usize, at: usize| Span::new(line + at, line + at + 4);
@@ -445,8 +445,8 @@ mod tests {
 
     #[test]
     fn appended_labels_keep_their_texts() {
-        let mut all = Diagnostics::of("a", "first");
-        let mut other = Diagnostics::of("b", "second");
+        let mut all = Diagnostics::for_text("a", "first");
+        let mut other = Diagnostics::for_text("b", "second");
         other.push(Diagnostic::new("wrong").label(0, Span::new(0, 6), ""));
         all.append(other);
         assert!(all.to_string().contains("b:1:1"));

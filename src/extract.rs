@@ -300,7 +300,7 @@ pub enum ExtractError {
     },
     /// A root cannot be computed from candidates that can be run.
     #[error(
-        "nothing that can be run computes root {root}: each candidate is unpriced or rests on a class that is, \
+        "no candidates that can be run compute root {root}: each one is unpriced or depends on a class that is, \
          starting from {missing}; add a lowering or a kernel for it"
     )]
     NothingRuns {

@@ -61,7 +61,7 @@ pub struct FileError {
 
 impl FileError {
     /// Returns a function that adds the path to an error of the file system, for use in `map_err`.
-    pub(crate) fn of(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self { path, source }
     }

@@ -39,8 +39,8 @@
 //! | floor | modules |
 //! |---|---|
 //! | 0 | `diagnostic`, [`mod@ron`], [`scalar`], [`setting`], `table`, [`team`], [`tensor`] |
-//! | 1 | [`attr`], [`graph`] |
-//! | 2 | [`op`], [`verify`] |
+//! | 1 | [`attr`] |
+//! | 2 | [`graph`], [`op`], [`verify`] |
 //! | 3 | [`rule`] |
 //! | 4 | [`cost`], [`mod@extract`] |
 //! | 5 | [`egraph`] |

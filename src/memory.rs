@@ -76,7 +76,7 @@ pub type Planners = Table<Arc<dyn Planner>>;
 /// Returns the planners that ship with ovolo.
 pub fn planners() -> Planners {
     let own: [Arc<dyn Planner>; 3] = [Arc::new(Exact::DEFAULT), Arc::new(fit::Best), Arc::new(fit::FirstFit)];
-    Table::of("memory planner", own.map(|planner| (planner.name(), planner)))
+    Table::from_entries("memory planner", own.map(|planner| (planner.name(), planner)))
 }
 
 /// Returns the most bytes that are live at one step. No packing can be smaller.

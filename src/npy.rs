@@ -66,7 +66,7 @@ const LONGEST_HEADER: usize = 4096;
 /// [`NpyError::Io`] if the file cannot be read, other variants if it does not hold a supported array.
 pub fn read(path: impl AsRef<Path>) -> Result<Tensor, NpyError> {
     let path = path.as_ref();
-    decode(&path.display().to_string(), &std::fs::read(path).map_err(FileError::of(path))?)
+    decode(&path.display().to_string(), &std::fs::read(path).map_err(FileError::at(path))?)
 }
 
 /// Writes a `.npy` file.
@@ -75,7 +75,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Tensor, NpyError> {
 /// As [`encode`], and [`NpyError::Io`].
 pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<(), NpyError> {
     let path = path.as_ref();
-    Ok(file::write(path, &[&encode(&path.display().to_string(), tensor)?]).map_err(FileError::of(path))?)
+    Ok(file::write(path, &[&encode(&path.display().to_string(), tensor)?]).map_err(FileError::at(path))?)
 }
 
 /// Reads the arrays of a `.npz` file, in the order of the file.
@@ -84,7 +84,7 @@ pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<(), NpyError> {
 /// As [`read`], and [`NpyError::Twice`] if two arrays have one name.
 pub fn read_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>, NpyError> {
     let path = path.as_ref();
-    decode_npz(&path.display().to_string(), &std::fs::read(path).map_err(FileError::of(path))?)
+    decode_npz(&path.display().to_string(), &std::fs::read(path).map_err(FileError::at(path))?)
 }
 
 /// Writes arrays into a `.npz` file, as `numpy.savez` does: not compressed.
@@ -97,7 +97,7 @@ pub fn write_npz<'a>(
 ) -> Result<(), NpyError> {
     let path = path.as_ref();
     Ok(file::write(path, &[&encode_npz(&path.display().to_string(), arrays)?])
-        .map_err(FileError::of(path))?)
+        .map_err(FileError::at(path))?)
 }
 
 /// Reads the tensor in the bytes of a `.npy` file. `file` is its name in errors.

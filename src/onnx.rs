@@ -34,7 +34,7 @@ mod stand_in;
 mod structure;
 pub(crate) mod weight;
 
-pub use call::{Call, Value, axes, axis, signed};
+pub use call::{Call, ImportedValue, axes, axis, signed};
 pub use error::Unsupported;
 pub use error::{OnnxError, Refusal};
 pub use external::{external, symbols};

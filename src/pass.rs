@@ -14,7 +14,7 @@ mod state;
 pub use check::{absent, check};
 pub use extract::Extract;
 pub(crate) use kind::Passes;
-pub use kind::{Kind, Scope};
+pub use kind::{PassKind, Scope};
 pub use plan::PlanMemory;
 pub use rewrite::{AbsentRules, Rewrite};
 pub use state::State;
@@ -44,11 +44,11 @@ use std::sync::{Arc, LazyLock};
 pub fn passes() -> &'static Passes {
     static PASSES: LazyLock<Passes> = LazyLock::new(|| {
         let kinds = [
-            ("Rewrite", Kind::of::<Rewrite>()),
+            ("Rewrite", PassKind::with_settings::<Rewrite>()),
             ("Extract", Extract::kind()),
-            ("Plan", Kind::of::<PlanMemory>()),
+            ("Plan", PassKind::with_settings::<PlanMemory>()),
         ];
-        Table::of("pass", kinds)
+        Table::from_entries("pass", kinds)
     });
     &PASSES
 }

@@ -59,7 +59,7 @@ impl Registry {
     /// Makes a registry of everything that ovolo itself has. It has no backends.
     pub fn new() -> Self {
         let shipped = |kind, files: &[(&'static str, &'static str)]| {
-            Table::of(kind, files.iter().map(|(name, text)| (*name, Cow::Borrowed(*text))))
+            Table::from_entries(kind, files.iter().map(|(name, text)| (*name, Cow::Borrowed(*text))))
         };
         Self {
             ops: Ops::new(),
@@ -187,7 +187,7 @@ impl Registry {
     ///
     /// # Errors
     /// If another one already has the name.
-    pub fn add_pass(&mut self, name: &'static str, kind: pass::Kind) -> Result<(), RegistryError> {
+    pub fn add_pass(&mut self, name: &'static str, kind: pass::PassKind) -> Result<(), RegistryError> {
         Ok(self.catalog.passes.add(name, kind)?)
     }
 

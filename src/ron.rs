@@ -84,7 +84,7 @@ pub struct Field<'a> {
 
 impl<'a> Raw<'a> {
     /// Returns the value in a slice of a document, which may have blanks and comments around it.
-    fn of(document: &'a str, slice: &'a str) -> Self {
+    fn new(document: &'a str, slice: &'a str) -> Self {
         let lead = offset(document, slice);
         let mut tokens = lexer::tokens(slice).filter(|token| token.kind != lexer::Kind::Comment);
         let first = tokens.next().map_or(Span::at(slice.len()), |token| token.span);
@@ -94,7 +94,7 @@ impl<'a> Raw<'a> {
 
     /// Returns the text of the value, without blanks and comments around it.
     pub(crate) fn text(&self) -> &'a str {
-        self.span.of(self.document)
+        self.span.slice(self.document)
     }
 
     /// Returns the position of the value.
@@ -107,7 +107,7 @@ impl<'a> Raw<'a> {
         let mut tokens = lexer::tokens(self.text()).filter(|token| token.kind != lexer::Kind::Comment);
         let name = tokens.next().filter(|token| token.kind == lexer::Kind::Word)?;
         tokens.next().filter(|token| token.kind == lexer::Kind::Open)?;
-        Some(name.span.of(self.text()))
+        Some(name.span.slice(self.text()))
     }
 
     /// Returns the position of the name before the parentheses. For other values this is the whole value.
@@ -149,7 +149,7 @@ impl<'a> Raw<'a> {
             Ok(Shape::Struct(fields)) => fields.is_empty(),
             Ok(Shape::List(items) | Shape::Tuple(items)) => items.is_empty(),
             Ok(Shape::Map(entries)) => entries.is_empty(),
-            _ => Text::of(*self).is_some_and(|text| text.text.is_empty()),
+            _ => Text::parse(*self).is_some_and(|text| text.text.is_empty()),
         }
     }
 
@@ -193,7 +193,7 @@ impl<'a> Raw<'a> {
     /// If it is a struct or list whose parts the crate `ron` cannot read.
     fn shape(&self) -> Result<Shape<'a>, ::ron::error::SpannedError> {
         let text = self.text();
-        let raw = |slice: &&'a RawValue| Raw::of(self.document, slice.get_ron());
+        let raw = |slice: &&'a RawValue| Raw::new(self.document, slice.get_ron());
         let mut reader = ::ron::Deserializer::from_str(text)?;
         let shape = match text.as_bytes().first() {
             Some(b'[') => Vec::<&RawValue>::deserialize(&mut reader)
@@ -216,7 +216,7 @@ impl<'a> Raw<'a> {
 
     fn field_of(&self, key: &'a str, value: &'a RawValue) -> Field<'a> {
         let start = offset(self.document, key);
-        let value = Raw::of(self.document, value.get_ron());
+        let value = Raw::new(self.document, value.get_ron());
         Field { key, key_span: Span::new(start, start + key.len()), value }
     }
 }
@@ -292,7 +292,7 @@ impl<'f> Reader<'f> {
     pub(crate) fn mend<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         let mut mended = Cow::Borrowed(text);
         for span in lexer::hyphenated(text) {
-            let key = span.of(text);
+            let key = span.slice(text);
             let right = key.replace('-', "_");
             self.mistake(
                 format!("`{key}` is written `{right}`"),
@@ -307,7 +307,7 @@ impl<'f> Reader<'f> {
     /// Returns the single value of a text, and reports a text that is not RON.
     pub fn document<'a>(&mut self, text: &'a str) -> Option<Raw<'a>> {
         match RawValue::from_ron(text) {
-            Ok(_) => Some(Raw::of(text, text)),
+            Ok(_) => Some(Raw::new(text, text)),
             Err(error) => {
                 self.push(syntax::diagnostic(text, 0, &error, self.source));
                 None
@@ -320,7 +320,7 @@ impl<'f> Reader<'f> {
     pub(crate) fn items<'a>(&mut self, text: &'a str, name: &str) -> Option<Vec<Raw<'a>>> {
         let token = |at: usize| {
             let mut tokens = lexer::tokens(&text[at..]).filter(|token| token.kind != lexer::Kind::Comment);
-            tokens.next().map(|token| (token.span.shifted(at), token.span.shifted(at).of(text)))
+            tokens.next().map(|token| (token.span.shifted(at), token.span.shifted(at).slice(text)))
         };
         let (open, _) = token(0).filter(|(_, open)| *open == "[")?;
         let (mut items, mut at) = (Vec::new(), open.end);
@@ -331,7 +331,7 @@ impl<'f> Reader<'f> {
             }
             let wrong = match syntax::value(text, at) {
                 Ok(end) => {
-                    let raw = Raw::of(text, &text[at..end]);
+                    let raw = Raw::new(text, &text[at..end]);
                     items.push(raw);
                     match token(end) {
                         Some((comma, ",")) => {
@@ -501,7 +501,7 @@ mod tests {
     }
 
     fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-        let mut found = Diagnostics::of("x.ron", text);
+        let mut found = Diagnostics::for_text("x.ron", text);
         let mut reader = Reader::new(&mut found, 0);
         let text = reader.mend(text);
         let value = reader.document(&text).and_then(|raw| reader.read(raw));
@@ -700,14 +700,14 @@ Camera(
         /* none */ \"text\",
     ],
 )";
-        let mut found = Diagnostics::of("x.ron", text);
+        let mut found = Diagnostics::for_text("x.ron", text);
         let mut reader = Reader::new(&mut found, 0);
         let root = reader.document(text).unwrap();
         assert_eq!((root.comment().as_str(), root.name(), root.line()), ("A camera.", Some("Camera"), 2));
         let camera: Camera<'_> = reader.read(root).unwrap();
         assert_eq!(camera.film.0, [35]);
         assert_eq!(camera.name.text, "a\"b");
-        assert_eq!(camera.name.span(1..3).of(text), "\"b");
+        assert_eq!(camera.name.span(1..3).slice(text), "\"b");
         let [lens, number, word] = camera.parts[..] else { panic!("{:?}", camera.parts) };
         assert_eq!(
             (lens.comment().as_str(), lens.name(), lens.line()),
@@ -722,7 +722,7 @@ Camera(
     #[test]
     fn every_byte_of_a_text_has_its_place() {
         let text = "\"a\\\"é\\u{e9}\\\n      b\\x41c\"";
-        let mut found = Diagnostics::of("x.ron", text);
+        let mut found = Diagnostics::for_text("x.ron", text);
         let mut reader = Reader::new(&mut found, 0);
         let root = reader.document(text).unwrap();
         let read: Text = reader.read(root).unwrap();
@@ -736,13 +736,13 @@ Camera(
             })
             .collect();
         assert_eq!(places, ["a", "\\", "é", "\\", "b", "\\", "c"]);
-        assert_eq!(read.whole().of(text), text.trim_matches('"'));
+        assert_eq!(read.whole().slice(text), text.trim_matches('"'));
     }
 
     #[test]
     fn a_list_goes_on_after_a_value_that_is_not_ron() {
         let text = "[\n    Lens(name: 1 focus: 2),\n    Lens(focus: 3),\n    Lens(name: \"x),\n]";
-        let mut found = Diagnostics::of("x.ron", text);
+        let mut found = Diagnostics::for_text("x.ron", text);
         let items = Reader::new(&mut found, 0).items(text, "Lens").unwrap();
         assert_eq!(items.iter().map(Raw::text).collect::<Vec<_>>(), ["Lens(focus: 3)"]);
         insta::assert_snapshot!(found, @r#"

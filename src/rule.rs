@@ -38,11 +38,14 @@ use crate::op::Op;
 /// The forms of operands on a left side, with their meanings, for the reference.
 pub const OPERANDS: &[(&str, &str)] = &[
     ("?x", "any value, the same one wherever the name stands"),
-    ("?xs..", "any number of operands, none among them; at any place, and several in one op"),
-    ("?x?", "an operand that may be absent; a guard that names it is not asked where it is"),
+    (
+        "?xs..",
+        "any number of operands, also none; it may stand at any place, and several may stand in one op",
+    ),
+    ("?x?", "an operand that may be absent; a guard that names it is skipped where it is absent"),
     ("0.5", "a constant of one element with this value"),
     ("0..6", "a constant of one element in this range, ends included; `0..`, `..6` and `..` are open"),
-    ("?c:0..6", "as before, and `?c` stands for it; `?c:0.5` as well"),
+    ("?c:0..6", "the same, and `?c` stands for it; `?c:0.5` as well"),
     ("(relu ?x)", "an op"),
 ];
 

@@ -141,7 +141,7 @@ impl Function {
                 Instruction::Binary(kind, _) => kind.name(),
                 Instruction::If(compare, _) => compare.name(),
             };
-            Program::of(self, &defaults).instructions.iter().map(name).collect()
+            Program::for_function(self, &defaults).instructions.iter().map(name).collect()
         })
     }
 

@@ -157,7 +157,7 @@ pub fn choose<T: ?Sized>(
         };
         reader.mistake(format!("{} `{name}` is not known", unknown.kind), span, help);
     };
-    if let Some(name) = Text::of(raw) {
+    if let Some(name) = Text::parse(raw) {
         return match kinds.get(&name.text) {
             Some(kind) => Some((kind.plain)()),
             None => {

@@ -57,7 +57,10 @@ impl<T> Table<T> {
     ///
     /// # Panics
     /// If two things have one name.
-    pub(crate) fn of(kind: &'static str, things: impl IntoIterator<Item = (&'static str, T)>) -> Self {
+    pub(crate) fn from_entries(
+        kind: &'static str,
+        things: impl IntoIterator<Item = (&'static str, T)>,
+    ) -> Self {
         let mut table = Self::new(kind);
         for (name, thing) in things {
             table.add(name, thing).unwrap_or_else(|duplicate| panic!("{duplicate}"));

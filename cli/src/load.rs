@@ -154,7 +154,7 @@ impl Settings {
         let constants = self
             .read(registry, weights, &Constants::none())
             .map_err(|why| format!("--weights {}: {why}", weights.display()))?;
-        self.read(registry, &self.model, &Constants::of(&constants, &weights.display().to_string()))
+        self.read(registry, &self.model, &Constants::from_graph(&constants, &weights.display().to_string()))
     }
 
     fn read(&self, registry: &Registry, model: &Path, constants: &Constants<'_>) -> Result<Graph, String> {

@@ -116,7 +116,7 @@ impl Expr {
         // Integers are computed as the reference computes them.
         let dtype = x.dtype;
         let float = if dtype.is_float() { dtype } else { DType::F64 };
-        Self::formula(Program::of(function, &parameters), x.cast(float)).cast(dtype)
+        Self::formula(Program::for_function(function, &parameters), x.cast(float)).cast(dtype)
     }
 
     /// Returns a formula of a floating-point number.

@@ -86,7 +86,7 @@ impl Lines {
             width /= 2;
         }
         let turns = (length / width).div_ceil(team);
-        let ty = Scalar::of(self.dtype);
+        let ty = Scalar::from_dtype(self.dtype);
         let room = if ty == Scalar::Double { MAX_KEPT / 2 } else { MAX_KEPT };
         let walk = Walk { reader: reader(width), ty, team, turns, kept: turns * width <= room, length };
 

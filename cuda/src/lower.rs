@@ -125,7 +125,7 @@ fn batch_norm(call: &Call<'_>) -> Result<Job, String> {
 
 /// Returns the type in which elements of a type are computed.
 fn wide(dtype: DType) -> DType {
-    super::scalar::Scalar::of(dtype).stored()
+    super::scalar::Scalar::from_dtype(dtype).stored()
 }
 
 /// Returns the strides of dimensions in row-major order.

@@ -154,7 +154,7 @@ impl Map {
         source: &mut dyn FnMut(&mut Writer, usize) -> Option<String>,
     ) -> Result<String, String> {
         let mut load = |w: &mut Writer, leaf: usize| match source(w, leaf) {
-            Some(text) => w.value(Scalar::of(self.leaves[leaf].dtype).name(), &text),
+            Some(text) => w.value(Scalar::from_dtype(self.leaves[leaf].dtype).name(), &text),
             None => reader.element(w, leaf, &[position]),
         };
         let mut inside = |w: &mut Writer, leaf: usize| reader.inside(w, leaf, &[position]);

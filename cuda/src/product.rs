@@ -184,7 +184,7 @@ impl Product<'_> {
 
     /// Returns the type of the sums.
     fn sum(&self) -> &'static str {
-        Scalar::of(combined(self.call.output.dtype)).name()
+        Scalar::from_dtype(combined(self.call.output.dtype)).name()
     }
 
     fn read(&self, w: &mut Writer, operand: usize, at: &str) -> String {
@@ -316,7 +316,7 @@ impl Product<'_> {
             w.need(scalar::prelude(ty.dtype));
             let text = format!("{}[{at}]", super::expr::parameter(leaves[leaf].operand));
             let read = scalar::widened(ty.dtype, &text);
-            w.value(Scalar::of(ty.dtype).name(), &read)
+            w.value(Scalar::from_dtype(ty.dtype).name(), &read)
         };
         let mut inside = |_: &mut Writer, _: usize| "true".to_owned();
         let value = w.expression(&expr, &mut load, &mut inside, &given)?;
@@ -337,7 +337,7 @@ pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
         return Ok(Job::default());
     }
     let (length, depth, width) = (k[2], q[3], v[3]);
-    let ty = Scalar::of(combined(dtype));
+    let ty = Scalar::from_dtype(combined(dtype));
     let bytes = combined(dtype).size();
     if (length + BLOCK) * bytes > SHARED {
         return Err(format!(

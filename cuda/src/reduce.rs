@@ -236,7 +236,7 @@ impl Reduce {
             Target::Result if reduced <= FOR_WARP => LANES,
             Target::Result => BLOCK,
         };
-        let ty = Scalar::of(combined(self.before.dtype)).name();
+        let ty = Scalar::from_dtype(combined(self.before.dtype)).name();
         let op = self.combine.name();
         if team == BLOCK {
             w.line(&format!("__shared__ {ty} shared[{}];", BLOCK / LANES));
@@ -314,7 +314,7 @@ impl Reduce {
     ) -> Result<Launch, String> {
         let (index, width) = (reader.index, reader.width);
         let (name, n) = (index.name(), |value: usize| index.number(value));
-        let ty = Scalar::of(combined(self.before.dtype)).name();
+        let ty = Scalar::from_dtype(combined(self.before.dtype)).name();
         let op = self.combine.name();
         w.line(&format!("__shared__ {ty} shared[{ROWS}][{}];", LANES * width));
         let place = format!("(({name})blockIdx.x * {} + threadIdx.x) * {}", n(LANES), n(width));
@@ -363,7 +363,7 @@ impl Reduce {
 
     /// Starts the sums, one for each element of a vector.
     fn start(&self, w: &mut Writer, width: usize) {
-        let ty = Scalar::of(combined(self.before.dtype));
+        let ty = Scalar::from_dtype(combined(self.before.dtype));
         w.line(&format!("{} sum[{width}];", ty.name()));
         w.line("#pragma unroll");
         w.line(&format!("for (int e = 0; e < {width}; ++e) sum[e] = {};", ty.number(self.combine.neutral())));
@@ -392,7 +392,7 @@ impl Reduce {
         }
         let positions = [here[0].as_str(), here[1].as_str()];
         let mut load = |w: &mut Writer, leaf: usize| match &sources[leaf] {
-            Some(text) => w.value(Scalar::of(self.leaves[leaf].dtype).name(), text),
+            Some(text) => w.value(Scalar::from_dtype(self.leaves[leaf].dtype).name(), text),
             None => reader.element(w, leaf, &positions),
         };
         let mut inside = |w: &mut Writer, leaf: usize| reader.inside(w, leaf, &positions);

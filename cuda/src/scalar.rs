@@ -23,7 +23,7 @@ pub(super) enum Scalar {
 
 impl Scalar {
     /// Returns the type in which elements of a type are computed.
-    pub(super) const fn of(dtype: DType) -> Self {
+    pub(super) const fn from_dtype(dtype: DType) -> Self {
         match dtype {
             DType::Bool => Self::Bool,
             DType::U8 | DType::I8 | DType::I32 => Self::Int,
@@ -152,7 +152,7 @@ pub(super) fn unary(
     dtype: DType,
     x: &str,
 ) -> Result<(String, Option<&'static str>), String> {
-    let t = Scalar::of(dtype);
+    let t = Scalar::from_dtype(dtype);
     if t.is_float() {
         return float(op, p, t, x)
             .map(|text| (text, None))
@@ -321,7 +321,7 @@ pub(super) fn binary(
     a: &str,
     b: &str,
 ) -> Result<(String, Option<&'static str>), String> {
-    let t = Scalar::of(dtype);
+    let t = Scalar::from_dtype(dtype);
     let sign = match op {
         "equal" => "==",
         "greater" => ">",
@@ -371,7 +371,7 @@ pub(super) fn binary(
 
 /// Converts a value to another type. Also returns the part of the prelude that the conversion uses.
 pub(super) fn cast(from: DType, to: DType, text: &str) -> (String, Option<&'static str>) {
-    let (source, target) = (Scalar::of(from), Scalar::of(to));
+    let (source, target) = (Scalar::from_dtype(from), Scalar::from_dtype(to));
     match (source.is_float(), target) {
         (true, Scalar::Int | Scalar::Long) => (saturated(to, &format!("(double){text}")), Some("saturate")),
         (_, Scalar::Bool) => (format!("{text} != {}", source.number(0.0)), None),

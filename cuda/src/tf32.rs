@@ -9,7 +9,7 @@ const FRACTION_BITS: u32 = 10;
 
 /// Returns the attribute that selects TF32.
 pub(super) fn attribute() -> AttrDef {
-    AttrDef::new("tf32", AttrKind::Int, Some(Attr::Int(0)), "1: the factors are rounded to TF32 first")
+    AttrDef::new("tf32", AttrKind::Int, Some(Attr::Int(0)), "1: the factors are first rounded to TF32")
 }
 
 /// Returns an error unless the attribute is valid for elements of a type.

@@ -80,7 +80,7 @@ pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
     let all_inside = rows.inside(y.shape[2]) && columns.inside(y.shape[3]);
     let (index, mut w) = begin(call);
     let (name, n) = (index.name(), |value: usize| index.number(value));
-    let t = Scalar::of(x.dtype);
+    let t = Scalar::from_dtype(x.dtype);
     let (height, width) = (y.shape[2], y.shape[3]);
     w.need(Some("combine"));
     w.line(&format!("const {name} plane = i / {} * {};", n(height * width), n(rows.size * columns.size)));
@@ -148,7 +148,7 @@ pub(super) fn response(call: &Call<'_>) -> Result<Job, String> {
     let (channels, inner) = (x.shape[1], x.shape[2..].iter().product::<usize>());
     let (index, mut w) = begin(call);
     let (name, n) = (index.name(), |value: usize| index.number(value));
-    let t = Scalar::of(x.dtype);
+    let t = Scalar::from_dtype(x.dtype);
     let read = |at: &str| scalar::widened(x.dtype, &format!("p0[{at}]"));
     w.line(&format!("const {name} channel = i / {} % {};", n(inner), n(channels)));
     w.line(&format!("{} sum = {};", t.name(), t.number(0.0)));
@@ -180,7 +180,7 @@ pub(super) fn argument(call: &Call<'_>, most: bool) -> Result<Job, String> {
     }
     let index = Index::for_count(x.shape.count().max(lines) + BLOCK * LANES);
     let (name, n) = (index.name(), |value: usize| index.number(value));
-    let t = Scalar::of(x.dtype);
+    let t = Scalar::from_dtype(x.dtype);
     let better = if most { ">" } else { "<" };
     let last = call.attrs.expect_int("select-last") != 0;
     let first = if last { ">" } else { "<" };

@@ -97,7 +97,7 @@ impl Writer {
         inside: &mut dyn FnMut(&mut Self, usize) -> String,
         given: &str,
     ) -> Result<String, String> {
-        let ty = Scalar::of(expr.dtype);
+        let ty = Scalar::from_dtype(expr.dtype);
         let (text, need) = match &expr.node {
             Node::Load(leaf) => (load(self, *leaf), None),
             Node::Inside(leaf) => (inside(self, *leaf), None),
@@ -157,7 +157,7 @@ impl Writer {
         given: &str,
     ) -> Result<String, String> {
         let text = self.expression(expr, load, inside, given)?;
-        Ok(self.value(Scalar::of(expr.dtype).name(), &text))
+        Ok(self.value(Scalar::from_dtype(expr.dtype).name(), &text))
     }
 }
 
@@ -230,7 +230,7 @@ impl Reader<'_> {
         let guard = self.conditions(writer, &it.bounds, positions);
         let guard = guard.map(|text| writer.value("bool", &text));
         writer.need(scalar::prelude(it.dtype));
-        let ty = Scalar::of(it.dtype);
+        let ty = Scalar::from_dtype(it.dtype);
         // If a condition does not hold, the address is computed but not read.
         let address = self.address(writer, leaf, positions);
         let text = scalar::widened(it.dtype, &format!("{}[{address}]", parameter(it.operand)));

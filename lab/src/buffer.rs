@@ -43,7 +43,7 @@ impl Table {
             // If lines end in CR alone, replace it by LF, by which lines are counted; offsets stay the same.
             text = text.replace('\r', "\n").into();
         }
-        let mut reader = Reader { found: Diagnostics::of(name, &text), text: &text };
+        let mut reader = Reader { found: Diagnostics::for_text(name, &text), text: &text };
         if let Err(error) = std::str::from_utf8(bytes) {
             let at = error.valid_up_to();
             let message = format!("byte {at} of the file is not UTF-8");

@@ -140,7 +140,7 @@ impl Action {
 
     /// Returns a function that is computed by its formula.
     fn formula(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
-        let formula = Formula::new(&Program::of(function, parameters))?;
+        let formula = Formula::new(&Program::for_function(function, parameters))?;
         Some(Self { function: Function::Formula, formula: Some(Arc::new(formula)), ..Self::COPY })
     }
 

@@ -401,7 +401,7 @@ fn unused(rule: &Arc<Rule>) -> Vec<Finding> {
         uses.expr(expr);
     });
     rule.to.iter().for_each(|template| uses.template(template));
-    let names = Names::of(rule);
+    let names = Names::new(rule);
     let operands = names.operands.iter().zip(uses.operands);
     let rests = names.rests.iter().zip(uses.rests);
     let attrs = names.attrs.iter().zip(uses.attrs);
@@ -474,7 +474,7 @@ impl Uses {
 /// Returns the text of both sides with variables numbered in order of appearance, so that equal rules have
 /// equal texts.
 fn equation(rule: &Rule, backwards: bool) -> String {
-    let names = Names::of(rule);
+    let names = Names::new(rule);
     let side = |from: bool| -> String {
         if from {
             rule.from.iter().map(|pattern| names.pattern(pattern)).collect::<Vec<_>>().join(" ; ")
@@ -520,7 +520,7 @@ fn subsumes(general: &Rule, special: &Rule) -> bool {
 
 /// Whether `general` subsumes `special` with the left sides in this order.
 fn covers(general: &Rule, special: &Rule, from: &[Pattern]) -> bool {
-    let names = Names::of(special);
+    let names = Names::new(special);
     let mut cover = Cover {
         special: &names,
         operands: vec![None; general.operand_vars.len()],

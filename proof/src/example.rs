@@ -119,7 +119,7 @@ pub(super) fn mistakes(found: &Diagnostics) -> String {
     let one = |diagnostic: &Diagnostic| {
         let at = diagnostic.labels.first().and_then(|label| {
             let source = found.sources().get(label.source)?;
-            Some(label.span.of(&source.text).trim()).filter(|text| !text.is_empty())
+            Some(label.span.slice(&source.text).trim()).filter(|text| !text.is_empty())
         });
         let at = at.map(|at| format!(" (at `{at}`)")).unwrap_or_default();
         format!("{}{at}", diagnostic.message)

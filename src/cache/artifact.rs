@@ -30,7 +30,7 @@ impl Artifacts for Kept<'_> {
     }
 
     fn store(&self, key: &[&str], bytes: &[u8]) {
-        let digest = Digest::of(bytes).to_string();
+        let digest = Digest::new(bytes).to_string();
         // Without a writable cache, the artifact is compiled again next time.
         let _ = self.folder.write(Kind::Artifact, &name(key), &[digest.as_bytes(), bytes]);
     }
@@ -55,7 +55,7 @@ pub(super) fn check(folder: &Folder, name: &str) -> Result<(), Miss> {
 /// Returns the bytes that were stored, if their digest is right.
 fn decode(file: &[u8]) -> Option<&[u8]> {
     let (digest, body) = file.split_at_checked(DIGEST)?;
-    (Digest::of(body).to_string().as_bytes() == digest).then_some(body)
+    (Digest::new(body).to_string().as_bytes() == digest).then_some(body)
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
             assert_ne!(one, name(&other));
         }
         let body = [1, 2, 3];
-        let mut file = Digest::of(&body).to_string().into_bytes();
+        let mut file = Digest::new(&body).to_string().into_bytes();
         file.extend(body);
         assert_eq!(decode(&file), Some(&body[..]));
         for at in [0, DIGEST, file.len() - 1] {

@@ -21,8 +21,8 @@ const BLOCK: usize = 1 << 20;
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Returns the digest of some bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    /// Computes the digest of some bytes.
+    pub fn new(bytes: &[u8]) -> Self {
         Self::all(&[bytes], 1)[0]
     }
 
@@ -67,7 +67,7 @@ impl Digest {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn of_file(path: &Path, threads: usize) -> io::Result<Self> {
+    pub fn read_file(path: &Path, threads: usize) -> io::Result<Self> {
         let meta = std::fs::metadata(path)?;
         if meta.is_dir() {
             return Err(io::Error::other("it is a folder"));
@@ -165,14 +165,14 @@ mod tests {
     #[test]
     fn a_digest_does_not_depend_on_threads_and_tells_every_byte() {
         let bytes: Vec<u8> = (0..3 * BLOCK + 17).map(|at| (at * 7 % 251) as u8).collect();
-        let digest = Digest::of(&bytes);
-        assert_eq!(Digest::all(&[&bytes, &[]], 3), [digest, Digest::of(&[])]);
+        let digest = Digest::new(&bytes);
+        assert_eq!(Digest::all(&[&bytes, &[]], 3), [digest, Digest::new(&[])]);
         for at in [0, BLOCK, bytes.len() - 1] {
             let mut other = bytes.clone();
             other[at] ^= 4;
-            assert_ne!(Digest::of(&other), digest);
+            assert_ne!(Digest::new(&other), digest);
         }
-        assert_ne!(Digest::of(&bytes[..bytes.len() - 1]), digest);
+        assert_ne!(Digest::new(&bytes[..bytes.len() - 1]), digest);
     }
 
     #[test]
@@ -182,11 +182,11 @@ mod tests {
             let bytes: Vec<u8> = (0..length).map(|at| (at * 11 % 241) as u8).collect();
             std::fs::write(&path, &bytes).expect("it is written");
             for threads in [1, 3] {
-                assert_eq!(Digest::of_file(&path, threads).expect("it is read"), Digest::of(&bytes));
+                assert_eq!(Digest::read_file(&path, threads).expect("it is read"), Digest::new(&bytes));
             }
         }
         std::fs::remove_file(&path).expect("it is removed");
-        assert!(Digest::of_file(&path, 1).is_err());
+        assert!(Digest::read_file(&path, 1).is_err());
     }
 
     #[test]

@@ -33,12 +33,12 @@ pub struct Constant {
     /// Its type.
     pub ty: TensorType,
     /// Its bytes.
-    pub value: Value,
+    pub value: ConstantBytes,
 }
 
 /// The bytes of a constant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Value {
+pub enum ConstantBytes {
     /// Few bytes, which are in the entry itself.
     Here(Vec<u8>),
     /// Many bytes, which are in a file of their own with this digest.
@@ -60,7 +60,7 @@ impl Entry {
     pub(crate) fn encode(&self) -> Result<Vec<u8>, Damage> {
         let body = postcard::to_stdvec(self).map_err(|error| Damage(error.to_string()))?;
         let mut bytes = MAGIC.to_vec();
-        bytes.extend(Digest::of(&body).bytes());
+        bytes.extend(Digest::new(&body).bytes());
         bytes.extend(body);
         Ok(bytes)
     }
@@ -73,7 +73,7 @@ impl Entry {
         let damage = |why: &str| Damage(why.to_owned());
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damage("it does not begin like an entry"))?;
         let (digest, body) = rest.split_at_checked(32).ok_or_else(|| damage("it is cut short"))?;
-        if Digest::of(body).bytes() != digest {
+        if Digest::new(body).bytes() != digest {
             return Err(damage("its checksum is wrong"));
         }
         postcard::from_bytes(body).map_err(|error| Damage(error.to_string()))
@@ -101,8 +101,8 @@ impl Entry {
             .constants
             .iter()
             .filter_map(|constant| match constant.value {
-                Value::Weight(digest) => Some((digest, &constant.ty)),
-                Value::Here(_) => None,
+                ConstantBytes::Weight(digest) => Some((digest, &constant.ty)),
+                ConstantBytes::Here(_) => None,
             })
             .collect();
         found.sort_unstable();

@@ -38,7 +38,7 @@ fn content_in(path: &Path, threads: usize, folder: Option<&Path>) -> String {
     if let Some(digest) = known.get(&name) {
         return digest.to_string();
     }
-    let digest = match Digest::of_file(path, threads) {
+    let digest = match Digest::read_file(path, threads) {
         Ok(digest) => digest,
         Err(error) => return format!("not read: {error}"),
     };
@@ -121,11 +121,11 @@ mod tests {
         write("one");
         let one = content_in(&path, 1, Some(&folder));
         assert_eq!(one, content_in(&path, 1, Some(&folder)));
-        assert_eq!(one, Digest::of(b"one").to_string());
+        assert_eq!(one, Digest::new(b"one").to_string());
         write("two");
-        assert_eq!(content_in(&path, 1, Some(&folder)), Digest::of(b"two").to_string());
+        assert_eq!(content_in(&path, 1, Some(&folder)), Digest::new(b"two").to_string());
         let kept = read(&folder);
-        assert_eq!(kept.values().collect::<Vec<_>>(), [&Digest::of(b"two")], "{kept:?}");
+        assert_eq!(kept.values().collect::<Vec<_>>(), [&Digest::new(b"two")], "{kept:?}");
         assert!(content_in(&folder.join("none"), 1, None).starts_with("not read: "));
         fs::remove_dir_all(&folder).expect("it is removed");
     }

@@ -119,7 +119,7 @@ impl Request {
     }
 
     fn digest(&self, path: &Path) -> Result<Digest, Error> {
-        Digest::of_file(path, self.threads).map_err(Error::io(path))
+        Digest::read_file(path, self.threads).map_err(Error::io(path))
     }
 
     /// Returns the format of a model's file and the digest of its bytes.

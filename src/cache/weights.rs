@@ -1,7 +1,7 @@
 //! The constants of a plan. Small ones are in the entry itself; each large one is in a file that is named by its
 //! digest, so that models with the same weights share it.
 
-use super::entry::{Constant, Value};
+use super::entry::{Constant, ConstantBytes};
 use super::folder::{Folder, Kind};
 use super::{Digest, Miss, prune};
 use crate::error::Error;
@@ -31,9 +31,9 @@ pub(super) fn describe<'a>(
         let value = match digest {
             Some(digest) => {
                 kept.insert(digest, bytes);
-                Value::Weight(digest)
+                ConstantBytes::Weight(digest)
             }
-            None => Value::Here(bytes.to_vec()),
+            None => ConstantBytes::Here(bytes.to_vec()),
         };
         Constant { node: *node, ty: tensor.ty().clone(), value }
     };
@@ -84,7 +84,7 @@ pub(super) fn write_entry<'a>(
 pub(super) fn check(folder: &Folder, name: &str) -> Result<(), Miss> {
     let map = folder.map(Kind::Weight, name).map_err(|error| Miss::Unreadable(error.to_string()))?;
     let bytes: &[u8] = map.as_ref().map_or(&[], |map| map);
-    match Digest::of(bytes).to_string() == name {
+    match Digest::new(bytes).to_string() == name {
         true => Ok(()),
         false => Err(Miss::Damaged { why: "its checksum is wrong".to_owned(), weights: Vec::new() }),
     }
@@ -98,7 +98,7 @@ pub(super) fn read(
 ) -> Result<FxHashMap<NodeId, Tensor>, Miss> {
     let mut maps: FxHashMap<Digest, Arc<Mmap>> = FxHashMap::default();
     for constant in constants {
-        let Value::Weight(digest) = constant.value else { continue };
+        let ConstantBytes::Weight(digest) = constant.value else { continue };
         if maps.contains_key(&digest) {
             continue;
         }
@@ -131,8 +131,8 @@ pub(super) fn read(
     let tensor = |constant: &Constant| {
         crate::tensor::type_error(&constant.ty).is_none().then_some(())?;
         match &constant.value {
-            Value::Weight(digest) => Tensor::kept(constant.ty.clone(), maps.get(digest)?.clone()),
-            Value::Here(bytes) => (bytes.len() == constant.ty.bytes()).then(|| {
+            ConstantBytes::Weight(digest) => Tensor::kept(constant.ty.clone(), maps.get(digest)?.clone()),
+            ConstantBytes::Here(bytes) => (bytes.len() == constant.ty.bytes()).then(|| {
                 let mut tensor = Tensor::zeros(constant.ty.clone());
                 tensor.bytes_mut().copy_from_slice(bytes);
                 tensor

@@ -46,7 +46,7 @@ impl Basis {
         let (plan, won) = &self.decision;
         match other.count() {
             0 if decision(stored, plan) == *won => None,
-            0 => Some("another plan won the race".to_owned()),
+            0 => Some("another plan was the fastest".to_owned()),
             count => Some(format!("{count} of {} lines of the table of times", self.lines.len())),
         }
     }

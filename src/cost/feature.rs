@@ -12,14 +12,14 @@ use std::borrow::Cow;
 
 /// The value of a feature.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum FeatureValue {
     /// A finite number.
     Number(f64),
     /// Text.
     Text(String),
 }
 
-impl std::fmt::Display for Value {
+impl std::fmt::Display for FeatureValue {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Number(number) => write!(out, "{number}"),
@@ -50,10 +50,10 @@ enum Of {
 
 impl Feature {
     /// Returns the value.
-    pub fn value(&self, query: &Query<'_>) -> Value {
+    pub fn value(&self, query: &Query<'_>) -> FeatureValue {
         match self.of {
-            Of::Number(of) => Value::Number(unsigned(of(query))),
-            Of::Text(of) => Value::Text(of(query).into_owned()),
+            Of::Number(of) => FeatureValue::Number(unsigned(of(query))),
+            Of::Text(of) => FeatureValue::Text(of(query).into_owned()),
         }
     }
 
@@ -106,8 +106,8 @@ pub(super) const BASIC: &[Feature] = &[
     text("dtype_in", "the element type of the first operand", |query| {
         query.call.inputs.first().map(|ty| ty.dtype.to_string()).unwrap_or_default().into()
     }),
-    number("threads", "threads of the plan", |query| query.call.threads as f64),
-    number("operands", "operands", |query| query.call.inputs.len() as f64),
+    number("threads", "the number of threads of the plan", |query| query.call.threads as f64),
+    number("operands", "the number of operands", |query| query.call.inputs.len() as f64),
     number("flops", "floating-point operations, a multiply-add being two", |query| {
         (query.call.op.flops)(query.call.attrs, query.call.inputs, query.call.output)
     }),
@@ -129,7 +129,9 @@ pub(super) const BASIC: &[Feature] = &[
         "padded elements of the first operand, as a share of its elements in memory",
         |query| query.call.inputs.first().map_or(0.0, |ty| padding(ty)),
     ),
-    number("padding_out", "the same of the result", |query| padding(query.call.output)),
+    number("padding_out", "padded elements of the result, as a share of its elements in memory", |query| {
+        padding(query.call.output)
+    }),
     number("rank", "dimensions of the result", |query| query.call.output.shape.rank() as f64),
     number("elements", "elements of the result, without padding", |query| {
         query.call.output.shape.count() as f64
@@ -137,15 +139,15 @@ pub(super) const BASIC: &[Feature] = &[
     number("out_0", "the first dimension of the result, 1 where there is none", |query| {
         dim(query.call.output, 0)
     }),
-    number("out_1", "the second", |query| dim(query.call.output, 1)),
-    number("out_2", "the third", |query| dim(query.call.output, 2)),
-    number("out_3", "the fourth", |query| dim(query.call.output, 3)),
+    number("out_1", "the second dimension of the result", |query| dim(query.call.output, 1)),
+    number("out_2", "the third dimension of the result", |query| dim(query.call.output, 2)),
+    number("out_3", "the fourth dimension of the result", |query| dim(query.call.output, 3)),
     number("in_0", "the first dimension of the first operand, 1 where there is none", |query| {
         operand(query, 0)
     }),
-    number("in_1", "the second", |query| operand(query, 1)),
-    number("in_2", "the third", |query| operand(query, 2)),
-    number("in_3", "the fourth", |query| operand(query, 3)),
+    number("in_1", "the second dimension of the first operand", |query| operand(query, 1)),
+    number("in_2", "the third dimension of the first operand", |query| operand(query, 2)),
+    number("in_3", "the fourth dimension of the first operand", |query| operand(query, 3)),
     number("kernel_h", "rows of the window, 1 where there is none", |query| window(query, 0)),
     number("kernel_w", "columns of the window", |query| window(query, 1)),
     number("stride_h", "rows from one window to the next, 1 where there are none", |query| {

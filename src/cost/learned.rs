@@ -9,7 +9,7 @@ mod encode;
 mod linear;
 
 use super::rank::{median_error, spearman};
-use super::{CostModel, FEATURES, Machine, PriceList, Priced, Query, Value};
+use super::{CostModel, FEATURES, FeatureValue, Machine, PriceList, Priced, Query};
 use boost::Boosted;
 use encode::{DERIVED, Encoder, Row};
 use linear::Linear;
@@ -25,7 +25,7 @@ pub struct Example {
     /// The text of its call.
     pub call: String,
     /// Its features, in the order of [`FEATURES`].
-    pub features: Vec<Value>,
+    pub features: Vec<FeatureValue>,
     /// The seconds that the roofline of the machine predicts.
     pub estimate: f64,
     /// The bytes of the model's constants; zero if the kernel reads none.
@@ -105,7 +105,7 @@ pub enum FitError {
         least: usize,
     },
     /// The text is not a fitted model.
-    #[error("this is no model that `ovolo fit` has written: {0}")]
+    #[error("this is not a model that `ovolo fit` has written: {0}")]
     Text(String),
     /// It was fitted on another machine, or by another version.
     #[error(
@@ -258,7 +258,7 @@ impl Fit {
         if takes && ranged && fit.encoder.whole() { Ok(fit) } else { Err(FitError::Damaged) }
     }
 
-    fn seconds(&self, features: &[Value], estimate: f64, constants: usize) -> f64 {
+    fn seconds(&self, features: &[FeatureValue], estimate: f64, constants: usize) -> f64 {
         #[allow(clippy::cast_precision_loss)]
         let row = self.encoder.row(features, estimate, constants as f64);
         estimate * self.learner.predict(&row).clamp(self.range.0, self.range.1).exp()
@@ -386,7 +386,7 @@ impl CostModel for Learned {
         if query.contract.view_of.is_some() || estimate <= 0.0 {
             return Some(0.0);
         }
-        let features: Vec<Value> = FEATURES.iter().map(|feature| feature.value(query)).collect();
+        let features: Vec<FeatureValue> = FEATURES.iter().map(|feature| feature.value(query)).collect();
         let constants = if query.constant.contains(&true) { self.constants } else { 0 };
         Some(self.fit.seconds(&features, estimate, constants)).filter(|seconds| seconds.is_finite())
     }
@@ -407,13 +407,13 @@ mod tests {
     /// Kernels whose time is their estimate times a factor of their op and their constants.
     fn examples() -> Vec<Example> {
         let text = |feature: &crate::cost::Feature, at: usize| match feature.name {
-            "op" => Value::Text(format!("native.op{}", at % 4)),
-            _ if feature.is_number() => Value::Number((at % 97 * (1 + at % 5)) as f64),
-            _ => Value::Text("plain".to_owned()),
+            "op" => FeatureValue::Text(format!("native.op{}", at % 4)),
+            _ if feature.is_number() => FeatureValue::Number((at % 97 * (1 + at % 5)) as f64),
+            _ => FeatureValue::Text("plain".to_owned()),
         };
         (0..600)
             .map(|at| {
-                let features: Vec<Value> = FEATURES.iter().map(|feature| text(feature, at)).collect();
+                let features: Vec<FeatureValue> = FEATURES.iter().map(|feature| text(feature, at)).collect();
                 let estimate = 1e-6 * (1 + at % 97 * (1 + at % 5)) as f64;
                 let constants = if at % 2 == 0 { 0 } else { 1 << 20 };
                 let seconds = estimate * (1 + at % 4) as f64 * if at % 2 == 0 { 1.0 } else { 1.3 };

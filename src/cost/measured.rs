@@ -152,7 +152,7 @@ impl Asked {
 impl Measured {
     /// Returns the cost model for a graph, with the size of its constants.
     #[must_use]
-    pub fn of(&self, graph: &Graph) -> Self {
+    pub fn for_graph(&self, graph: &Graph) -> Self {
         Self { constants: graph.constant_bytes(), ..self.clone() }
     }
 

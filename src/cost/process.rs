@@ -5,7 +5,7 @@
 //! are sent and received is not part of this module.
 
 use super::{CostModel, Machine, PriceList, Query};
-use super::{FEATURES, Value};
+use super::{FEATURES, FeatureValue};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -104,7 +104,7 @@ impl Process {
         let form = "which is not of the form {\"seconds\": NUMBER or null}";
         let said: Said = serde_json::from_str(&answer).map_err(|_| wrong(form))?;
         match said.seconds {
-            Some(seconds) if seconds < 0.0 => Err(wrong("which is less than no time")),
+            Some(seconds) if seconds < 0.0 => Err(wrong("which is a negative time")),
             seconds => Ok(seconds),
         }
     }
@@ -123,8 +123,8 @@ impl CostModel for Process {
             .iter()
             .map(|feature| {
                 let value = match feature.value(query) {
-                    Value::Number(number) => number.into(),
-                    Value::Text(text) => text.into(),
+                    FeatureValue::Number(number) => number.into(),
+                    FeatureValue::Text(text) => text.into(),
                 };
                 (feature.name.to_owned(), value)
             })

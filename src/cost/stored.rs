@@ -52,7 +52,7 @@ impl Validators {
     }
 
     /// Returns a text with the names and libraries of some backends, for data that depends on all of them.
-    pub fn of(&self, backends: &[String]) -> String {
+    pub fn describe(&self, backends: &[String]) -> String {
         let one = |name: &String| {
             format!("{name}: {}\n", self.libraries.get(name).map_or("not there", String::as_str))
         };
@@ -178,10 +178,10 @@ pub fn read(text: &str, validators: &Validators) -> (Stored, Option<String>) {
     for expected in &validators.machine {
         let found = lines.next().unwrap_or("");
         let text = !found.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER);
-        let found = if text { found } else { "something that is no text" };
+        let found = if text { found } else { "something that is not text" };
         if found != expected {
             let note = format!(
-                "the table of times is another machine's or version's: it has `{found}` where `{expected}` is; timing anew"
+                "the table of times is another machine's or version's: it has `{found}` where `{expected}` is; all kernels are timed again"
             );
             return (Stored::default(), Some(note));
         }
@@ -196,7 +196,7 @@ pub fn read(text: &str, validators: &Validators) -> (Stored, Option<String>) {
     }
     // If a text is cut off at the end of a line, the missing lines cannot be noticed; their kernels are timed again.
     let note = (damaged > 0).then(|| {
-        format!("{damaged} line(s) of the table of times are damaged: those kernels are timed anew")
+        format!("{damaged} line(s) of the table of times are damaged: those kernels are timed again")
     });
     (stored, note)
 }

@@ -120,7 +120,7 @@ fn kept(line: &str, start: usize, ends: &[usize]) -> Vec<Range<usize>> {
 pub(super) struct Excerpts<'a>(pub Vec<Excerpt<'a>>);
 
 impl Excerpts<'_> {
-    fn of(&self, source: usize) -> Result<&Excerpt<'_>, Error> {
+    fn get(&self, source: usize) -> Result<&Excerpt<'_>, Error> {
         self.0.get(source).ok_or(Error::FileMissing)
     }
 }
@@ -131,26 +131,26 @@ impl<'a> Files<'a> for Excerpts<'a> {
     type Source = &'a str;
 
     fn name(&'a self, source: usize) -> Result<&'a str, Error> {
-        Ok(self.of(source)?.name)
+        Ok(self.get(source)?.name)
     }
 
     fn source(&'a self, source: usize) -> Result<&'a str, Error> {
-        Ok(&self.of(source)?.cut)
+        Ok(&self.get(source)?.cut)
     }
 
     fn line_index(&'a self, source: usize, byte: usize) -> Result<usize, Error> {
-        Ok(self.of(source)?.lines.partition_point(|start| *start <= byte).saturating_sub(1))
+        Ok(self.get(source)?.lines.partition_point(|start| *start <= byte).saturating_sub(1))
     }
 
     fn line_range(&'a self, source: usize, line: usize) -> Result<Range<usize>, Error> {
-        let Excerpt { lines, cut, .. } = self.of(source)?;
+        let Excerpt { lines, cut, .. } = self.get(source)?;
         let beyond = Error::LineTooLarge { given: line, max: lines.len().saturating_sub(1) };
         let start = *lines.get(line).ok_or(beyond)?;
         Ok(start..lines.get(line + 1).copied().unwrap_or(cut.len()))
     }
 
     fn column_number(&'a self, source: usize, _: usize, byte: usize) -> Result<usize, Error> {
-        let excerpt = self.of(source)?;
+        let excerpt = self.get(source)?;
         let before = &excerpt.whole[..excerpt.back(byte)];
         let line = &before[before.rfind('\n').map_or(0, |end| end + 1)..];
         Ok(line.chars().count() + 1)

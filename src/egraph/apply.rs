@@ -37,7 +37,7 @@ impl rule::Bindings for Scope<'_> {
     }
 
     fn written(&self, expr: &Expr) -> Option<String> {
-        self.rule.map(|rule| Names::of(rule).expr(expr))
+        self.rule.map(|rule| Names::new(rule).expr(expr))
     }
 }
 

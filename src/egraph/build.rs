@@ -223,7 +223,7 @@ impl Pick<'_> {
             .filter_map(|(name, class)| {
                 let term = causes.get(&self.index[&class])?;
                 let ty = self.egraph.ty(class);
-                Some(format!("  `{name}`: no backend in play runs `{}` for {ty}", term.op))
+                Some(format!("  `{name}`: no backend of this compilation runs `{}` for {ty}", term.op))
             })
             .collect();
         if lines.is_empty() { None } else { Some(BuildError::NoKernel(self.explain(&lines))) }

@@ -58,16 +58,16 @@ impl fmt::Display for WhyNot {
             Self::Fires(places) => write!(f, "it fires: at {}", listed(places)),
             Self::Waits(places) => write!(
                 f,
-                "it does not fire: the left side stands at {}, and the limit stopped the phase before its turn",
+                "it does not fire: the left side matches at {}, but a limit stopped the phase before the rule was applied",
                 listed(places)
             ),
             Self::Refused { at, times, reason } => write!(
                 f,
-                "it does not fire: the left side stands {times} times; the first no, at {at}: {reason}"
+                "it does not fire, although the left side matches (matches: {times}); the first one is refused, at {at}: {reason}"
             ),
             Self::Miss { stands, of, part, at, why } => write!(
                 f,
-                "the nearest miss: {stands} of {of} parts of the left side stand; then {at} should be `{part}`, and {why}"
+                "the nearest miss: {stands} of {of} parts of the left side match; then {at} should be `{part}`, and {why}"
             ),
             Self::Misses(sides) => {
                 f.write_str("none of its left sides matches there together with the others:")?;
@@ -146,7 +146,7 @@ impl EGraph {
         if let Some((at, reason)) = refused.first().cloned() {
             return Ok(WhyNot::Refused { at, times: refused.len(), reason });
         }
-        let names = Names::of(rule);
+        let names = Names::new(rule);
         let sides = nearest.into_iter().zip(&rule.from).map(|(nearest, side)| {
             let why = match nearest.miss {
                 Some((stands, part, class, why)) => WhyNot::Miss {

@@ -170,7 +170,7 @@ impl Exact {
         let relaxed = relax(work, &shared, |left| self.frontier(left, report));
         if let Some(found) = relaxed.as_ref().filter(|found| found.proven()) {
             let Relaxed { choice, cost, bound } = found;
-            report.method = "frontier without what is shared".to_owned();
+            report.method = "frontier that ignores sharing".to_owned();
             return Found { choice: choice.clone(), cost: *cost, bound: *bound, proven: true };
         }
         let search = LocalSearch { steps: steps.saturating_mul(VISITS) };

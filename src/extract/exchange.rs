@@ -154,7 +154,7 @@ impl Named {
                         "node `{id}` has the child `{child}`, which is a class: name a node of it"
                     )),
                     None => mistakes.push(format!(
-                        "node `{id}` has the child `{child}`, which is no node: add it, or take it from `children`"
+                        "node `{id}` has the child `{child}`, which is not a node: add it, or take it from `children`"
                     )),
                 }
             }
@@ -243,8 +243,8 @@ impl Named {
     pub fn words(&self, error: &ExtractError) -> String {
         match error {
             ExtractError::NothingRuns { root, missing } => format!(
-                "nothing that can be run computes the root class `{}`: each of its nodes rests on the class `{}`, \
-                 whose nodes cannot be run or rest on it again; add a node of finite cost there",
+                "no nodes that can be run compute the root class `{}`: each of its nodes depends on the class `{}`, \
+                 whose nodes cannot be run or depend on it again; add a node of finite cost there",
                 self.classes[root.index()],
                 self.classes[missing.index()]
             ),
@@ -324,7 +324,7 @@ mod tests {
                 "node `a` is there twice: give every node an id of its own",
                 "node `a` costs -1: a cost is zero or more, or null for what cannot be run",
                 "node `a` has the child `0`, which is a class: name a node of it",
-                "node `a` has the child `z`, which is no node: add it, or take it from `children`",
+                "node `a` has the child `z`, which is not a node: add it, or take it from `children`",
                 "`root_eclasses` has `a`, which is a node: name its class",
                 "`root_eclasses` has `7`, of which there is no node",
             ]

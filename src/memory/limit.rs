@@ -64,7 +64,7 @@ impl Limit {
     }
 
     /// Returns the most bytes of a device, if it has a limit.
-    pub(crate) fn of(&self, device: Device) -> Option<usize> {
+    pub(crate) fn get(&self, device: Device) -> Option<usize> {
         self.0.get(&device).copied()
     }
 

@@ -28,7 +28,7 @@ pub(crate) type Orders = Table<Arc<dyn Order>>;
 /// Returns the orders of execution that ship with ovolo.
 pub fn execution_orders() -> Orders {
     let own: [Arc<dyn Order>; 3] = [Arc::new(Reuse), Arc::new(Peak), Arc::new(Given)];
-    Table::of("order of execution", own.map(|order| (order.name(), order)))
+    Table::from_entries("order of execution", own.map(|order| (order.name(), order)))
 }
 
 /// Orders for few live bytes, and for reading shared weights again while a cache still holds them.

@@ -22,7 +22,7 @@ const FOLDED_RESULT: usize = 1 << 20;
 
 /// A value while importing: a node of the graph, or a constant, which becomes a node only if a node needs it.
 #[derive(Clone, Debug)]
-pub struct Value {
+pub struct ImportedValue {
     /// The name: the model's own, or derived from it.
     pub name: Arc<str>,
     /// The type.
@@ -36,7 +36,7 @@ enum Kind {
     Node(NodeId),
 }
 
-impl Value {
+impl ImportedValue {
     /// Makes a constant.
     pub(crate) fn constant(name: impl Into<Arc<str>>, tensor: Tensor) -> Self {
         Self { name: name.into(), ty: tensor.ty().clone(), kind: Kind::Constant(tensor) }
@@ -86,7 +86,7 @@ impl Builder {
     }
 
     /// Returns the node of a value. A constant becomes a node here, when it is first needed.
-    pub(crate) fn node(&mut self, value: &Value) -> NodeId {
+    pub(crate) fn node(&mut self, value: &ImportedValue) -> NodeId {
         match &value.kind {
             Kind::Node(id) => *id,
             Kind::Constant(tensor) => {
@@ -108,27 +108,33 @@ impl Builder {
     }
 
     /// Applies an op of the registry to values. If the values are known and small, the result is computed at once.
-    fn emit(&mut self, op: &str, attrs: Attrs, inputs: &[&Value], name: &str) -> Result<Value, Refusal> {
+    fn emit(
+        &mut self,
+        op: &str,
+        attrs: Attrs,
+        inputs: &[&ImportedValue],
+        name: &str,
+    ) -> Result<ImportedValue, Refusal> {
         let def = self.ops.find(op)?;
         let attrs = op::complete(def, attrs);
         let types: Vec<&TensorType> = inputs.iter().map(|input| &input.ty).collect();
         let ty = def.result(&attrs, &types)?;
         checked_type(ty.dtype, ty.shape.to_vec())?;
         if ty.shape.count() == 0 {
-            return Ok(Value::constant(name, Tensor::zeros(ty))); // A value without elements is always known.
+            return Ok(ImportedValue::constant(name, Tensor::zeros(ty))); // A value without elements is always known.
         }
         if let Some(tensors) = inputs.iter().map(|input| input.known()).collect::<Option<Vec<_>>>() {
             if op == "reshape" {
-                return Ok(Value::constant(name, tensors[0].reshaped(ty.shape)));
+                return Ok(ImportedValue::constant(name, tensors[0].reshaped(ty.shape)));
             }
             let small = |ty: &TensorType| ty.shape.count() <= FOLDED || !ty.dtype.is_float();
             if types.iter().all(|ty| small(ty)) && ty.shape.count() <= FOLDED_RESULT {
-                return Ok(Value::constant(name, def.evaluate(&attrs, &tensors, &ty)));
+                return Ok(ImportedValue::constant(name, def.evaluate(&attrs, &tensors, &ty)));
             }
         }
         let inputs = inputs.iter().map(|input| self.node(input)).collect();
         let id = self.graph.add_node(Node { op: def, attrs: Arc::new(attrs), inputs, name: name.into(), ty });
-        Ok(Value::node(&self.graph, id))
+        Ok(ImportedValue::node(&self.graph, id))
     }
 }
 
@@ -138,7 +144,7 @@ pub struct Call<'a> {
     pub(super) node: &'a NodeProto,
     /// The version of the operator set.
     pub opset: i64,
-    inputs: &'a [Option<Value>],
+    inputs: &'a [Option<ImportedValue>],
     builder: &'a mut Builder,
     asked: RefCell<BTreeSet<&'static str>>,
 }
@@ -148,7 +154,7 @@ impl<'a> Call<'a> {
     pub(super) fn new(
         node: &'a NodeProto,
         opset: i64,
-        inputs: &'a [Option<Value>],
+        inputs: &'a [Option<ImportedValue>],
         builder: &'a mut Builder,
     ) -> Self {
         Self { node, opset, inputs, builder, asked: RefCell::default() }
@@ -165,12 +171,12 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the operand at a position. It is an error if the operand is absent.
-    pub fn input(&self, at: usize) -> Result<Value, Refusal> {
+    pub fn input(&self, at: usize) -> Result<ImportedValue, Refusal> {
         self.optional(at).ok_or_else(|| Refusal::Operand(at))
     }
 
     /// Returns the operand at a position; `None` if it is absent.
-    pub(crate) fn optional(&self, at: usize) -> Option<Value> {
+    pub(crate) fn optional(&self, at: usize) -> Option<ImportedValue> {
         self.inputs.get(at).cloned().flatten()
     }
 
@@ -314,13 +320,13 @@ impl<'a> Call<'a> {
     }
 
     /// Makes a constant that the model does not name.
-    pub(crate) fn constant(&mut self, suffix: &str, tensor: Tensor) -> Value {
+    pub(crate) fn constant(&mut self, suffix: &str, tensor: Tensor) -> ImportedValue {
         let owner = self.owner();
-        Value::constant(self.builder.helper_name(&owner, suffix), tensor)
+        ImportedValue::constant(self.builder.helper_name(&owner, suffix), tensor)
     }
 
     /// Makes a scalar of an element type.
-    pub(crate) fn scalar(&mut self, suffix: &str, dtype: DType, value: f64) -> Value {
+    pub(crate) fn scalar(&mut self, suffix: &str, dtype: DType, value: f64) -> ImportedValue {
         self.constant(suffix, Tensor::from_f64(dtype, [0_usize; 0], &[value]))
     }
 
@@ -330,15 +336,20 @@ impl<'a> Call<'a> {
         suffix: &str,
         op: &str,
         attrs: Attrs,
-        inputs: &[&Value],
-    ) -> Result<Value, Refusal> {
+        inputs: &[&ImportedValue],
+    ) -> Result<ImportedValue, Refusal> {
         let owner = self.owner();
         let name = self.builder.helper_name(&owner, suffix);
         self.builder.emit(op, attrs, inputs, &name)
     }
 
     /// Applies the op that computes the operator's result.
-    pub fn result(&mut self, op: &str, attrs: Attrs, inputs: &[&Value]) -> Result<Value, Refusal> {
+    pub fn result(
+        &mut self,
+        op: &str,
+        attrs: Attrs,
+        inputs: &[&ImportedValue],
+    ) -> Result<ImportedValue, Refusal> {
         self.result_at(0, op, attrs, inputs)
     }
 
@@ -348,24 +359,24 @@ impl<'a> Call<'a> {
         at: usize,
         op: &str,
         attrs: Attrs,
-        inputs: &[&Value],
-    ) -> Result<Value, Refusal> {
+        inputs: &[&ImportedValue],
+    ) -> Result<ImportedValue, Refusal> {
         let name = self.output_name(at);
         self.builder.emit(op, attrs, inputs, &name)
     }
 
     /// Makes a constant that is the result.
-    pub(crate) fn constant_result(&mut self, tensor: Tensor) -> Value {
-        Value::constant(self.output_name(0), tensor)
+    pub(crate) fn constant_result(&mut self, tensor: Tensor) -> ImportedValue {
+        ImportedValue::constant(self.output_name(0), tensor)
     }
 
     /// Reshapes a value. With a suffix this is an intermediate value, without one it is the result.
     pub(crate) fn reshape(
         &mut self,
         suffix: Option<&str>,
-        value: &Value,
+        value: &ImportedValue,
         dims: &[usize],
-    ) -> Result<Value, Refusal> {
+    ) -> Result<ImportedValue, Refusal> {
         if value.dims() == dims {
             return Ok(value.clone());
         }
@@ -384,7 +395,7 @@ impl<'a> Call<'a> {
     }
 }
 
-fn unknown(what: &str, value: &Value) -> Refusal {
+fn unknown(what: &str, value: &ImportedValue) -> Refusal {
     Refusal::Dynamic { what: what.to_owned(), value: value.name.to_string() }
 }
 

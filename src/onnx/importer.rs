@@ -1,6 +1,6 @@
 //! The steps of an import: versions, operators, structure, dimensions, constants, nodes, outputs.
 
-use super::call::{Builder, Call, Value};
+use super::call::{Builder, Call, ImportedValue};
 use super::error::{Reasons, Unsupported, suggestion};
 use super::function::{inline, opset_of};
 use super::proto::{GraphProto, ModelProto, NodeProto};
@@ -51,10 +51,10 @@ pub(super) fn import(
     let taken = names(&graph, &operations);
     let mut builder =
         Builder::new(tables.ops.clone(), Weights::new(folder, map, options.missing_weights), taken);
-    let mut values: FxHashMap<&str, Value> = FxHashMap::default();
+    let mut values: FxHashMap<&str, ImportedValue> = FxHashMap::default();
     for (name, ty) in inputs {
         let id = builder.graph.add_input(name, ty);
-        values.insert(name, Value::node(&builder.graph, id));
+        values.insert(name, ImportedValue::node(&builder.graph, id));
     }
     // Values that depend on a weight that cannot be read. Only the weight is reported, not these values.
     let mut lost: FxHashSet<&str> = FxHashSet::default();
@@ -63,7 +63,7 @@ pub(super) fn import(
         let tensor = builder.weights.read(initializer, &format!("initializer `{}`", initializer.name));
         match reasons.hear(tensor).filter(|_| builder.weights.missing.len() == missing) {
             Some(tensor) => {
-                values.insert(&initializer.name, Value::constant(initializer.name.as_str(), tensor));
+                values.insert(&initializer.name, ImportedValue::constant(initializer.name.as_str(), tensor));
             }
             None => {
                 lost.insert(&initializer.name);
@@ -88,7 +88,7 @@ pub(super) fn import(
                 }
                 let known = supporting(operation, tables.operators).is_some();
                 reasons.unread += usize::from(known && !unknown.is_empty());
-                values.extend(stand_ins.of(operation, &mut builder));
+                values.extend(stand_ins.make(operation, &mut builder));
             }
         }
     }
@@ -241,7 +241,10 @@ fn reads<'a>(graph: &'a GraphProto, operations: &'a [Operation]) -> impl Iterato
 }
 
 /// Iterates over the operands of a node that have no value.
-fn unknown<'a>(operation: &'a Operation, values: &FxHashMap<&str, Value>) -> impl Iterator<Item = &'a str> {
+fn unknown<'a>(
+    operation: &'a Operation,
+    values: &FxHashMap<&str, ImportedValue>,
+) -> impl Iterator<Item = &'a str> {
     let names = operation.node.input.iter().map(String::as_str);
     names.filter(|name| !name.is_empty() && !values.contains_key(name))
 }
@@ -252,9 +255,9 @@ fn run<'a>(
     operation: &'a Operation,
     operators: &Operators,
     builder: &mut Builder,
-    values: &FxHashMap<&'a str, Value>,
+    values: &FxHashMap<&'a str, ImportedValue>,
     read: &FxHashSet<&str>,
-) -> Result<Vec<(&'a str, Value)>, Option<OnnxError>> {
+) -> Result<Vec<(&'a str, ImportedValue)>, Option<OnnxError>> {
     let node = &operation.node;
     if unknown(operation, values).next().is_some() {
         return Err(None);
@@ -262,7 +265,7 @@ fn run<'a>(
     let (Some(operator), Some(opset)) = (supporting(operation, operators), operation.opset) else {
         return Err(None);
     };
-    let inputs: Vec<Option<Value>> =
+    let inputs: Vec<Option<ImportedValue>> =
         node.input.iter().map(|name| values.get(name.as_str()).cloned()).collect();
     let results = execute(operator, node, opset, &inputs, builder);
     let results = results.and_then(|results| {
@@ -300,9 +303,9 @@ fn execute(
     operator: &Operator,
     node: &NodeProto,
     opset: i64,
-    inputs: &[Option<Value>],
+    inputs: &[Option<ImportedValue>],
     builder: &mut Builder,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<ImportedValue>, Refusal> {
     let (least, most) = operator.operands;
     if !(least..=most).contains(&inputs.len()) {
         let wanted = match (least, most) {

@@ -16,12 +16,12 @@ mod reduce;
 mod resample;
 
 use super::Refusal;
-use super::call::{Call, Value};
+use super::call::{Call, ImportedValue};
 use crate::scalar;
 use crate::table::Table;
 
 /// The results of an operator, or why it is refused.
-pub type Results = Result<Vec<Value>, Refusal>;
+pub type Results = Result<Vec<ImportedValue>, Refusal>;
 
 /// How one operator is imported.
 #[derive(Clone, Copy, Debug)]
@@ -67,5 +67,5 @@ const FAMILIES: [&[Operator]; 9] = [
 pub(crate) fn operators() -> Operators {
     let functions = function::operators(scalar::built_in());
     let all = FAMILIES.iter().copied().flatten().copied().chain(functions);
-    Table::of("operator", all.map(|operator| (operator.name, operator)))
+    Table::from_entries("operator", all.map(|operator| (operator.name, operator)))
 }

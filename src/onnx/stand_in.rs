@@ -1,6 +1,6 @@
 //! Values that replace the results of a refused node, so that the nodes that read them can also be checked.
 
-use super::call::{Builder, Value};
+use super::call::{Builder, ImportedValue};
 use super::proto::{GraphProto, ValueInfoProto};
 use super::signature::whole_type;
 use super::structure::Operation;
@@ -22,12 +22,12 @@ impl<'a> StandIns<'a> {
 
     /// Makes values for those results of a refused node whose types are declared with all dimensions. They are
     /// never computed, since a model with a refused node is refused.
-    pub fn of<'b>(&self, operation: &'b Operation, builder: &mut Builder) -> Vec<(&'b str, Value)> {
+    pub fn make<'b>(&self, operation: &'b Operation, builder: &mut Builder) -> Vec<(&'b str, ImportedValue)> {
         let results = operation.node.output.iter().map(String::as_str);
         let declared = results.filter_map(|name| {
             let ty = whole_type(self.declared.get(name)?, self.dims)?;
             let id = builder.graph.add_input(name, ty);
-            Some((name, Value::node(&builder.graph, id)))
+            Some((name, ImportedValue::node(&builder.graph, id)))
         });
         declared.collect()
     }

@@ -27,7 +27,7 @@ struct Stretch {
 
 impl Stretch {
     /// Returns the range of these bytes in a map; `None` if they are not in it.
-    fn of(map: &Arc<Mmap>, bytes: &[u8]) -> Option<Self> {
+    fn find(map: &Arc<Mmap>, bytes: &[u8]) -> Option<Self> {
         let start = bytes.as_ptr().addr().checked_sub(map.as_ptr().addr())?;
         let range = start..start.checked_add(bytes.len())?;
         (range.end <= map.len()).then(|| Self { map: Arc::clone(map), range })
@@ -284,7 +284,7 @@ fn raw_tensor(bytes: &[u8], ty: TensorType, map: Option<&Arc<Mmap>>) -> Result<T
         )));
     }
     let as_stored = ty.dtype != DType::Bool && cfg!(target_endian = "little");
-    let lent = map.filter(|_| as_stored && bytes.len() >= SMALL).and_then(|map| Stretch::of(map, bytes));
+    let lent = map.filter(|_| as_stored && bytes.len() >= SMALL).and_then(|map| Stretch::find(map, bytes));
     if let Some(tensor) = lent.and_then(|stretch| Tensor::lent(ty.clone(), Box::new(stretch))) {
         return Ok(tensor);
     }

@@ -10,7 +10,12 @@ pub(super) fn ops() -> Vec<OpDef> {
         name: "attention",
         doc: "softmax(q k^T * scale + mask) v, for q[B,H,M,D], k[B,H,N,D], v[B,H,N,E] and a mask that broadcasts to [B,H,M,N]",
         arity: Arity::Between(3, 4),
-        attrs: vec![AttrDef::new("scale", AttrKind::Float, None, "factor of the scores")],
+        attrs: vec![AttrDef::new(
+            "scale",
+            AttrKind::Float,
+            None,
+            "the factor by which the scores are multiplied",
+        )],
         flags: Flags::default(),
         infer,
         eval,

@@ -66,15 +66,15 @@ pub(super) fn ops() -> Vec<OpDef> {
         binary!("mul", "a * b", infer_number, true, MUL.float, MUL.int),
         binary!(
             "div",
-            "a / b; integers truncate, and by zero give 0",
+            "a / b; for integers, truncated towards zero, and 0 where b is 0",
             infer_number,
             false,
             |a, b| a / b,
             |a, b| a.checked_div(b).unwrap_or(0)
         ),
         binary!("pow", "a to the power b", infer_number, false, f64::powf, integer_power),
-        binary!("min", "the smaller", infer_number, true, f64::min, |a, b| a.min(b)),
-        binary!("max", "the larger", infer_number, true, f64::max, |a, b| a.max(b)),
+        binary!("min", "the smaller of a and b", infer_number, true, f64::min, |a, b| a.min(b)),
+        binary!("max", "the larger of a and b", infer_number, true, f64::max, |a, b| a.max(b)),
         binary!("equal", "a = b", infer_comparison, true, |a, b| truth(a == b), |a, b| i64::from(a == b)),
         binary!("greater", "a > b", infer_comparison, false, |a, b| truth(a > b), |a, b| i64::from(a > b)),
         binary!("less", "a < b", infer_comparison, false, |a, b| truth(a < b), |a, b| i64::from(a < b)),
@@ -84,9 +84,10 @@ pub(super) fn ops() -> Vec<OpDef> {
         binary!("less-equal", "a <= b", infer_comparison, false, |a, b| truth(a <= b), |a, b| i64::from(
             a <= b
         )),
-        binary!("and", "both", infer_logical, true, |a, b| a * b, |a, b| a & b),
-        binary!("or", "either", infer_logical, true, f64::max, |a, b| a | b),
-        binary!("xor", "one and not the other", infer_logical, true, |a, b| truth(a != b), |a, b| a ^ b),
+        binary!("and", "whether both are true", infer_logical, true, |a, b| a * b, |a, b| a & b),
+        binary!("or", "whether at least one is true", infer_logical, true, f64::max, |a, b| a | b),
+        binary!("xor", "whether exactly one is true", infer_logical, true, |a, b| truth(a != b), |a, b| a
+            ^ b),
         modulo(),
     ]
 }
@@ -94,13 +95,13 @@ pub(super) fn ops() -> Vec<OpDef> {
 fn modulo() -> OpDef {
     OpDef {
         name: "mod",
-        doc: "remainder of a / b, with the sign of b, or of a where fmod is 1",
+        doc: "remainder of a / b, with the sign of b, or with the sign of a if fmod is 1",
         arity: Arity::Exactly(2),
         attrs: vec![AttrDef::new(
             "fmod",
             AttrKind::Int,
             Some(Attr::Int(0)),
-            "1: the sign of the dividend, as in C",
+            "1: the result has the sign of the dividend, as in C",
         )],
         flags: FLAGS,
         infer: infer_number,

@@ -104,7 +104,7 @@ pub(super) fn ops() -> Vec<OpDef> {
 fn not() -> OpDef {
     OpDef {
         name: "not",
-        doc: "the other truth value",
+        doc: "whether x is false",
         arity: Arity::Exactly(1),
         attrs: Vec::new(),
         flags: FLAGS,

@@ -12,11 +12,11 @@ const BINARY: [&str; 7] = ["add", "sub", "mul", "div", "pow", "min", "max"];
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
         name: "grad",
-        doc: "the gradient of an elementwise op for one of its operands: the op's operands, then the gradient of its result; summed along what that operand was repeated along",
+        doc: "the gradient of an elementwise op with respect to one of its operands, computed from the op's operands and the gradient of its result, and summed over the axes along which that operand was broadcast",
         arity: Arity::Between(2, 3),
         attrs: vec![
-            AttrDef::new("of", AttrKind::Post, None, "the op, as a chain of one step"),
-            AttrDef::new("operand", AttrKind::Int, Some(Attr::Int(0)), "which operand"),
+            AttrDef::new("of", AttrKind::Post, None, "the elementwise op, written as a chain of one step"),
+            AttrDef::new("operand", AttrKind::Int, Some(Attr::Int(0)), "the index of the operand"),
         ],
         flags: Flags::default(),
         infer,

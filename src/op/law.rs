@@ -10,27 +10,29 @@ use crate::attr::Attr;
 pub(crate) fn broken(op: Op, name: &str, value: &Attr) -> Option<(&'static str, &'static str)> {
     let name_of = op.meaning();
     match (name, value) {
-        ("axis", Attr::Int(axis)) if *axis < 0 => {
-            Some(("an axis is counted from the front", "write it from 0 on: models are imported so"))
-        }
-        ("axes", Attr::Ints(axes)) if axes.iter().any(|axis| *axis < 0) => {
-            Some(("an axis is counted from the front", "write each from 0 on: models are imported so"))
-        }
+        ("axis", Attr::Int(axis)) if *axis < 0 => Some((
+            "an axis is counted from the front",
+            "count from 0: the import of models converts negative axes",
+        )),
+        ("axes", Attr::Ints(axes)) if axes.iter().any(|axis| *axis < 0) => Some((
+            "an axis is counted from the front",
+            "count from 0: the import of models converts negative axes",
+        )),
         ("axes", Attr::Ints(axes)) if repeats(axes) => {
-            Some(("an axis stands twice", "write each axis once, the smaller one first"))
+            Some(("an axis is listed twice", "write each axis once, the smaller one first"))
         }
         ("perm", Attr::Ints(perm)) if repeats(perm) || !within(perm) => Some((
-            "it is no order of axes",
+            "it is not an order of axes",
             "write each axis from 0 on once, in the order in which the result has them, as in `[0,2,1]`",
         )),
         ("strides" | "dilations" | "kernel", Attr::Ints(list)) if list.len() != 2 => {
-            Some(("windows have rows and columns", "write two numbers, as in `[1,1]`"))
+            Some(("windows have two dimensions, rows and columns", "write two numbers, as in `[1,1]`"))
         }
         ("strides" | "dilations" | "kernel", Attr::Ints(list)) if list.iter().any(|one| *one < 1) => {
-            Some(("a window has no such size or step", "write numbers from 1 on"))
+            Some(("sizes and steps of windows are at least 1", "write numbers from 1 on"))
         }
         ("pads", Attr::Ints(list)) if name_of != "pad" && list.len() != 4 => Some((
-            "windows are padded at four sides",
+            "windows are padded on four sides",
             "write four numbers, as in `[0,0,0,0]`: top, left, bottom, right",
         )),
         ("pads", Attr::Ints(list)) if list.len() % 2 != 0 => Some((
@@ -38,29 +40,32 @@ pub(crate) fn broken(op: Op, name: &str, value: &Attr) -> Option<(&'static str, 
             "write as many numbers for what comes after as for what comes before",
         )),
         ("pads", Attr::Ints(list)) if list.iter().any(|one| *one < 0) => {
-            Some(("padding takes nothing away", "write numbers from 0 on; `slice` takes elements away"))
+            Some(("padding only adds elements", "write numbers from 0 on; `slice` removes elements"))
         }
-        ("steps", Attr::Ints(list)) if list.contains(&0) => {
-            Some(("a step of zero leads nowhere", "write 1 for every element, -1 for them backwards"))
-        }
-        ("starts", Attr::Ints(list)) if list.iter().any(|one| *one < 0) => {
-            Some(("a start is counted from the front", "write each from 0 on: models are imported so"))
-        }
+        ("steps", Attr::Ints(list)) if list.contains(&0) => Some((
+            "a step must not be zero",
+            "write 1 for every element, or -1 for every element in reverse order",
+        )),
+        ("starts", Attr::Ints(list)) if list.iter().any(|one| *one < 0) => Some((
+            "a start is counted from the front",
+            "count from 0: the import of models converts negative starts",
+        )),
         ("sizes" | "shape", Attr::Ints(list)) if list.iter().any(|one| *one < 0) => Some((
-            "no size is below zero",
-            "write each size, or compute it, as in `dim(?x, 0)`: none is left to be inferred",
+            "a size must not be negative",
+            "write each size, or compute it, as in `dim(?x, 0)`: sizes are never inferred",
         )),
         ("groups" | "into" | "size", Attr::Int(one)) if *one < 1 => {
-            Some(("there is one at least", "write a number from 1 on"))
+            Some(("it must be at least 1", "write a number from 1 on"))
         }
-        ("output-padding", Attr::Ints(list)) if list.len() != 2 || list.iter().any(|one| *one < 0) => {
-            Some(("rows and columns are added", "write two numbers from 0 on, as in `[0,0]`"))
-        }
+        ("output-padding", Attr::Ints(list)) if list.len() != 2 || list.iter().any(|one| *one < 0) => Some((
+            "it has two numbers, for rows and columns that are added",
+            "write two numbers from 0 on, as in `[0,0]`",
+        )),
         (
             "keepdims" | "count-include-pad" | "select-last" | "fmod" | "sum" | "exclude-outside"
             | "antialias",
             Attr::Int(flag),
-        ) if !(0..=1).contains(flag) => Some(("it is a flag", "write 0 or 1")),
+        ) if !(0..=1).contains(flag) => Some(("it has only two values", "write 0 or 1")),
         _ => None,
     }
 }

@@ -6,14 +6,14 @@ use crate::tensor::{Layout, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
     vec![
-        def("pack", "from the default layout to another", vec![layout_attr()], |attrs, types| {
+        def("pack", "converts x from the default layout to another", vec![layout_attr()], |attrs, types| {
             plain(types)?;
             to_layout(types[0], attrs.expect_layout("layout"))
         }),
         OpDef {
             // Padding holds zero, so a value has only one form in each layout.
             flags: Flags { injective: true, ..Flags::default() },
-            ..def("unpack", "to the default layout from another", Vec::new(), |_, types| {
+            ..def("unpack", "converts x from another layout to the default one", Vec::new(), |_, types| {
                 if types[0].layout.is_plain() {
                     return Err(OpError::operand(0, types[0], ", in the default layout already"));
                 }
@@ -22,7 +22,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         def(
             "reorder",
-            "from a layout that is not the default to another",
+            "converts x from a layout that is not the default to another",
             vec![layout_attr()],
             |attrs, types| {
                 if types[0].layout.is_plain() || types[0].layout == *attrs.expect_layout("layout") {

@@ -247,7 +247,7 @@ pub enum LowerError {
         source: Unknown,
     },
     /// A form names a layout that does not exist.
-    #[error("`{op}` has a form with `{layout}`, which is no layout")]
+    #[error("`{op}` has a form with `{layout}`, which is not a layout")]
     Layout {
         /// The lowered op.
         op: &'static str,

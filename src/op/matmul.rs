@@ -8,7 +8,7 @@ use crate::tensor::{DType, Shape, Tensor, TensorType};
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
         name: "matmul",
-        doc: "matrix product over the last two dimensions, the others broadcast, then a post chain",
+        doc: "matrix product over the last two dimensions, with the other dimensions broadcast, then a post chain",
         arity: Arity::Post(2),
         attrs: vec![AttrDef::post()],
         flags: Flags::default(),

@@ -19,7 +19,7 @@ fn axis_attr() -> AttrDef {
 fn softmax() -> OpDef {
     OpDef {
         name: "softmax",
-        doc: "exp(x) over its sum along an axis",
+        doc: "exp(x) divided by its sum along an axis",
         arity: Arity::Exactly(1),
         attrs: vec![axis_attr()],
         flags: Flags::default(),
@@ -97,7 +97,7 @@ fn layer_norm() -> OpDef {
 fn batch_norm() -> OpDef {
     OpDef {
         name: "batch-norm",
-        doc: "(x - mean) / sqrt(var + epsilon) * scale + bias, each a value a channel",
+        doc: "(x - mean) / sqrt(variance + epsilon) * scale + bias, with one value of each for every channel",
         arity: Arity::Exactly(5),
         attrs: vec![epsilon()],
         flags: Flags::default(),
@@ -119,7 +119,7 @@ fn batch_norm() -> OpDef {
 fn instance_norm() -> OpDef {
     OpDef {
         name: "instance-norm",
-        doc: "each channel of each image standardised, times scale, plus bias",
+        doc: "(x - mean) / sqrt(variance + epsilon) * scale + bias, for each channel of each image",
         arity: Arity::Exactly(3),
         attrs: vec![epsilon()],
         flags: Flags::default(),
@@ -141,11 +141,16 @@ fn instance_norm() -> OpDef {
 fn lrn() -> OpDef {
     OpDef {
         name: "lrn",
-        doc: "x over (bias + alpha / size * the sum of squares over `size` neighbouring channels) to the power beta",
+        doc: "x / (bias + alpha / size * s) ^ beta, where s is the sum of squares over `size` adjacent channels",
         arity: Arity::Exactly(1),
         attrs: vec![
-            AttrDef::new("size", AttrKind::Int, None, "channels in a neighbourhood"),
-            AttrDef::new("alpha", AttrKind::Float, Some(Attr::Float(Float(1e-4))), "weight of the sum"),
+            AttrDef::new(
+                "size",
+                AttrKind::Int,
+                None,
+                "the number of adjacent channels whose squares are added",
+            ),
+            AttrDef::new("alpha", AttrKind::Float, Some(Attr::Float(Float(1e-4))), "the factor of the sum"),
             AttrDef::new("beta", AttrKind::Float, Some(Attr::Float(Float(0.75))), "exponent"),
             AttrDef::new("bias", AttrKind::Float, Some(Attr::Float(Float(1.0))), "added to the sum"),
         ],

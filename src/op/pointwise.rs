@@ -11,7 +11,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     };
     vec![OpDef {
         name: "pointwise-depthwise",
-        doc: "1x1 convolution of x[N,C,H,W] with w[O,C,1,1] and a bias[O], a chain of unary steps, depthwise convolution of that with v[O,1,h,w] and a bias[O], then a post chain",
+        doc: "1x1 convolution of x[N,C,H,W] with w[O,C,1,1] and a bias[O], then a chain of unary steps, then a depthwise convolution with v[O,1,h,w] and a bias[O], then a post chain",
         arity: Arity::Post(5),
         attrs: vec![
             AttrDef::new(

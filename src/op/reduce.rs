@@ -13,8 +13,13 @@ macro_rules! reduction {
             doc: $doc,
             arity: Arity::Exactly(1),
             attrs: vec![
-                AttrDef::new("axes", AttrKind::Ints, None, "the axes, sorted, not negative"),
-                AttrDef::new("keepdims", AttrKind::Int, Some(Attr::Int(1)), "1: the axes stay, of size 1"),
+                AttrDef::new("axes", AttrKind::Ints, None, "the axes in ascending order, none negative"),
+                AttrDef::new(
+                    "keepdims",
+                    AttrKind::Int,
+                    Some(Attr::Int(1)),
+                    "1: the axes are kept, with size 1",
+                ),
             ],
             flags: Flags::default(),
             infer: |attrs, types| {
@@ -30,31 +35,36 @@ macro_rules! reduction {
 
 pub(super) fn ops() -> Vec<OpDef> {
     let mut ops = vec![
-        reduction!("reduce-sum", "the sum; of integers, it wraps", |line| line.iter().sum(), wrapping_sum),
-        reduction!("reduce-mean", "the mean", float_mean, integer_mean),
+        reduction!(
+            "reduce-sum",
+            "the sum along the axes; for integers, it wraps around",
+            |line| line.iter().sum(),
+            wrapping_sum
+        ),
+        reduction!("reduce-mean", "the mean along the axes", float_mean, integer_mean),
         reduction!(
             "reduce-max",
-            "the largest",
+            "the largest element along the axes",
             |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             |line| { line.iter().copied().max().unwrap_or(i64::MIN) }
         ),
         reduction!(
             "reduce-min",
-            "the smallest",
+            "the smallest element along the axes",
             |line| line.iter().copied().fold(f64::INFINITY, f64::min),
             |line| { line.iter().copied().min().unwrap_or(i64::MAX) }
         ),
         reduction!(
             "reduce-prod",
-            "the product; of integers, it wraps",
+            "the product along the axes; for integers, it wraps around",
             |line| line.iter().product(),
             |line| { line.iter().copied().fold(1, i64::wrapping_mul) }
         ),
     ];
-    ops.push(arg("arg-max", "the position of the largest", |attrs, operands, ty| {
+    ops.push(arg("arg-max", "the position of the largest element along an axis", |attrs, operands, ty| {
         eval_arg(attrs, operands[0], ty, Ordering::Greater)
     }));
-    ops.push(arg("arg-min", "the position of the smallest", |attrs, operands, ty| {
+    ops.push(arg("arg-min", "the position of the smallest element along an axis", |attrs, operands, ty| {
         eval_arg(attrs, operands[0], ty, Ordering::Less)
     }));
     ops
@@ -150,8 +160,13 @@ fn arg(name: &'static str, doc: &'static str, eval: fn(&Attrs, &[&Tensor], &Tens
         arity: Arity::Exactly(1),
         attrs: vec![
             AttrDef::new("axis", AttrKind::Int, None, "the axis, not negative"),
-            AttrDef::new("keepdims", AttrKind::Int, Some(Attr::Int(1)), "1: the axis stays, of size 1"),
-            AttrDef::new("select-last", AttrKind::Int, Some(Attr::Int(0)), "1: the last of equals"),
+            AttrDef::new("keepdims", AttrKind::Int, Some(Attr::Int(1)), "1: the axis is kept, with size 1"),
+            AttrDef::new(
+                "select-last",
+                AttrKind::Int,
+                Some(Attr::Int(0)),
+                "1: the last of several equal elements, else the first",
+            ),
         ],
         flags: Flags::default(),
         infer: |attrs, types| {

@@ -24,7 +24,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     let flag = |name, doc| AttrDef::new(name, AttrKind::Int, Some(Attr::Int(0)), doc);
     vec![OpDef {
         name: "resize",
-        doc: "x[N,C,H,W] in other numbers of rows and columns",
+        doc: "x[N,C,H,W] resampled to other numbers of rows and columns",
         arity: Arity::Exactly(1),
         attrs: vec![
             AttrDef::new("sizes", AttrKind::Ints, None, "rows and columns of the result"),

@@ -34,7 +34,7 @@ fn int(name: &'static str, doc: &'static str) -> AttrDef {
 fn reshape() -> OpDef {
     def!(
         "reshape",
-        "the same elements in row-major order under another shape",
+        "the same elements, in row-major order, in another shape",
         Arity::Exactly(1),
         [ints("shape", "the shape, resolved")],
         infer_reshape,
@@ -45,7 +45,7 @@ fn reshape() -> OpDef {
 fn transpose() -> OpDef {
     def!(
         "transpose",
-        "axes in another order: axis i of the result is axis perm[i]",
+        "x with its axes in another order: axis i of the result is axis perm[i] of x",
         Arity::Exactly(1),
         [ints("perm", "the order")],
         infer_transpose,
@@ -56,7 +56,7 @@ fn transpose() -> OpDef {
 fn slice() -> OpDef {
     def!(
         "slice",
-        "element i of an axis is starts + i * steps",
+        "part of x: element i along an axis is element starts + i * steps of x",
         Arity::Exactly(1),
         [
             ints("starts", "the first element, an axis each"),
@@ -71,7 +71,7 @@ fn slice() -> OpDef {
 fn concat() -> OpDef {
     def!(
         "concat",
-        "operands side by side along an axis",
+        "the operands joined along an axis",
         Arity::AtLeast(1),
         [int("axis", "the axis")],
         infer_concat,
@@ -82,7 +82,7 @@ fn concat() -> OpDef {
 fn gather() -> OpDef {
     def!(
         "gather",
-        "slices of x along an axis at the positions given; negative ones count from the end",
+        "slices of x along an axis at the given positions; negative positions count from the end",
         Arity::Exactly(2),
         [int("axis", "the axis")],
         infer_gather,
@@ -93,7 +93,7 @@ fn gather() -> OpDef {
 fn gather_elements() -> OpDef {
     def!(
         "gather-elements",
-        "elements of x along an axis at the positions given",
+        "elements of x along an axis at the given positions",
         Arity::Exactly(2),
         [int("axis", "the axis")],
         infer_gather_elements,
@@ -124,7 +124,7 @@ fn expand() -> OpDef {
 fn pad() -> OpDef {
     def!(
         "pad",
-        "x with elements of a constant value around it",
+        "x with elements of one constant value added around it",
         Arity::Exactly(2),
         [ints("pads", "elements before each axis, then after each")],
         infer_pad,
@@ -168,7 +168,7 @@ fn infer_transpose(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, O
     if sorted.len() != types[0].shape.rank() || sorted.iter().enumerate().any(|(at, axis)| at != *axis) {
         return Err(OpError::attribute(
             "perm",
-            format!("is {perm:?}, which is no order of the axes of {}", types[0]),
+            format!("is {perm:?}, which is not an order of the axes of {}", types[0]),
         ));
     }
     let dims: Vec<usize> = perm.iter().map(|axis| types[0].shape[*axis]).collect();

@@ -9,7 +9,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     let steps = |name, doc| AttrDef::new(name, AttrKind::Post, Some(Attr::Post(Vec::new())), doc);
     vec![OpDef {
         name: "squeeze-excite",
-        doc: "x[N,C,H,W], each channel times a gate: of the means of channels, a 1x1 convolution with w[R,C,1,1] and a bias[R], then one with v[C,R,1,1] and a bias[C]",
+        doc: "x[N,C,H,W] with each channel multiplied by a gate, which is computed from the means of the channels: a 1x1 convolution with w[R,C,1,1] and a bias[R], then one with v[C,R,1,1] and a bias[C]",
         arity: Arity::Exactly(5),
         attrs: vec![
             steps("inner", "unary steps on each result of the first convolution"),

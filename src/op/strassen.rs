@@ -41,7 +41,7 @@ pub const PRODUCTS: [Product; 7] = [
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
         name: "strassen-weights",
-        doc: "weights b[K,N] of a product, or w[N,K,1,1] of a 1x1 convolution, as Strassen's algorithm takes them: u[7,K/2,N/2]",
+        doc: "weights b[K,N] of a product, or w[N,K,1,1] of a 1x1 convolution, in the form that Strassen's algorithm takes: u[7,K/2,N/2]",
         arity: Arity::Exactly(1),
         attrs: Vec::new(),
         flags: Flags { inexact: true, ..Flags::default() },

@@ -10,7 +10,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     };
     vec![OpDef {
         name: "conv-transpose",
-        doc: "transposed convolution of x[N,C,H,W] with w[C,O/groups,h,w], and a bias[O]",
+        doc: "transposed convolution of x[N,C,H,W] with w[C,O/groups,h,w], plus a bias[O]",
         arity: Arity::Exactly(3),
         attrs: vec![
             ints("strides", &[1, 1], "rows and columns of the result between those of the operand"),
@@ -21,7 +21,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 "groups",
                 AttrKind::Int,
                 Some(Attr::Int(1)),
-                "groups of channels with weights of their own",
+                "the number of groups of channels, each with its own weights",
             ),
         ],
         flags: Flags::default(),

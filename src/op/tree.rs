@@ -75,8 +75,8 @@ fn apply(steps: &[Step], operands: &[&Tensor], ty: &TensorType) -> Tensor {
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
         name: "tree",
-        doc: "chains of elementwise steps that meet: `push` puts the value aside and begins one with the next \
-              operand, `pop-OP` is OP of what was put aside and the value",
+        doc: "chains of elementwise steps that are joined: `push` stores the value and begins a chain with the next \
+              operand, `pop-OP` applies OP to the stored value and the current one",
         arity: Arity::Post(1),
         attrs: vec![AttrDef::post()],
         flags: Flags { layout_agnostic: true, ..Flags::default() },

@@ -31,7 +31,7 @@ fn kernel() -> AttrDef {
 fn conv() -> OpDef {
     OpDef {
         name: "conv",
-        doc: "convolution of x[N,C,H,W] with w[O,C/groups,h,w], a bias[O], then a post chain",
+        doc: "convolution of x[N,C,H,W] with w[O,C/groups,h,w], plus a bias[O], then a post chain",
         arity: Arity::Post(3),
         attrs: vec![
             strides(),
@@ -41,7 +41,7 @@ fn conv() -> OpDef {
                 "groups",
                 AttrKind::Int,
                 Some(Attr::Int(1)),
-                "groups of channels with weights of their own",
+                "the number of groups of channels, each with its own weights",
             ),
             AttrDef::post(),
         ],
@@ -59,11 +59,16 @@ fn conv() -> OpDef {
 fn widen_groups() -> OpDef {
     OpDef {
         name: "widen-groups",
-        doc: "weights of a convolution in `groups` for one in fewer groups, `into`: zero between what belongs apart",
+        doc: "weights of a convolution with `groups` groups, rewritten for a convolution with fewer groups, `into`: zeros lie between channels of different original groups",
         arity: Arity::Exactly(1),
         attrs: vec![
-            AttrDef::new("groups", AttrKind::Int, None, "groups of the weights as they are"),
-            AttrDef::new("into", AttrKind::Int, None, "groups of the result; divides `groups`"),
+            AttrDef::new("groups", AttrKind::Int, None, "the number of groups of the weights"),
+            AttrDef::new(
+                "into",
+                AttrKind::Int,
+                None,
+                "the number of groups of the result, which divides `groups`",
+            ),
         ],
         flags: Flags::default(),
         infer: |attrs, types| {
@@ -89,7 +94,7 @@ fn widen_groups() -> OpDef {
 fn max_pool() -> OpDef {
     OpDef {
         name: "max-pool",
-        doc: "the largest value of each window; padding never wins",
+        doc: "the largest value of each window; padding is never chosen",
         arity: Arity::Exactly(1),
         attrs: vec![kernel(), strides(), pads(), dilations()],
         flags: Flags::default(),
@@ -120,7 +125,7 @@ fn avg_pool() -> OpDef {
                 "count-include-pad",
                 AttrKind::Int,
                 Some(Attr::Int(0)),
-                "1: padding counts in the divisor",
+                "1: the divisor also counts padding",
             ),
             ints(
                 "ceil-extra",

@@ -129,7 +129,7 @@ fn known(tile: &[i64], taps: &str) -> OpError {
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
         name: "winograd-weights",
-        doc: "weights w[O,C,r,s] as Winograd's algorithm takes them: u[(m+r-1)(n+s-1),C,O] for tiles of m by n",
+        doc: "weights w[O,C,r,s] in the form that Winograd's algorithm takes: u[(m+r-1)(n+s-1),C,O] for tiles of m by n",
         arity: Arity::Exactly(1),
         attrs: vec![tile_attr()],
         flags: Flags { inexact: true, ..Flags::default() },

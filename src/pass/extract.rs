@@ -1,6 +1,6 @@
 //! The pass that chooses one program of the e-graph by a cost model.
 
-use super::{Context, Kind, Pass, PassReport, PlanMemory, Scope, State};
+use super::{Context, Pass, PassKind, PassReport, PlanMemory, Scope, State};
 use crate::cost::pricing::ByRoofline;
 use crate::cost::{CostModel, Given, Noise, Noisy, Pricing};
 use crate::error::Error;
@@ -69,8 +69,8 @@ fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
 impl Extract {
     /// Returns how the pass is read. The extractor and the cost model are written as names, or as calls with
     /// settings.
-    pub(super) fn kind() -> Kind {
-        Kind::new(|reader, raw, scope| Some(Arc::new(Self::read(reader, raw, scope)?)))
+    pub(super) fn kind() -> PassKind {
+        PassKind::new(|reader, raw, scope| Some(Arc::new(Self::read(reader, raw, scope)?)))
     }
 
     fn read(reader: &mut Reader<'_>, raw: Raw<'_>, scope: &Scope<'_>) -> Option<Self> {

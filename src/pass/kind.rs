@@ -21,17 +21,17 @@ pub struct Scope<'a> {
 }
 
 /// The kinds of passes by name.
-pub(crate) type Passes = Table<Kind>;
+pub(crate) type Passes = Table<PassKind>;
 
 /// A kind of passes: the function that reads a pass from a pipeline. It reports every mistake to the reader.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct PassKind {
     read: fn(&mut Reader<'_>, Raw<'_>, &Scope<'_>) -> Option<Arc<dyn Pass>>,
 }
 
-impl Kind {
+impl PassKind {
     /// Returns the kind of a pass whose settings are read by their derived [`Deserialize`](serde::Deserialize).
-    pub fn of<T: Pass + DeserializeOwned>() -> Self {
+    pub fn with_settings<T: Pass + DeserializeOwned>() -> Self {
         Self {
             read: |reader, raw, scope| {
                 let pass: T = reader.settings(raw, &[])?;

@@ -1,6 +1,6 @@
 //! Pipelines: the passes in their order, with their settings, read from `passes/*.ron`.
 
-use super::{Extract, Kind, Pass, PlanMemory, Rewrite, Scope};
+use super::{Extract, Pass, PassKind, PlanMemory, Rewrite, Scope};
 use crate::error::{Diagnostic, Diagnostics, Error, Source, Span};
 use crate::ron::{Raw, Reader, Spanned};
 use crate::rule::{Precision, Rule, RuleSet};
@@ -188,7 +188,7 @@ fn pipeline(
     let passes: Vec<(Arc<dyn Pass>, Span)> = written
         .passes
         .into_iter()
-        .filter_map(|pass| Some((Kind::read(reader, pass, scope)?, pass.span())))
+        .filter_map(|pass| Some((PassKind::read(reader, pass, scope)?, pass.span())))
         .collect();
     let rewrites = passes.iter().filter_map(|(pass, _)| pass.get::<Rewrite>());
     for name in rewrites.flat_map(|rewrite| &rewrite.rules) {
@@ -305,7 +305,7 @@ mod tests {
 
     fn read(passes: &str) -> Result<Pipeline, Diagnostics> {
         let mut catalog = Catalog::new();
-        catalog.passes.add("Count", Kind::of::<Count>()).unwrap();
+        catalog.passes.add("Count", PassKind::with_settings::<Count>()).unwrap();
         catalog.backends.add("none", Arc::new(NoKernels)).unwrap();
         let scope = Scope { catalog: &catalog, rules: None, folder: Folder::NONE };
         let text = format!("Pipeline(name: \"p\", passes: [{passes}], backends: [\"none\"])");

@@ -112,7 +112,7 @@ impl Subject<'_> {
             let mut aim = target.clone();
             for (device, most) in limit.iter() {
                 let bound = best.bound(device);
-                let fits = target.of(device).is_some_and(|target| bound <= target);
+                let fits = target.get(device).is_some_and(|target| bound <= target);
                 if packed.bytes(device) > most && fits && bound > 0 {
                     aim = aim.with(device, bound - 1);
                 }
@@ -171,7 +171,7 @@ impl Subject<'_> {
                 .peaks
                 .iter()
                 .zip(&best.peaks)
-                .all(|(again, best)| again.bytes <= best.bytes.max(limit.of(best.device).unwrap_or(0)));
+                .all(|(again, best)| again.bytes <= best.bytes.max(limit.get(best.device).unwrap_or(0)));
             if small && again.copies < best.copies {
                 (best, apart) = (again, fewer);
             }
@@ -289,7 +289,7 @@ impl Subject<'_> {
 
 impl Peak {
     fn is_above(&self, limit: &Limit) -> bool {
-        limit.of(self.device).is_some_and(|limit| self.bytes > limit)
+        limit.get(self.device).is_some_and(|limit| self.bytes > limit)
     }
 }
 

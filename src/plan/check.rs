@@ -22,7 +22,7 @@ pub enum Unsound {
         why: String,
     },
     /// Its arenas are not in the order of their devices.
-    #[error("its arenas of {0} and {1} are in no order")]
+    #[error("its arenas of {0} and {1} are not in the order of the devices")]
     Arenas(Device, Device),
     /// An arena is larger than all its buffers together.
     #[error("its arena of {0} bytes is larger than all its buffers together")]

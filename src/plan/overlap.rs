@@ -114,7 +114,7 @@ impl Live {
         let found = self.0.range_mut((span.device, 0)..=(span.device, span.range.start)).next_back();
         match found {
             Some((_, (end, written))) if span.range.end <= *end => Ok(written),
-            _ => Err(format!("no buffer holds {span} then")),
+            _ => Err(format!("no buffer contains {span} at that time")),
         }
     }
 
@@ -139,14 +139,14 @@ impl Live {
         let scratch = Span { device: step.output_type.device, range };
         if step.scratch > 0 {
             if !self.holder(&scratch)?.is_empty() {
-                return Err("its scratch lies on another value".to_owned());
+                return Err("its scratch overlaps another value".to_owned());
             }
             if scratch.meets(&output) {
-                return Err("its scratch lies in its result".to_owned());
+                return Err("its scratch overlaps its result".to_owned());
             }
         }
         if step.in_place.is_some_and(|operand| step.inputs.get(operand) != Some(&step.output)) {
-            return Err("it is to take an operand's place, and its result lies elsewhere".to_owned());
+            return Err("it works in place, but its result does not lie on that operand".to_owned());
         }
         let operands = step.inputs.iter().zip(&step.input_types).enumerate();
         let operands =
@@ -158,15 +158,15 @@ impl Live {
         for (at, place, span) in operands {
             self.reads(place, span.range.len()).map_err(|why| format!("operand {at}: {why}"))?;
             if step.scratch > 0 && scratch.meets(&span) {
-                return Err(format!("its scratch lies on operand {at}"));
+                return Err(format!("its scratch overlaps operand {at}"));
             }
             if shares(at) && !span.is_within(&output) {
-                return Err(format!("operand {at} is part of its result, and lies elsewhere"));
+                return Err(format!("operand {at} should be part of its result, but lies elsewhere"));
             }
             // An operand that is joined once may be copied from there to another part of the result.
             let joined = !step.joined.is_empty() && shared.iter().any(|one| span.is_within(one));
             if !shares(at) && !joined && output.meets(&span) {
-                return Err(format!("its result lies on operand {at}"));
+                return Err(format!("its result overlaps operand {at}"));
             }
         }
         let written = self.holder(&output)?;
@@ -176,7 +176,7 @@ impl Live {
             !both.range.is_empty() && !shared.iter().any(|operand| both.is_within(operand))
         };
         if let Some(lost) = written.iter().find(lost) {
-            return Err(format!("its result lies on the value at {}..{}", lost.start, lost.end));
+            return Err(format!("its result overlaps the value at {}..{}", lost.start, lost.end));
         }
         written.push(output.range);
         Ok(())

@@ -32,7 +32,7 @@ impl Session {
     /// Reads the value without the parts that are left out. `named` says that the name before the parentheses was
     /// already read.
     pub(crate) fn read<'de, T: Deserialize<'de>>(&self, raw: Raw<'de>, named: bool) -> Result<T, Mistake> {
-        let value = Value { session: self, raw, role: Role::Root, named };
+        let value = ValueReader { session: self, raw, role: Role::Root, named };
         T::deserialize(value).map_err(|mistake| mistake.at(raw, Role::Root))
     }
 
@@ -49,7 +49,7 @@ impl Session {
 
 /// A value that is being read.
 #[derive(Clone, Copy)]
-struct Value<'s, 'de> {
+struct ValueReader<'s, 'de> {
     session: &'s Session,
     raw: Raw<'de>,
     role: Role<'de>,
@@ -57,7 +57,7 @@ struct Value<'s, 'de> {
     named: bool,
 }
 
-impl<'s, 'de> Value<'s, 'de> {
+impl<'s, 'de> ValueReader<'s, 'de> {
     fn shape(&self) -> Result<Shape<'de>, Mistake> {
         self.raw.shape().map_err(|error| Mistake::new(error.code.to_string(), "write RON"))
     }
@@ -190,7 +190,7 @@ macro_rules! leaves {
     )*};
 }
 
-impl<'de> Deserializer<'de> for Value<'_, 'de> {
+impl<'de> Deserializer<'de> for ValueReader<'_, 'de> {
     type Error = Mistake;
 
     leaves! {
@@ -332,7 +332,7 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
 
 /// The values of a list.
 struct Items<'s, 'de> {
-    value: Value<'s, 'de>,
+    value: ValueReader<'s, 'de>,
     items: std::vec::IntoIter<Raw<'de>>,
 }
 
@@ -347,7 +347,7 @@ impl<'de> SeqAccess<'de> for Items<'_, 'de> {
 
 /// The fields of a struct, without those that are left out.
 struct Fields<'s, 'de> {
-    value: Value<'s, 'de>,
+    value: ValueReader<'s, 'de>,
     fields: std::vec::IntoIter<Field<'de>>,
     next: Option<Field<'de>>,
 }
@@ -368,7 +368,7 @@ impl<'de> MapAccess<'de> for Fields<'_, 'de> {
 
 /// The entries of a map.
 struct Map<'s, 'de> {
-    value: Value<'s, 'de>,
+    value: ValueReader<'s, 'de>,
     entries: std::vec::IntoIter<(Raw<'de>, Raw<'de>)>,
     next: Option<(Raw<'de>, Raw<'de>)>,
 }
@@ -398,7 +398,7 @@ fn out_of_order() -> Mistake {
 
 /// A variant of an enum: a name, or a name with content in parentheses.
 struct Variant<'s, 'de> {
-    value: Value<'s, 'de>,
+    value: ValueReader<'s, 'de>,
     name: &'de str,
 }
 
@@ -428,7 +428,7 @@ impl<'de> VariantAccess<'de> for Variant<'_, 'de> {
         match self.value.shape()? {
             Shape::Tuple(items) if items.len() == 1 => self.value.part(items[0], self.value.role).read(seed),
             // The fields of a struct in a variant are written as fields of the variant.
-            _ => Value { named: true, ..self.value }.read(seed),
+            _ => ValueReader { named: true, ..self.value }.read(seed),
         }
     }
 
@@ -461,7 +461,7 @@ enum Part<'de> {
 /// These parts, followed by the value itself.
 struct Parts<'p, 's, 'de> {
     parts: &'p [Part<'de>],
-    value: Option<Value<'s, 'de>>,
+    value: Option<ValueReader<'s, 'de>>,
 }
 
 impl<'de> SeqAccess<'de> for Parts<'_, '_, 'de> {

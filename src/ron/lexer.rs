@@ -129,9 +129,9 @@ fn block(rest: &str) -> usize {
 pub(crate) fn hyphenated(text: &str) -> Vec<Span> {
     let tokens: Vec<Token> = tokens(text).filter(|token| token.kind != Kind::Comment).collect();
     let is_key = |pair: &[Token]| {
-        let name = pair[0].span.of(text);
+        let name = pair[0].span.slice(text);
         pair[0].kind == Kind::Word
-            && pair[1].span.of(text) == ":"
+            && pair[1].span.slice(text) == ":"
             && name.starts_with(|c: char| c.is_ascii_alphabetic())
             && name.contains('-')
             && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Vec<(Kind, &str)> {
-        tokens(text).map(|token| (token.kind, token.span.of(text))).collect()
+        tokens(text).map(|token| (token.kind, token.span.slice(text))).collect()
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn only_keys_with_hyphens_are_found() {
         let text = r#"A(for-each: {"a-b": -1, c: "x-y: 1"}, d: e-f, g-h :2) // i-j: k"#;
-        let found: Vec<&str> = hyphenated(text).into_iter().map(|span| span.of(text)).collect();
+        let found: Vec<&str> = hyphenated(text).into_iter().map(|span| span.slice(text)).collect();
         assert_eq!(found, ["for-each", "g-h"]);
     }
 }

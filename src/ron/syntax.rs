@@ -37,11 +37,11 @@ pub(crate) fn diagnostic(text: &str, start: usize, error: &SpannedError, source:
         | Error::ExpectedStructLikeEnd
         | Error::ExpectedOptionEnd => match (key_before(text, place), next) {
             (_, None) => unfinished(text, source),
-            (Some(key), _) => missing_colon(key.of(text), here, source),
+            (Some(key), _) => missing_colon(key.slice(text), here, source),
             _ => missing_comma(text, place, source),
         },
         Error::ExpectedMapColon => match key_before(text, place) {
-            Some(key) => missing_colon(key.of(text), here, source),
+            Some(key) => missing_colon(key.slice(text), here, source),
             None => simple("`:` is missing here".into(), here, "write `key: value`"),
         },
         Error::ExpectedIdentifier | Error::SuggestRawIdentifier(_) => {
@@ -56,7 +56,7 @@ pub(crate) fn diagnostic(text: &str, start: usize, error: &SpannedError, source:
         Error::InvalidEscape(_) => {
             let escape = text[..place].rfind('\\').map_or(here, |from| Span::new(from, place));
             simple(
-                format!("`{}` is not an escape", escape.of(text)),
+                format!("`{}` is not an escape", escape.slice(text)),
                 escape,
                 "write `\\\\` for a backslash, or `\\\"`, `\\n`, `\\t`",
             )
@@ -86,7 +86,7 @@ pub(crate) fn diagnostic(text: &str, start: usize, error: &SpannedError, source:
 pub(crate) fn missing_comma(text: &str, place: usize, source: usize) -> Diagnostic {
     let place = place + text[place..].len() - text[place..].trim_start().len();
     let here = Span::new(place, place + text[place..].chars().next().map_or(0, char::len_utf8));
-    let close = match lexer::open_bracket(text, place).map(|open| open.of(text)) {
+    let close = match lexer::open_bracket(text, place).map(|open| open.slice(text)) {
         Some("[") => ']',
         Some("{") => '}',
         _ => ')',
@@ -108,7 +108,7 @@ fn unfinished(text: &str, source: usize) -> Diagnostic {
     let end = text.trim_end().len();
     let diagnostic = Diagnostic::new("the file ends too early").label(source, Span::at(end), "");
     let open = lexer::open_bracket(text, end);
-    let help = match open.map(|open| open.of(text)) {
+    let help = match open.map(|open| open.slice(text)) {
         Some("[") => "close what is open with `]`",
         Some("{") => "close what is open with `}`",
         Some(_) => "close what is open with `)`",
@@ -132,9 +132,9 @@ fn key_before(text: &str, place: usize) -> Option<Span> {
         .filter(|token| token.kind != Kind::Comment)
         .collect();
     let [.., before, key] = &before[..] else { return None };
-    let begins = before.span.of(text) == "(" || before.span.of(text) == ",";
-    let within = lexer::open_bracket(text, place).is_some_and(|open| open.of(text) == "(");
-    let name = key.span.of(text).starts_with(|c: char| c.is_alphabetic() || c == '_');
+    let begins = before.span.slice(text) == "(" || before.span.slice(text) == ",";
+    let within = lexer::open_bracket(text, place).is_some_and(|open| open.slice(text) == "(");
+    let name = key.span.slice(text).starts_with(|c: char| c.is_alphabetic() || c == '_');
     (begins && within && name && key.kind == Kind::Word).then_some(key.span)
 }
 

@@ -18,13 +18,13 @@ pub struct Text {
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Raw::deserialize(deserializer)?;
-        Self::of(raw).ok_or_else(|| D::Error::custom("must be text in quotes\nwrite `\"…\"`"))
+        Self::parse(raw).ok_or_else(|| D::Error::custom("must be text in quotes\nwrite `\"…\"`"))
     }
 }
 
 impl Text {
     /// Returns the text of a value; `None` if the value is not a text.
-    pub fn of(raw: Raw<'_>) -> Option<Self> {
+    pub fn parse(raw: Raw<'_>) -> Option<Self> {
         if !raw.is_text() {
             return None;
         }

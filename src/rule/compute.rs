@@ -79,8 +79,12 @@ pub(super) const COMPUTED: &[Function] = &[
         let product = entries.iter().try_fold(1_i64, |product, entry| product.checked_mul(*entry));
         product.map(number).ok_or_else(|| format!("the product of {entries:?} is too large").into())
     }),
-    function("zeros", "a list of so many zeros", &[Size], List, |v| Ok(list(vec![0; size(int(v, 0)?)?]))),
-    function("ones", "a list of so many ones", &[Size], List, |v| Ok(list(vec![1; size(int(v, 0)?)?]))),
+    function("zeros", "a list of this number of zeros", &[Size], List, |v| {
+        Ok(list(vec![0; size(int(v, 0)?)?]))
+    }),
+    function("ones", "a list of this number of ones", &[Size], List, |v| {
+        Ok(list(vec![1; size(int(v, 0)?)?]))
+    }),
     function("with-at", "the list with another entry at a position", &[List, Size, Integer], List, |v| {
         let mut entries = ints(v, 0)?.to_vec();
         let at = size(int(v, 1)?)?;
@@ -105,31 +109,31 @@ pub(super) const COMPUTED: &[Function] = &[
         List,
         |v| permute(ints(v, 0)?, ints(v, 1)?),
     ),
-    function("inverse-of", "the order that undoes an order of axes", &[List], List, |v| {
+    function("inverse-of", "the inverse of an order of axes", &[List], List, |v| {
         let order = ints(v, 0)?;
         let places = 0..whole(order.len())?;
         let inverse = places.map(|axis| order.iter().position(|entry| *entry == axis).map(whole)?.ok());
         inverse
             .collect::<Option<_>>()
             .map(list)
-            .ok_or_else(|| format!("{order:?} is no order of axes").into())
+            .ok_or_else(|| format!("{order:?} is not an order of axes").into())
     }),
     function(
         "reshaped-starts",
-        "of which element on a part is made: starts and sizes in a reshape's result, the result's shape, the operand's",
+        "where the part of a reshape's operand begins that makes up a part of its result; arguments: starts and sizes of the part of the result, the result's shape, the operand's shape",
         &[List, List, List, List],
         List,
         |v| Ok(list(reshaped(v)?.0)),
     ),
     function(
         "reshaped-sizes",
-        "of how many elements a part is made: the same arguments",
+        "the sizes of that part of the operand; the same arguments",
         &[List, List, List, List],
         List,
         |v| Ok(list(reshaped(v)?.1)),
     ),
     open(
-        function("then", "the chain with one more step, of these parameters", &[Chain, Step], Chain, |v| {
+        function("then", "the chain with one more step, with these parameters", &[Chain, Step], Chain, |v| {
             let mut steps = post(v, 0)?.to_vec();
             let parameters = (2..v.len()).map(|at| float(v, at).map(Float)).collect::<Result<_, _>>()?;
             steps.push(literal::step(post(v, 1)?[0].op, parameters)?);
@@ -137,7 +141,7 @@ pub(super) const COMPUTED: &[Function] = &[
         }),
         Number,
     ),
-    function("then-all", "one chain after another", &[Chain, Chain], Chain, |v| {
+    function("then-all", "the first chain, then the second one", &[Chain, Chain], Chain, |v| {
         Ok(Value::Attr(Attr::Post([post(v, 0)?, post(v, 1)?].concat())))
     }),
     function("steps", "how many steps a chain has", &[Chain], Integer, |v| {
@@ -206,5 +210,5 @@ fn permute(entries: &[i64], order: &[i64]) -> Result<Value<'static>, No> {
         .map(pick)
         .collect::<Option<_>>()
         .map(list)
-        .ok_or_else(|| format!("{order:?} is no order of {entries:?}").into())
+        .ok_or_else(|| format!("{order:?} is not an order of {entries:?}").into())
 }

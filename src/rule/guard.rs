@@ -42,21 +42,26 @@ pub(super) const GUARDS: &[Function] = &[
         let ty = operand(v, 0)?.ty;
         say(*attr(v, 1)? == Attr::DType(ty.dtype), || format!("{} is not {}", v.show(0), v.show(1)))
     }),
-    Function::guard("rank", "the operand has so many dimensions", &[Operand, Size], |v| {
+    Function::guard("rank", "the operand has this number of dimensions", &[Operand, Size], |v| {
         say(rank_of(operand(v, 0)?) == int(v, 1)?, || {
             format!("{} is of rank {}, not {}", v.show(0), operand(v, 0).map_or(0, rank_of), v.show(1))
         })
     }),
-    Function::guard("all-rank", "every operand has so many dimensions", &[Rest, Size], |v| {
+    Function::guard("all-rank", "every operand has this number of dimensions", &[Rest, Size], |v| {
         let wanted = int(v, 1)?;
         let other = rest(v, 0)?.iter().find(|fact| rank_of(fact) != wanted);
         say(other.is_none(), || format!("of {}, {} is not of rank {wanted}", v.show(0), ty_of(other)))
     }),
-    Function::guard("min-rank", "the operand has at least so many dimensions", &[Operand, Size], |v| {
-        say(rank_of(operand(v, 0)?) >= int(v, 1)?, || {
-            format!("{} has fewer than {} dimensions", v.show(0), v.show(1))
-        })
-    }),
+    Function::guard(
+        "min-rank",
+        "the operand has at least this number of dimensions",
+        &[Operand, Size],
+        |v| {
+            say(rank_of(operand(v, 0)?) >= int(v, 1)?, || {
+                format!("{} has fewer than {} dimensions", v.show(0), v.show(1))
+            })
+        },
+    ),
     Function::guard("plain", "the operand is in the default layout", &[Operand], |v| {
         say(operand(v, 0)?.ty.layout.is_plain(), || format!("{} is not in the default layout", v.show(0)))
     }),
@@ -64,14 +69,17 @@ pub(super) const GUARDS: &[Function] = &[
         let layout = operand(v, 0)?.ty.layout.clone();
         say(*attr(v, 1)? == Attr::Layout(layout), || format!("{} is not in layout {}", v.show(0), v.show(1)))
     }),
-    Function::guard("same-shape", "both operands have one shape", &[Operand, Operand], |v| {
+    Function::guard("same-shape", "both operands have the same shape", &[Operand, Operand], |v| {
         say(operand(v, 0)?.ty.shape == operand(v, 1)?.ty.shape, || {
             format!("{} and {} differ in shape", v.show(0), v.show(1))
         })
     }),
-    Function::guard("same-type", "both operands have one type, layout included", &[Operand, Operand], |v| {
-        say(operand(v, 0)?.ty == operand(v, 1)?.ty, || format!("{} and {} differ", v.show(0), v.show(1)))
-    }),
+    Function::guard(
+        "same-type",
+        "both operands have the same type, including the layout",
+        &[Operand, Operand],
+        |v| say(operand(v, 0)?.ty == operand(v, 1)?.ty, || format!("{} and {} differ", v.show(0), v.show(1))),
+    ),
     Function::guard("shape-is", "the operand has the shape", &[Operand, List], |v| {
         let shape: Vec<i64> = operand(v, 0)?.ty.shape.iter().filter_map(|d| i64::try_from(*d).ok()).collect();
         say(shape == ints(v, 1)?, || format!("{} has not the shape {}", v.show(0), v.show(1)))
@@ -100,10 +108,10 @@ pub(super) const GUARDS: &[Function] = &[
             format!("{} is not divisible by {}", v.show(0), v.show(1))
         })
     }),
-    Function::guard("equal", "both are the same", &[Attribute, Same], |v| {
+    Function::guard("equal", "the attributes are the same", &[Attribute, Same], |v| {
         say(attr(v, 0)? == attr(v, 1)?, || format!("{} is not {}", v.show(0), v.show(1)))
     }),
-    Function::guard("not-equal", "they differ", &[Attribute, Same], |v| {
+    Function::guard("not-equal", "the attributes differ", &[Attribute, Same], |v| {
         say(attr(v, 0)? != attr(v, 1)?, || format!("{} is {}", v.show(0), v.show(1)))
     }),
     Function::guard("less", "the first number is below the second", &[Number, Number], |v| {
@@ -117,7 +125,7 @@ pub(super) const GUARDS: &[Function] = &[
     }),
     Function::guard(
         "moves-only-ones",
-        "of the operand's axes the order moves only some of size 1",
+        "the order moves only axes of the operand that have size 1",
         &[Operand, List],
         |v| {
             let shape = &operand(v, 0)?.ty.shape;
@@ -136,10 +144,10 @@ pub(super) const GUARDS: &[Function] = &[
     Function::guard("all-ones", "every entry of the list is 1", &[List], |v| {
         say(ints(v, 0)?.iter().all(|one| *one == 1), || format!("{} is not all 1", v.show(0)))
     }),
-    Function::guard("not", "the guard says no", &[Guard], |_| Ok(Value::yes())),
+    Function::guard("not", "the guard does not hold", &[Guard], |_| Ok(Value::yes())),
     Function {
         more: Some(Guard),
-        ..Function::guard("any", "one of the guards says yes", &[Guard], |_| Ok(Value::yes()))
+        ..Function::guard("any", "at least one of the guards holds", &[Guard], |_| Ok(Value::yes()))
     },
 ];
 

@@ -18,7 +18,7 @@ pub struct Names {
 
 impl Names {
     /// Returns the names in a rule.
-    pub fn of(rule: &Rule) -> Self {
+    pub fn new(rule: &Rule) -> Self {
         let written = |names: &[String], sign: &str, end: &str| {
             names.iter().map(|name| format!("{sign}{name}{end}")).collect()
         };

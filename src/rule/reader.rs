@@ -135,7 +135,7 @@ impl Reader<'_> {
         beside: &Beside,
         written: &mut Vec<Written>,
     ) -> Vec<(Rule, Span)> {
-        let name = raw.field("name").and_then(Text::of);
+        let name = raw.field("name").and_then(Text::parse);
         self.rule = name.as_ref().map(|name| name.text.clone()).unwrap_or_default();
         let before = self.found.len();
         let mut values = ron::Reader::new(self.found, self.source);

@@ -68,7 +68,7 @@ pub const KINDS: &[(Kind, &str)] = &[
 
 impl Kind {
     /// Returns the kind of an attribute's value.
-    pub(crate) fn of(kind: AttrKind) -> Self {
+    pub(crate) fn from_attr(kind: AttrKind) -> Self {
         match kind {
             AttrKind::Int => Self::Integer,
             AttrKind::Float => Self::Float,

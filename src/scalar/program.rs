@@ -55,7 +55,7 @@ impl Program {
     }
 
     /// Returns the program of a function with these parameters.
-    pub fn of(function: Function, parameters: &[f64]) -> Self {
+    pub fn for_function(function: Function, parameters: &[f64]) -> Self {
         Self::new(function.formula(), parameters)
     }
 

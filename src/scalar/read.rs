@@ -44,7 +44,7 @@ struct OperatorRow {
 impl<'de> Deserialize<'de> for Setting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Raw::deserialize(deserializer)?;
-        let text = || Text::of(raw).map(|text| Self::Text(kept(&text.text)));
+        let text = || Text::parse(raw).map(|text| Self::Text(kept(&text.text)));
         let value = raw.number().map(Self::Number).or_else(text);
         value
             .ok_or_else(|| D::Error::custom("must be a number, or text in quotes\nwrite `1.0` or `\"tanh\"`"))

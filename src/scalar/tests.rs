@@ -58,7 +58,7 @@ fn a_written_formula_reads_as_the_same_one() {
 fn a_program_computes_what_its_formula_says() {
     for function in built_in() {
         let parameters = parameters(*function);
-        let program = Program::of(*function, &parameters);
+        let program = Program::for_function(*function, &parameters);
         for x in [-40.0, -1.5, -0.0, 0.25, 3.0, f64::INFINITY, f64::NAN] {
             let mut results: Vec<f64> = Vec::new();
             let value = |operand: &Operand, results: &[f64]| match operand {

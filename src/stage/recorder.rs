@@ -1,6 +1,6 @@
 //! A record of the kernels for which a cost model is asked while an e-graph is priced.
 
-use crate::cost::{CostModel, FEATURES, Query, Value, key};
+use crate::cost::{CostModel, FEATURES, FeatureValue, Query, key};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
     /// The features, in the order of [`FEATURES`].
-    pub features: Vec<Value>,
+    pub features: Vec<FeatureValue>,
     /// The price in seconds; `None` if the model has none.
     pub seconds: Option<f64>,
 }

@@ -114,7 +114,7 @@ fn the_ten_models_are_imported() {
         assert_eq!(imported.notes, Vec::<String>::new(), "{name}");
         assert!(!imported.seeded.is_empty(), "{name}");
         let text = ovolo::graph::text::print(&imported.graph);
-        let constants = ovolo::graph::text::Constants::of(&imported.graph, name);
+        let constants = ovolo::graph::text::Constants::from_graph(&imported.graph, name);
         let again = ovolo::graph::text::parse_with(common::ops(), &text, &constants);
         assert_eq!(ovolo::graph::text::print(&again.unwrap()), text, "{name}");
         if let Err(errors) = ovolo::verify::verify(imported.graph) {

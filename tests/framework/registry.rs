@@ -178,7 +178,7 @@ fn with<const FACTOR: u8>() -> Arc<Registry> {
     registry.add_function(even).unwrap();
     registry.add_pricing(pricing::kind::<ByFlat>()).unwrap();
     registry.add_extractor(extract::kind::<Other>()).unwrap();
-    registry.add_pass("Census", pass::Kind::of::<Census>()).unwrap();
+    registry.add_pass("Census", pass::PassKind::with_settings::<Census>()).unwrap();
     registry.add_rules("rules/mine.ron", RULES).unwrap();
     registry.add_pipeline("passes/mine.ron", PIPELINE).unwrap();
     Arc::new(registry)
@@ -281,7 +281,7 @@ fn a_name_may_be_registered_only_once() {
     let again = registry.add_op(fold::<3>()).err().unwrap();
     assert_eq!(again.to_string(), "there are two ops named `fold`: give one of them another name");
     assert!(matches!(
-        registry.add_pass("Extract", pass::Kind::of::<Census>()),
+        registry.add_pass("Extract", pass::PassKind::with_settings::<Census>()),
         Err(RegistryError::Duplicate(_))
     ));
     let absent = Registry::new().add_backend(Arc::new(Folded::<2>)).err().unwrap();

@@ -93,7 +93,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     let (first, tally) = settle(graph, &mut options, tuner)?;
     let text = checksum(&first.plan.to_string());
     // The same plan may have different rivals if other libraries are present.
-    let key = checksum(&format!("{}{text}", tuner.validators.of(&options.pipeline.backends)));
+    let key = checksum(&format!("{}{text}", tuner.validators.describe(&options.pipeline.backends)));
     let by = |leaning: Leaning, options: &mut Options| {
         if let Some(measured) = &mut options.measured {
             measured.leaning = leaning;
@@ -217,7 +217,7 @@ pub fn settle(
     tuner: &mut Tuner<'_>,
 ) -> Result<(Compilation, Tally), Error> {
     let (first, tally) = settle_alone(graph, options, tuner, tuner.refine)?;
-    let known = tuner.within.is_none() && in_plan::is_known(&first.plan, &tuner.measured().of(graph));
+    let known = tuner.within.is_none() && in_plan::is_known(&first.plan, &tuner.measured().for_graph(graph));
     if !tuner.shard.whole() || known {
         return Ok((first, tally));
     }
@@ -244,7 +244,7 @@ fn settle_in_plans(
     let budget = if tuner.within.is_some() { Duration::MAX } else { in_plan::BUDGET };
     let mut around = in_plan::Around::new(budget);
     for round in 0..in_plan::ROUNDS {
-        let measured = tuner.measured().of(graph);
+        let measured = tuner.measured().for_graph(graph);
         let asked_for = round == 0 && tuner.within.is_some();
         let lacks = asked_for || !in_plan::lacking(&first.plan, &measured).is_empty();
         if !lacks || round > 0 && around.late() {
@@ -355,7 +355,7 @@ fn report(decision: &Decision) -> String {
 
 /// The kernels of a plan that only have an estimate.
 fn guessed(graph: &Graph, compilation: &Compilation, options: &Options) -> BTreeSet<String> {
-    let Some(measured) = options.measured.as_ref().map(|measured| measured.of(graph)) else {
+    let Some(measured) = options.measured.as_ref().map(|measured| measured.for_graph(graph)) else {
         return BTreeSet::new();
     };
     let plan = &compilation.plan;

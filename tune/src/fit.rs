@@ -20,7 +20,7 @@ pub fn examples(
 ) -> Result<Vec<Example>, Error> {
     let saturated = options.saturate(graph)?;
     let target = options.context(graph).target();
-    let measured = measured.of(graph);
+    let measured = measured.for_graph(graph);
     let roofline = Priced::new("roofline", options.machine, Arc::clone(&options.registry.catalog().prices));
     let contracts = |call: &ovolo::op::Call<'_>| target.contract(call);
     let pick = saturated.egraph().problem(&roofline, target.threads, &contracts);

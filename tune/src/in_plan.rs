@@ -96,7 +96,7 @@ impl Around {
         graph: &Graph,
         plans: Vec<Planned>,
     ) -> Result<usize, Error> {
-        let measured = tuner.measured().of(graph);
+        let measured = tuner.measured().for_graph(graph);
         let mut times: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         let mut plans: VecDeque<Planned> =
             plans.into_iter().filter(|one| !lacking(&one.plan, &measured).is_empty()).collect();

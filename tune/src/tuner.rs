@@ -242,7 +242,7 @@ impl<'a> Tuner<'a> {
         options: &Options,
         chosen: &BTreeSet<String>,
     ) -> Result<Tally, Error> {
-        let measured = self.measured().of(graph);
+        let measured = self.measured().for_graph(graph);
         let (jobs, mut tally) = self.jobs(graph, options, &measured, chosen)?;
         if jobs.is_empty() {
             return Ok(tally);

@@ -5,7 +5,7 @@ use super::super::{Outcome, print};
 use super::list::{ago, key, weight_bytes};
 use super::{open, short, shown};
 use clap::Args;
-use ovolo::cache::{Entry, Item, Value};
+use ovolo::cache::{ConstantBytes, Entry, Item};
 use ovolo::plan::Plan;
 use ovolo::registry::Registry;
 use ovolo_lab::report;
@@ -73,7 +73,11 @@ impl Show {
             positive(plan.seconds() * 1e3)
         );
         let weights = entry.weights();
-        let here = entry.constants.iter().filter(|constant| matches!(constant.value, Value::Here(_))).count();
+        let here = entry
+            .constants
+            .iter()
+            .filter(|constant| matches!(constant.value, ConstantBytes::Here(_)))
+            .count();
         let shared = weights.iter().filter(|(digest, _)| {
             let holds = |entry: &Entry| entry.weights().iter().any(|(other, _)| other == digest);
             items.iter().any(|other| other.name != item.name && other.entry.as_ref().is_ok_and(holds))

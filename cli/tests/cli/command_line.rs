@@ -502,7 +502,7 @@ fn control_characters_never_reach_the_terminal() {
     std::fs::write(at.join("cache/times-2.txt"), b"\x1b[31m\xff\x00\x07 not a table").unwrap();
     let (_, text, _) = said(&at, &["cache", "list"]);
     assert!(text.contains("new\\nline\\u{1b}[31m.ovolo"), "{text}");
-    assert!(text.contains("times-2.txt: ") && text.contains("something that is no text"), "{text}");
+    assert!(text.contains("times-2.txt: ") && text.contains("something that is not text"), "{text}");
     assert!(!text.contains(['\u{1b}', '\u{7}', '\0']), "{text:?}");
 }
 
@@ -541,6 +541,6 @@ fn every_value_without_a_kernel_is_named_those_behind_another_too() {
     std::fs::write(at.join("p.ron"), pipeline).unwrap();
     let compile = ["compile", "two.ovolo", "--pipeline", "p.ron", "--no-cache"];
     refused(&at, &compile, "2 value(s) cannot be computed:");
-    refused(&at, &compile, "`a`: no backend in play runs `softmax`");
-    refused(&at, &compile, "`c`: no backend in play runs `softmax`");
+    refused(&at, &compile, "`a`: no backend of this compilation runs `softmax`");
+    refused(&at, &compile, "`c`: no backend of this compilation runs `softmax`");
 }

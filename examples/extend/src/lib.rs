@@ -34,7 +34,7 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
         Value::Attr(Attr::Float(Float(0.0))) => Ok(Value::yes()),
         _ => Err(format!("{} is not 0", v.show(0)).into()),
     }))?;
-    registry.add_pass("Census", pass::Kind::of::<Census>())?;
+    registry.add_pass("Census", pass::PassKind::with_settings::<Census>())?;
     registry.add_pricing(pricing::kind::<ByBytes>())?;
     registry.add_extractor(extract::kind::<Greedier>())?;
     registry.add_rules("rules/extend.ron", include_str!("../rules/extend.ron"))?;

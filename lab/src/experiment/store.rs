@@ -57,7 +57,7 @@ impl Head {
             ("spec".to_owned(), Digest::texts([&*spec.source.text]).to_string()),
         ];
         for model in &spec.models {
-            let digest = Digest::of_file(&model.file, spec.threads).map_err(Error::io(&model.file))?;
+            let digest = Digest::read_file(&model.file, spec.threads).map_err(Error::io(&model.file))?;
             fields.push((format!("model {}", model.name), digest.to_string()));
         }
         for (name, pipeline) in &spec.pipelines {
@@ -69,7 +69,7 @@ impl Head {
                 texts.push(program.command.clone());
                 // A program's answers depend on the files that its command names.
                 for file in program.files() {
-                    let digest = Digest::of_file(&file, spec.threads).map_err(Error::io(&file))?;
+                    let digest = Digest::read_file(&file, spec.threads).map_err(Error::io(&file))?;
                     texts.push(digest.to_string());
                 }
             }

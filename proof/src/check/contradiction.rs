@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Returns the positions of guards that contradict each other: of two, if two are enough.
 pub(super) fn contradiction(rule: &Rule) -> Option<Vec<usize>> {
-    let names = Names::of(rule);
+    let names = Names::new(rule);
     let all: Vec<Vec<Claim>> = rule.guards.iter().map(|guard| claims(&guard.expr, &names)).collect();
     let contradict = |guards: &[usize]| {
         Order::new(&guards.iter().flat_map(|at| &all[*at]).collect::<Vec<_>>()).is_broken()

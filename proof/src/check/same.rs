@@ -5,7 +5,7 @@ use ovolo::rule::{AttrPattern, Expr, Pattern, Rule, Template};
 
 /// Whether every right side equals the left side at the same position.
 pub(super) fn sides(rule: &Rule) -> bool {
-    let mut names = Names::of(rule);
+    let mut names = Names::new(rule);
     // A computed attribute that only repeats another one gets that one's name.
     for (var, expr) in &rule.lets {
         if let Expr::Attr(other) = expr {

@@ -142,7 +142,7 @@ impl<'a> Domain<'a> {
 
     /// Describes the first op one of whose values has no possible kind left.
     fn empty(mut self, rule: &Rule, what: &str, name: &dyn Fn(usize) -> String) -> Option<(usize, String)> {
-        let names = Names::of(rule);
+        let names = Names::new(rule);
         loop {
             let before = self.values.clone();
             for (a, b) in self.same.clone() {

@@ -49,7 +49,7 @@ impl Leaf {
 
 /// One value.
 #[derive(Clone, Debug)]
-pub(super) struct Value {
+pub(super) struct DraftValue {
     /// The op; `None` for a leaf.
     pub op: Option<Op>,
     /// Its attributes.
@@ -76,7 +76,7 @@ pub(super) struct Draft {
     /// The precision that the rule rounds to.
     pub precision: Precision,
     /// The values.
-    pub values: Vec<Value>,
+    pub values: Vec<DraftValue>,
     /// Operand variables.
     pub operands: Vec<Option<usize>>,
     /// Rests.
@@ -151,7 +151,7 @@ impl Draft {
         let leaf = Leaf::new(constant, values);
         #[allow(clippy::cast_precision_loss)]
         let work = ty.shape.count() as f64;
-        self.values.push(Value {
+        self.values.push(DraftValue {
             op: None,
             attrs: Attrs::new(),
             inputs: Vec::new(),
@@ -186,7 +186,7 @@ impl Draft {
             return Err(format!("`{}` of {work:.0e} operations is too slow to evaluate", op.name));
         }
         let constant = inputs.iter().all(|input| self.values[*input].constant);
-        self.values.push(Value { op: Some(op), attrs, inputs, ty, leaf: None, constant, work });
+        self.values.push(DraftValue { op: Some(op), attrs, inputs, ty, leaf: None, constant, work });
         Ok(self.values.len() - 1)
     }
 

@@ -44,7 +44,7 @@ impl<'a> Generator<'a> {
             targets: edge::targets(rule),
             none: edge::asks_for_none(rule),
         });
-        Self { rule, hints: Hints::new(rule), palette, names: Arc::new(Names::of(rule)), edge }
+        Self { rule, hints: Hints::new(rule), palette, names: Arc::new(Names::new(rule)), edge }
     }
 
     /// Generates one left side; the guards may still refuse it.

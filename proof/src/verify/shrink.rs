@@ -5,7 +5,7 @@
 //! side is typed from its leaves up, matched with the rule's patterns as in the e-graph, tested against the
 //! guards, and kept if the sides still differ. Nothing is random.
 
-use super::draft::{Draft, Filling, Leaf, Value, filled};
+use super::draft::{Draft, DraftValue, Filling, Leaf, filled};
 use super::{Difference, Judge, Tried, generate};
 use ovolo::attr::{Attr, Attrs, Float};
 use ovolo::op::{Arity, Op, post};
@@ -44,7 +44,7 @@ pub(super) fn shrink(rule: &Rule, found: (Draft, Difference), judge: Judge) -> (
 #[derive(Clone)]
 struct Left {
     /// Operands before their users.
-    values: Vec<Value>,
+    values: Vec<DraftValue>,
     roots: Vec<usize>,
     /// The most elements of a value.
     largest: usize,
@@ -357,7 +357,7 @@ fn without_axis(name: &str, attr: &Attr, axis: usize, rank: usize) -> Attr {
 }
 
 /// Removes a step from a chain, with its operand.
-fn without_step(value: &mut Value, step: usize) {
+fn without_step(value: &mut DraftValue, step: usize) {
     let mut chain = value.attrs.post().to_vec();
     let first = value.inputs.len().saturating_sub(post::extras(&chain));
     let gone = chain.remove(step);
@@ -470,7 +470,7 @@ fn stands(pattern: &Pattern, at: usize, draft: &mut Draft) -> bool {
         Pattern::Rest(_) | Pattern::Optional(_) => return false,
         Pattern::Op { op, children, attrs, rest_attrs } => (op, children, attrs, rest_attrs),
     };
-    let Value { op: found, attrs: given, inputs, .. } = draft.values[at].clone();
+    let DraftValue { op: found, attrs: given, inputs, .. } = draft.values[at].clone();
     found.is_some_and(|found| found.name == op.name)
         && share(children, &inputs, &mut Vec::new(), &inputs, draft)
         && attributes(attrs, rest_attrs.as_ref().map(|var| var.0), &given, draft)

@@ -144,7 +144,7 @@ fn fails(rule: &Rule, mut draft: Draft) -> Tried {
 
 /// The values of the variables of the left sides.
 fn variables(rule: &Rule, draft: &Draft) -> String {
-    let names = Names::of(rule);
+    let names = Names::new(rule);
     let ty = |at: &usize| draft.values[*at].ty.to_string();
     let operands = draft.operands.iter().zip(&names.operands);
     let operands = operands.filter_map(|(at, name)| Some(format!("{name}: {}", ty(at.as_ref()?))));

@@ -140,7 +140,7 @@ fn operands_in_the_reference_are_parsed_and_printed_as_written() {
     for (written, _) in ovolo::rule::OPERANDS {
         let from = format!("(concat {written} {{axis: 1}})");
         let one = rule(&format!("from: \"{from}\", to: \"(exp 0.0)\""));
-        let printed = Names::of(&one).pattern(&one.from[0]);
+        let printed = Names::new(&one).pattern(&one.from[0]);
         assert_eq!(printed.replace(".0", ""), from.replace(".0", ""));
     }
 }
@@ -149,11 +149,11 @@ fn operands_in_the_reference_are_parsed_and_printed_as_written() {
 fn patterns_are_printed_as_they_are_written() {
     let from = "(attention (mul ?q ?s:0.0..6.0) (add ?k ..1.0) ?v ?m? {scale: ?c})";
     let one = rule(&format!("from: \"{from}\", to: \"(attention ?q ?k ?v ?m? {{scale: ?c}})\""));
-    assert_eq!(Names::of(&one).pattern(&one.from[0]), from);
+    assert_eq!(Names::new(&one).pattern(&one.from[0]), from);
     let from = "(concat ?a.. (concat ?b.. {axis: ?n}) ?c.. {axis: ?n})";
     let one = rule(&format!("from: \"{from}\", to: \"(concat ?a.. ?b.. ?c.. {{axis: ?n}})\""));
-    assert_eq!(Names::of(&one).pattern(&one.from[0]), from);
-    assert_eq!(Names::of(&one).template(&one.to[0]), "(concat ?a.. ?b.. ?c.. {axis: ?n})");
+    assert_eq!(Names::new(&one).pattern(&one.from[0]), from);
+    assert_eq!(Names::new(&one).template(&one.to[0]), "(concat ?a.. ?b.. ?c.. {axis: ?n})");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Encodes features as numbers: sizes as logarithms, texts by their index among the known ones.
 
 use super::Example;
-use crate::cost::{FEATURES, Value};
+use crate::cost::{FEATURES, FeatureValue};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -52,12 +52,12 @@ impl Encoder {
 
     /// Returns the row of a kernel from its features, its seconds by the roofline, and the bytes of constants of its
     /// model.
-    pub(crate) fn row(&self, features: &[Value], estimate: f64, constants: f64) -> Row {
+    pub(crate) fn row(&self, features: &[FeatureValue], estimate: f64, constants: f64) -> Row {
         let mut numbers = vec![estimate.max(1e-12).ln(), constants.ln_1p()];
         let size = |name: &str| {
             let at = FEATURES.iter().position(|feature| feature.name == name);
             match at.and_then(|at| features.get(at)) {
-                Some(Value::Number(number)) => number.max(0.0).ln_1p(),
+                Some(FeatureValue::Number(number)) => number.max(0.0).ln_1p(),
                 _ => 0.0,
             }
         };
@@ -65,8 +65,8 @@ impl Encoder {
         numbers.push(size("bytes_const") - size("bytes_out"));
         numbers.push(size("in_1") - size("groups"));
         numbers.extend(features.iter().filter_map(|value| match value {
-            Value::Number(number) => Some(number.max(0.0).ln_1p()),
-            Value::Text(_) => None,
+            FeatureValue::Number(number) => Some(number.max(0.0).ln_1p()),
+            FeatureValue::Text(_) => None,
         }));
         let place =
             |(category, texts): (&&str, &Vec<String>)| texts.binary_search(&text(features, category)?).ok();
@@ -74,10 +74,10 @@ impl Encoder {
     }
 }
 
-fn text(features: &[Value], name: &str) -> Option<String> {
+fn text(features: &[FeatureValue], name: &str) -> Option<String> {
     let at = FEATURES.iter().position(|feature| feature.name == name)?;
     match features.get(at)? {
-        Value::Text(text) => Some(text.clone()),
-        Value::Number(_) => None,
+        FeatureValue::Text(text) => Some(text.clone()),
+        FeatureValue::Number(_) => None,
     }
 }

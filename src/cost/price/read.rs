@@ -229,7 +229,7 @@ fn expression(reader: &mut Reader<'_>, raw: Raw<'_>, names: &Names<'_>) -> Optio
     if let Some(number) = raw.number() {
         return Some(Expr::Number(number));
     }
-    let Some(text) = Text::of(raw) else {
+    let Some(text) = Text::parse(raw) else {
         reader.mistake("an expression is text in quotes", raw.span(), "write `\"flops / 2e11\"`, say");
         return None;
     };

@@ -43,7 +43,7 @@ impl<'a> Constants<'a> {
     }
 
     /// Takes the constants of a graph, which messages call `name`.
-    pub fn of(graph: &'a Graph, name: &'a str) -> Self {
+    pub fn from_graph(graph: &'a Graph, name: &'a str) -> Self {
         Self { from: Some(Given { graph, name, by_hash: OnceCell::new() }) }
     }
 

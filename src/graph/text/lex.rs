@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     fn tokens(text: &str) -> Vec<Token> {
-        let mut found = Diagnostics::of("test", text);
+        let mut found = Diagnostics::for_text("test", text);
         let lexemes = lex(text, &mut found);
         assert!(found.is_empty(), "{found}");
         lexemes.into_iter().map(|lexeme| lexeme.token).collect()
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn open_strings_and_odd_characters_are_reported() {
-        let mut found = Diagnostics::of("test", "\"abc\n ? \"\\q\"");
+        let mut found = Diagnostics::for_text("test", "\"abc\n ? \"\\q\"");
         lex("\"abc\n ? \"\\q\"", &mut found);
         assert_eq!(found.len(), 3);
     }

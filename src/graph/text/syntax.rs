@@ -118,7 +118,7 @@ impl Parser<'_> {
             _ if lexeme.leads && self.at > 0 => {
                 (Span::at(self.lexemes[self.at - 1].span.end), "the end of the line".to_owned())
             }
-            _ => (lexeme.span, format!("`{}`", lexeme.span.of(&self.found.sources()[0].text))),
+            _ => (lexeme.span, format!("`{}`", lexeme.span.slice(&self.found.sources()[0].text))),
         };
         let diagnostic = Diagnostic::new(format!("expected {what}, found {shown}"));
         self.found.push(diagnostic.label(0, span, format!("expected {what}")));

@@ -27,7 +27,7 @@ fn errors(text: &str) -> String {
 /// Prints, reads and prints again, with the graph's own constants as the table.
 fn round_trip(graph: &Graph) {
     let text = print(graph);
-    let read = parse_with(crate::fixture::ops(), &text, &Constants::of(graph, "itself"))
+    let read = parse_with(crate::fixture::ops(), &text, &Constants::from_graph(graph, "itself"))
         .unwrap_or_else(|found| panic!("{found}\n{text}"));
     assert_eq!(print(&read), text);
     assert!(diff(graph, &read).is_empty(), "{}", diff(graph, &read));
@@ -316,7 +316,7 @@ fn constants_are_found_by_hash_whatever_their_name_and_only_in_the_model_they_ar
     assert!(errors(&text).contains("the value of `w` is not in the text"), "{}", errors(&text));
     let with = |text: &str, from: &str| {
         let from = parse(crate::fixture::ops(), from).unwrap();
-        let read = parse_with(crate::fixture::ops(), text, &Constants::of(&from, "m.onnx"));
+        let read = parse_with(crate::fixture::ops(), text, &Constants::from_graph(&from, "m.onnx"));
         read.map(|graph| print(&graph)).map_err(|mistakes| mistakes.to_string())
     };
     let renamed = TINY.replace("w:", "v:").replace("x, w", "x, v");
@@ -354,7 +354,7 @@ fn no_text_makes_the_reader_panic() {
         let text = String::from_utf8(text).unwrap();
         // Sizes that are cut together from digits may be large; only the form is of interest here.
         if !text.lines().any(|line| line.len() > 60) {
-            let _ = syntax::parse(&text, &[], &mut Diagnostics::of("fuzz", &text));
+            let _ = syntax::parse(&text, &[], &mut Diagnostics::for_text("fuzz", &text));
         }
     }
 }

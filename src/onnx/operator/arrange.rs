@@ -1,6 +1,6 @@
 //! Operators that give the same elements another shape or order.
 
-use super::{Call, Operator, Results, Value, entry};
+use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::call::{axes, axis, signed};
 use crate::onnx::{Refusal, weight::checked_type};
@@ -203,7 +203,7 @@ fn space_to_depth(call: &mut Call<'_>) -> Results {
     Ok(vec![call.reshape(None, &moved, &[n, c * block * block, h / block, w / block])?])
 }
 
-fn blocks(call: &Call<'_>, x: &Value) -> Result<(usize, [usize; 4]), Refusal> {
+fn blocks(call: &Call<'_>, x: &ImportedValue) -> Result<(usize, [usize; 4]), Refusal> {
     let dims = x
         .dims()
         .try_into()

@@ -1,6 +1,6 @@
 //! Operators that work element by element.
 
-use super::{ANY, Call, Operator, Results, Value, entry};
+use super::{ANY, Call, ImportedValue, Operator, Results, entry};
 use crate::attr::{Attr, Attrs};
 use crate::onnx::weight::element_type;
 use crate::onnx::{Refusal, proto::AttributeType};
@@ -79,7 +79,7 @@ fn clip(call: &mut Call<'_>) -> Results {
     if attribute_form && call.input_count() > 1 {
         return Err(Refusal::other("its limits are operands, which they are from opset 11 on"));
     }
-    let limit = |value: Option<Value>, default: f64| match value {
+    let limit = |value: Option<ImportedValue>, default: f64| match value {
         None => Some(default),
         Some(value) if value.ty.shape.count() == 1 && value.ty.dtype == x.ty.dtype => {
             value.known().map(|tensor| tensor.to_f64()[0])
@@ -133,7 +133,7 @@ fn cast_like(call: &mut Call<'_>) -> Results {
     convert(call, x, like.ty.dtype)
 }
 
-fn convert(call: &mut Call<'_>, x: Value, to: DType) -> Results {
+fn convert(call: &mut Call<'_>, x: ImportedValue, to: DType) -> Results {
     if x.ty.dtype == to {
         return Ok(vec![x]);
     }
@@ -171,7 +171,7 @@ fn modulo(call: &mut Call<'_>) -> Results {
 }
 
 /// Joins the operands by an op, from left to right.
-fn chain(call: &mut Call<'_>, op: &str) -> Result<Value, Refusal> {
+fn chain(call: &mut Call<'_>, op: &str) -> Result<ImportedValue, Refusal> {
     let mut value = call.input(0)?;
     let last = call.input_count() - 1;
     for at in 1..=last {

@@ -1,6 +1,6 @@
 //! Operators that take parts of values, or put parts together.
 
-use super::{ANY, Call, Operator, Results, Value, entry};
+use super::{ANY, Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::Refusal;
 use crate::onnx::call::{axes, axis, signed};
@@ -30,10 +30,10 @@ fn concat(call: &mut Call<'_>) -> Results {
         )));
     }
     // Parts without elements come from computations of shapes, and add nothing.
-    let full: Vec<&Value> = parts.iter().filter(|part| part.dims()[at] > 0).collect();
+    let full: Vec<&ImportedValue> = parts.iter().filter(|part| part.dims()[at] > 0).collect();
     match full.as_slice() {
         [] => Ok(vec![parts[0].clone()]),
-        [one] => Ok(vec![Value::clone(one)]),
+        [one] => Ok(vec![ImportedValue::clone(one)]),
         full => Ok(vec![call.result("concat", Attrs::new().int("axis", signed(&[at])[0]), full)?]),
     }
 }
@@ -61,7 +61,7 @@ struct Part {
 
 impl Part {
     /// Returns the part that is all of a value.
-    fn whole(x: &Value) -> Self {
+    fn whole(x: &ImportedValue) -> Self {
         Self { starts: vec![0; x.rank()], sizes: signed(x.dims()), steps: vec![1; x.rank()] }
     }
 
@@ -69,12 +69,12 @@ impl Part {
         Attrs::new().ints("starts", &self.starts).ints("sizes", &self.sizes).ints("steps", &self.steps)
     }
 
-    fn is_whole(&self, x: &Value) -> bool {
+    fn is_whole(&self, x: &ImportedValue) -> bool {
         self.sizes == signed(x.dims()) && self.steps.iter().all(|&step| step == 1)
     }
 
     /// Returns a value without elements if the part has none.
-    fn empty(&self, x: &Value) -> Option<Tensor> {
+    fn empty(&self, x: &ImportedValue) -> Option<Tensor> {
         let dims: Vec<usize> = self.sizes.iter().map(|&size| usize::try_from(size).unwrap_or(0)).collect();
         dims.contains(&0).then(|| Tensor::zeros(TensorType::plain(x.ty.dtype, Shape::new(dims))))
     }
@@ -190,7 +190,7 @@ fn split(call: &mut Call<'_>) -> Results {
         results.push(if part.is_whole(&x) {
             x.clone()
         } else if let Some(empty) = part.empty(&x) {
-            Value::constant(call.output_name(position), empty)
+            ImportedValue::constant(call.output_name(position), empty)
         } else {
             call.result_at(position, "slice", part.attrs(), &[&x])?
         });
@@ -263,7 +263,12 @@ fn pad(call: &mut Call<'_>) -> Results {
 }
 
 /// Removes the elements that negative padding takes away.
-fn crop(call: &mut Call<'_>, x: Value, begin: &mut [i64], end: &mut [i64]) -> Result<Value, Refusal> {
+fn crop(
+    call: &mut Call<'_>,
+    x: ImportedValue,
+    begin: &mut [i64],
+    end: &mut [i64],
+) -> Result<ImportedValue, Refusal> {
     let mut part = Part::whole(&x);
     for at in 0..x.rank() {
         part.starts[at] = (-begin[at]).max(0);

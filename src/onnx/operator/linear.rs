@@ -1,6 +1,6 @@
 //! Convolutions and matrix products.
 
-use super::{Call, Operator, Results, Value, entry};
+use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::operator::pool::Window;
 use crate::onnx::{Refusal, call::signed};
@@ -93,7 +93,7 @@ fn gemm(call: &mut Call<'_>) -> Results {
     add(call, &scaled, &c)
 }
 
-fn add(call: &mut Call<'_>, product: &Value, c: &Value) -> Results {
+fn add(call: &mut Call<'_>, product: &ImportedValue, c: &ImportedValue) -> Results {
     if product.ty.shape.broadcast(&c.ty.shape).as_ref() != Some(&product.ty.shape) {
         return Err(Refusal::other(format!(
             "its third operand does not broadcast to the product, {}",

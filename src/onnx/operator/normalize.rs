@@ -1,6 +1,6 @@
 //! Normalisations and softmax.
 
-use super::{Call, Operator, Results, Value, entry};
+use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::Refusal;
 use crate::onnx::call::{axis, signed};
@@ -107,7 +107,12 @@ fn root_mean_square(call: &mut Call<'_>) -> Results {
 }
 
 /// Broadcasts a parameter to the shape that is normalised over.
-fn spread(call: &mut Call<'_>, what: &str, value: Value, dims: &[usize]) -> Result<Value, Refusal> {
+fn spread(
+    call: &mut Call<'_>,
+    what: &str,
+    value: ImportedValue,
+    dims: &[usize],
+) -> Result<ImportedValue, Refusal> {
     if value.dims() == dims {
         return Ok(value);
     }

@@ -1,6 +1,6 @@
 //! Pooling, and the windows that pooling and convolution share.
 
-use super::{Call, Operator, Results, Value, entry};
+use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::{Refusal, call::signed};
 
@@ -25,7 +25,11 @@ pub(super) struct Window {
 
 impl Window {
     /// Reads the attributes of a window over `x`. For a convolution, the size of the window is that of its weights.
-    pub(crate) fn read(call: &Call<'_>, x: &Value, weights: Option<&[usize]>) -> Result<Self, Refusal> {
+    pub(crate) fn read(
+        call: &Call<'_>,
+        x: &ImportedValue,
+        weights: Option<&[usize]>,
+    ) -> Result<Self, Refusal> {
         let spatial = spatial(x)?;
         let kernel = match weights.map(signed) {
             Some(kernel) => {
@@ -92,7 +96,12 @@ impl Window {
     }
 
     /// Returns a line of pixels as an image of one row.
-    pub(crate) fn lift(&self, call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, Refusal> {
+    pub(crate) fn lift(
+        &self,
+        call: &mut Call<'_>,
+        suffix: &str,
+        x: &ImportedValue,
+    ) -> Result<ImportedValue, Refusal> {
         let mut dims = x.dims().to_vec();
         dims.insert(2, 1);
         call.reshape(Some(suffix), x, &dims)
@@ -105,7 +114,7 @@ impl Window {
         flat: bool,
         op: &str,
         attrs: Attrs,
-        inputs: &[&Value],
+        inputs: &[&ImportedValue],
     ) -> Results {
         if !flat {
             return Ok(vec![call.result(op, attrs, inputs)?]);
@@ -118,7 +127,7 @@ impl Window {
 }
 
 /// Returns the number of spatial dimensions of an image.
-pub(super) fn spatial(x: &Value) -> Result<usize, Refusal> {
+pub(super) fn spatial(x: &ImportedValue) -> Result<usize, Refusal> {
     match x.rank() {
         rank @ (3 | 4) => Ok(rank - 2),
         rank => Err(Refusal::other(format!(

@@ -1,6 +1,6 @@
 //! Reductions over axes.
 
-use super::{Call, Operator, Results, Value, entry};
+use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::Refusal;
 use crate::onnx::call::{axes, axis, signed};
@@ -28,7 +28,7 @@ struct Axes {
 
 impl Axes {
     /// Reads the axes, which are an attribute before opset 18 (13 for `ReduceSum`), and an operand since then.
-    fn read(call: &Call<'_>, x: &Value) -> Result<Self, Refusal> {
+    fn read(call: &Call<'_>, x: &ImportedValue) -> Result<Self, Refusal> {
         let operand_from = if call.node.op_type == "ReduceSum" { 13 } else { 18 };
         let given = if call.opset >= operand_from {
             call.known_ints(1, "axes")?
@@ -53,7 +53,7 @@ impl Axes {
         Attrs::new().ints("axes", self.axes.as_deref().unwrap_or(&[])).int("keepdims", i64::from(keep))
     }
 
-    fn helper(&self, call: &mut Call<'_>, op: &str, x: &Value) -> Result<Value, Refusal> {
+    fn helper(&self, call: &mut Call<'_>, op: &str, x: &ImportedValue) -> Result<ImportedValue, Refusal> {
         if self.axes.is_none() {
             Ok(x.clone())
         } else {

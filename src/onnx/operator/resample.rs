@@ -1,7 +1,7 @@
 //! Operators that change the size of images: transposed convolution and resampling.
 
 use super::pool::{list, same_kernel, spatial, unknown_padding};
-use super::{Call, Operator, Results, Value, entry};
+use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::{Attr, Attrs};
 use crate::onnx::Refusal;
 use crate::onnx::call::{axis, signed};
@@ -78,7 +78,7 @@ fn conv_transpose(call: &mut Call<'_>) -> Results {
 }
 
 /// Reads what a transposed convolution does along each axis of its image.
-fn transposed(call: &Call<'_>, x: &Value, w: &Value) -> Result<Vec<Transposed>, Refusal> {
+fn transposed(call: &Call<'_>, x: &ImportedValue, w: &ImportedValue) -> Result<Vec<Transposed>, Refusal> {
     let spatial = spatial(x)?;
     if w.rank() != x.rank() {
         return Err(Refusal::other(format!(
@@ -122,7 +122,7 @@ fn transposed(call: &Call<'_>, x: &Value, w: &Value) -> Result<Vec<Transposed>, 
 }
 
 /// Returns a line of pixels as an image of one row.
-fn lifted(call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, Refusal> {
+fn lifted(call: &mut Call<'_>, suffix: &str, x: &ImportedValue) -> Result<ImportedValue, Refusal> {
     let mut dims = x.dims().to_vec();
     dims.insert(2, 1);
     call.reshape(Some(suffix), x, &dims)
@@ -175,7 +175,7 @@ fn legacy(call: &Call<'_>) -> Result<Attrs, Refusal> {
 
 /// Computes sizes from scales, rounded down.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn scaled(x: &Value, scales: &[f64]) -> Result<Vec<Size>, Refusal> {
+fn scaled(x: &ImportedValue, scales: &[f64]) -> Result<Vec<Size>, Refusal> {
     if scales.len() != x.rank() {
         return Err(Refusal::other(format!("it has {} scales for {}", scales.len(), x.ty)));
     }
@@ -241,7 +241,7 @@ fn resize(call: &mut Call<'_>) -> Results {
 
 /// Returns how each axis changes.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn sizes(call: &Call<'_>, x: &Value) -> Result<Vec<Size>, Refusal> {
+fn sizes(call: &Call<'_>, x: &ImportedValue) -> Result<Vec<Size>, Refusal> {
     let all: Vec<usize> = (0..x.rank()).collect();
     let axes = match call.ints("axes")? {
         Some(axes) => axes.iter().map(|one| axis(*one, x.rank())).collect::<Result<Vec<_>, _>>()?,
@@ -289,7 +289,7 @@ fn sizes(call: &Call<'_>, x: &Value) -> Result<Vec<Size>, Refusal> {
 
 /// Resamples rows and columns together. Any other axis is resampled as the rows of images that are made by a
 /// reshape.
-fn resample(call: &mut Call<'_>, x: &Value, sizes: &[Size], attrs: Attrs) -> Results {
+fn resample(call: &mut Call<'_>, x: &ImportedValue, sizes: &[Size], attrs: Attrs) -> Results {
     let rank = x.rank();
     let changed = |at: usize| {
         let Size { output, scale } = sizes[at];

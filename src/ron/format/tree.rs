@@ -85,7 +85,7 @@ struct Parser<'t> {
 
 impl<'t> Parser<'t> {
     fn peek(&self) -> Option<(Kind, &'t str)> {
-        self.tokens.get(self.at).map(|token| (token.kind, token.span.of(self.text)))
+        self.tokens.get(self.at).map(|token| (token.kind, token.span.slice(self.text)))
     }
 
     fn is(&self, text: &str) -> bool {
@@ -173,8 +173,8 @@ impl<'t> Parser<'t> {
             match kind {
                 Kind::Text if head.is_empty() => {
                     self.at += 1;
-                    let raw = Raw::of(self.text, text);
-                    let said = Text::of(raw).map(|text| text.text);
+                    let raw = Raw::new(self.text, text);
+                    let said = Text::parse(raw).map(|text| text.text);
                     let written = text.to_owned();
                     return match said {
                         Some(text) => Node::Text { written, text },

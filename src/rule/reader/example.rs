@@ -101,7 +101,7 @@ impl Beside {
             None
         });
         let groups = items.unwrap_or_default().into_iter().filter_map(|item| {
-            let rule = item.field("rule").and_then(Text::of);
+            let rule = item.field("rule").and_then(Text::parse);
             reader.note(rule.map(|rule| super::in_rule(&rule.text)));
             reader.read::<Group>(item)
         });

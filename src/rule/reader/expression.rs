@@ -20,7 +20,9 @@ impl Reader<'_> {
     pub(super) fn expr(&mut self, text: &Text, ast: &ExprAst, scope: &mut Scope) -> Option<Kinded> {
         Some(match &ast.kind {
             ExprKind::Wrong => return None,
-            ExprKind::Literal(literal) => (Expr::Literal(literal.clone()), Some(Kind::of(literal.kind()))),
+            ExprKind::Literal(literal) => {
+                (Expr::Literal(literal.clone()), Some(Kind::from_attr(literal.kind())))
+            }
             ExprKind::Var(name) => {
                 scope.used.push(name.clone());
                 let at = |names: &[String]| names.iter().position(|known| known == name);

@@ -65,7 +65,7 @@ impl Reader<'_> {
         let no_post = def.attr("post").is_some() && rest_attrs.is_none() && !known.contains(&Some("post"));
         let chain = known.contains(&Some("post")) && !attrs.iter().any(|(name, _)| *name == "post");
         if !chain {
-            self.arity(text, &ast.range, def, Given::of(children), if no_post { Some(0) } else { post });
+            self.arity(text, &ast.range, def, Given::count(children), if no_post { Some(0) } else { post });
         }
         // A misspelt attribute may be the one that seems to be missing.
         if rest_attrs.is_none() && !known.contains(&None) {
@@ -148,7 +148,7 @@ impl Reader<'_> {
             ExprKind::Var(var) => {
                 self.one_kind(text, var, &value.range, scope, "an attribute")?;
                 scope.stands(text, &value.range);
-                let kind = rule::Kind::of(attr.kind);
+                let kind = rule::Kind::from_attr(attr.kind);
                 let (at, known) = scope.attr(var, Some(kind));
                 if let Some(known) = known.filter(|known| *known != kind) {
                     self.mistake(

@@ -22,7 +22,7 @@ pub(super) struct Given {
 
 impl Given {
     /// Counts operands as they are written. Some of them may be unreadable.
-    pub(crate) fn of(children: &[Ast]) -> Self {
+    pub(crate) fn count(children: &[Ast]) -> Self {
         let spread = |child: &Ast| match &child.kind {
             PatternKind::Spread { optional, .. } => Some(*optional),
             // It stands for each value of a rest.
@@ -155,11 +155,11 @@ impl Reader<'_> {
             format!(
                 "attribute `{}` takes {}, and `{literal}` is {}",
                 attr.name,
-                Kind::of(attr.kind).words(),
-                Kind::of(literal.kind()).words()
+                Kind::from_attr(attr.kind).words(),
+                Kind::from_attr(literal.kind()).words()
             ),
             text.span(range.clone()),
-            format!("it is: {}; {}", attr.doc, Kind::of(attr.kind).advice()),
+            format!("it is: {}; {}", attr.doc, Kind::from_attr(attr.kind).advice()),
         );
         None
     }

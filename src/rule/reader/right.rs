@@ -113,7 +113,7 @@ impl Reader<'_> {
                 optional: templates.iter().filter(|child| spread(child) == Some(true)).count(),
                 open: templates.iter().any(|child| spread(child) == Some(false)),
             },
-            false => Given::of(children),
+            false => Given::count(children),
         };
         self.once(text, entries);
         let def = def?;
@@ -148,7 +148,7 @@ impl Reader<'_> {
                         }
                         _ => {
                             let attribute = format!("attribute `{}` of `{}`", attr.name, def.name);
-                            let asked = Some(rule::Kind::of(attr.kind));
+                            let asked = Some(rule::Kind::from_attr(attr.kind));
                             self.value(text, value, &attribute, asked, scope).map(|(expr, _)| expr)
                         }
                     });

@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Raw::deserialize(deserializer)?;
         let number = || raw.number().filter(|number| number.is_finite()).map(|number| number.to_string());
-        let text = Text::of(raw).map(|text| text.text).or_else(number);
+        let text = Text::parse(raw).map(|text| text.text).or_else(number);
         text.map(Self).ok_or_else(|| {
             D::Error::custom(
                 "must be text in quotes, or a finite number\nit is put into texts in place of its `$key`",

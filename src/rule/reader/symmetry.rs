@@ -184,8 +184,8 @@ impl Names<'_> {
     }
 
     /// Returns a value of a right side, inside `depth` uses of `each`.
-    fn value(&self, template: &Template, depth: usize) -> Value {
-        let leaf = |text: String| Value { text, joins: false };
+    fn value(&self, template: &Template, depth: usize) -> Compared {
+        let leaf = |text: String| Compared { text, joins: false };
         match template {
             Template::Operand(var) => leaf(self.var('?', var.0)),
             Template::Scalar(value) => leaf(format!("{value:?}")),
@@ -197,10 +197,10 @@ impl Names<'_> {
                 let names = Names { exchanged, lets: self.lets, same: self.same.clone() };
                 let inner = names.value(inner, depth + 1);
                 let text = format!("each {} {}", self.var('.', rest.0), inner.text);
-                Value { text, joins: inner.joins }
+                Compared { text, joins: inner.joins }
             }
             Template::Op { op, children, attrs, rest_attrs } => {
-                let operands: Vec<Value> = children.iter().map(|child| self.value(child, depth)).collect();
+                let operands: Vec<Compared> = children.iter().map(|child| self.value(child, depth)).collect();
                 let joins = op.name == "concat" || operands.iter().any(|operand| operand.joins);
                 let mut operands: Vec<String> = operands.into_iter().map(|operand| operand.text).collect();
                 if any_order(*op) {
@@ -215,14 +215,14 @@ impl Names<'_> {
                 attrs.sort();
                 attrs.extend(rest_attrs.map(|var| self.var('*', var.0)));
                 let text = format!("({} {} {{{}}})", op.name, operands.join(" "), attrs.join(", "));
-                Value { text, joins: joins && !apart }
+                Compared { text, joins: joins && !apart }
             }
         }
     }
 }
 
-/// A value of a right side in the form that is compared.
-struct Value {
+/// A value of a right side in the form in which it is compared.
+struct Compared {
     text: String,
     /// Whether it contains a concatenation that is not split again.
     joins: bool,

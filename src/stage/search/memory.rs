@@ -58,7 +58,7 @@ pub(in crate::stage) fn cheapest(chooser: &Chooser<'_>, limit: &Limit) -> Result
     let last = trials.pop().ok_or_else(nothing)?;
     let mut best =
         trials.into_iter().fold(last, |best, trial| if sum(&trial) < sum(&best) { trial } else { best });
-    let bound = search.bound(worth, limit.of(Device::Host).unwrap_or(usize::MAX)).min(sum(&best));
+    let bound = search.bound(worth, limit.get(Device::Host).unwrap_or(usize::MAX)).min(sum(&best));
     // From here on time is told alone: no plan with as few bytes of both kinds is faster than what is left of the
     // bound.
     let constants = best.plan.constants_of(Device::Host);

@@ -16,7 +16,7 @@ pub(in crate::stage) enum Measure {
 
 impl Measure {
     /// Bytes that a plan takes of a device.
-    pub fn of(self, plan: &Plan, device: Device) -> usize {
+    pub fn bytes(self, plan: &Plan, device: Device) -> usize {
         match self {
             Self::Whole => plan.memory_of(device),
             Self::Arena => plan.arena_of(device),
@@ -59,7 +59,7 @@ impl Room {
     pub fn beside(&self, constants: &BTreeMap<Device, usize>) -> Limit {
         let whole = self.whole.less(constants);
         self.arena.iter().fold(whole, |least, (device, most)| {
-            let most = least.of(device).map_or(most, |other| other.min(most));
+            let most = least.get(device).map_or(most, |other| other.min(most));
             least.with(device, most)
         })
     }
@@ -67,14 +67,14 @@ impl Room {
     /// Bytes that a plan takes of the devices that have a limit.
     pub fn bytes(&self, plan: &Plan) -> usize {
         let of = |limit: &Limit, measure: Measure| -> usize {
-            limit.iter().map(|(device, _)| measure.of(plan, device)).sum()
+            limit.iter().map(|(device, _)| measure.bytes(plan, device)).sum()
         };
         of(&self.whole, Measure::Whole) + of(&self.arena, Measure::Arena)
     }
 
     /// Whether a device has a limit.
     pub fn limits(&self, device: Device) -> bool {
-        self.whole.of(device).or(self.arena.of(device)).is_some()
+        self.whole.get(device).or(self.arena.get(device)).is_some()
     }
 }
 

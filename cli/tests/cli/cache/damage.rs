@@ -126,7 +126,7 @@ fn a_damaged_plan_under_the_right_checksum_is_refused_or_runs_and_never_crashes(
             bytes[at] =
                 if random.below(2) == 0 { bytes[at] ^ 1 << random.below(8) } else { random.next() as u8 };
         }
-        let digest = *Digest::of(&bytes[HEAD..]).bytes();
+        let digest = *Digest::new(&bytes[HEAD..]).bytes();
         bytes[16..HEAD].copy_from_slice(&digest);
         std::fs::write(path, &bytes).unwrap();
         match bench.cache.look(&bench.key, None) {

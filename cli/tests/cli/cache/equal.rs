@@ -60,7 +60,7 @@ fn a_plan_whose_kernel_has_another_contract_now_is_not_run() {
     };
     assert!(refused(&|plan| plan.steps[0].implementation.push('2')).contains("is now"));
     assert!(refused(&|plan| plan.steps[0].scratch -= 64).contains("asks for other buffers"));
-    assert!(refused(&|plan| plan.steps[0].scratch += 64).contains("no buffer holds"));
+    assert!(refused(&|plan| plan.steps[0].scratch += 64).contains("no buffer contains"));
     assert!(refused(&|plan| plan.arena = 64).contains("does not lie within 64 bytes"));
     assert!(refused(&|plan| plan.steps[0].output.offset = usize::MAX - 63).contains("does not lie within"));
     assert!(

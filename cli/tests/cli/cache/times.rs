@@ -81,7 +81,7 @@ fn a_plan_holds_as_long_as_the_lines_it_was_chosen_by() {
     }
     let mut other = stored.clone();
     other.decisions.get_mut(&basis.decision.0).unwrap().plan = "another".into();
-    changed("another plan won the race", &other);
+    changed("another plan was the fastest", &other);
     changed("lines of the table of times", &Stored::default());
     assert!(matches!(cache.find(&key, None), Err(Miss::Changed(_))));
 }

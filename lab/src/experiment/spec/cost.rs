@@ -16,7 +16,7 @@ const DAY: usize = 86_400;
 impl Reader<'_> {
     /// Returns a cost model, which is written as a name or as a call with arguments.
     pub(super) fn cost(&mut self, raw: Raw<'_>) -> Option<Cost> {
-        if let Some(name) = Text::of(raw) {
+        if let Some(name) = Text::parse(raw) {
             return self.named(&name);
         }
         match raw.name() {

@@ -96,6 +96,6 @@ impl Search<'_, '_> {
 
     /// Notes what no plan within limits costs less than.
     pub(super) fn level(&self, room: &Room, cost: f64) {
-        self.levels.borrow_mut().push((room.arena.of(Device::Host).unwrap_or(usize::MAX), cost));
+        self.levels.borrow_mut().push((room.arena.get(Device::Host).unwrap_or(usize::MAX), cost));
     }
 }

@@ -125,9 +125,9 @@ impl<'a, 'b> Search<'a, 'b> {
     ) -> Result<Vec<Trial>, Error> {
         // Where each plan is a long way to the next one, all of them are not to be had.
         let hasty = self.chooser.effort.is_hasty();
-        let least_step = if hasty { measure.of(&first.plan, device) / POINTS } else { 0 };
+        let least_step = if hasty { measure.bytes(&first.plan, device) / POINTS } else { 0 };
         let mut trials = vec![first];
-        while let Some(bytes) = trials.last().map(|trial| measure.of(&trial.plan, device))
+        while let Some(bytes) = trials.last().map(|trial| measure.bytes(&trial.plan, device))
             && bytes > limit
             && trials.len() < POINTS
         {
@@ -168,11 +168,11 @@ impl<'a, 'b> Search<'a, 'b> {
     fn search(&self, room: &Room, planned: &Room) -> Result<Option<Trial>, Error> {
         // No plan within the limits runs a kernel that needs more by itself.
         let mut allowed = self.problem.clone();
-        let above = |limit: &Limit, device, bytes| limit.of(device).is_some_and(|most| bytes > most);
+        let above = |limit: &Limit, device, bytes| limit.get(device).is_some_and(|most| bytes > most);
         let too_much = |_, need: &Need| {
             let constants = || need.constants.max(self.fewest(need.device));
             above(&room.arena, need.device, need.least)
-                || room.whole.of(need.device).is_some_and(|most| need.least + constants() > most)
+                || room.whole.get(need.device).is_some_and(|most| need.least + constants() > most)
         };
         self.forbid(&mut allowed, too_much);
         let (mut problem, mut bound) = (allowed.clone(), None);
@@ -280,7 +280,7 @@ impl<'a, 'b> Search<'a, 'b> {
         let mut most = vec![usize::MAX; self.needs.len()];
         for (at, step) in trial.plan.steps.iter().enumerate() {
             let device = step.output_type.device;
-            let Some(limit) = limit.of(device) else { continue };
+            let Some(limit) = limit.get(device) else { continue };
             let live: usize = live(&trial.plan, device, at).map(|buffer| buffer.size).sum();
             let Some((class, place)) = trial.candidate(step.node).filter(|_| live > limit) else { continue };
             let beside = live.saturating_sub(self.needs[class][place].least);
@@ -304,7 +304,7 @@ impl<'a, 'b> Search<'a, 'b> {
                 }
             }
         }
-        let counts = |device| room.whole.of(device).is_some();
+        let counts = |device| room.whole.get(device).is_some();
         price_constants(&mut priced, &self.constants, counts, price);
         priced
     }
