@@ -288,7 +288,9 @@ fn the_table_of_an_ablation_names_what_wins_nowhere() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["name"].to_string())
         .collect();
     assert_eq!(names, ["\"best\"", "\"exact\"", "\"first-fit\""], "{lines}{why}");
-    refused(&at, &["ablate", "small.ovolo", "--by", "kernels"], "is none of rule, file, kernel");
+    let wrong = ovolo(&at, &["ablate", "small.ovolo", "--by", "kernels"]);
+    assert_eq!(wrong.status.code(), Some(2), "the command line has a mistake");
+    assert!(String::from_utf8(wrong.stderr).unwrap().contains("is none of rule, file, kernel"));
 }
 
 #[test]
