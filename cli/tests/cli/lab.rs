@@ -325,7 +325,7 @@ fn a_fitted_model_prices_kernels_and_one_of_another_machine_is_refused() {
     std::fs::write(at.join("other.json"), "{}").unwrap();
     refused(
         &run(&["compile", "a.ovolo", "--learned", "other.json"]),
-        "no model that `ovolo fit` has written",
+        "not a model that `ovolo fit` has written",
     );
     said(&run(&["compile", "a.ovolo", "--learned", file.to_str().unwrap()]));
 }
