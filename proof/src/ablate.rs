@@ -6,10 +6,12 @@
 
 mod alternative;
 mod kernel;
+mod measure;
 mod part;
 mod row;
 
-pub use part::{By, Cost, Measured, UnknownPart, measure};
+pub use measure::measure;
+pub use part::{By, Cost, Measured, UnknownPart};
 pub use row::{Case, Gain, Row, rows};
 
 use ovolo::compile::Options;

@@ -495,7 +495,7 @@ mod tests {
                 Fit::read(wrong, &head, &here(), PriceList::shipped())
                     .expect_err("no fit")
                     .to_string()
-                    .contains("no model that `ovolo fit`")
+                    .contains("not a model that `ovolo fit`")
             );
         }
         let short = text.replacen("\"scales\":[[", "\"scales\":[[0.0,1.0],[", 1);
