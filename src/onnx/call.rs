@@ -185,12 +185,18 @@ impl<'a> Call<'a> {
         self.inputs.len()
     }
 
+    /// Returns the elements of a value, on which the import depends, such as a number that decides a shape. It is an
+    /// error if they are only known when the model runs.
+    pub(crate) fn demand(&self, value: &ImportedValue, what: &str) -> Result<Tensor, Refusal> {
+        value.known().cloned().ok_or_else(|| unknown(what, value))
+    }
+
     /// Returns the integers of an operand, which must be known while importing; `None` if it is absent.
     pub(crate) fn known_ints(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, Refusal> {
         let Some(value) = self.optional(at) else {
             return Ok(None);
         };
-        let tensor = value.known().ok_or_else(|| unknown(what, &value))?;
+        let tensor = self.demand(&value, what)?;
         let ints = tensor.to_i64().filter(|_| value.ty.dtype != DType::Bool);
         ints.map(Some).ok_or_else(|| {
             Refusal::other(format!("its {what} `{}` is {}, not a list of integers", value.name, value.ty))
@@ -202,14 +208,14 @@ impl<'a> Call<'a> {
         let Some(value) = self.optional(at) else {
             return Ok(None);
         };
-        let tensor = value.known().ok_or_else(|| unknown(what, &value))?;
+        let tensor = self.demand(&value, what)?;
         if tensor.ty().shape.count() != 1 {
             return Err(Refusal::other(format!(
                 "its {what} `{}` is {}, not one number",
                 value.name, value.ty
             )));
         }
-        Ok(Some(tensor.clone()))
+        Ok(Some(tensor))
     }
 
     fn attribute(
