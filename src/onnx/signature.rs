@@ -30,21 +30,23 @@ pub(super) fn input_types<'a>(
         let mut shape = Vec::with_capacity(dims.len());
         for (axis, dim) in dims.iter().enumerate() {
             match fixed(dim) {
-                Some(size) => {
-                    shape.push(usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(|| {
-                        refuse(format!(
-                            "its dimension {axis} is {size}, and must be at least 1; export it again"
-                        ))
-                    })?)
-                }
+                Some(size) => shape.push(
+                    usize::try_from(size).map_err(|_| refuse(format!("its dimension {axis} is {size}")))?,
+                ),
                 None => {
                     let name = symbol(input, axis, dim);
-                    if !bound.contains_key(&name) {
+                    // Dimensions that are called `?` have sizes of their own, unless they get one together.
+                    let together = dim.dim_param.as_deref() == Some(NAMELESS);
+                    if together {
+                        known.insert(NAMELESS.to_owned());
+                    }
+                    let size = bound.get(&name).or_else(|| bound.get(NAMELESS).filter(|_| together)).copied();
+                    if size.is_none() {
                         free.entry(name.clone())
                             .or_default()
                             .push(format!("dimension {axis} of input `{}`", input.name));
                     }
-                    shape.push(bound.get(&name).copied().unwrap_or(1));
+                    shape.push(size.unwrap_or(1));
                     known.insert(name);
                 }
             }
@@ -55,7 +57,6 @@ pub(super) fn input_types<'a>(
     let strange: Vec<String> = bound
         .iter()
         .filter_map(|(name, size)| match known.contains(name) {
-            true if *size == 0 => Some(format!("{name}=0: a dimension is at least 1")),
             true => None,
             false => {
                 let hint = suggestion(name, known.iter().map(String::as_str));
@@ -94,6 +95,9 @@ fn symbols(known: &BTreeSet<String>) -> String {
     format!("the model's dimensions without a size are {}", list.join(", "))
 }
 
+/// What some exporters call every dimension without a size.
+const NAMELESS: &str = "?";
+
 /// Returns the number of a dimension; `None` for a dimension with a name, or with neither. Some exporters write a
 /// negative number for a dimension without a size.
 fn fixed(dim: &DimensionProto) -> Option<i64> {
@@ -102,8 +106,8 @@ fn fixed(dim: &DimensionProto) -> Option<i64> {
 }
 
 fn symbol(input: &ValueInfoProto, axis: usize, dim: &DimensionProto) -> String {
-    // Some exporters call all dimensions without a size `?`, which does not mean that they are equal.
-    let name = dim.dim_param.clone().filter(|name| !name.is_empty() && name != "?");
+    // Dimensions that are called `?` need not be equal.
+    let name = dim.dim_param.clone().filter(|name| !name.is_empty() && name != NAMELESS);
     name.unwrap_or_else(|| format!("{}.{axis}", input.name))
 }
 
@@ -129,7 +133,7 @@ pub(super) fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, Refus
 pub(super) fn whole_type(info: &ValueInfoProto, bound: &BTreeMap<String, usize>) -> Option<TensorType> {
     let (dtype, dims) = declared_type(info).ok()?;
     let size = |dim: &DimensionProto| match fixed(dim) {
-        Some(size) => usize::try_from(size).ok().filter(|size| *size > 0),
+        Some(size) => usize::try_from(size).ok(),
         None => bound.get(dim.dim_param.as_ref()?).copied(),
     };
     checked_type(dtype, dims?.iter().map(size).collect::<Option<Vec<usize>>>()?).ok()
