@@ -27,7 +27,12 @@ pub mod pointwise;
 pub mod post;
 mod reduce;
 pub mod resize;
+mod sample;
+mod scatter;
+mod select;
 mod shape;
+mod sort;
+mod spectrum;
 mod squeeze;
 mod step;
 pub mod strassen;
@@ -254,6 +259,11 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     attention::ops,
     grad::ops,
     layout::ops,
+    scatter::ops,
+    sort::ops,
+    select::ops,
+    sample::ops,
+    spectrum::ops,
 ];
 
 /// Checks that every operand is in the default layout.

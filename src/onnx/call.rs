@@ -440,7 +440,10 @@ impl<'a> Call<'a> {
     /// refused.
     pub(super) fn strangers(&self) -> Vec<&'a str> {
         let asked = self.asked.borrow();
-        self.node.attribute.iter().map(|a| a.name.as_str()).filter(|name| !asked.contains(name)).collect()
+        // Before opset 7, operators could name operands that they overwrite, which never changed a result.
+        let old = |name: &str| name == "consumed_inputs" && self.opset < 7;
+        let strange = |name: &&str| !asked.contains(name) && !old(name);
+        self.node.attribute.iter().map(|a| a.name.as_str()).filter(strange).collect()
     }
 
     /// Returns the name of a result. If the model leaves it out, a name is derived.

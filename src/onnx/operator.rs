@@ -5,15 +5,19 @@
 //! model that reads one of these is refused.
 
 mod arrange;
+mod attend;
 mod constant;
 mod elementwise;
 pub(crate) mod function;
 mod index;
 mod linear;
+mod loss;
 mod normalize;
 mod pool;
 mod reduce;
 mod resample;
+mod scatter;
+mod select;
 
 use super::Refusal;
 use super::call::{Call, ImportedValue};
@@ -51,7 +55,7 @@ const fn entry(
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
-const FAMILIES: [&[Operator]; 9] = [
+const FAMILIES: [&[Operator]; 13] = [
     arrange::TABLE,
     constant::TABLE,
     elementwise::TABLE,
@@ -61,6 +65,10 @@ const FAMILIES: [&[Operator]; 9] = [
     pool::TABLE,
     reduce::TABLE,
     resample::TABLE,
+    scatter::TABLE,
+    select::TABLE,
+    attend::TABLE,
+    loss::TABLE,
 ];
 
 /// Returns ONNX's own operators.

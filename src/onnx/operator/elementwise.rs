@@ -42,7 +42,26 @@ fn unary(call: &mut Call<'_>, op: &str) -> Results {
 
 fn binary(call: &mut Call<'_>, op: &str) -> Results {
     let (a, b) = (call.input(0)?, call.input(1)?);
+    let b = aligned(call, &a, b)?;
     Ok(vec![call.result(op, Attrs::new(), &[&a, &b])?])
+}
+
+/// Before opset 7, the axes of the second operand were those of the first one from `axis` on, or the last ones.
+fn aligned(call: &mut Call<'_>, a: &ImportedValue, b: ImportedValue) -> Result<ImportedValue, Refusal> {
+    if call.opset >= 7 {
+        return Ok(b);
+    }
+    let broadcast = call.flag("broadcast", false)?;
+    if !call.has("axis") || !broadcast {
+        return Ok(b);
+    }
+    let at = crate::onnx::call::axis(call.int("axis", 0)?, a.rank())?;
+    let mut dims = b.dims().to_vec();
+    let after = a.rank().checked_sub(at + dims.len()).ok_or_else(|| {
+        Refusal::attribute("axis", format!("is {at}, from where on {} has fewer axes than {}", a.ty, b.ty))
+    })?;
+    dims.extend(std::iter::repeat_n(1, after));
+    call.reshape(Some("aligned"), &b, &dims)
 }
 
 /// Compares with both infinities, or with only one of them if the other is switched off.
@@ -118,6 +137,13 @@ fn cast(call: &mut Call<'_>) -> Results {
     if !call.has("to") {
         return Err(Refusal::attribute("to", format!("({:?}) is missing", AttributeType::Int)));
     }
+    if call.opset < 6 {
+        let name = call.text("to", "")?;
+        let to = old_type(name)
+            .ok_or_else(|| Refusal::attribute("to", format!("is `{name}`, not an element type")))?;
+        let x = call.input(0)?;
+        return convert(call, x, to);
+    }
     let number =
         i32::try_from(call.int("to", 0)?).map_err(|_| Refusal::attribute("to", "is no element type"))?;
     let to = element_type(number).map_err(|why| {
@@ -125,6 +151,21 @@ fn cast(call: &mut Call<'_>) -> Results {
     })?;
     let x = call.input(0)?;
     convert(call, x, to)
+}
+
+/// Returns the element type with the name that was in use before opset 6.
+fn old_type(name: &str) -> Option<DType> {
+    Some(match name {
+        "BOOL" => DType::Bool,
+        "UINT8" => DType::U8,
+        "INT8" => DType::I8,
+        "INT32" => DType::I32,
+        "INT64" => DType::I64,
+        "FLOAT16" => DType::F16,
+        "FLOAT" => DType::F32,
+        "DOUBLE" => DType::F64,
+        _ => return None,
+    })
 }
 
 fn cast_like(call: &mut Call<'_>) -> Results {
@@ -147,7 +188,8 @@ fn select(call: &mut Call<'_>) -> Results {
 
 /// Since opset 12 the exponent may have another type. The result has the type of the base.
 fn pow(call: &mut Call<'_>) -> Results {
-    let (mut base, mut exponent) = (call.input(0)?, call.input(1)?);
+    let (mut base, exponent) = (call.input(0)?, call.input(1)?);
+    let mut exponent = aligned(call, &base, exponent)?;
     let dtype = base.ty.dtype;
     let cast = |to: DType| Attrs::new().with("to", Attr::DType(to));
     if !dtype.is_float() && exponent.ty.dtype.is_float() {

@@ -51,6 +51,7 @@ fn conv(call: &mut Call<'_>) -> Results {
 fn gemm(call: &mut Call<'_>) -> Results {
     let (mut a, mut b) = (call.input(0)?, call.input(1)?);
     let (alpha, beta) = (call.float("alpha", 1.0)?, call.float("beta", 1.0)?);
+    call.ignore(&["broadcast"]); // Since opset 7 the third operand always broadcasts.
     if a.rank() != 2 || b.rank() != 2 {
         return Err(Refusal::other(
             "it multiplies matrices, so its first two operands need two dimensions each",
