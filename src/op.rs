@@ -36,6 +36,7 @@ mod spectrum;
 mod squeeze;
 mod step;
 pub mod strassen;
+mod suppress;
 pub mod transposed;
 pub mod tree;
 mod window;
@@ -264,6 +265,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     select::ops,
     sample::ops,
     spectrum::ops,
+    suppress::ops,
 ];
 
 /// Checks that every operand is in the default layout.

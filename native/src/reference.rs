@@ -25,6 +25,7 @@ pub(super) const OPS: &[Lowering] = &[
     alone("native.col2im", "col2im"),
     alone("native.dft", "dft"),
     alone("native.det", "det"),
+    alone("native.non-max-suppression", "non-max-suppression"),
 ];
 
 const fn alone(name: &'static str, of: &'static str) -> Lowering {

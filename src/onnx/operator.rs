@@ -16,6 +16,7 @@ mod normalize;
 mod pool;
 mod reduce;
 mod resample;
+mod sample;
 mod scatter;
 mod select;
 
@@ -55,7 +56,7 @@ const fn entry(
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
-const FAMILIES: [&[Operator]; 13] = [
+const FAMILIES: [&[Operator]; 14] = [
     arrange::TABLE,
     constant::TABLE,
     elementwise::TABLE,
@@ -69,6 +70,7 @@ const FAMILIES: [&[Operator]; 13] = [
     select::TABLE,
     attend::TABLE,
     loss::TABLE,
+    sample::TABLE,
 ];
 
 /// Returns ONNX's own operators.
