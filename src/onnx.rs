@@ -21,6 +21,7 @@
 //! ```
 
 mod call;
+mod element;
 mod error;
 mod external;
 mod function;
