@@ -1,10 +1,14 @@
 //! Tensors in NumPy files: `.npy` (one array) and `.npz` (several named arrays).
 //!
-//! Reads little-endian booleans, `u8`, `i8`, `i32`, `i64`, `f16`, `f32` and `f64`, in C or in Fortran
+//! Reads little-endian elements of every type, in C or in Fortran
 //! order (which is transposed, so that the tensor is row-major). Refuses other element types,
 //! big-endian files, structured and pickled arrays, files that are longer or shorter than their
 //! header says, and `.npz` archives that are compressed or larger than 4 GiB. Writes row-major arrays
-//! in the default layout; `bf16` has no name in NumPy and is refused. Errors name the file.
+//! in the default layout. Errors name the file.
+//!
+//! NumPy has no names for `bf16` and for the narrow types. They are written as the Python package `ml_dtypes` writes
+//! them: `bf16` as `V2`, `f8e5m2` as `f1`, all other narrow types as `V1`. A file of `V1` does not say which of them it
+//! holds: it is read as `f8e4m3fn`, and [`Tensor::reinterpreted`] gives it another type.
 
 mod zip;
 
@@ -111,7 +115,7 @@ pub fn decode(file: &str, bytes: &[u8]) -> Result<Tensor, NpyError> {
 /// Returns the bytes of a `.npy` file. `file` is its name in errors.
 ///
 /// # Errors
-/// [`NpyError`] for `bf16`.
+/// [`NpyError`] if the header cannot be written.
 pub fn encode(file: &str, tensor: &Tensor) -> Result<Vec<u8>, NpyError> {
     encode_array(tensor).map_err(|why| NpyError::File { file: file.to_owned(), why })
 }
@@ -140,7 +144,7 @@ pub fn decode_npz(file: &str, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, Npy
 /// Returns the bytes of a `.npz` file. `file` is its name in errors.
 ///
 /// # Errors
-/// [`NpyError`] for `bf16`, for two arrays with one name, and for more than 4 GiB.
+/// [`NpyError`] for two arrays with one name, and for more than 4 GiB.
 pub fn encode_npz<'a>(
     file: &str,
     arrays: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
@@ -228,15 +232,24 @@ fn dtype(written: &npyz::DType) -> Result<DType, String> {
     match (ty.type_char(), ty.size_field()) {
         (TypeChar::Bool, 1) => Ok(DType::Bool),
         (TypeChar::Uint, 1) => Ok(DType::U8),
+        (TypeChar::Uint, 2) => Ok(DType::U16),
+        (TypeChar::Uint, 4) => Ok(DType::U32),
+        (TypeChar::Uint, 8) => Ok(DType::U64),
         (TypeChar::Int, 1) => Ok(DType::I8),
+        (TypeChar::Int, 2) => Ok(DType::I16),
         (TypeChar::Int, 4) => Ok(DType::I32),
         (TypeChar::Int, 8) => Ok(DType::I64),
+        (TypeChar::Float, 1) => Ok(DType::F8E5M2),
+        (TypeChar::RawData, 1) => Ok(DType::F8E4M3FN),
+        (TypeChar::RawData, 2) => Ok(DType::BF16),
+        (TypeChar::Complex, 8) => Ok(DType::C64),
+        (TypeChar::Complex, 16) => Ok(DType::C128),
         (TypeChar::Float, 2) => Ok(DType::F16),
         (TypeChar::Float, 4) => Ok(DType::F32),
         (TypeChar::Float, 8) => Ok(DType::F64),
         (TypeChar::Object, _) => Err("it holds pickled Python objects, which are not supported".to_owned()),
         _ => Err(format!(
-            "element type `{ty}` is not supported; the supported types are bool, uint8, int8, int32, int64, float16, float32, float64"
+            "element type `{ty}` is not supported; the supported types are booleans, integers, floats and complex numbers"
         )),
     }
 }
@@ -261,13 +274,21 @@ fn encode_array(tensor: &Tensor) -> Result<Vec<u8>, String> {
     let name = match tensor.ty().dtype {
         DType::Bool => "|b1",
         DType::U8 => "|u1",
+        DType::U16 => "<u2",
+        DType::U32 => "<u4",
+        DType::U64 => "<u8",
         DType::I8 => "|i1",
+        DType::I16 => "<i2",
         DType::I32 => "<i4",
         DType::I64 => "<i8",
         DType::F16 => "<f2",
         DType::F32 => "<f4",
         DType::F64 => "<f8",
-        DType::BF16 => return Err("NumPy has no bf16; cast the value to f32 first".to_owned()),
+        DType::C64 => "<c8",
+        DType::C128 => "<c16",
+        DType::BF16 => "<V2",
+        DType::F8E5M2 => "<f1",
+        _ => "<V1",
     };
     let dtype = npyz::DType::Plain(name.parse().map_err(|error| format!("element type `{name}`: {error}"))?);
     let shape: Vec<u64> = tensor.ty().shape.iter().map(|&size| size as u64).collect();
@@ -307,18 +328,15 @@ mod tests {
 
     #[test]
     fn every_element_type_round_trips() {
-        for dtype in DType::ALL.into_iter().filter(|&dtype| dtype != DType::BF16) {
+        for dtype in DType::ALL {
             for shape in [vec![], vec![0], vec![5], vec![2, 3, 4], vec![3, 0, 2]] {
                 let tensor = random(&TensorType::plain(dtype, shape), 3);
                 let read = decode("x", &encode("x", &tensor).unwrap()).unwrap();
+                let unnamed = dtype.is_narrow() && dtype != DType::F8E5M2;
+                let read = if unnamed { read.reinterpreted(dtype) } else { read };
                 assert_eq!((read.ty(), read.bytes()), (tensor.ty(), tensor.bytes()));
             }
         }
-        let bf16 = Tensor::zeros(TensorType::plain(DType::BF16, [1]));
-        assert_eq!(
-            encode("x.npy", &bf16).unwrap_err().to_string(),
-            "x.npy: NumPy has no bf16; cast the value to f32 first"
-        );
     }
 
     #[test]
@@ -353,7 +371,7 @@ mod tests {
             refusal(&file("'>f4'", false, "(1,)", &[0; 4]))
                 .starts_with("x.npy: element type `>f4` is big-endian")
         );
-        assert!(refusal(&file("'<u2'", false, "(1,)", &[0; 2])).contains("`<u2` is not supported"));
+        assert!(refusal(&file("'<f16'", false, "(1,)", &[0; 16])).contains("`<f16` is not supported"));
         assert!(refusal(&file("[('a', '<f4')]", false, "(1,)", &[0; 4])).contains("structured"));
         assert!(refusal(&file("'|O'", false, "(1,)", &[0; 4])).contains("pickled"));
         assert!(

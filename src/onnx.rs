@@ -22,6 +22,7 @@
 
 mod call;
 mod document;
+mod element;
 mod error;
 mod external;
 mod function;

@@ -8,6 +8,7 @@
 mod attention;
 mod binary;
 mod broadcast;
+mod cast;
 mod declaration;
 mod device;
 mod elementwise;
@@ -245,6 +246,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     function::ops,
     binary::ops,
     elementwise::ops,
+    cast::ops,
     tree::ops,
     matmul::ops,
     window::ops,

@@ -6,16 +6,21 @@
 
 mod data;
 mod device;
+mod dtype;
 mod index;
 mod layout;
+mod narrow;
+mod number;
 mod relayout;
 mod size;
 
 pub use data::{Element, Tensor};
 pub use data::{Keeper, Lender};
 pub use device::{Device, Family, NoDevice};
+pub use dtype::{DType, UnknownDType};
 pub use index::advance;
 pub use layout::{Layout, NoLayout};
+pub use narrow::{Overflow, Rounding};
 pub use size::size_error;
 pub(crate) use size::type_error;
 
@@ -23,84 +28,6 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Deref;
-use std::str::FromStr;
-
-/// The type of one element of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum DType {
-    /// One byte, zero or one.
-    Bool,
-    /// Unsigned 8-bit integer.
-    U8,
-    /// Signed 8-bit integer.
-    I8,
-    /// Signed 32-bit integer.
-    I32,
-    /// Signed 64-bit integer.
-    I64,
-    /// IEEE 754 binary16.
-    F16,
-    /// The upper half of a binary32.
-    BF16,
-    /// IEEE 754 binary32.
-    F32,
-    /// IEEE 754 binary64.
-    F64,
-}
-
-impl DType {
-    /// Every element type, in the order in which messages list them.
-    pub const ALL: [Self; 9] =
-        [Self::Bool, Self::U8, Self::I8, Self::I32, Self::I64, Self::F16, Self::BF16, Self::F32, Self::F64];
-
-    /// Size of one element in bytes.
-    pub const fn size(self) -> usize {
-        match self {
-            Self::Bool | Self::U8 | Self::I8 => 1,
-            Self::F16 | Self::BF16 => 2,
-            Self::I32 | Self::F32 => 4,
-            Self::I64 | Self::F64 => 8,
-        }
-    }
-
-    /// Returns the name in text forms: `f32`, `i64`, `bool`, ….
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bool => "bool",
-            Self::U8 => "u8",
-            Self::I8 => "i8",
-            Self::I32 => "i32",
-            Self::I64 => "i64",
-            Self::F16 => "f16",
-            Self::BF16 => "bf16",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-        }
-    }
-
-    /// Returns whether the type is one of the floating-point types.
-    pub const fn is_float(self) -> bool {
-        matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
-    }
-}
-
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A text that is not the name of an element type.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown element type `{0}`")]
-pub struct UnknownDType(pub String);
-
-impl FromStr for DType {
-    type Err = UnknownDType;
-    fn from_str(text: &str) -> Result<Self, UnknownDType> {
-        Self::ALL.into_iter().find(|d| d.name() == text).ok_or_else(|| UnknownDType(text.to_owned()))
-    }
-}
 
 /// Logical dimensions, outermost first. A scalar has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -9,6 +9,7 @@ use super::map::Map;
 use super::place::Walk;
 use super::product;
 use super::reduce::{Combine, Reduce, combined};
+use super::scalar::supported;
 use super::space::{Access, Bound, Part};
 use super::tile::Tile;
 use super::window;
@@ -26,6 +27,10 @@ pub fn job(call: &Call<'_>) -> Result<Job, OpError> {
 }
 
 fn written(call: &Call<'_>) -> Result<Job, String> {
+    let mut types = call.inputs.iter().copied().chain([call.output]);
+    if let Some(ty) = types.find(|ty| !supported(ty.dtype)) {
+        return Err(format!("there is no kernel for elements of type {}", ty.dtype));
+    }
     let name = call.op.own_name();
     let attrs = call.attrs;
     match name {

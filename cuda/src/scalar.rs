@@ -6,6 +6,11 @@
 use ovolo::scalar::{Binary, Instruction, Unary};
 use ovolo::tensor::DType;
 
+/// Returns whether kernels read and write elements of a type.
+pub(super) const fn supported(dtype: DType) -> bool {
+    dtype.is_float() || matches!(dtype, DType::Bool | DType::U8 | DType::I8 | DType::I32 | DType::I64)
+}
+
 /// The type in which an element is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scalar {
@@ -29,7 +34,8 @@ impl Scalar {
             DType::U8 | DType::I8 | DType::I32 => Self::Int,
             DType::I64 => Self::Long,
             DType::F16 | DType::BF16 | DType::F32 => Self::Float,
-            DType::F64 => Self::Double,
+            // The other types are not `supported`.
+            _ => Self::Double,
         }
     }
 
@@ -104,7 +110,7 @@ pub(super) const fn memory(dtype: DType) -> &'static str {
         DType::F16 => "Half",
         DType::BF16 => "Brain",
         DType::F32 => "float",
-        DType::F64 => "double",
+        _ => "double",
     }
 }
 

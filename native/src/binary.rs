@@ -65,13 +65,18 @@ fn build(call: &Call<'_>) -> Option<Box<dyn Kernel>> {
     match call.inputs[0].dtype {
         DType::Bool => logic(call),
         DType::U8 => arithmetic::<u8>(call),
+        DType::U16 => arithmetic::<u16>(call),
+        DType::U32 => arithmetic::<u32>(call),
+        DType::U64 => arithmetic::<u64>(call),
         DType::I8 => arithmetic::<i8>(call),
+        DType::I16 => arithmetic::<i16>(call),
         DType::I32 => arithmetic::<i32>(call),
         DType::I64 => arithmetic::<i64>(call),
         DType::F16 => arithmetic::<half::f16>(call),
         DType::BF16 => arithmetic::<half::bf16>(call),
         DType::F32 => arithmetic::<f32>(call),
         DType::F64 => arithmetic::<f64>(call),
+        _ => None,
     }
 }
 

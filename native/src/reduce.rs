@@ -53,6 +53,9 @@ struct Reduction {
 
 fn plan(call: &Call<'_>) -> Option<Reduction> {
     let ty = call.inputs[0];
+    if ty.dtype == DType::U64 {
+        return None; // Integers are reduced as `i64`.
+    }
     let kind = match call.op.name {
         "native.reduce-sum" => Kind::Sum,
         "native.reduce-mean" => Kind::Mean,
@@ -120,8 +123,15 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
         plan,
         count,
         float: call.inputs[0].dtype.is_float(),
+        range: range(call.inputs[0].dtype),
         element: PhantomData,
     })))
+}
+
+/// Returns the least and the largest number of an integer type.
+fn range(dtype: DType) -> (i64, i64) {
+    let (least, most) = dtype.integer_range().unwrap_or_default();
+    (i64::try_from(least).unwrap_or(i64::MIN), i64::try_from(most).unwrap_or(i64::MAX))
 }
 
 struct Vectors {
@@ -256,6 +266,8 @@ struct Elements<T> {
     plan: Reduction,
     count: usize,
     float: bool,
+    /// The least and the largest number of an integer type.
+    range: (i64, i64),
     element: PhantomData<T>,
 }
 
@@ -295,8 +307,8 @@ impl<T: Scalar> Kernel for Elements<T> {
                     T::from_i64(match kind {
                         Kind::Sum => values.fold(0, i64::wrapping_add),
                         Kind::Mean => values.fold(0, i64::wrapping_add) / (count as i64).max(1),
-                        Kind::Max => values.fold(i64::MIN, i64::max),
-                        Kind::Min => values.fold(i64::MAX, i64::min),
+                        Kind::Max => values.fold(self.range.0, i64::max),
+                        Kind::Min => values.fold(self.range.1, i64::min),
                         Kind::Prod => values.fold(1, i64::wrapping_mul),
                     })
                 };

@@ -12,6 +12,9 @@ pub(super) struct Flag(pub u8);
 pub(super) trait Scalar: bytemuck::Pod + PartialEq + PartialOrd + Send + Sync {
     fn cast<T: Scalar>(self) -> T;
     fn from_i64(value: i64) -> Self;
+    fn from_u64(value: u64) -> Self {
+        Self::from_i64(value as i64)
+    }
     fn from_f32(value: f32) -> Self;
     fn from_f64(value: f64) -> Self;
 }
@@ -28,7 +31,26 @@ macro_rules! integer {
         fn from_f64(value: f64) -> Self { value as Self }
     })* };
 }
-integer!(u8, i8, i32, i64);
+integer!(u8, u16, u32, i8, i16, i32, i64);
+
+impl Scalar for u64 {
+    #[inline(always)]
+    fn cast<T: Scalar>(self) -> T {
+        T::from_u64(self)
+    }
+    #[inline(always)]
+    fn from_i64(value: i64) -> Self {
+        value as Self
+    }
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        value as Self
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value as Self
+    }
+}
 
 impl Scalar for Flag {
     #[inline(always)]
@@ -56,6 +78,8 @@ macro_rules! float {
         #[inline(always)]
         fn from_i64(value: i64) -> Self { <$type>::from_f64(value as f64) }
         #[inline(always)]
+        fn from_u64(value: u64) -> Self { <$type>::from_f64(value as f64) }
+        #[inline(always)]
         fn from_f32(value: f32) -> Self { <$type>::from_f32(value) }
         #[inline(always)]
         fn from_f64(value: f64) -> Self { <$type>::from_f64(value) }
@@ -70,6 +94,10 @@ impl Scalar for f32 {
     }
     #[inline(always)]
     fn from_i64(value: i64) -> Self {
+        value as Self
+    }
+    #[inline(always)]
+    fn from_u64(value: u64) -> Self {
         value as Self
     }
     #[inline(always)]
@@ -92,6 +120,10 @@ impl Scalar for f64 {
         value as Self
     }
     #[inline(always)]
+    fn from_u64(value: u64) -> Self {
+        value as Self
+    }
+    #[inline(always)]
     fn from_f32(value: f32) -> Self {
         Self::from(value)
     }
@@ -101,7 +133,12 @@ impl Scalar for f64 {
     }
 }
 
-/// Runs `$body` with the type alias `$T` for the Rust type of an element type.
+/// Returns whether an element type has a Rust type.
+pub(super) fn has_scalar(dtype: ovolo::tensor::DType) -> bool {
+    dtype.is_number() || dtype == ovolo::tensor::DType::Bool
+}
+
+/// Runs `$body` with the type alias `$T` for the Rust type of an element type that [`has_scalar`].
 macro_rules! with_scalar {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -111,6 +148,22 @@ macro_rules! with_scalar {
             }
             ::ovolo::tensor::DType::U8 => {
                 type $T = u8;
+                $body
+            }
+            ::ovolo::tensor::DType::U16 => {
+                type $T = u16;
+                $body
+            }
+            ::ovolo::tensor::DType::U32 => {
+                type $T = u32;
+                $body
+            }
+            ::ovolo::tensor::DType::U64 => {
+                type $T = u64;
+                $body
+            }
+            ::ovolo::tensor::DType::I16 => {
+                type $T = i16;
                 $body
             }
             ::ovolo::tensor::DType::I8 => {
@@ -141,6 +194,7 @@ macro_rules! with_scalar {
                 type $T = f64;
                 $body
             }
+            other => unreachable!("no kernel computes with {other}"),
         }
     };
 }
@@ -172,10 +226,21 @@ macro_rules! integer_number {
         #[inline(always)]
         fn div(self, other: Self) -> Self { if other == 0 { 0 } else { self.wrapping_div(other) } }
         fn pow(self, other: Self) -> Self {
-            match u32::try_from(other) {
-                Ok(exponent) => self.wrapping_pow(exponent),
-                Err(_) => Self::from(self == 1),
+            if other < 0 {
+                // The power is a fraction, which is rounded towards zero, unless the base is 1 or -1.
+                let one = Self::from(self == 1);
+                let minus_one = self.wrapping_add(1) == 0;
+                return if !minus_one { one } else if other % 2 == 0 { 1 } else { self };
             }
+            let (mut base, mut exponent, mut power): (Self, Self, Self) = (self, other, 1);
+            while exponent > 0 {
+                if exponent % 2 == 1 {
+                    power = power.wrapping_mul(base);
+                }
+                base = base.wrapping_mul(base);
+                exponent /= 2;
+            }
+            power
         }
         #[inline(always)]
         fn min(self, other: Self) -> Self { Ord::min(self, other) }
@@ -190,7 +255,7 @@ macro_rules! integer_number {
         }
     })* };
 }
-integer_number!(u8, i8, i32, i64);
+integer_number!(u8, u16, u32, u64, i8, i16, i32, i64);
 
 macro_rules! float_number {
     ($type:ty, $wide:ty, $up:expr, $down:expr) => {

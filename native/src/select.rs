@@ -28,7 +28,8 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
         1 => Box::new(Select::<u8> { loops, element: PhantomData }),
         2 => Box::new(Select::<u16> { loops, element: PhantomData }),
         4 => Box::new(Select::<u32> { loops, element: PhantomData }),
-        _ => Box::new(Select::<u64> { loops, element: PhantomData }),
+        8 => Box::new(Select::<u64> { loops, element: PhantomData }),
+        _ => Box::new(Select::<u128> { loops, element: PhantomData }),
     })
 }
 

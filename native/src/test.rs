@@ -221,7 +221,7 @@ fn where_and_casts_agree_with_the_reference() {
     }
     for from in DType::ALL {
         for to in DType::ALL {
-            if to == DType::U8 && from != DType::Bool {
+            if to != from && (to.is_complex() || from.is_complex()) {
                 continue;
             }
             let x = random.tensor(from, [3, 50]);

@@ -47,6 +47,7 @@ fn build(call: &Call<'_>) -> Option<Box<dyn Kernel>> {
         ("isnan", DType::F32) => Some(each(call, |x: f32| Flag(u8::from(x.is_nan())))),
         ("isnan", DType::F64) => Some(each(call, |x: f64| Flag(u8::from(x.is_nan())))),
         (_, DType::I8) => signed::<i8>(call, name),
+        (_, DType::I16) => signed::<i16>(call, name),
         (_, DType::I32) => signed::<i32>(call, name),
         (_, DType::I64) => signed::<i64>(call, name),
         (_, DType::F64) => signed::<f64>(call, name),

@@ -2,9 +2,10 @@
 //! importer of an [`Operator`](super::Operator) works with it.
 
 use super::Refusal;
+use super::element::checked_type;
 use super::proto::{AttributeProto, AttributeType, NodeProto, TensorProto};
 use super::structure::full_name;
-use super::weight::{Weights, checked_type};
+use super::weight::Weights;
 use crate::attr::Attrs;
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::{self, Ops};

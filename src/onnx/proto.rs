@@ -204,6 +204,8 @@ pub struct TensorProto {
     pub float_data: Vec<f32>,
     #[prost(int32, repeated, tag = "5")]
     pub int32_data: Vec<i32>,
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub string_data: Vec<Bytes>,
     #[prost(int64, repeated, tag = "7")]
     pub int64_data: Vec<i64>,
     #[prost(string, tag = "8")]
@@ -212,6 +214,8 @@ pub struct TensorProto {
     pub raw_data: Bytes,
     #[prost(double, repeated, tag = "10")]
     pub double_data: Vec<f64>,
+    #[prost(uint64, repeated, tag = "11")]
+    pub uint64_data: Vec<u64>,
     #[prost(string, tag = "12")]
     pub doc_string: String,
     #[prost(message, repeated, tag = "13")]

@@ -1,8 +1,8 @@
 //! The types of the inputs and outputs that a model declares, with symbolic dimensions bound.
 
+use super::element::{checked_type, element_type};
 use super::error::suggestion;
 use super::proto::{DimensionProto, GraphProto, ValueInfoProto};
-use super::weight::{checked_type, element_type};
 use super::{Item, OnnxError, Refusal};
 use crate::tensor::{DType, Tensor, TensorType};
 use rustc_hash::FxHashSet;

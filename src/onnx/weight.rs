@@ -3,18 +3,16 @@
 //! Large ones stay in the mapped file until they are read, so that the original and the packed weights need not be
 //! in memory at the same time.
 
+use super::element::{self, tensor_type};
 use super::proto::TensorProto;
 use super::{MissingWeights, OnnxError, Refusal};
-use crate::tensor::{DType, Lender, Shape, Tensor, TensorType};
+use crate::tensor::{Lender, Tensor, TensorType};
 use memmap2::Mmap;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-
-/// The largest constant, in bytes. A larger one means that the file is damaged.
-const MAX_BYTES: usize = 1 << 36;
 
 /// Constants of fewer bytes are copied while the model is imported.
 const SMALL: usize = 16 << 10;
@@ -82,7 +80,7 @@ impl Weights {
         let held = if external {
             self.present(proto)
         } else {
-            !proto.raw_data.is_empty() || typed_count(proto, ty.dtype) > 0
+            !proto.raw_data.is_empty() || element::holds_typed(proto)
         };
         if let Some((mean, deviation)) = distribution(proto).filter(|_| count > 0 && !held) {
             if self.policy == MissingWeights::Refuse {
@@ -103,7 +101,7 @@ impl Weights {
             return Err(refusal(what, Refusal::other(why)));
         }
         if proto.raw_data.is_empty() {
-            typed_tensor(proto, ty).map_err(|why| refusal(what, why))
+            element::typed(proto, ty).map_err(|why| refusal(what, why))
         } else {
             raw_tensor(&proto.raw_data, ty, self.model.as_ref()).map_err(|why| refusal(what, why))
         }
@@ -133,7 +131,7 @@ impl Weights {
             .ok_or_else(|| Refusal::other("its data is external, but no location says where"))?
             .to_owned();
         let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?);
-        let size = ty.bytes();
+        let size = element::file_bytes(&ty);
         if let Some(length) = length.filter(|&length| length != size) {
             return Err(Refusal::other(format!(
                 "{ty} needs {size} bytes, but its external data in `{location}` is said to have {length}"
@@ -215,144 +213,19 @@ pub(crate) fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
     Ok(Some(map))
 }
 
-/// Returns the element type with one of ONNX's numbers. The error names the type if ovolo does not support it.
-pub(super) fn element_type(number: i32) -> Result<DType, Refusal> {
-    let name = match number {
-        1 => return Ok(DType::F32),
-        2 => return Ok(DType::U8),
-        3 => return Ok(DType::I8),
-        6 => return Ok(DType::I32),
-        7 => return Ok(DType::I64),
-        9 => return Ok(DType::Bool),
-        10 => return Ok(DType::F16),
-        11 => return Ok(DType::F64),
-        16 => return Ok(DType::BF16),
-        0 => "undefined",
-        4 => "uint16",
-        5 => "int16",
-        8 => "string",
-        12 => "uint32",
-        13 => "uint64",
-        14 => "complex64",
-        15 => "complex128",
-        17..=20 | 24 => "an 8-bit float",
-        21 | 22 => "a 4-bit integer",
-        23 => "a 4-bit float",
-        _ => {
-            return Err(Refusal::other(format!(
-                "its element type has the number {number}, which ONNX does not define"
-            )));
-        }
-    };
-    let known: Vec<&str> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
-    Err(Refusal::other(format!("its element type is {name}; ovolo has {}", known.join(", "))))
-}
-
 fn refusal(what: &str, why: Refusal) -> OnnxError {
     OnnxError::Weight { tensor: what.to_owned(), why }
 }
 
-fn tensor_type(proto: &TensorProto) -> Result<TensorType, Refusal> {
-    let dtype = element_type(proto.data_type)?;
-    let dims: Option<Vec<usize>> = proto.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
-    let dims =
-        dims.ok_or_else(|| Refusal::other(format!("its shape {:?} has a negative dimension", proto.dims)))?;
-    checked_type(dtype, dims)
-}
-
-/// Makes a type, and refuses one that is larger than [`MAX_BYTES`].
-pub(super) fn checked_type(dtype: DType, dims: Vec<usize>) -> Result<TensorType, Refusal> {
-    let bytes =
-        dims.iter().filter(|&&dim| dim > 0).try_fold(dtype.size(), |size, &dim| size.checked_mul(dim));
-    if bytes.is_none_or(|bytes| bytes > MAX_BYTES) {
-        return Err(Refusal::other(format!(
-            "its shape {} is larger than {} GiB",
-            Shape::new(dims),
-            MAX_BYTES >> 30
-        )));
-    }
-    Ok(TensorType::plain(dtype, Shape::new(dims)))
-}
-
 /// Makes a tensor of these bytes, which may be those of a mapped file.
 fn raw_tensor(bytes: &[u8], ty: TensorType, map: Option<&Arc<Mmap>>) -> Result<Tensor, Refusal> {
-    if bytes.len() != ty.bytes() {
-        return Err(Refusal::other(format!(
-            "{ty} needs {} bytes, but its data has {}; the file is damaged, export it again",
-            ty.bytes(),
-            bytes.len()
-        )));
+    let as_stored = element::as_stored(ty.dtype) && cfg!(target_endian = "little");
+    let large = bytes.len() >= SMALL && bytes.len() == ty.bytes();
+    let lent = map.filter(|_| as_stored && large).and_then(|map| Stretch::find(map, bytes));
+    match lent.and_then(|stretch| Tensor::lent(ty.clone(), Box::new(stretch))) {
+        Some(tensor) => Ok(tensor),
+        None => element::raw(bytes, ty),
     }
-    let as_stored = ty.dtype != DType::Bool && cfg!(target_endian = "little");
-    let lent = map.filter(|_| as_stored && bytes.len() >= SMALL).and_then(|map| Stretch::find(map, bytes));
-    if let Some(tensor) = lent.and_then(|stretch| Tensor::lent(ty.clone(), Box::new(stretch))) {
-        return Ok(tensor);
-    }
-    let mut tensor = Tensor::zeros(ty);
-    tensor.bytes_mut().copy_from_slice(bytes);
-    if tensor.ty().dtype == DType::Bool {
-        for byte in tensor.bytes_mut() {
-            *byte = u8::from(*byte != 0);
-        }
-    } else if cfg!(target_endian = "big") {
-        let size = tensor.ty().dtype.size();
-        tensor.bytes_mut().chunks_exact_mut(size).for_each(<[u8]>::reverse);
-    }
-    Ok(tensor)
-}
-
-fn typed_count(proto: &TensorProto, dtype: DType) -> usize {
-    match dtype {
-        DType::F32 => proto.float_data.len(),
-        DType::F64 => proto.double_data.len(),
-        DType::I64 => proto.int64_data.len(),
-        _ => proto.int32_data.len(),
-    }
-}
-
-fn typed_tensor(proto: &TensorProto, ty: TensorType) -> Result<Tensor, Refusal> {
-    let (have, need) = (typed_count(proto, ty.dtype), ty.shape.count());
-    if have != need {
-        return Err(Refusal::other(format!(
-            "{ty} needs {need} elements, but its data has {have}; the file is damaged, export it again"
-        )));
-    }
-    let shape = ty.shape.clone();
-    let bits = || {
-        let halves = proto.int32_data.iter().map(|&value| u16::try_from(value));
-        halves
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| Refusal::other(format!("its data has an element that is no {}", ty.dtype)))
-    };
-    Ok(match ty.dtype {
-        DType::F32 => Tensor::from_elements(shape, &proto.float_data),
-        DType::F64 => Tensor::from_elements(shape, &proto.double_data),
-        DType::I64 => Tensor::from_elements(shape, &proto.int64_data),
-        DType::I32 => Tensor::from_elements(shape, &proto.int32_data),
-        DType::F16 => {
-            let values: Vec<half::f16> = bits()?.into_iter().map(half::f16::from_bits).collect();
-            Tensor::from_elements(shape, &values)
-        }
-        DType::BF16 => {
-            let values: Vec<half::bf16> = bits()?.into_iter().map(half::bf16::from_bits).collect();
-            Tensor::from_elements(shape, &values)
-        }
-        DType::Bool | DType::U8 | DType::I8 => {
-            let fits = |&value: &i32| match ty.dtype {
-                DType::U8 => u8::try_from(value).is_ok(),
-                DType::I8 => i8::try_from(value).is_ok(),
-                _ => true,
-            };
-            if let Some(value) = proto.int32_data.iter().find(|value| !fits(value)) {
-                return Err(Refusal::other(format!(
-                    "its data has the element {value}, which is no {}",
-                    ty.dtype
-                )));
-            }
-            let values: Vec<f64> = proto.int32_data.iter().map(|&value| f64::from(value)).collect();
-            Tensor::from_f64(ty.dtype, shape, &values)
-        }
-    })
 }
 
 /// Returns the mean and the deviation of a stripped weight from its note `normal MEAN STD`.

@@ -1,6 +1,6 @@
 //! Elementwise ops of two operands, with NumPy's broadcasting.
 
-use super::broadcast::{Broadcast, FLAGS, from_i64, relayout};
+use super::broadcast::{Broadcast, FLAGS, relayout};
 use super::elementwise::{infer_comparison, infer_logical, infer_number};
 use super::{Arity, AttrDef, Flags, OpDef, count};
 use crate::attr::{Attr, AttrKind};
@@ -9,7 +9,8 @@ use crate::tensor::{Layout, Tensor, TensorType};
 #[derive(Clone, Copy)]
 struct Binary {
     float: fn(f64, f64) -> f64,
-    int: fn(i64, i64) -> i64,
+    /// The same for integers. The result is cut to the width of its type, so that it wraps.
+    int: fn(i128, i128) -> i128,
 }
 
 fn eval_binary(kind: Binary, operands: &[&Tensor], ty: &TensorType) -> Tensor {
@@ -17,9 +18,9 @@ fn eval_binary(kind: Binary, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let [a, b] = &operands[..] else { unreachable!("a binary op has two operands") };
     let (left, right) = (Broadcast::new(&a.ty().shape, &ty.shape), Broadcast::new(&b.ty().shape, &ty.shape));
     let positions = 0..ty.shape.count();
-    let result = if let (Some(a), Some(b)) = (a.to_i64(), b.to_i64()) {
-        let values: Vec<i64> = positions.map(|at| (kind.int)(a[left.at(at)], b[right.at(at)])).collect();
-        from_i64(ty.dtype, &ty.shape, &values)
+    let result = if let (Some(a), Some(b)) = (a.to_i128(), b.to_i128()) {
+        let values: Vec<i128> = positions.map(|at| (kind.int)(a[left.at(at)], b[right.at(at)])).collect();
+        Tensor::from_i128(ty.dtype, ty.shape.clone(), &values)
     } else {
         let (a, b) = (a.to_f64(), b.to_f64());
         let values: Vec<f64> = positions.map(|at| (kind.float)(a[left.at(at)], b[right.at(at)])).collect();
@@ -28,15 +29,39 @@ fn eval_binary(kind: Binary, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     relayout(result, ty)
 }
 
-const MUL: Binary = Binary { float: |a, b| a * b, int: i64::wrapping_mul };
+const MUL: Binary = Binary { float: |a, b| a * b, int: i128::wrapping_mul };
 
 /// Evaluates `mul`.
 pub(super) fn eval_mul(left: &Tensor, right: &Tensor, ty: &TensorType) -> Tensor {
     eval_binary(MUL, &[left, right], ty)
 }
 
-fn integer_power(base: i64, exponent: i64) -> i64 {
-    u32::try_from(exponent).map_or(i64::from(base == 1), |exponent| base.wrapping_pow(exponent))
+/// A negative power is rounded towards zero, as a division is; that of zero is zero.
+fn integer_power(base: i128, exponent: i128) -> i128 {
+    match (u64::try_from(exponent), base) {
+        (Ok(exponent), _) => wrapping_power(base, exponent),
+        (Err(_), 1) => 1,
+        (Err(_), -1) => {
+            if exponent % 2 == 0 {
+                1
+            } else {
+                -1
+            }
+        }
+        (Err(_), _) => 0,
+    }
+}
+
+fn wrapping_power(mut base: i128, mut exponent: u64) -> i128 {
+    let mut power = 1_i128;
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            power = power.wrapping_mul(base);
+        }
+        base = base.wrapping_mul(base);
+        exponent /= 2;
+    }
+    power
 }
 
 macro_rules! binary {
@@ -61,8 +86,8 @@ fn truth(value: bool) -> f64 {
 
 pub(super) fn ops() -> Vec<OpDef> {
     vec![
-        binary!("add", "a + b", infer_number, true, |a, b| a + b, i64::wrapping_add),
-        binary!("sub", "a - b", infer_number, false, |a, b| a - b, i64::wrapping_sub),
+        binary!("add", "a + b", infer_number, true, |a, b| a + b, i128::wrapping_add),
+        binary!("sub", "a - b", infer_number, false, |a, b| a - b, i128::wrapping_sub),
         binary!("mul", "a * b", infer_number, true, MUL.float, MUL.int),
         binary!(
             "div",
@@ -75,13 +100,13 @@ pub(super) fn ops() -> Vec<OpDef> {
         binary!("pow", "a to the power b", infer_number, false, f64::powf, integer_power),
         binary!("min", "the smaller of a and b", infer_number, true, f64::min, |a, b| a.min(b)),
         binary!("max", "the larger of a and b", infer_number, true, f64::max, |a, b| a.max(b)),
-        binary!("equal", "a = b", infer_comparison, true, |a, b| truth(a == b), |a, b| i64::from(a == b)),
-        binary!("greater", "a > b", infer_comparison, false, |a, b| truth(a > b), |a, b| i64::from(a > b)),
-        binary!("less", "a < b", infer_comparison, false, |a, b| truth(a < b), |a, b| i64::from(a < b)),
-        binary!("greater-equal", "a >= b", infer_comparison, false, |a, b| truth(a >= b), |a, b| i64::from(
+        binary!("equal", "a = b", infer_comparison, true, |a, b| truth(a == b), |a, b| i128::from(a == b)),
+        binary!("greater", "a > b", infer_comparison, false, |a, b| truth(a > b), |a, b| i128::from(a > b)),
+        binary!("less", "a < b", infer_comparison, false, |a, b| truth(a < b), |a, b| i128::from(a < b)),
+        binary!("greater-equal", "a >= b", infer_comparison, false, |a, b| truth(a >= b), |a, b| i128::from(
             a >= b
         )),
-        binary!("less-equal", "a <= b", infer_comparison, false, |a, b| truth(a <= b), |a, b| i64::from(
+        binary!("less-equal", "a <= b", infer_comparison, false, |a, b| truth(a <= b), |a, b| i128::from(
             a <= b
         )),
         binary!("and", "whether both are true", infer_logical, true, |a, b| a * b, |a, b| a & b),

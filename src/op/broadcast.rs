@@ -1,7 +1,7 @@
 //! The common parts of elementwise ops: broadcast operands, and results in the layout of their type.
 
 use super::Flags;
-use crate::tensor::{DType, Shape, Tensor, TensorType};
+use crate::tensor::{Shape, Tensor, TensorType};
 
 /// Maps the positions of a result to those of an operand that is broadcast to it.
 pub(crate) struct Broadcast {
@@ -53,19 +53,4 @@ pub(super) const FLAGS: Flags = Flags {
 /// of the computation.
 pub(super) fn relayout(result: Tensor, ty: &TensorType) -> Tensor {
     result.to_layout(&ty.layout)
-}
-
-/// Returns an integer or boolean tensor from `i64` values, which wrap as on the hardware.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub(super) fn from_i64(dtype: DType, shape: &Shape, values: &[i64]) -> Tensor {
-    let shape = shape.clone();
-    match dtype {
-        DType::I64 => Tensor::from_elements(shape, values),
-        DType::I32 => Tensor::from_elements(shape, &values.iter().map(|&v| v as i32).collect::<Vec<_>>()),
-        DType::I8 => Tensor::from_elements(shape, &values.iter().map(|&v| v as i8).collect::<Vec<_>>()),
-        DType::U8 => Tensor::from_elements(shape, &values.iter().map(|&v| v as u8).collect::<Vec<_>>()),
-        DType::Bool => Tensor::from_bools(shape, &values.iter().map(|&v| v != 0).collect::<Vec<_>>()),
-        #[allow(clippy::cast_precision_loss)]
-        _ => Tensor::from_f64(dtype, shape, &values.iter().map(|&v| v as f64).collect::<Vec<_>>()),
-    }
 }

@@ -1,7 +1,7 @@
-//! Elementwise ops that are neither functions of one number nor arithmetic: `not`, `isnan`, `where`, `cast`, and
+//! Elementwise ops that are neither functions of one number nor arithmetic: `not`, `isnan`, `where`, and
 //! chains (`map`).
 
-use super::broadcast::{Broadcast, FLAGS, from_i64, relayout};
+use super::broadcast::{Broadcast, FLAGS, relayout};
 use super::post;
 use super::{Arity, AttrDef, Flags, Op, OpDef, OpError, count};
 use crate::attr::{AttrKind, Attrs};
@@ -58,14 +58,17 @@ pub(super) fn same_dtype(types: &[&TensorType]) -> Result<(), OpError> {
 
 pub(super) fn infer_number(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     same_dtype(types)?;
-    if types[0].dtype == DType::Bool {
-        return Err(OpError::operands("the operands are bool, not numbers"));
+    if !types[0].dtype.is_number() {
+        return Err(OpError::operands(format!("the operands are {}, not numbers", types[0].dtype)));
     }
     broadcast(types)
 }
 
 pub(super) fn infer_comparison(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     same_dtype(types)?;
+    if !types[0].dtype.is_number() && types[0].dtype != DType::Bool {
+        return Err(OpError::operands(format!("the operands are {}, which has no order", types[0].dtype)));
+    }
     Ok(TensorType { dtype: DType::Bool, ..broadcast(types)? })
 }
 
@@ -98,7 +101,7 @@ pub fn scalar() -> Op {
 }
 
 pub(super) fn ops() -> Vec<OpDef> {
-    vec![not(), is_nan(), choice(), cast(), map()]
+    vec![not(), is_nan(), choice(), map()]
 }
 
 fn not() -> OpDef {
@@ -110,8 +113,8 @@ fn not() -> OpDef {
         flags: FLAGS,
         infer: infer_logical,
         eval: |_, operands, ty| {
-            let values: Vec<i64> = operands[0].to_i64().unwrap_or_default().iter().map(|v| 1 - v).collect();
-            relayout(from_i64(DType::Bool, &ty.shape, &values), ty)
+            let values: Vec<bool> = operands[0].to_f64().iter().map(|v| *v == 0.0).collect();
+            relayout(Tensor::from_bools(ty.shape.clone(), &values), ty)
         },
         flops: |_, _, output| count(output),
         lowered: None,
@@ -161,26 +164,6 @@ fn choice() -> OpDef {
                 let from = index[chosen].at(at) * size;
                 target.copy_from_slice(&plain[chosen].bytes()[from..from + size]);
             }
-            relayout(result, ty)
-        },
-        flops: |_, _, output| count(output),
-        lowered: None,
-    }
-}
-
-fn cast() -> OpDef {
-    OpDef {
-        name: "cast",
-        doc: "the same values in another element type",
-        arity: Arity::Exactly(1),
-        attrs: vec![AttrDef::new("to", AttrKind::DType, None, "the element type")],
-        flags: Flags { elementwise: false, ..FLAGS },
-        infer: |attrs, types| Ok(TensorType { dtype: attrs.expect_dtype("to"), ..types[0].clone() }),
-        eval: |_, operands, ty| {
-            let result = match operands[0].to_i64() {
-                Some(values) => from_i64(ty.dtype, &ty.shape, &values),
-                None => Tensor::from_f64(ty.dtype, ty.shape.clone(), &operands[0].to_f64()),
-            };
             relayout(result, ty)
         },
         flops: |_, _, output| count(output),

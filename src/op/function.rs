@@ -1,10 +1,10 @@
 //! The ops of functions of one number.
 
-use super::broadcast::{FLAGS, from_i64, relayout};
+use super::broadcast::{FLAGS, relayout};
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::scalar::{self, Formula, Function};
-use crate::tensor::{DType, Layout, Tensor, TensorType};
+use crate::tensor::{Layout, Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
     scalar::built_in().iter().map(|function| op(*function)).collect()
@@ -22,9 +22,9 @@ pub(super) fn op(function: Function) -> OpDef {
         arity: Arity::Exactly(1),
         attrs: attrs.collect(),
         flags: Flags { function: Some(function), ..FLAGS },
-        infer: |_, types| match types[0].dtype {
-            DType::Bool => Err(OpError::operand(0, types[0], ", not a number")),
-            _ => Ok(types[0].clone()),
+        infer: |_, types| match types[0].dtype.is_number() {
+            true => Ok(types[0].clone()),
+            false => Err(OpError::operand(0, types[0], ", not a number")),
         },
         eval: |_, _, _| unreachable!("a function is evaluated by its formula"),
         flops: |_, _, output| count(output),
@@ -37,7 +37,7 @@ pub(super) fn op(function: Function) -> OpDef {
 pub(super) fn eval(function: Function, attrs: &Attrs, operand: &Tensor, ty: &TensorType) -> Tensor {
     let parameters: Vec<f64> = function.parameters().iter().map(|one| attrs.expect_float(one.name)).collect();
     let plain = operand.to_layout(&Layout::PLAIN);
-    let result = match plain.to_i64() {
+    let result = match plain.to_i128() {
         Some(values) => integers(function.formula(), &parameters, &values, ty),
         None => {
             let value = |x: f64| function.evaluate(&parameters, x);
@@ -52,15 +52,17 @@ pub(super) fn eval(function: Function, attrs: &Attrs, operand: &Tensor, ty: &Ten
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
-fn integers(formula: &Formula, parameters: &[f64], values: &[i64], ty: &TensorType) -> Tensor {
-    if let Some(values) = values.iter().map(|x| formula.evaluate_integer(*x)).collect::<Option<Vec<i64>>>() {
-        return from_i64(ty.dtype, &ty.shape, &values);
+fn integers(formula: &Formula, parameters: &[f64], values: &[i128], ty: &TensorType) -> Tensor {
+    if let Some(values) = values.iter().map(|x| formula.evaluate_integer(*x)).collect::<Option<Vec<i128>>>() {
+        return Tensor::from_i128(ty.dtype, ty.shape.clone(), &values);
     }
-    let value = |x: i64| formula.evaluate(parameters, x as f64);
+    let value = |x: i128| formula.evaluate(parameters, x as f64);
     if formula.chooses() {
         // Integers that the function does not change stay exact, even if `f64` cannot represent them.
-        let kept = |x: i64| if value(x) == x as f64 { x } else { value(x) as i64 };
-        return from_i64(ty.dtype, &ty.shape, &values.iter().map(|x| kept(*x)).collect::<Vec<_>>());
+        let (least, most) = ty.dtype.integer_range().unwrap_or((i128::MIN, i128::MAX));
+        let kept = |x: i128| if value(x) == x as f64 { x } else { (value(x) as i128).clamp(least, most) };
+        let values: Vec<i128> = values.iter().map(|x| kept(*x)).collect();
+        return Tensor::from_i128(ty.dtype, ty.shape.clone(), &values);
     }
     Tensor::from_f64(ty.dtype, ty.shape.clone(), &values.iter().map(|x| value(*x)).collect::<Vec<_>>())
 }

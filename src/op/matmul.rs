@@ -1,9 +1,9 @@
 //! Matrix products.
 
-use super::broadcast::{Broadcast, from_i64};
+use super::broadcast::Broadcast;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, post};
 use crate::attr::Attrs;
-use crate::tensor::{DType, Shape, Tensor, TensorType};
+use crate::tensor::{Shape, Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
@@ -22,7 +22,7 @@ pub(super) fn ops() -> Vec<OpDef> {
 pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     plain(types)?;
     let (a, b) = (types[0], types[1]);
-    if a.dtype != b.dtype || a.dtype == DType::Bool {
+    if a.dtype != b.dtype || !a.dtype.is_number() {
         return Err(OpError::operands(format!("the operands are {a} and {b}")));
     }
     if a.shape.rank() < 2 || b.shape.rank() < 2 {
@@ -52,11 +52,12 @@ fn split(shape: &Shape) -> (Shape, [usize; 2]) {
 
 pub(super) fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let [a, b] = [operands[0].ty(), operands[1].ty()].map(|ty| &ty.shape);
-    let result = match (operands[0].to_i64(), operands[1].to_i64()) {
+    let result = match (operands[0].to_i128(), operands[1].to_i128()) {
         // Integer products are exact, and wrap as on the hardware.
         (Some(left), Some(right)) => {
-            let sum = |sum: i64, a: i64, b: i64| sum.wrapping_add(a.wrapping_mul(b));
-            from_i64(ty.dtype, &ty.shape, &product((&left, a), (&right, b), &ty.shape, sum))
+            let sum = |sum: i128, a: i128, b: i128| sum.wrapping_add(a.wrapping_mul(b));
+            let values = product((&left, a), (&right, b), &ty.shape, sum);
+            Tensor::from_i128(ty.dtype, ty.shape.clone(), &values)
         }
         _ => {
             let (left, right) = (operands[0].to_f64(), operands[1].to_f64());

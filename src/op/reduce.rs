@@ -1,6 +1,5 @@
 //! Reductions over axes.
 
-use super::broadcast::from_i64;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -39,26 +38,26 @@ pub(super) fn ops() -> Vec<OpDef> {
             "reduce-sum",
             "the sum along the axes; for integers, it wraps around",
             |line| line.iter().sum(),
-            wrapping_sum
+            |line, _| line.iter().copied().fold(0, i128::wrapping_add)
         ),
         reduction!("reduce-mean", "the mean along the axes", float_mean, integer_mean),
         reduction!(
             "reduce-max",
             "the largest element along the axes",
             |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            |line| { line.iter().copied().max().unwrap_or(i64::MIN) }
+            |line, (least, _)| { line.iter().copied().max().unwrap_or(least) }
         ),
         reduction!(
             "reduce-min",
             "the smallest element along the axes",
             |line| line.iter().copied().fold(f64::INFINITY, f64::min),
-            |line| { line.iter().copied().min().unwrap_or(i64::MAX) }
+            |line, (_, most)| { line.iter().copied().min().unwrap_or(most) }
         ),
         reduction!(
             "reduce-prod",
             "the product along the axes; for integers, it wraps around",
             |line| line.iter().product(),
-            |line| { line.iter().copied().fold(1, i64::wrapping_mul) }
+            |line, _| { line.iter().copied().fold(1, i128::wrapping_mul) }
         ),
     ];
     ops.push(arg("arg-max", "the position of the largest element along an axis", |attrs, operands, ty| {
@@ -80,7 +79,7 @@ pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, 
     if axes.windows(2).any(|pair| pair[0] >= pair[1]) {
         return Err(OpError::attribute("axes", "is not sorted, or names an axis twice"));
     }
-    if x.dtype == DType::Bool {
+    if !x.dtype.is_number() {
         return Err(OpError::operand(0, x, ", not a number"));
     }
     let keep = attrs.expect_int("keepdims") != 0;
@@ -106,8 +105,12 @@ fn float_mean(line: &[f64]) -> f64 {
     line.iter().sum::<f64>() / line.len() as f64
 }
 
-fn integer_mean(line: &[i64]) -> i64 {
-    wrapping_sum(line) / i64::try_from(line.len().max(1)).unwrap_or(1)
+/// The sum wraps at 64 bits.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn integer_mean(line: &[i128], (_, most): (i128, i128)) -> i128 {
+    let sum = line.iter().copied().fold(0, i128::wrapping_add);
+    let sum = if most > i128::from(i64::MAX) { i128::from(sum as u64) } else { i128::from(sum as i64) };
+    sum / i128::try_from(line.len().max(1)).unwrap_or(1)
 }
 
 /// Evaluates `reduce-mean`.
@@ -115,17 +118,16 @@ pub(super) fn eval_mean(attrs: &Attrs, operand: &Tensor, ty: &TensorType) -> Ten
     eval(attrs, operand, ty, float_mean, integer_mean)
 }
 
-fn eval(
-    attrs: &Attrs,
-    operand: &Tensor,
-    ty: &TensorType,
-    float: fn(&[f64]) -> f64,
-    int: fn(&[i64]) -> i64,
-) -> Tensor {
+/// Reduces integers; the second argument is the range of their type. The result is cut to the width of the type.
+type Integers = fn(&[i128], (i128, i128)) -> i128;
+
+fn eval(attrs: &Attrs, operand: &Tensor, ty: &TensorType, float: fn(&[f64]) -> f64, int: Integers) -> Tensor {
     let axes = sizes(attrs, "axes").expect("infer accepted");
-    if let Some(values) = operand.to_i64() {
-        let result: Vec<i64> = gather(&values, operand.ty(), &axes).iter().map(|line| int(line)).collect();
-        from_i64(ty.dtype, &ty.shape, &result)
+    if let Some(values) = operand.to_i128() {
+        let range = ty.dtype.integer_range().unwrap_or_default();
+        let lines = gather(&values, operand.ty(), &axes);
+        let result: Vec<i128> = lines.iter().map(|line| int(line, range)).collect();
+        Tensor::from_i128(ty.dtype, ty.shape.clone(), &result)
     } else {
         let values = operand.to_f64();
         let result: Vec<f64> = gather(&values, operand.ty(), &axes).iter().map(|line| float(line)).collect();
@@ -171,6 +173,9 @@ fn arg(name: &'static str, doc: &'static str, eval: fn(&Attrs, &[&Tensor], &Tens
         flags: Flags::default(),
         infer: |attrs, types| {
             plain(types)?;
+            if !types[0].dtype.is_number() {
+                return Err(OpError::operand(0, types[0], ", not a number"));
+            }
             let axis = axis(attrs, "axis", types[0].shape.rank())?;
             let mut dims = types[0].shape.to_vec();
             if attrs.expect_int("keepdims") != 0 {
@@ -189,11 +194,11 @@ fn arg(name: &'static str, doc: &'static str, eval: fn(&Attrs, &[&Tensor], &Tens
 fn eval_arg(attrs: &Attrs, operand: &Tensor, ty: &TensorType, better: Ordering) -> Tensor {
     let axis = axis(attrs, "axis", operand.ty().shape.rank()).expect("infer accepted");
     let last = attrs.expect_int("select-last") != 0;
-    let positions = match operand.to_i64() {
+    let positions = match operand.to_i128() {
         Some(values) => best(&gather(&values, operand.ty(), &[axis]), better, last),
         None => best(&gather(&operand.to_f64(), operand.ty(), &[axis]), better, last),
     };
-    from_i64(DType::I64, &ty.shape, &positions)
+    Tensor::from_elements(ty.shape.clone(), &positions)
 }
 
 /// Returns the position of the best element of each line, the first or the last of equal ones.
@@ -209,8 +214,4 @@ fn best<T: PartialOrd>(lines: &[Vec<T>], better: Ordering, last: bool) -> Vec<i6
         i64::try_from(best).unwrap_or(0)
     };
     lines.iter().map(position).collect()
-}
-
-fn wrapping_sum(line: &[i64]) -> i64 {
-    line.iter().copied().fold(0, i64::wrapping_add)
 }

@@ -1,6 +1,5 @@
 //! Ops that write elements to positions that an operand holds, or read from such positions along several axes.
 
-use super::broadcast::from_i64;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType, advance};
@@ -205,8 +204,8 @@ fn scatter(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, targets: &[usiz
         }
         return result;
     }
-    if let (Some(mut values), Some(updates)) = (operands[0].to_i64(), operands[2].to_i64()) {
-        let combine = |a: i64, b: i64| match reduction {
+    if let (Some(mut values), Some(updates)) = (operands[0].to_i128(), operands[2].to_i128()) {
+        let combine = |a: i128, b: i128| match reduction {
             "add" => a.wrapping_add(b),
             "mul" => a.wrapping_mul(b),
             "max" => a.max(b),
@@ -217,7 +216,7 @@ fn scatter(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, targets: &[usiz
                 *value = combine(*value, *update);
             }
         }
-        return from_i64(ty.dtype, &ty.shape, &values);
+        return Tensor::from_i128(ty.dtype, ty.shape.clone(), &values);
     }
     let mut values = operands[0].to_f64();
     let combine = |a: f64, b: f64| match reduction {

@@ -1,7 +1,6 @@
 //! Ops whose results have as many elements as a run finds. Their results are as long as they may get; an op beside
 //! each of them gives the number of elements that count, and the rest is zero.
 
-use super::broadcast::from_i64;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -46,7 +45,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                     values[at] = i64::try_from(*first).unwrap_or(i64::MAX);
                     values[columns + at] = counts[at];
                 }
-                from_i64(DType::I64, &ty.shape, &values)
+                Tensor::from_elements(ty.shape.clone(), &values)
             },
             flops: |_, types, _| count(types[0]) * 8.0,
             lowered: None,
@@ -61,7 +60,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             eval: |attrs, operands, ty| {
                 let (_, of) = distinct(attrs, operands[0]);
                 let of: Vec<i64> = of.iter().map(|group| i64::try_from(*group).unwrap_or(i64::MAX)).collect();
-                from_i64(DType::I64, &ty.shape, &of)
+                Tensor::from_elements(ty.shape.clone(), &of)
             },
             flops: |_, types, _| count(types[0]) * 8.0,
             lowered: None,
@@ -95,7 +94,7 @@ fn eval_nonzero(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
             rest /= shape[axis];
         }
     }
-    from_i64(DType::I64, &ty.shape, &values)
+    Tensor::from_elements(ty.shape.clone(), &values)
 }
 
 /// Returns the first position of each distinct slice, and the number of each slice's group.
@@ -103,7 +102,7 @@ fn distinct(attrs: &Attrs, operand: &Tensor) -> (Vec<usize>, Vec<usize>) {
     let rows = operand.ty().shape[0];
     let length = operand.ty().shape[1..].iter().product::<usize>();
     let sorted = attrs.expect_int("sorted") != 0;
-    match operand.to_i64() {
+    match operand.to_i128() {
         Some(values) => groups(&values, rows, length, sorted, Ord::cmp),
         None => groups(&operand.to_f64(), rows, length, sorted, |a, b| {
             a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))

@@ -191,7 +191,8 @@ fn copy_strided(operand: &Tensor, ty: &TensorType, start: isize, steps: &[isize]
             1 => copy_lines::<1>(from, to, &ty.shape, start, steps),
             2 => copy_lines::<2>(from, to, &ty.shape, start, steps),
             4 => copy_lines::<4>(from, to, &ty.shape, start, steps),
-            _ => copy_lines::<8>(from, to, &ty.shape, start, steps),
+            8 => copy_lines::<8>(from, to, &ty.shape, start, steps),
+            _ => copy_lines::<16>(from, to, &ty.shape, start, steps),
         }
     }
     result

@@ -1,6 +1,5 @@
 //! Ops that go along one axis in order: positions of the largest elements, and running sums and products.
 
-use super::broadcast::from_i64;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -48,12 +47,12 @@ pub(super) fn ops() -> Vec<OpDef> {
             lowered: None,
         },
         running("cum-sum", "the sums of the elements up to each one along an axis", |attrs, operands, ty| {
-            run(attrs, operands[0], ty, (0.0, |a, b| a + b), (0, i64::wrapping_add))
+            run(attrs, operands[0], ty, (0.0, |a, b| a + b), (0, i128::wrapping_add))
         }),
         running(
             "cum-prod",
             "the products of the elements up to each one along an axis",
-            |attrs, operands, ty| run(attrs, operands[0], ty, (1.0, |a, b| a * b), (1, i64::wrapping_mul)),
+            |attrs, operands, ty| run(attrs, operands[0], ty, (1.0, |a, b| a * b), (1, i128::wrapping_mul)),
         ),
     ]
 }
@@ -95,7 +94,7 @@ fn eval_top(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
             }
         }
     };
-    match operands[0].to_i64() {
+    match operands[0].to_i128() {
         Some(values) => pick(&|a, b| values[a].cmp(&values[b])),
         None => {
             let values = operands[0].to_f64();
@@ -106,7 +105,7 @@ fn eval_top(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
             });
         }
     }
-    from_i64(DType::I64, &ty.shape, &result)
+    Tensor::from_elements(ty.shape.clone(), &result)
 }
 
 /// Evaluates a running op by its neutral element and its function, for floats and for integers.
@@ -115,10 +114,10 @@ fn run(
     operand: &Tensor,
     ty: &TensorType,
     float: (f64, fn(f64, f64) -> f64),
-    int: (i64, fn(i64, i64) -> i64),
+    int: (i128, fn(i128, i128) -> i128),
 ) -> Tensor {
-    match operand.to_i64() {
-        Some(values) => from_i64(ty.dtype, &ty.shape, &along(attrs, &values, ty, int)),
+    match operand.to_i128() {
+        Some(values) => Tensor::from_i128(ty.dtype, ty.shape.clone(), &along(attrs, &values, ty, int)),
         None => {
             let values = along(attrs, &operand.to_f64(), ty, float);
             Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)

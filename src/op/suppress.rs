@@ -1,6 +1,5 @@
 //! `non-max-suppression`.
 
-use super::broadcast::from_i64;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -90,5 +89,5 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         }
     }
     rows.resize(ty.shape.count(), -1);
-    from_i64(DType::I64, &ty.shape, &rows)
+    Tensor::from_elements(ty.shape.clone(), &rows)
 }

@@ -54,13 +54,13 @@ impl Formula {
     }
 
     /// Returns the value for an integer, if it is an integer for every argument and the formula has no parameters.
-    /// The arithmetic wraps as on the hardware.
-    pub fn evaluate_integer(&self, x: i64) -> Option<i64> {
+    /// It is exact for all integers of 64 bits, and the caller cuts it to the width of its type.
+    pub fn evaluate_integer(&self, x: i128) -> Option<i128> {
         let value = |part: &Self| part.evaluate_integer(x);
         Some(match self {
             Self::X => x,
             #[allow(clippy::cast_possible_truncation)]
-            Self::Number(number) if number.fract() == 0.0 && number.abs() < 9e15 => *number as i64,
+            Self::Number(number) if number.fract() == 0.0 && number.abs() < 9e15 => *number as i128,
             Self::Unary(Unary::Neg, a) => value(a)?.wrapping_neg(),
             Self::Unary(Unary::Abs, a) => value(a)?.wrapping_abs(),
             Self::Unary(Unary::Sign, a) => value(a)?.signum(),

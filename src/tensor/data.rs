@@ -17,7 +17,10 @@ pub trait Element: bytemuck::Pod + PartialEq + fmt::Debug {
 macro_rules! element {
     ($($rust:ty => $dtype:ident),*) => { $(impl Element for $rust { const DTYPE: DType = DType::$dtype; })* };
 }
-element!(u8 => U8, i8 => I8, i32 => I32, i64 => I64, half::f16 => F16, half::bf16 => BF16, f32 => F32, f64 => F64);
+element!(
+    u8 => U8, u16 => U16, u32 => U32, u64 => U64, i8 => I8, i16 => I16, i32 => I32, i64 => I64,
+    half::f16 => F16, half::bf16 => BF16, f32 => F32, f64 => F64, [f32; 2] => C64, [f64; 2] => C128
+);
 
 /// A value on the host. Cloning shares the bytes; writing copies them when they are shared.
 #[derive(Clone)]
@@ -198,8 +201,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the elements in the order of memory, including the padding of a blocked layout. Booleans are read as
-    /// `u8`.
+    /// Returns the elements in the order of memory, including the padding of a blocked layout. Booleans and the
+    /// narrow types are read as `u8`.
     ///
     /// # Panics
     /// If `T` is not the element type.
@@ -218,7 +221,17 @@ impl Tensor {
     }
 
     fn holds<T: Element>(&self) -> bool {
-        T::DTYPE == self.ty.dtype || (T::DTYPE == DType::U8 && self.ty.dtype == DType::Bool)
+        let in_a_byte = self.ty.dtype == DType::Bool || self.ty.dtype.is_narrow();
+        T::DTYPE == self.ty.dtype || (T::DTYPE == DType::U8 && in_a_byte)
+    }
+
+    /// Returns a tensor that shares these bytes, read as elements of another type of the same size.
+    ///
+    /// # Panics
+    /// If the types differ in size.
+    pub fn reinterpreted(&self, dtype: DType) -> Self {
+        assert_eq!(dtype.size(), self.ty.dtype.size(), "bits are kept");
+        Self { ty: TensorType { dtype, ..self.ty.clone() }, bytes: self.bytes.clone() }
     }
 
     /// Returns a tensor that shares these bytes, and whose type names another device. The bytes stay on the host.
@@ -242,61 +255,6 @@ impl Tensor {
             self.ty.dtype.size(),
         );
         result
-    }
-
-    /// Returns every logical element as `f64`, in row-major order.
-    pub fn to_f64(&self) -> Vec<f64> {
-        let plain = self.to_layout(&Layout::PLAIN);
-        match self.ty.dtype {
-            DType::Bool | DType::U8 => plain.elements::<u8>().iter().map(|&v| f64::from(v)).collect(),
-            DType::I8 => plain.elements::<i8>().iter().map(|&v| f64::from(v)).collect(),
-            DType::I32 => plain.elements::<i32>().iter().map(|&v| f64::from(v)).collect(),
-            #[allow(clippy::cast_precision_loss)]
-            DType::I64 => plain.elements::<i64>().iter().map(|&v| v as f64).collect(),
-            DType::F16 => plain.elements::<half::f16>().iter().map(|v| v.to_f64()).collect(),
-            DType::BF16 => plain.elements::<half::bf16>().iter().map(|v| v.to_f64()).collect(),
-            DType::F32 => plain.elements::<f32>().iter().map(|&v| f64::from(v)).collect(),
-            DType::F64 => plain.elements::<f64>().to_vec(),
-        }
-    }
-
-    /// Returns the elements of an integer tensor as `i64`, in row-major order; `None` for other types.
-    pub fn to_i64(&self) -> Option<Vec<i64>> {
-        let plain = self.to_layout(&Layout::PLAIN);
-        Some(match self.ty.dtype {
-            DType::Bool | DType::U8 => plain.elements::<u8>().iter().map(|&v| i64::from(v)).collect(),
-            DType::I8 => plain.elements::<i8>().iter().map(|&v| i64::from(v)).collect(),
-            DType::I32 => plain.elements::<i32>().iter().map(|&v| i64::from(v)).collect(),
-            DType::I64 => plain.elements::<i64>().to_vec(),
-            _ => return None,
-        })
-    }
-
-    /// Makes a tensor in the default layout, of any element type, from `f64` values in row-major order. Integers
-    /// saturate; booleans are true if the value is not zero.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    pub fn from_f64(dtype: DType, shape: impl Into<super::Shape>, values: &[f64]) -> Self {
-        let mut tensor = Self::zeros(TensorType::plain(dtype, shape));
-        assert_eq!(values.len(), tensor.ty.shape.count(), "values do not fill the shape {}", tensor.ty.shape);
-        macro_rules! fill {
-            ($rust:ty, $convert:expr) => {
-                for (to, &from) in tensor.elements_mut::<$rust>().iter_mut().zip(values) {
-                    *to = $convert(from);
-                }
-            };
-        }
-        match dtype {
-            DType::Bool => fill!(u8, |v: f64| u8::from(v != 0.0)),
-            DType::U8 => fill!(u8, |v| v as u8),
-            DType::I8 => fill!(i8, |v| v as i8),
-            DType::I32 => fill!(i32, |v| v as i32),
-            DType::I64 => fill!(i64, |v| v as i64),
-            DType::F16 => fill!(half::f16, half::f16::from_f64),
-            DType::BF16 => fill!(half::bf16, half::bf16::from_f64),
-            DType::F32 => fill!(f32, |v| v as f32),
-            DType::F64 => fill!(f64, |v| v),
-        }
-        tensor
     }
 }
 

@@ -41,7 +41,7 @@ impl Random {
         let values: Vec<f64> = (0..shape.count())
             .map(|_| match dtype {
                 DType::Bool => self.below(2) as f64,
-                DType::U8 => self.below(100) as f64,
+                DType::U8 | DType::U16 | DType::U32 | DType::U64 => self.below(100) as f64,
                 _ if dtype.is_float() => self.below(4001) as f64 / 1000.0 - 2.0,
                 _ => self.below(41) as f64 - 20.0,
             })

@@ -5,7 +5,7 @@
 //! Attributes without a literal, operands of variable number, and ops about which nothing is known remove
 //! nothing.
 
-use crate::verify::accept::{self, RANKS, Table};
+use crate::verify::accept::{self, DTYPES, RANKS, Table};
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::op::{AttrDef, Op};
 use ovolo::rule::print::Names;
@@ -35,12 +35,12 @@ const HARMLESS: &[&str] = &[
 pub(super) fn untyped(rule: &Rule) -> Option<(usize, String)> {
     let dtypes = |op: &Node<'_>| op.dtypes();
     let ranks = |op: &Node<'_>| op.ranks();
-    let mut element = Domain::new(rule, DType::ALL.len(), &dtypes);
+    let mut element = Domain::new(rule, DTYPES.len(), &dtypes);
     let mut rank = Domain::new(rule, RANKS, &ranks);
     for guard in &rule.guards {
         demand(&guard.expr, &mut element, &mut rank);
     }
-    let named = |at: usize| DType::ALL[at].name().to_owned();
+    let named = |at: usize| DTYPES[at].name().to_owned();
     element
         .empty(rule, "element types", &named)
         .or_else(|| rank.empty(rule, "ranks", &|at: usize| at.to_string()))
@@ -207,15 +207,15 @@ fn demand(guard: &Expr, element: &mut Domain<'_>, rank: &mut Domain<'_>) {
         return;
     };
     match (function.name, arguments.get(1)) {
-        ("is-f32", _) => element.keep(var.0, |at| DType::ALL[at] == DType::F32),
+        ("is-f32", _) => element.keep(var.0, |at| DTYPES[at] == DType::F32),
         ("is-f32-or-bf16", _) => {
-            element.keep(var.0, |at| matches!(DType::ALL[at], DType::F32 | DType::BF16));
+            element.keep(var.0, |at| matches!(DTYPES[at], DType::F32 | DType::BF16));
         }
         ("is-f32-or-16-bit", _) => {
-            element.keep(var.0, |at| matches!(DType::ALL[at], DType::F32 | DType::F16 | DType::BF16));
+            element.keep(var.0, |at| matches!(DTYPES[at], DType::F32 | DType::F16 | DType::BF16));
         }
         ("is-dtype", Some(Expr::Literal(Attr::DType(dtype)))) => {
-            element.keep(var.0, |at| DType::ALL[at] == *dtype);
+            element.keep(var.0, |at| DTYPES[at] == *dtype);
         }
         ("same-type", Some(Expr::Operand(other))) => {
             element.same.push((var.0, other.0));

@@ -5,12 +5,13 @@
 //! that accepts no such shape (for instance, a slice that starts at the second element) gives no information
 //! about ranks.
 
+pub(crate) use super::palette::DTYPES;
 use super::palette::Palette;
 use super::rng::Rng;
 use super::sampler::{self, Ask};
 use ovolo::attr::Attrs;
 use ovolo::op::{self, Op};
-use ovolo::tensor::{DType, TensorType};
+use ovolo::tensor::TensorType;
 
 /// Attempts to find fitting shapes.
 const DRAWS: u64 = 400;
@@ -22,18 +23,18 @@ pub(crate) const RANKS: usize = 7;
 /// The accepted combinations: a kind for each operand, and the kind of the result. A kind is an index.
 pub(crate) type Table = Vec<(Vec<usize>, usize)>;
 
-/// Returns the element types that an op with these attributes accepts, as indices in [`DType::ALL`]; `None`
+/// Returns the element types that an op with these attributes accepts, as indices in [`DTYPES`]; `None`
 /// if they are not known.
 pub(crate) fn dtypes(op: Op, fixed: &Attrs, operands: usize) -> Option<Table> {
     let (attrs, types) = fitting(op, fixed, operands)?;
-    Some(table(operands, DType::ALL.len(), &|kinds| {
+    Some(table(operands, DTYPES.len(), &|kinds| {
         let types: Vec<TensorType> = types
             .iter()
             .zip(kinds)
-            .map(|(ty, kind)| TensorType { dtype: DType::ALL[*kind], ..ty.clone() })
+            .map(|(ty, kind)| TensorType { dtype: DTYPES[*kind], ..ty.clone() })
             .collect();
         let result = infer(op, &attrs, &types)?;
-        DType::ALL.iter().position(|dtype| *dtype == result.dtype)
+        DTYPES.iter().position(|dtype| *dtype == result.dtype)
     }))
 }
 

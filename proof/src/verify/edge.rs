@@ -410,10 +410,9 @@ fn pool(dtype: DType, positive: bool, written: &[f64], casts: &[DType], rng: &mu
         DType::I8 => I8.to_vec(),
         DType::U8 | DType::Bool => U8.to_vec(),
         DType::I32 | DType::I64 => I32.to_vec(),
-        DType::F16 | DType::BF16 => FLOATS.to_vec(),
         // Large values are rare, because they hide what small ones would show.
         DType::F32 | DType::F64 if rng.percent(20) => [FLOATS, LARGE].concat(),
-        DType::F32 | DType::F64 => FLOATS.to_vec(),
+        _ => FLOATS.to_vec(),
     };
     let fits = |value: &f64| if positive { *value > 0.0 } else { dtype != DType::U8 || *value >= 0.0 };
     let all: Vec<f64> = all.into_iter().filter(fits).collect();
@@ -480,6 +479,6 @@ fn range(dtype: DType) -> (f64, f64) {
         DType::F16 => (-65_504.0, 65_504.0),
         DType::BF16 => (-3.38e38, 3.38e38),
         DType::F32 => (f64::from(f32::MIN), f64::from(f32::MAX)),
-        DType::F64 => (f64::MIN, f64::MAX),
+        _ => (f64::MIN, f64::MAX),
     }
 }

@@ -55,7 +55,7 @@ pub fn random(ty: &TensorType, seed: u64) -> Tensor {
                     .sum();
                 (f64::from(sum) - 12.0 * 32767.5) / 65536.0
             }
-            DType::Bool => f64::from((draw() >> 63) as u8),
+            DType::Bool | DType::U2 | DType::I2 => f64::from((draw() >> 63) as u8),
             _ => f64::from((draw() >> 61) as u8),
         })
         .collect();
@@ -118,13 +118,27 @@ fn element_text(dtype: DType, bytes: &[u8]) -> String {
     match dtype {
         DType::Bool if bytes[0] <= 1 => (bytes[0] == 1).to_string(),
         DType::Bool | DType::U8 => bytes[0].to_string(),
+        DType::U16 => bytemuck::pod_read_unaligned::<u16>(bytes).to_string(),
+        DType::U32 => bytemuck::pod_read_unaligned::<u32>(bytes).to_string(),
+        DType::U64 => bytemuck::pod_read_unaligned::<u64>(bytes).to_string(),
         DType::I8 => bytemuck::pod_read_unaligned::<i8>(bytes).to_string(),
+        DType::I16 => bytemuck::pod_read_unaligned::<i16>(bytes).to_string(),
         DType::I32 => bytemuck::pod_read_unaligned::<i32>(bytes).to_string(),
         DType::I64 => bytemuck::pod_read_unaligned::<i64>(bytes).to_string(),
         DType::F16 => format!("{:?}", bytemuck::pod_read_unaligned::<half::f16>(bytes).to_f32()),
         DType::BF16 => format!("{:?}", bytemuck::pod_read_unaligned::<half::bf16>(bytes).to_f32()),
         DType::F32 => format!("{:?}", bytemuck::pod_read_unaligned::<f32>(bytes)),
         DType::F64 => format!("{:?}", bytemuck::pod_read_unaligned::<f64>(bytes)),
+        narrow if narrow.is_narrow() => {
+            let mut one = Tensor::zeros(TensorType::plain(narrow, [1_usize]));
+            one.bytes_mut().copy_from_slice(bytes);
+            match one.to_i64() {
+                Some(values) => values[0].to_string(),
+                None => format!("{:?}", one.to_f64()[0]),
+            }
+        }
+        // Lists have no form for a complex number, so that such constants are written as a hash.
+        _ => "complex".to_owned(),
     }
 }
 
@@ -144,7 +158,11 @@ fn read_element(dtype: DType, text: &str, bytes: &mut Vec<u8>) -> Result<(), Str
             _ => None,
         }),
         DType::U8 => push!(text.parse::<u8>().ok()),
+        DType::U16 => push!(text.parse::<u16>().ok()),
+        DType::U32 => push!(text.parse::<u32>().ok()),
+        DType::U64 => push!(text.parse::<u64>().ok()),
         DType::I8 => push!(text.parse::<i8>().ok()),
+        DType::I16 => push!(text.parse::<i16>().ok()),
         DType::I32 => push!(text.parse::<i32>().ok()),
         DType::I64 => push!(text.parse::<i64>().ok()),
         DType::F16 => {
@@ -155,8 +173,22 @@ fn read_element(dtype: DType, text: &str, bytes: &mut Vec<u8>) -> Result<(), Str
         }
         DType::F32 => push!(text.parse::<f32>().ok().filter(|&value| finite(f64::from(value)))),
         DType::F64 => push!(text.parse::<f64>().ok().filter(|&value| finite(value))),
+        DType::C64 | DType::C128 => push!(None::<u8>),
+        _ => push!(narrow(dtype, text)),
     }
     Ok(())
+}
+
+/// Returns the byte of a number of 2, 4 or 8 bits; `None` if the text is no number in its range.
+fn narrow(dtype: DType, text: &str) -> Option<u8> {
+    let tensor = match dtype.integer_range() {
+        Some((least, most)) => {
+            let value = text.parse::<i128>().ok().filter(|value| (least..=most).contains(value))?;
+            Tensor::from_i128(dtype, [1_usize], &[value])
+        }
+        None => Tensor::from_f64(dtype, [1_usize], &[text.parse::<f64>().ok()?]),
+    };
+    tensor.bytes().first().copied()
 }
 
 /// Returns the tensor of a literal; `None` for a hash.

@@ -3,7 +3,7 @@
 use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::call::{axes, axis, signed};
-use crate::onnx::{Refusal, weight::checked_type};
+use crate::onnx::{Refusal, element::checked_type};
 use crate::tensor::Shape;
 
 pub(super) const TABLE: &[Operator] = &[

@@ -139,7 +139,7 @@ fn attention(call: &mut Call<'_>) -> Results {
     }
     let precision = call.int("softmax_precision", 0)?;
     let wide = match i32::try_from(precision).ok().filter(|number| *number > 0) {
-        Some(number) => crate::onnx::weight::element_type(number)?,
+        Some(number) => crate::onnx::element::element_type(number)?,
         None => dtype,
     };
     if wide != dtype {

@@ -1,7 +1,7 @@
 //! Operators whose results are known from attributes, shapes and constants alone.
 
 use super::{Call, Operator, Results, entry};
-use crate::onnx::weight::checked_type;
+use crate::onnx::element::checked_type;
 use crate::onnx::{Refusal, call::signed};
 use crate::tensor::{DType, Tensor};
 
@@ -81,7 +81,7 @@ fn eye_like(call: &mut Call<'_>) -> Results {
     };
     let number = i32::try_from(call.int("dtype", 1)?)
         .map_err(|_| Refusal::attribute("dtype", "is no element type"))?;
-    let dtype = if call.has("dtype") { crate::onnx::weight::element_type(number)? } else { x.ty.dtype };
+    let dtype = if call.has("dtype") { crate::onnx::element::element_type(number)? } else { x.ty.dtype };
     let diagonal = call.int("k", 0)?;
     let at = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
     let values: Vec<f64> = (0..rows)

@@ -2,7 +2,7 @@
 
 use super::{ANY, Call, ImportedValue, Operator, Results, entry};
 use crate::attr::{Attr, Attrs};
-use crate::onnx::weight::element_type;
+use crate::onnx::element::{element_named, element_type};
 use crate::onnx::{Refusal, proto::AttributeType};
 use crate::tensor::DType;
 
@@ -14,6 +14,7 @@ pub(super) const TABLE: &[Operator] = &[
     entry("Clip", 1, 3, clip),
     entry("Cast", 1, 1, cast),
     entry("CastLike", 2, 2, cast_like),
+    entry("BitCast", 1, 1, bit_cast),
     entry("Where", 3, 3, select),
     entry("Add", 2, 2, |call| binary(call, "add")),
     entry("Sub", 2, 2, |call| binary(call, "sub")),
@@ -133,52 +134,51 @@ fn clip(call: &mut Call<'_>) -> Results {
 }
 
 fn cast(call: &mut Call<'_>) -> Results {
-    call.ignore(&["saturate", "round_mode"]); // These concern only 8-bit floats.
-    if !call.has("to") {
-        return Err(Refusal::attribute("to", format!("({:?}) is missing", AttributeType::Int)));
-    }
-    if call.opset < 6 {
-        let name = call.text("to", "")?;
-        let to = old_type(name)
-            .ok_or_else(|| Refusal::attribute("to", format!("is `{name}`, not an element type")))?;
-        let x = call.input(0)?;
-        return convert(call, x, to);
-    }
-    let number =
-        i32::try_from(call.int("to", 0)?).map_err(|_| Refusal::attribute("to", "is no element type"))?;
-    let to = element_type(number).map_err(|why| {
-        Refusal::other(why.to_string().replace("its element type", "the element type that it casts to"))
-    })?;
-    let x = call.input(0)?;
+    let (x, to) = (call.input(0)?, target(call)?);
     convert(call, x, to)
 }
 
-/// Returns the element type with the name that was in use before opset 6.
-fn old_type(name: &str) -> Option<DType> {
-    Some(match name {
-        "BOOL" => DType::Bool,
-        "UINT8" => DType::U8,
-        "INT8" => DType::I8,
-        "INT32" => DType::I32,
-        "INT64" => DType::I64,
-        "FLOAT16" => DType::F16,
-        "FLOAT" => DType::F32,
-        "DOUBLE" => DType::F64,
-        _ => return None,
-    })
-}
-
 fn cast_like(call: &mut Call<'_>) -> Results {
-    call.ignore(&["saturate", "round_mode"]);
     let (x, like) = (call.input(0)?, call.input(1)?);
     convert(call, x, like.ty.dtype)
 }
 
-fn convert(call: &mut Call<'_>, x: ImportedValue, to: DType) -> Results {
+fn bit_cast(call: &mut Call<'_>) -> Results {
+    let (x, to) = (call.input(0)?, target(call)?);
     if x.ty.dtype == to {
         return Ok(vec![x]);
     }
-    Ok(vec![call.result("cast", Attrs::new().with("to", Attr::DType(to)), &[&x])?])
+    Ok(vec![call.result("bitcast", Attrs::new().with("to", Attr::DType(to)), &[&x])?])
+}
+
+/// Returns the element type that the attribute `to` names. Before opset 6 it is the name itself.
+fn target(call: &mut Call<'_>) -> Result<DType, Refusal> {
+    if !call.has("to") {
+        return Err(Refusal::attribute("to", format!("({:?}) is missing", AttributeType::Int)));
+    }
+    if call.opset < 6 {
+        return element_named(call.text("to", "")?);
+    }
+    let number =
+        i32::try_from(call.int("to", 0)?).map_err(|_| Refusal::attribute("to", "is no element type"))?;
+    element_type(number).map_err(|why| {
+        Refusal::other(why.to_string().replace("its element type", "the element type that it casts to"))
+    })
+}
+
+/// Converts elements. What becomes of numbers out of range is said only for floats of 8 bits.
+fn convert(call: &mut Call<'_>, x: ImportedValue, to: DType) -> Results {
+    let saturate = call.flag("saturate", true)?;
+    let round = call.text("round_mode", "up")?.to_owned();
+    if x.ty.dtype == to {
+        return Ok(vec![x]);
+    }
+    let attrs = Attrs::new().with("to", Attr::DType(to));
+    if to.is_narrow_float() && (!saturate || to == DType::F8E8M0 && round != "up") {
+        let attrs = attrs.int("saturate", i64::from(saturate)).with("round", Attr::Str(round.into()));
+        return Ok(vec![call.result("cast-narrow", attrs, &[&x])?]);
+    }
+    Ok(vec![call.result("cast", attrs, &[&x])?])
 }
 
 fn select(call: &mut Call<'_>) -> Results {

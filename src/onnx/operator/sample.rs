@@ -4,7 +4,7 @@ use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::{Attr, Attrs};
 use crate::onnx::Refusal;
 use crate::onnx::call::{axis, signed};
-use crate::onnx::weight::element_type;
+use crate::onnx::element::element_type;
 use crate::tensor::{DType, Tensor, TensorType};
 use std::f64::consts::TAU;
 

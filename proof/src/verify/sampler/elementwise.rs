@@ -1,6 +1,6 @@
 //! Samplers of elementwise ops.
 
-use super::super::palette::{ones, pair, partner};
+use super::super::palette::{DTYPES, ones, pair, partner};
 use super::{Ask, Offer, Wish};
 use crate::verify::value::Values;
 use ovolo::attr::{Attr, AttrKind, Attrs, Step};
@@ -112,7 +112,7 @@ pub(super) fn cast(ask: &mut Ask<'_>) -> Option<Offer> {
         _ if ask.rng.percent(75) => ask.wish.dtype,
         _ => ask.known(0).unwrap_or(ask.wish).dtype,
     };
-    let dtype = if ask.rng.percent(25) { to } else { ask.rng.pick(&DType::ALL) };
+    let dtype = if ask.rng.percent(25) { to } else { ask.rng.pick(&DTYPES) };
     let operand = TensorType { dtype, ..ask.wish.clone() };
     Some(Offer { attrs: Attrs::new().with("to", Attr::DType(to)), operands: vec![Wish::any(operand)] })
 }

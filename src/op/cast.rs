@@ -1,0 +1,112 @@
+//! Ops that convert elements to another type: `cast`, `cast-narrow`, and `bitcast`, which keeps the bits.
+
+use super::broadcast::{FLAGS, relayout};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, count};
+use crate::attr::{Attr, AttrKind, Attrs};
+use crate::tensor::{Overflow, Rounding, Tensor, TensorType};
+
+const UNARY: Flags = Flags { elementwise: false, ..FLAGS };
+
+pub(super) fn ops() -> Vec<OpDef> {
+    vec![cast(), cast_narrow(), bitcast()]
+}
+
+fn to() -> AttrDef {
+    AttrDef::new("to", AttrKind::DType, None, "the element type")
+}
+
+fn cast() -> OpDef {
+    OpDef {
+        name: "cast",
+        doc: "the same values in another element type; integers wrap, and floats saturate to integers and narrow floats",
+        arity: Arity::Exactly(1),
+        attrs: vec![to()],
+        flags: UNARY,
+        infer: |attrs, types| {
+            let to = attrs.expect_dtype("to");
+            if to != types[0].dtype && (to.is_complex() || types[0].dtype.is_complex()) {
+                return Err(OpError::operand(0, types[0], format!(", which is not converted to {to}")));
+            }
+            Ok(TensorType { dtype: to, ..types[0].clone() })
+        },
+        eval: |_, operands, ty| {
+            if operands[0].ty().dtype == ty.dtype {
+                return operands[0].clone();
+            }
+            let result = match operands[0].to_i128() {
+                Some(values) => Tensor::from_i128(ty.dtype, ty.shape.clone(), &values),
+                None => Tensor::from_f64(ty.dtype, ty.shape.clone(), &operands[0].to_f64()),
+            };
+            relayout(result, ty)
+        },
+        flops: |_, _, output| count(output),
+        lowered: None,
+    }
+}
+
+fn cast_narrow() -> OpDef {
+    let int = |name, doc| AttrDef::new(name, AttrKind::Int, Some(Attr::Int(1)), doc);
+    let text =
+        |name, default: &str, doc| AttrDef::new(name, AttrKind::Str, Some(Attr::Str(default.into())), doc);
+    OpDef {
+        name: "cast-narrow",
+        doc: "the same values as floats of 4 or 8 bits, by rules that are given",
+        arity: Arity::Exactly(1),
+        attrs: vec![
+            to(),
+            int("saturate", "1: numbers out of range become the largest of their sign, else infinite or NaN"),
+            text("round", "up", "how numbers are rounded to powers of two: up, down or nearest"),
+        ],
+        flags: UNARY,
+        infer: |attrs, types| {
+            let to = attrs.expect_dtype("to");
+            if !to.is_narrow_float() || types[0].dtype.is_complex() {
+                return Err(OpError::operand(0, types[0], format!(", which is not narrowed to {to}")));
+            }
+            rounding(attrs)?;
+            Ok(TensorType { dtype: to, ..types[0].clone() })
+        },
+        eval: |attrs, operands, ty| {
+            let saturate = attrs.expect_int("saturate") != 0;
+            let overflow = if saturate { Overflow::Saturate } else { Overflow::Infinite };
+            let rounding = rounding(attrs).expect("infer accepted");
+            let values = operands[0].to_f64();
+            relayout(Tensor::narrowed(ty.dtype, ty.shape.clone(), &values, overflow, rounding), ty)
+        },
+        flops: |_, _, output| count(output),
+        lowered: None,
+    }
+}
+
+fn rounding(attrs: &Attrs) -> Result<Rounding, OpError> {
+    match attrs.expect_str("round") {
+        "up" => Ok(Rounding::Up),
+        "down" => Ok(Rounding::Down),
+        "nearest" => Ok(Rounding::Nearest),
+        other => Err(OpError::attribute("round", format!("is `{other}`, not `up`, `down` or `nearest`"))),
+    }
+}
+
+fn bitcast() -> OpDef {
+    OpDef {
+        name: "bitcast",
+        doc: "the same bits read as another element type of the same width",
+        arity: Arity::Exactly(1),
+        attrs: vec![to()],
+        flags: UNARY,
+        infer: |attrs, types| {
+            let to = attrs.expect_dtype("to");
+            if to.bits() != types[0].dtype.bits() {
+                return Err(OpError::operand(
+                    0,
+                    types[0],
+                    format!(", whose elements are not as wide as {to}"),
+                ));
+            }
+            Ok(TensorType { dtype: to, ..types[0].clone() })
+        },
+        eval: |_, operands, ty| operands[0].reinterpreted(ty.dtype),
+        flops: |_, _, _| 0.0,
+        lowered: None,
+    }
+}
