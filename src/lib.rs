@@ -46,7 +46,7 @@
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`], [`mod@file`], [`host`] |
-//! | 8 | [`error`], [`stage`], [`pass`], [`mod@compile`], [`registry`], [`session`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
+//! | 8 | [`error`], [`stage`], [`pass`], [`mod@compile`], [`registry`], [`session`], [`dynamic`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
 //!
 //! # Invariants
 //! - Every choice of kernels, layouts, backends and fusions comes from the e-graph: no pass rewrites the graph before
@@ -63,6 +63,7 @@ pub mod cache;
 pub mod compile;
 pub mod cost;
 mod diagnostic;
+pub mod dynamic;
 pub mod egraph;
 pub mod error;
 pub mod extract;

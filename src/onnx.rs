@@ -21,6 +21,7 @@
 //! ```
 
 mod call;
+mod document;
 mod element;
 mod error;
 mod external;
@@ -30,19 +31,22 @@ mod input;
 mod operator;
 #[doc(hidden)]
 pub mod proto;
+mod region;
 mod signature;
 mod stand_in;
 mod structure;
+mod walk;
 pub(crate) mod weight;
 
 pub use call::{Call, ImportedValue, axes, axis, signed};
 pub use error::Unsupported;
 pub use error::{OnnxError, Refusal};
-pub use external::{external, symbols};
+pub use external::{external, sizes, symbols};
 pub use input::{check_inputs, check_types};
 pub(crate) use operator::function::operators as functions;
 pub use operator::{Operator, Results};
 pub(crate) use operator::{Operators, operators};
+pub use region::{Dynamic, Item, LiveFrom, Position, Region, Then};
 
 use crate::graph::Graph;
 use crate::op::Ops;
@@ -124,11 +128,20 @@ pub fn load(
     options: &ImportOptions,
 ) -> Result<Imported, OnnxError> {
     let path = path.as_ref();
+    let (proto, folder, map) = read(path)?;
+    importer::import(tables, proto, &path.display().to_string(), folder, map, options)
+}
+
+/// A decoded model, the folder of its file, and the mapped file, if the model comes from one.
+type Decoded = (proto::ModelProto, Option<PathBuf>, Option<Arc<Mmap>>);
+
+/// Decodes a model's file, which is mapped.
+fn read(path: &Path) -> Result<Decoded, OnnxError> {
     let model = path.display().to_string();
     let read = |why: std::io::Error| OnnxError::Read { path: model.clone(), why: why.to_string() };
     let map = weight::map(path).map_err(read)?.map(Arc::new);
     let bytes = map.clone().map_or_else(Bytes::new, |map| Bytes::from_owner(Mapped(map)));
-    decode(tables, bytes, &model, Some(folder(path)), map, options)
+    Ok((decode(bytes, &model)?, Some(folder(path)), map))
 }
 
 /// A mapped file, as an owner of bytes.
@@ -158,17 +171,10 @@ pub fn from_bytes(
     name: &str,
     options: &ImportOptions,
 ) -> Result<Imported, OnnxError> {
-    decode(tables, bytes.into(), name, None, None, options)
+    importer::import(tables, decode(bytes.into(), name)?, name, None, None, options)
 }
 
-fn decode(
-    tables: Tables<'_>,
-    bytes: Bytes,
-    model: &str,
-    folder: Option<PathBuf>,
-    map: Option<Arc<Mmap>>,
-    options: &ImportOptions,
-) -> Result<Imported, OnnxError> {
+fn decode(bytes: Bytes, model: &str) -> Result<proto::ModelProto, OnnxError> {
     if bytes.is_empty() {
         return Err(OnnxError::Empty { model: model.to_owned() });
     }
@@ -183,7 +189,7 @@ fn decode(
     if proto.graph.is_none() {
         return Err(damaged(seems.unwrap_or_else(|| "it has no graph".to_owned())));
     }
-    importer::import(tables, proto, model, folder, map, options)
+    Ok(proto)
 }
 
 /// Returns what a file that is not an ONNX model seems to be, judged by its beginning; `None` if that is unknown.

@@ -1,17 +1,21 @@
 //! `ovolo bench`.
 
 use super::caching::{Caching, Ready};
+use super::dynamic::{directory_or_zeros, dynamic, is_dynamic};
 use super::load::{self, inputs, write_outputs};
 use super::page;
+use super::run::flattened;
 use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::cost::Machine;
+use ovolo::onnx::Item;
 use ovolo::plan::{Base, Plan, Step};
 use ovolo::registry::Registry;
 use ovolo::session::Session;
 use ovolo::tensor::{Tensor, TensorType};
 use ovolo_lab::report::{Page, Profile, Timing};
 use ovolo_tune::calibrate;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,10 +61,11 @@ impl Bench {
                 let (session, program) = self.settings.session(registry)?;
                 (session, false, Some(program))
             }
-            None => {
-                let Ready { made: session, cached, .. } = self.caching.session(registry, &self.settings)?;
-                (session, cached, None)
-            }
+            None => match self.caching.session(registry, &self.settings) {
+                Ok(Ready { made: session, cached, .. }) => (session, cached, None),
+                Err(_) if is_dynamic(&self.settings, registry)? => return self.dynamic(registry),
+                Err(why) => return Err(why),
+            },
         };
         let mut read = self.settings.inputs();
         let inputs = self.read_inputs(session.plan(), &mut read)?;
@@ -90,7 +95,8 @@ impl Bench {
             (None, false) => None,
         };
         if let Some(directory) = &directory {
-            write_outputs(&session, &outputs, directory, &read)?;
+            let names = session.plan().outputs.iter().map(|(name, ..)| name.to_string());
+            write_outputs(&names.zip(outputs).collect::<Vec<_>>(), directory, &read)?;
         }
         if self.json {
             let line = serde_json::json!({
@@ -122,7 +128,48 @@ impl Bench {
             .map(|(name, _)| (name.to_string(), directory.join(load::file_name(name))))
             .collect();
         read.extend(files.iter().map(|(_, file)| file.clone()));
-        inputs(plan, &files)
+        let mut given = BTreeMap::new();
+        for (name, file) in files {
+            let tensor = ovolo::npy::read(file).map_err(|error| error.to_string())?;
+            given.insert(name, Item::Tensor(tensor));
+        }
+        inputs(plan, given)
+    }
+
+    /// Times a model that is compiled while it runs.
+    fn dynamic(&self, registry: &Arc<Registry>) -> Outcome {
+        if self.profile {
+            return Err(
+                "--profile shows the steps of one plan, and this model runs as several regions".to_owned()
+            );
+        }
+        let mut session = dynamic(&self.settings, &self.caching, registry)?;
+        let given = directory_or_zeros(&self.settings, &session, self.inputs.as_deref())?;
+        let mut run = || session.run(&given).map_err(|error| error.to_string());
+        let outputs = flattened(run()?);
+        let (mut times, begin) = (Vec::new(), Instant::now());
+        while times.len() < 3 || begin.elapsed().as_secs_f64() < self.seconds {
+            let start = Instant::now();
+            run()?;
+            times.push(start.elapsed());
+        }
+        times.sort_unstable();
+        if let Some(directory) = &self.output_dir {
+            write_outputs(&outputs, directory, &self.settings.inputs())?;
+        }
+        let (median, fastest, runs) =
+            (milliseconds(times[times.len() / 2]), milliseconds(times[0]), times.len());
+        if self.json {
+            let line = serde_json::json!({
+                "median_ms": median, "min_ms": fastest, "runs": runs, "plans": session.plans(),
+                "outputs": self.output_dir, "cached": false,
+            });
+            print(&format!("{line}\n"));
+        } else {
+            let plans = session.plans();
+            print(&format!("median {median:.3} ms, fastest {fastest:.3} ms, {runs} runs, {plans} plan(s)\n"));
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! `ovolo compile`, `ovolo dump` and `ovolo diff`.
 
 use super::caching::{Caching, Ready};
+use super::dynamic::{directory_or_zeros, dynamic, is_dynamic, region_line};
 use super::load::absent;
 use super::page::writable;
 use super::{Outcome, Settings, amount, print};
@@ -37,6 +38,47 @@ pub(super) struct Compile {
 
 impl Compile {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        match self.whole(registry) {
+            Err(_) if !self.growth && is_dynamic(&self.settings, registry)? => self.dynamic(registry),
+            outcome => outcome,
+        }
+    }
+
+    /// Compiles the regions of a model that a run on zeros passes.
+    fn dynamic(&self, registry: &Arc<Registry>) -> Outcome {
+        let mut session = dynamic(&self.settings, &self.caching, registry)?;
+        let zeros = directory_or_zeros(&self.settings, &session, None)?;
+        let mut regions = Vec::new();
+        let result = session.run_and_report(&zeros, &mut |region| regions.push(region.clone()));
+        let why = result.err().map(|error| error.to_string());
+        if regions.is_empty()
+            && let Some(why) = why
+        {
+            return Err(why);
+        }
+        if self.json {
+            let list: Vec<_> = regions
+                .iter()
+                .map(|region| {
+                    let inputs: Vec<String> = region.inputs.iter().map(ToString::to_string).collect();
+                    json!({ "steps": region.steps, "inputs": inputs, "asked": region.asked, "why": region.why })
+                })
+                .collect();
+            print(&format!("{}\n", json!({ "regions": list, "stopped": why, "plans": session.plans() })));
+            return Ok(());
+        }
+        for (at, region) in regions.iter().enumerate() {
+            print(&region_line(at + 1, region));
+        }
+        if let Some(why) = why {
+            print(&format!("a run on zeros stops there: {why}\n"));
+        }
+        let plans = session.plans();
+        print(&format!("{plans} plan(s) for a run on zeros; `ovolo run` compiles what its inputs need\n"));
+        Ok(())
+    }
+
+    fn whole(&self, registry: &Arc<Registry>) -> Outcome {
         if self.caching.off() || self.growth {
             let mut stages = Vec::new();
             let compilation = self

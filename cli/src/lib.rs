@@ -8,6 +8,7 @@ mod caching;
 mod compile;
 mod costs;
 mod doctor;
+mod dynamic;
 mod environment;
 mod experiment;
 mod explain;

@@ -12,7 +12,7 @@ use ovolo::extract;
 use ovolo::graph::Graph;
 use ovolo::graph::text::{self, Constants};
 use ovolo::npy;
-use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::onnx::{self, ImportOptions, Item, MissingWeights};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::{ByFit, ByProgram};
 use ovolo::pass::{self, Extract, Scope};
@@ -166,7 +166,7 @@ impl Settings {
     }
 
     /// The dimensions that `--dim` binds.
-    fn bound(&self) -> Result<BTreeMap<String, usize>, String> {
+    pub(super) fn bound(&self) -> Result<BTreeMap<String, usize>, String> {
         let mut dims = BTreeMap::new();
         for dim in &self.dims {
             let (name, size) = dim
@@ -221,7 +221,7 @@ impl Settings {
         Ok(())
     }
 
-    fn missing_weights(&self) -> MissingWeights {
+    pub(super) fn missing_weights(&self) -> MissingWeights {
         if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse }
     }
 
@@ -346,7 +346,10 @@ pub(super) struct Built {
 }
 
 /// Returns the options of a compilation, and the speeds of the machine if they are needed and kept.
-fn options(registry: &Arc<Registry>, request: &Request) -> Result<(Options, Option<Machine>), String> {
+pub(super) fn options(
+    registry: &Arc<Registry>,
+    request: &Request,
+) -> Result<(Options, Option<Machine>), String> {
     let calibrated = request.calibrated().then(|| calibrated_machine(request.threads).machine);
     let machine = calibrated.unwrap_or(Machine::NOMINAL);
     let measured = by_times(&request.pipeline).then(|| {
@@ -482,13 +485,12 @@ pub(super) fn file_name(name: &str) -> String {
 /// Writes outputs as `NAME.npy`. Writes none if two have the same file name, or if one would replace an
 /// input.
 pub(super) fn write_outputs(
-    session: &Session,
-    outputs: &[Tensor],
+    outputs: &[(String, Tensor)],
     directory: &Path,
     read: &[PathBuf],
 ) -> Result<(), String> {
     let mut files = BTreeMap::new();
-    for (name, ..) in &session.plan().outputs {
+    for (name, _) in outputs {
         if let Some(other) = files.insert(file_name(name), name) {
             return Err(format!(
                 "outputs `{other}` and `{name}` would both be {}: rename one of them in the model",
@@ -500,18 +502,20 @@ pub(super) fn write_outputs(
             .map_err(|why| format!("--output-dir {}: {why}", directory.display()))?;
     }
     std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    for ((name, _, _), tensor) in session.plan().outputs.iter().zip(outputs) {
+    for (name, tensor) in outputs {
         npy::write(directory.join(file_name(name)), tensor).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
-/// Reads the plan's inputs in order, from files by name. Every input is needed, and no other is accepted.
-pub(super) fn inputs(plan: &Plan, files: &[(String, PathBuf)]) -> Result<Vec<Tensor>, String> {
-    let mut given = Vec::new();
-    for (name, path) in files {
-        given.push((name.clone(), npy::read(path).map_err(|error| error.to_string())?));
-    }
+/// Returns the plan's inputs in order, of those that are given by name. Every input is needed, and no other is
+/// accepted.
+pub(super) fn inputs(plan: &Plan, given: BTreeMap<String, Item<Tensor>>) -> Result<Vec<Tensor>, String> {
+    let tensor = |(name, item)| match item {
+        Item::Tensor(tensor) => Ok((name, tensor)),
+        Item::Sequence(_) | Item::Absent => Err(format!("input `{name}` must be a tensor")),
+    };
+    let given = given.into_iter().map(tensor).collect::<Result<Vec<(String, Tensor)>, String>>()?;
     onnx::check_types(&plan.inputs, &given).map_err(|error| error.to_string())?;
     let find = |name: &str| given.iter().find(|(given, _)| given == name).map(|(_, tensor)| tensor.clone());
     plan.inputs

@@ -1,11 +1,14 @@
 //! `ovolo run`.
 
 use super::caching::{Caching, Ready};
+use super::dynamic::{Prepared, prepare};
 use super::load::{self, inputs, write_outputs};
 use super::{Outcome, Settings, print};
 use clap::Args;
+use ovolo::onnx::Item;
 use ovolo::registry::Registry;
 use ovolo::tensor::Tensor;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,24 +41,35 @@ impl Run {
                 input.split_once('=').ok_or_else(|| format!("--input needs NAME=FILE.npy, not `{input}`"))?;
             files.push((name.to_owned(), PathBuf::from(file)));
         }
-        let Ready { made: mut session, cached, .. } = self.caching.session(registry, &self.settings)?;
-        if let Some(line) = load::unfit(session.plan()) {
-            eprintln!("{line}");
-        }
-        let inputs = inputs(session.plan(), &files)?;
-        let outputs =
-            session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec();
+        let given = read_inputs(&files)?;
+        let (outputs, cached) = match prepare(&self.settings, &self.caching, registry, &given)? {
+            Prepared::Fixed(ready) => {
+                let Ready { made: mut session, cached, .. } = *ready;
+                if let Some(line) = load::unfit(session.plan()) {
+                    eprintln!("{line}");
+                }
+                let inputs = inputs(session.plan(), given)?;
+                let outputs = session
+                    .run(&inputs.iter().collect::<Vec<_>>())
+                    .map_err(|error| error.to_string())?
+                    .to_vec();
+                let names = session.plan().outputs.iter().map(|(name, _, _)| name.to_string());
+                (names.zip(outputs.into_iter().map(Item::Tensor)).collect(), cached)
+            }
+            Prepared::Dynamic(mut session) => {
+                (session.run(&given).map_err(|error| error.to_string())?, false)
+            }
+        };
+        let outputs: Vec<(String, Tensor)> = flattened(outputs);
         if let Some(directory) = &self.output_dir {
             let mut read = self.settings.inputs();
             read.extend(files.iter().map(|(_, file)| file.clone()).chain(self.labels.clone()));
-            write_outputs(&session, &outputs, directory, &read)?;
+            write_outputs(&outputs, directory, &read)?;
         }
-        let names: Vec<&str> = session.plan().outputs.iter().map(|(name, _, _)| &**name).collect();
         let accuracy = self.labels.as_ref().map(|path| accuracy(path, &outputs)).transpose()?;
         if self.json {
-            let list: Vec<_> = names
+            let list: Vec<_> = outputs
                 .iter()
-                .zip(&outputs)
                 .map(|(name, tensor)| {
                     let file =
                         self.output_dir.as_ref().map(|directory| directory.join(load::file_name(name)));
@@ -68,7 +82,7 @@ impl Run {
             ));
             return Ok(());
         }
-        for (name, tensor) in names.iter().zip(&outputs) {
+        for (name, tensor) in &outputs {
             print(&format!("{name}: {}\n{}\n", tensor.ty(), preview(tensor)));
         }
         if let Some((share, right, all)) = accuracy {
@@ -76,6 +90,34 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Reads inputs from files.
+fn read_inputs(files: &[(String, PathBuf)]) -> Result<BTreeMap<String, Item<Tensor>>, String> {
+    let mut given = BTreeMap::new();
+    for (name, path) in files {
+        let tensor = ovolo::npy::read(path).map_err(|error| error.to_string())?;
+        if given.insert(name.clone(), Item::Tensor(tensor)).is_some() {
+            return Err(format!("input `{name}` is given twice; give it once"));
+        }
+    }
+    Ok(given)
+}
+
+/// Returns the tensors of outputs. Those of a sequence are called after it, with their positions.
+pub(super) fn flattened(outputs: Vec<(String, Item<Tensor>)>) -> Vec<(String, Tensor)> {
+    let mut list = Vec::new();
+    for (name, item) in outputs {
+        match item {
+            Item::Tensor(tensor) => list.push((name, tensor)),
+            Item::Sequence(items) => {
+                let items = items.into_iter().enumerate();
+                list.extend(flattened(items.map(|(at, item)| (format!("{name}/{at}"), item)).collect()));
+            }
+            Item::Absent => {}
+        }
+    }
+    list
 }
 
 /// Formats the first values.
@@ -99,10 +141,10 @@ fn preview(tensor: &Tensor) -> String {
 
 /// Returns the share of rows whose label has the highest score, the number of these rows, and the number of
 /// all.
-fn accuracy(path: &std::path::Path, outputs: &[Tensor]) -> Result<(f64, usize, usize), String> {
+fn accuracy(path: &std::path::Path, outputs: &[(String, Tensor)]) -> Result<(f64, usize, usize), String> {
     let labels = ovolo::npy::read(path).map_err(|error| error.to_string())?;
     let labels = labels.to_i64().ok_or_else(|| format!("{}: labels must be integers", path.display()))?;
-    let scores = outputs.first().ok_or("the model has no output")?;
+    let (_, scores) = outputs.first().ok_or("the model has no output")?;
     let rows = labels.len();
     let values = scores.to_f64();
     if rows == 0 || scores.ty().shape.first() != Some(&rows) {

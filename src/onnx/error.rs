@@ -1,5 +1,6 @@
 //! Errors of the importer.
 
+use crate::graph::NodeId;
 use crate::op::OpError;
 use crate::table::Unknown;
 use std::fmt;
@@ -59,6 +60,12 @@ pub enum OnnxError {
         /// The types of its operands, if they matter; `none` for one that is left out.
         operands: Vec<String>,
     },
+    /// Values that a node reads and that have none, since the nodes that make them were refused. It is not reported.
+    #[error("no value for {}", .names.join(", "))]
+    Unread {
+        /// The values.
+        names: Vec<String>,
+    },
     /// Names that nothing defines.
     #[error("{} that nothing defines:{}", plural(.names.len(), "value"), listed(.names))]
     Undefined {
@@ -80,6 +87,9 @@ pub enum OnnxError {
     /// Something about the graph as a whole.
     #[error("{0}")]
     Graph(String),
+    /// An input or output that only a run can have, such as a sequence.
+    #[error("{0}; `ovolo run` takes the model with its inputs")]
+    OnlyByRun(String),
     /// Dimensions without a number.
     #[error("{} without a size:{}\n  give each a size with --dim NAME=N", plural(.dims.len(), "dimension"), listed(.dims))]
     UnboundDims {
@@ -126,6 +136,19 @@ pub enum OnnxError {
     },
 }
 
+impl OnnxError {
+    /// Returns whether the model can be imported only while it runs, since elements or sizes are needed that its
+    /// inputs decide.
+    pub fn is_dynamic(&self) -> bool {
+        match self {
+            Self::Node { why, .. } => matches!(**why, Refusal::Dynamic { .. }),
+            Self::UnboundDims { .. } | Self::OnlyByRun(_) => true,
+            Self::Several { reasons, .. } => reasons.iter().any(Self::is_dynamic),
+            _ => false,
+        }
+    }
+}
+
 /// Why a node, a constant or a declared type of a model is refused.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -153,6 +176,8 @@ pub enum Refusal {
         what: String,
         /// Its name.
         value: String,
+        /// The node that computes it; `None` if it is not a node.
+        node: Option<NodeId>,
     },
     /// The op that the operator becomes refuses its operands or attributes.
     #[error(transparent)]

@@ -2,7 +2,8 @@
 //! size.
 
 use super::proto::{ModelProto, NodeProto, TensorProto};
-use super::{OnnxError, folder, signature, weight};
+use super::{Item, OnnxError, folder, signature, weight};
+use crate::tensor::Tensor;
 use prost::Message;
 use prost::bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,14 +28,22 @@ pub fn external(model: &Path) -> Result<External, OnnxError> {
     };
     let graph = proto.graph.unwrap_or_default();
     graph.initializer.iter().for_each(&mut note);
-    let of_nodes = |nodes: &[NodeProto], note: &mut dyn FnMut(&TensorProto)| {
-        nodes.iter().flat_map(|node| &node.attribute).filter_map(|attr| attr.t.as_ref()).for_each(note);
-    };
     of_nodes(&graph.node, &mut note);
     for function in &proto.functions {
         of_nodes(&function.node, &mut note);
     }
     Ok(files)
+}
+
+/// Calls a function for each tensor among the attributes of nodes, and in their subgraphs.
+fn of_nodes(nodes: &[NodeProto], note: &mut dyn FnMut(&TensorProto)) {
+    for attribute in nodes.iter().flat_map(|node| &node.attribute) {
+        attribute.t.iter().for_each(&mut *note);
+        if let Some(graph) = &attribute.g {
+            graph.initializer.iter().for_each(&mut *note);
+            of_nodes(&graph.node, note);
+        }
+    }
 }
 
 /// Returns the names of a model's dimensions without a size, which can be bound.
@@ -43,6 +52,18 @@ pub fn external(model: &Path) -> Result<External, OnnxError> {
 /// If the model cannot be read or decoded.
 pub fn symbols(model: &Path) -> Result<BTreeSet<String>, OnnxError> {
     Ok(signature::symbols_of(&decoded(model)?.graph.unwrap_or_default()))
+}
+
+/// Returns the sizes that the inputs of a run give to a model's dimensions without a size; `None` if one dimension
+/// would get two sizes, or if an input is no tensor.
+///
+/// # Errors
+/// If the model cannot be read or decoded.
+pub fn sizes(
+    model: &Path,
+    given: &BTreeMap<String, Item<Tensor>>,
+) -> Result<Option<BTreeMap<String, usize>>, OnnxError> {
+    Ok(signature::sizes(&decoded(model)?.graph.unwrap_or_default(), given))
 }
 
 fn decoded(model: &Path) -> Result<ModelProto, OnnxError> {

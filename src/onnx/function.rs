@@ -2,10 +2,12 @@
 //!
 //! Values inside a function get the name of the call's first result, a `/`, and their own name.
 
-use super::proto::{FunctionProto, NodeProto, OperatorSetId};
+use super::document::Body;
+use super::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetId};
 use super::structure::{Operation, describe, is_own};
 use super::{OnnxError, Refusal};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// The most nodes that a model may have after its functions are inlined.
 const MAX_NODES: usize = 1 << 20;
@@ -21,7 +23,7 @@ pub(super) fn opset_of(imports: &[OperatorSetId], domain: &str) -> Option<i64> {
         .map(|import| import.version)
 }
 
-/// Inlines every call of a function and returns the nodes of the model.
+/// Inlines every call of a function and returns the nodes of the model, with their subgraphs.
 ///
 /// # Errors
 /// A function that calls itself, functions that call each other too deeply, a call with more operands or results
@@ -31,58 +33,99 @@ pub(super) fn inline(
     functions: &[FunctionProto],
     imports: &[OperatorSetId],
 ) -> Result<Vec<Operation>, OnnxError> {
-    let mut inliner = Inliner { functions, operations: Vec::new(), open: Vec::new() };
-    for node in nodes {
-        inliner.node(node, imports)?;
-    }
-    Ok(inliner.operations)
+    Inliner { functions, count: 0, open: Vec::new() }.nodes(nodes, imports)
 }
 
 struct Inliner<'a> {
     functions: &'a [FunctionProto],
-    operations: Vec<Operation>,
-    open: Vec<usize>,
+    /// The number of nodes up to now, those in subgraphs included.
+    count: usize,
+    /// The functions and subgraphs that are being inlined.
+    open: Vec<Option<usize>>,
 }
 
 impl Inliner<'_> {
-    fn node(&mut self, node: NodeProto, imports: &[OperatorSetId]) -> Result<(), OnnxError> {
+    fn nodes(
+        &mut self,
+        nodes: Vec<NodeProto>,
+        imports: &[OperatorSetId],
+    ) -> Result<Vec<Operation>, OnnxError> {
+        let mut operations = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            self.node(node, imports, &mut operations)?;
+        }
+        Ok(operations)
+    }
+
+    /// Makes an operation of a node that is no call of a function. Its subgraphs become bodies.
+    fn operation(&mut self, mut node: NodeProto, imports: &[OperatorSetId]) -> Result<Operation, OnnxError> {
+        let opset = opset_of(imports, &node.domain);
+        let (mut bodies, mut reads) = (Vec::new(), node.input.clone());
+        reads.retain(|name| !name.is_empty());
+        let graphs: Vec<(String, GraphProto)> = node
+            .attribute
+            .iter_mut()
+            .filter_map(|attribute| Some((attribute.name.clone(), *attribute.g.take()?)))
+            .collect();
+        for (name, mut graph) in graphs {
+            node.attribute.retain(|attribute| attribute.name != name);
+            self.open.push(None);
+            if self.open.len() > MAX_DEPTH {
+                return Err(refusal(&node, Refusal::other(TOO_DEEP)));
+            }
+            let operations = self.nodes(std::mem::take(&mut graph.node), imports)?;
+            self.open.pop();
+            let (body, outer) = Body::inner(graph, operations)?;
+            reads.extend(outer);
+            bodies.push((name, Arc::new(body)));
+        }
+        Ok(Operation { node, opset, bodies, reads })
+    }
+
+    fn node(
+        &mut self,
+        node: NodeProto,
+        imports: &[OperatorSetId],
+        operations: &mut Vec<Operation>,
+    ) -> Result<(), OnnxError> {
         let found = self.functions.iter().position(|function| {
             function.name == node.op_type
                 && function.overload == node.overload
                 && (function.domain == node.domain || (is_own(&function.domain) && is_own(&node.domain)))
         });
         let Some(index) = found else {
-            if self.operations.len() >= MAX_NODES {
+            self.count += 1;
+            if self.count > MAX_NODES {
                 let why = format!(
                     "the model's functions unfold to more than {MAX_NODES} nodes; export it without functions"
                 );
                 return Err(OnnxError::Graph(why));
             }
-            let opset = opset_of(imports, &node.domain);
-            self.operations.push(Operation { node, opset });
+            operations.push(self.operation(node, imports)?);
             return Ok(());
         };
-        if self.open.contains(&index) || self.open.len() >= MAX_DEPTH {
-            let why = if self.open.contains(&index) {
-                Refusal::other("this function of the model calls itself; export the model without recursion")
-            } else {
-                Refusal::other(format!(
-                    "functions of the model call each other more than {MAX_DEPTH} deep; export it without functions"
-                ))
-            };
-            return Err(OnnxError::Node { node: describe(&node), why: Box::new(why), operands: Vec::new() });
+        if self.open.contains(&Some(index)) {
+            let why = "this function of the model calls itself; export the model without recursion";
+            return Err(refusal(&node, Refusal::other(why)));
         }
-        self.open.push(index);
-        let result = self.call(&node, &self.functions[index]);
+        if self.open.len() >= MAX_DEPTH {
+            return Err(refusal(&node, Refusal::other(TOO_DEEP)));
+        }
+        self.open.push(Some(index));
+        let result = self.call(&node, &self.functions[index], operations);
         self.open.pop();
         result
     }
 
-    fn call(&mut self, call: &NodeProto, function: &FunctionProto) -> Result<(), OnnxError> {
+    fn call(
+        &mut self,
+        call: &NodeProto,
+        function: &FunctionProto,
+        operations: &mut Vec<Operation>,
+    ) -> Result<(), OnnxError> {
         let refuse = |what: &str, has: usize, given: usize| {
-            let why =
-                Refusal::other(format!("the model's function has {has} {what}, but the call names {given}"));
-            Err(OnnxError::Node { node: describe(call), why: Box::new(why), operands: Vec::new() })
+            let why = format!("the model's function has {has} {what}, but the call names {given}");
+            Err(refusal(call, Refusal::other(why)))
         };
         if call.input.len() > function.input.len() {
             return refuse("operands", function.input.len(), call.input.len());
@@ -100,36 +143,73 @@ impl Inliner<'_> {
             }
         }
         let prefix = call.output.iter().find(|output| !output.is_empty()).cloned().unwrap_or_default();
-        let rename = |name: &String| match names.get(name.as_str()) {
-            _ if name.is_empty() => String::new(),
-            Some(actual) => actual.clone(),
-            None => format!("{prefix}/{name}"),
-        };
+        let actual = Actual { call, function, names, prefix };
         for inner in &function.node {
-            let mut node = inner.clone();
-            node.input = inner.input.iter().map(rename).collect();
-            node.output = inner.output.iter().map(rename).collect();
-            if !inner.name.is_empty() {
-                node.name = format!("{prefix}/{}", inner.name);
-            }
-            node.attribute.clear();
-            for attribute in &inner.attribute {
-                if attribute.ref_attr_name.is_empty() {
-                    node.attribute.push(attribute.clone());
-                    continue;
-                }
-                let wanted = &attribute.ref_attr_name;
-                let given = call.attribute.iter().find(|a| a.name == *wanted);
-                if let Some(value) =
-                    given.or_else(|| function.attribute_proto.iter().find(|a| a.name == *wanted))
-                {
-                    let mut value = value.clone();
-                    value.name.clone_from(&attribute.name);
-                    node.attribute.push(value);
-                }
-            }
-            self.node(node, &function.opset_import)?;
+            self.node(actual.node(inner), &function.opset_import, operations)?;
         }
         Ok(())
+    }
+}
+
+const TOO_DEEP: &str =
+    "functions and subgraphs of the model are nested more than 64 deep; export it without functions";
+
+fn refusal(node: &NodeProto, why: Refusal) -> OnnxError {
+    OnnxError::Node { node: describe(node), why: Box::new(why), operands: Vec::new() }
+}
+
+/// What replaces the names and attributes of a function in one call of it.
+struct Actual<'a> {
+    call: &'a NodeProto,
+    function: &'a FunctionProto,
+    /// The names of the call's operands and results, by those of the function.
+    names: FxHashMap<&'a str, String>,
+    /// Comes before the names of all other values.
+    prefix: String,
+}
+
+impl Actual<'_> {
+    fn rename(&self, name: &str) -> String {
+        match self.names.get(name) {
+            _ if name.is_empty() => String::new(),
+            Some(actual) => actual.clone(),
+            None => format!("{}/{name}", self.prefix),
+        }
+    }
+
+    fn node(&self, inner: &NodeProto) -> NodeProto {
+        let mut node = inner.clone();
+        node.input = inner.input.iter().map(|name| self.rename(name)).collect();
+        node.output = inner.output.iter().map(|name| self.rename(name)).collect();
+        if !inner.name.is_empty() {
+            node.name = format!("{}/{}", self.prefix, inner.name);
+        }
+        node.attribute = inner.attribute.iter().filter_map(|attribute| self.attribute(attribute)).collect();
+        node
+    }
+
+    fn attribute(&self, attribute: &AttributeProto) -> Option<AttributeProto> {
+        if attribute.ref_attr_name.is_empty() {
+            let mut attribute = attribute.clone();
+            if let Some(graph) = &mut attribute.g {
+                self.graph(graph);
+            }
+            return Some(attribute);
+        }
+        let wanted = &attribute.ref_attr_name;
+        let given = self.call.attribute.iter().find(|a| a.name == *wanted);
+        let value = given.or_else(|| self.function.attribute_proto.iter().find(|a| a.name == *wanted))?;
+        Some(AttributeProto { name: attribute.name.clone(), ..value.clone() })
+    }
+
+    /// Renames everything in a subgraph of the function: what it defines, and what it reads of the function.
+    fn graph(&self, graph: &mut GraphProto) {
+        graph.node = graph.node.iter().map(|node| self.node(node)).collect();
+        for value in graph.input.iter_mut().chain(&mut graph.output).chain(&mut graph.value_info) {
+            value.name = self.rename(&value.name);
+        }
+        for initializer in &mut graph.initializer {
+            initializer.name = self.rename(&initializer.name);
+        }
     }
 }

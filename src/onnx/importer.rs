@@ -1,39 +1,62 @@
 //! The steps of an import: versions, operators, structure, dimensions, constants, nodes, outputs.
 
 use super::call::{Builder, Call, ImportedValue};
+use super::document::Body;
 use super::error::{Reasons, Unsupported, suggestion};
 use super::function::{inline, opset_of};
-use super::proto::{GraphProto, ModelProto, NodeProto};
+use super::proto::{GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use super::signature::{declared, input_types};
 use super::stand_in::StandIns;
 use super::structure::{Operation, describe, full_name, is_own, label, order};
+use super::walk::{self, Binding, Importer, Scope, Stop, Walk};
 use super::weight::Weights;
 use super::{
-    ImportOptions, Imported, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Operator, Operators, Refusal,
-    Tables,
+    ImportOptions, Imported, MissingWeights, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Operator,
+    Operators, Refusal, Tables,
 };
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use memmap2::Mmap;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-/// Imports a decoded model. External data is read from `folder`.
-pub(super) fn import(
+/// A model that was decoded and checked, ready to be walked.
+pub(super) struct Opened {
+    /// The graph of the model.
+    pub main: Arc<Body>,
+    /// The values of its constants.
+    pub constants: Scope,
+    /// The names that the model gives to values.
+    pub taken: FxHashSet<String>,
+    /// Reads the constants of subgraphs and attributes.
+    pub weights: Arc<Mutex<Weights>>,
+    /// The version of ONNX's own operators.
+    pub opset: i64,
+    /// The program that wrote the model.
+    pub producer: String,
+    /// The types that the graph declares for intermediate values.
+    value_info: Vec<ValueInfoProto>,
+    /// Values that depend on a weight that cannot be read. Only the weight is reported, not these values.
+    lost: FxHashSet<String>,
+}
+
+/// Checks a decoded model and reads its constants. External data is read from `folder`. Reasons to refuse the model
+/// that do not prevent further checks are added to `reasons`; the result is `None` if others are among them.
+pub(super) fn open(
     tables: Tables<'_>,
     mut proto: ModelProto,
     model: &str,
     folder: Option<PathBuf>,
     map: Option<Arc<Mmap>>,
-    options: &ImportOptions,
-) -> Result<Imported, OnnxError> {
+    policy: MissingWeights,
+    reasons: &mut Reasons,
+) -> Result<Option<Opened>, OnnxError> {
     let opset = version(&proto, model)?;
     let mut graph = proto.graph.take().unwrap_or_default();
     let nodes = std::mem::take(&mut graph.node);
     let operations = inline(nodes, &proto.functions, &proto.opset_import)?;
-    let mut reasons = Reasons::default();
-    reasons.hear(supported(&operations, tables.operators));
+    reasons.hear(supported(&operations.iter().collect::<Vec<_>>(), tables.operators));
     if graph.output.is_empty() {
         let why =
             format!("`{model}` has a graph without outputs, so there is nothing to compute; export it again");
@@ -44,67 +67,97 @@ pub(super) fn import(
         let why = Refusal::other("it is sparse; ovolo reads dense initializers only");
         reasons.add(OnnxError::Weight { tensor: format!("initializer `{name}`"), why });
     }
-    let sequence = reasons.hear(order(&graph, &operations));
-    let inputs = reasons.hear(input_types(&graph, &options.dims));
-    let (Some(sequence), Some(inputs)) = (sequence, inputs) else { return Err(reasons.into_error()) };
-
+    let Some((sequence, _)) = reasons.hear(order(&graph, &operations, false)) else { return Ok(None) };
     let taken = names(&graph, &operations);
-    let mut builder =
-        Builder::new(tables.ops.clone(), Weights::new(folder, map, options.missing_weights), taken);
-    let mut values: FxHashMap<&str, ImportedValue> = FxHashMap::default();
-    for (name, ty) in inputs {
-        let id = builder.graph.add_input(name, ty);
-        values.insert(name, ImportedValue::node(&builder.graph, id));
-    }
-    // Values that depend on a weight that cannot be read. Only the weight is reported, not these values.
-    let mut lost: FxHashSet<&str> = FxHashSet::default();
+    let mut weights = Weights::new(folder, map, policy);
+    let mut constants = Scope::default();
+    let mut lost = FxHashSet::default();
     for initializer in &graph.initializer {
-        let missing = builder.weights.missing.len();
-        let tensor = builder.weights.read(initializer, &format!("initializer `{}`", initializer.name));
-        match reasons.hear(tensor).filter(|_| builder.weights.missing.len() == missing) {
+        let missing = weights.missing.len();
+        let tensor = weights.read(initializer, &format!("initializer `{}`", initializer.name));
+        match reasons.hear(tensor).filter(|_| weights.missing.len() == missing) {
             Some(tensor) => {
-                values.insert(&initializer.name, ImportedValue::constant(initializer.name.as_str(), tensor));
+                let value = ImportedValue::constant(initializer.name.as_str(), tensor);
+                constants.insert(initializer.name.as_str().into(), Binding::Tensor(value));
             }
             None => {
-                lost.insert(&initializer.name);
+                lost.insert(initializer.name.clone());
             }
         }
     }
-    if !builder.weights.missing.is_empty() {
-        reasons.add(OnnxError::MissingWeights { names: std::mem::take(&mut builder.weights.missing) });
+    if !weights.missing.is_empty() {
+        reasons.add(OnnxError::MissingWeights { names: std::mem::take(&mut weights.missing) });
     }
-    let read: FxHashSet<&str> = reads(&graph, &operations).collect();
-    let stand_ins = StandIns::new(&graph, &options.dims);
-    for index in sequence {
-        let operation = &operations[index];
-        match run(operation, tables.operators, &mut builder, &values, &read) {
-            Ok(results) => values.extend(results),
-            Err(why) => {
-                why.into_iter().for_each(|why| reasons.add(why));
-                let unknown: Vec<&str> = unknown(operation, &values).collect();
-                if !unknown.is_empty() && unknown.iter().all(|name| lost.contains(name)) {
-                    lost.extend(operation.node.output.iter().map(String::as_str));
-                    continue;
-                }
-                let known = supporting(operation, tables.operators).is_some();
-                reasons.unread += usize::from(known && !unknown.is_empty());
-                values.extend(stand_ins.make(operation, &mut builder));
-            }
-        }
-    }
+    let value_info = std::mem::take(&mut graph.value_info);
+    let main = Arc::new(Body::new(graph, operations, sequence));
+    let producer = format!("{} {}", proto.producer_name, proto.producer_version).trim().to_owned();
+    let weights = Arc::new(Mutex::new(weights));
+    Ok(Some(Opened { main, constants, taken, weights, opset, producer, value_info, lost }))
+}
 
+/// Imports a decoded model whose inputs have the sizes that the options bind. External data is read from `folder`.
+pub(super) fn import(
+    tables: Tables<'_>,
+    proto: ModelProto,
+    model: &str,
+    folder: Option<PathBuf>,
+    map: Option<Arc<Mmap>>,
+    options: &ImportOptions,
+) -> Result<Imported, OnnxError> {
+    let mut reasons = Reasons::default();
+    let inputs = input_types(proto.graph.as_ref().unwrap_or(&GraphProto::default()), &options.dims)
+        .map(|list| list.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect::<Vec<_>>());
+    let opened = open(tables, proto, model, folder, map, options.missing_weights, &mut reasons)?;
+    let inputs = reasons.hear(inputs);
+    let (Some(opened), Some(inputs)) = (opened, inputs) else { return Err(reasons.into_error()) };
+    let taken = opened.taken.clone();
+    let mut builder = Builder::new(tables.ops.clone(), Arc::clone(&opened.weights), taken, Vec::new());
+    let mut scope = opened.constants.clone();
+    for (name, ty) in inputs {
+        let id = builder.graph.add_input(&name, ty);
+        scope.insert(name.into(), Binding::Tensor(ImportedValue::node(&builder.graph, id)));
+    }
+    let mut lost = opened.lost.clone();
+    let stand_ins = StandIns::new(&opened.value_info, &opened.main.outputs, &options.dims);
+    let mut importer = Importer { tables, builder, running: false };
+    let mut walk = Walk::new(Arc::clone(&opened.main), scope);
+    let mut refused = |operation: &Operation, why: OnnxError, builder: &mut Builder| {
+        match why {
+            OnnxError::Unread { names } if names.iter().all(|name| lost.contains(name)) => {
+                lost.extend(operation.node.output.iter().cloned());
+                return Ok(Vec::new());
+            }
+            OnnxError::Unread { .. } => {
+                reasons.unread += usize::from(supporting(operation, tables.operators).is_some());
+            }
+            // It was reported together with all other operators that are not supported.
+            OnnxError::Unsupported { .. }
+                if supporting(operation, tables.operators).is_none() && operation.bodies.is_empty() => {}
+            why => reasons.add(why),
+        }
+        Ok(stand_ins.make(operation, builder))
+    };
+    let Stop::Finished(outputs) = walk.advance(&mut importer, &mut refused)? else {
+        return Err(OnnxError::Graph("the import of the model stopped before its end".to_owned()));
+    };
+    let mut builder = importer.builder;
     let mut notes = Vec::new();
-    for output in &graph.output {
-        // An output without a value was already refused above.
-        let Some(value) = values.get(output.name.as_str()) else { continue };
+    // An output without a value was already refused above.
+    for (output, binding) in opened.main.outputs.iter().zip(outputs) {
+        let Binding::Tensor(value) = binding else {
+            let why = format!("output `{}` is a sequence or an optional value", output.name);
+            reasons.add(OnnxError::OnlyByRun(why));
+            continue;
+        };
         if reasons.hear(declared(output, &value.ty, &mut notes)).is_some() {
-            let id = builder.node(value);
+            let id = builder.node(&value);
             builder.graph.add_output(&output.name, id);
         }
     }
     reasons.into_result()?;
-    let producer = format!("{} {}", proto.producer_name, proto.producer_version).trim().to_owned();
-    Ok(Imported { graph: swept(&builder.graph), opset, producer, seeded: builder.weights.seeded, notes })
+    let seeded = builder.weights().seeded.clone();
+    let graph = swept(&builder.graph, true);
+    Ok(Imported { graph, opset: opened.opset, producer: opened.producer, seeded, notes })
 }
 
 fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
@@ -161,16 +214,15 @@ fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
 }
 
 /// Refuses all operators that have no importer in one error, sorted by name.
-fn supported(operations: &[Operation], operators: &Operators) -> Result<(), OnnxError> {
+fn supported(operations: &[&Operation], operators: &Operators) -> Result<(), OnnxError> {
     let mut unknown: BTreeMap<(&str, &str), Unsupported> = BTreeMap::new();
     for operation in operations {
-        let Operation { node, opset } = operation;
-        if supporting(operation, operators).is_some() {
+        if supporting(operation, operators).is_some() || walk::is_structural(&operation.node) {
             continue;
         }
-        let own = is_own(&node.domain);
+        let Operation { node, opset, .. } = operation;
         let known = operators.get(&full_name(node)).is_some();
-        let domain = if own { "" } else { node.domain.as_str() };
+        let domain = if is_own(&node.domain) { "" } else { node.domain.as_str() };
         unknown
             .entry((domain, &node.op_type))
             .or_insert_with(|| Unsupported {
@@ -191,7 +243,7 @@ fn supported(operations: &[Operation], operators: &Operators) -> Result<(), Onnx
 
 /// Returns the importer of a node's operator in the node's opset.
 fn supporting<'a>(operation: &Operation, operators: &'a Operators) -> Option<&'a Operator> {
-    let Operation { node, opset } = operation;
+    let Operation { node, opset, .. } = operation;
     let known =
         opset.is_some_and(|opset| !is_own(&node.domain) || (OLDEST_OPSET..=NEWEST_OPSET).contains(&opset));
     operators.get(&full_name(node)).filter(|_| known)
@@ -213,9 +265,6 @@ fn hint(domain: &str, op: &str, known: bool, operators: &Operators) -> String {
         format!(
             "a function of the model uses it with an opset that is not among {OLDEST_OPSET} to {NEWEST_OPSET}"
         )
-    } else if matches!(op, "If" | "Loop" | "Scan" | "SequenceMap") {
-        "nodes that contain graphs are not supported; export the model without control flow (traced, not scripted)"
-            .to_owned()
     } else if QUANTISED.contains(&op) || op.starts_with("QLinear") {
         "quantised models are not supported; use the model in floating point".to_owned()
     } else if domain == "com.microsoft" {
@@ -234,47 +283,25 @@ fn names(graph: &GraphProto, operations: &[Operation]) -> FxHashSet<String> {
     leaves.chain(operations.iter().flat_map(|operation| &operation.node.output)).cloned().collect()
 }
 
-/// Iterates over every name that a node reads or that is an output of the graph.
-fn reads<'a>(graph: &'a GraphProto, operations: &'a [Operation]) -> impl Iterator<Item = &'a str> {
-    let inputs = operations.iter().flat_map(|operation| &operation.node.input);
-    inputs.chain(graph.output.iter().map(|output| &output.name)).map(String::as_str)
-}
-
-/// Iterates over the operands of a node that have no value.
-fn unknown<'a>(
-    operation: &'a Operation,
-    values: &FxHashMap<&str, ImportedValue>,
-) -> impl Iterator<Item = &'a str> {
-    let names = operation.node.input.iter().map(String::as_str);
-    names.filter(|name| !name.is_empty() && !values.contains_key(name))
-}
-
-/// Returns the results of a node by name. The error is `None` if the reason was already reported: the operator has
-/// no importer, or an operand is the result of a refused node.
-fn run<'a>(
-    operation: &'a Operation,
+/// Returns the results of a node, given the values of its operands. `read` says whether a name is read.
+pub(super) fn run(
+    operation: &Operation,
     operators: &Operators,
     builder: &mut Builder,
-    values: &FxHashMap<&'a str, ImportedValue>,
-    read: &FxHashSet<&str>,
-) -> Result<Vec<(&'a str, ImportedValue)>, Option<OnnxError>> {
+    inputs: &[Option<ImportedValue>],
+    read: &dyn Fn(&str) -> bool,
+) -> Result<Vec<ImportedValue>, OnnxError> {
     let node = &operation.node;
-    if unknown(operation, values).next().is_some() {
-        return Err(None);
-    }
     let (Some(operator), Some(opset)) = (supporting(operation, operators), operation.opset) else {
-        return Err(None);
+        return Err(match supported(&[operation], operators) {
+            Err(why) => why,
+            Ok(()) => OnnxError::Graph(format!("{} stands where ovolo walks no graph", describe(node))),
+        });
     };
-    let inputs: Vec<Option<ImportedValue>> =
-        node.input.iter().map(|name| values.get(name.as_str()).cloned()).collect();
-    let results = execute(operator, node, opset, &inputs, builder);
+    let results = execute(operator, node, opset, inputs, builder);
     let results = results.and_then(|results| {
-        let lost = node
-            .output
-            .iter()
-            .skip(results.len())
-            .position(|name| read.contains(name.as_str()) && !name.is_empty());
-        match lost {
+        let unmade = node.output.iter().skip(results.len()).position(|name| !name.is_empty() && read(name));
+        match unmade {
             None => Ok(results),
             Some(at) => Err(Refusal::other(format!(
                 "its result {} (`{}`) is read, but ovolo computes only {} of this operator",
@@ -288,15 +315,13 @@ fn run<'a>(
             ))),
         }
     });
-    let results = results.map_err(|why| {
+    results.map_err(|why| {
         let operands = inputs
             .iter()
             .map(|input| input.as_ref().map_or_else(|| "none".to_owned(), |v| v.ty.to_string()))
             .collect();
         OnnxError::Node { node: format!("{} (opset {opset})", describe(node)), why: Box::new(why), operands }
-    })?;
-    let named = node.output.iter().map(String::as_str).zip(results);
-    Ok(named.filter(|(name, _)| !name.is_empty()).collect())
+    })
 }
 
 fn execute(
@@ -326,14 +351,14 @@ fn execute(
     }
 }
 
-/// Returns the graph without nodes that no output needs. Inputs stay.
-fn swept(graph: &Graph) -> Graph {
+/// Returns the graph without nodes that no output needs. Inputs that no output needs are kept on request.
+pub(super) fn swept(graph: &Graph, inputs: bool) -> Graph {
     let mut needed = vec![false; graph.len()];
     for (_, id) in graph.outputs() {
         needed[id.index()] = true;
     }
     for (id, node) in graph.nodes().rev() {
-        if needed[id.index()] || node.op == INPUT {
+        if needed[id.index()] || (inputs && node.op == INPUT) {
             needed[id.index()] = true;
             node.inputs.iter().for_each(|input| needed[input.index()] = true);
         }

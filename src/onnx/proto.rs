@@ -85,9 +85,9 @@ pub struct AttributeProto {
     pub s: Bytes,
     #[prost(message, optional, tag = "5")]
     pub t: Option<TensorProto>,
-    /// A subgraph. It stays encoded, since ovolo refuses the operators that have one.
-    #[prost(bytes = "bytes", tag = "6")]
-    pub g: Bytes,
+    /// A subgraph, such as the body of a loop.
+    #[prost(message, optional, boxed, tag = "6")]
+    pub g: Option<Box<GraphProto>>,
     #[prost(float, repeated, tag = "7")]
     pub floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]

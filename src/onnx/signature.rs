@@ -3,8 +3,8 @@
 use super::element::{checked_type, element_type};
 use super::error::suggestion;
 use super::proto::{DimensionProto, GraphProto, ValueInfoProto};
-use super::{OnnxError, Refusal};
-use crate::tensor::{DType, TensorType};
+use super::{Item, OnnxError, Refusal};
+use crate::tensor::{DType, Tensor, TensorType};
 use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,31 +19,34 @@ pub(super) fn input_types<'a>(
     let mut known = BTreeSet::new();
     for input in graph.input.iter().filter(|input| !initializers.contains(input.name.as_str())) {
         let refuse = |why: String| OnnxError::Graph(format!("input `{}`: {why}", input.name));
+        if input.r#type.as_ref().is_some_and(|ty| ty.tensor_type.is_none()) {
+            let why = format!("input `{}` is no tensor", input.name);
+            return Err(OnnxError::OnlyByRun(why));
+        }
         let (dtype, dims) = declared_type(input).map_err(|why| refuse(why.to_string()))?;
         let dims = dims.ok_or_else(|| {
-            refuse(
-                "it has no shape, and ovolo fixes all shapes before the model runs; export it with one"
-                    .to_owned(),
-            )
+            OnnxError::OnlyByRun(format!("input `{}` is declared without a shape", input.name))
         })?;
         let mut shape = Vec::with_capacity(dims.len());
         for (axis, dim) in dims.iter().enumerate() {
             match fixed(dim) {
-                Some(size) => {
-                    shape.push(usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(|| {
-                        refuse(format!(
-                            "its dimension {axis} is {size}, and must be at least 1; export it again"
-                        ))
-                    })?)
-                }
+                Some(size) => shape.push(
+                    usize::try_from(size).map_err(|_| refuse(format!("its dimension {axis} is {size}")))?,
+                ),
                 None => {
                     let name = symbol(input, axis, dim);
-                    if !bound.contains_key(&name) {
+                    // Dimensions that are called `?` have sizes of their own, unless they get one together.
+                    let together = dim.dim_param.as_deref() == Some(NAMELESS);
+                    if together {
+                        known.insert(NAMELESS.to_owned());
+                    }
+                    let size = bound.get(&name).or_else(|| bound.get(NAMELESS).filter(|_| together)).copied();
+                    if size.is_none() {
                         free.entry(name.clone())
                             .or_default()
                             .push(format!("dimension {axis} of input `{}`", input.name));
                     }
-                    shape.push(bound.get(&name).copied().unwrap_or(1));
+                    shape.push(size.unwrap_or(1));
                     known.insert(name);
                 }
             }
@@ -54,7 +57,6 @@ pub(super) fn input_types<'a>(
     let strange: Vec<String> = bound
         .iter()
         .filter_map(|(name, size)| match known.contains(name) {
-            true if *size == 0 => Some(format!("{name}=0: a dimension is at least 1")),
             true => None,
             false => {
                 let hint = suggestion(name, known.iter().map(String::as_str));
@@ -93,19 +95,25 @@ fn symbols(known: &BTreeSet<String>) -> String {
     format!("the model's dimensions without a size are {}", list.join(", "))
 }
 
-/// Returns the number of a dimension; `None` for a dimension with a name, or with neither.
+/// What some exporters call every dimension without a size.
+const NAMELESS: &str = "?";
+
+/// Returns the number of a dimension; `None` for a dimension with a name, or with neither. Some exporters write a
+/// negative number for a dimension without a size.
 fn fixed(dim: &DimensionProto) -> Option<i64> {
-    if dim.dim_param.as_ref().is_some_and(|name| !name.is_empty()) { None } else { dim.dim_value }
+    let named = dim.dim_param.as_ref().is_some_and(|name| !name.is_empty());
+    dim.dim_value.filter(|size| !named && *size >= 0)
 }
 
 fn symbol(input: &ValueInfoProto, axis: usize, dim: &DimensionProto) -> String {
-    let name = dim.dim_param.clone().filter(|name| !name.is_empty());
+    // Dimensions that are called `?` need not be equal.
+    let name = dim.dim_param.clone().filter(|name| !name.is_empty() && name != NAMELESS);
     name.unwrap_or_else(|| format!("{}.{axis}", input.name))
 }
 
 type Declared<'a> = (DType, Option<&'a [DimensionProto]>);
 
-fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, Refusal> {
+pub(super) fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, Refusal> {
     let ty = info.r#type.as_ref().ok_or_else(|| Refusal::other("it has no type; export the model again"))?;
     let other = [
         (ty.sequence_type.is_some(), "sequence"),
@@ -125,7 +133,7 @@ fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, Refusal> {
 pub(super) fn whole_type(info: &ValueInfoProto, bound: &BTreeMap<String, usize>) -> Option<TensorType> {
     let (dtype, dims) = declared_type(info).ok()?;
     let size = |dim: &DimensionProto| match fixed(dim) {
-        Some(size) => usize::try_from(size).ok().filter(|size| *size > 0),
+        Some(size) => usize::try_from(size).ok(),
         None => bound.get(dim.dim_param.as_ref()?).copied(),
     };
     checked_type(dtype, dims?.iter().map(size).collect::<Option<Vec<usize>>>()?).ok()
@@ -163,4 +171,77 @@ pub(super) fn declared(
         ));
     }
     Ok(())
+}
+
+/// Checks the inputs of a run against those that a model declares. Sizes of dimensions that have a name or a number
+/// below zero are free.
+///
+/// # Errors
+/// [`OnnxError::Inputs`] with every problem.
+pub(super) fn check_given(
+    declared: &[ValueInfoProto],
+    defaults: &FxHashSet<String>,
+    given: &BTreeMap<String, Item<Tensor>>,
+) -> Result<(), OnnxError> {
+    let mut problems = Vec::new();
+    for input in declared {
+        match given.get(&input.name) {
+            Some(Item::Tensor(tensor)) => problems.extend(misfit(input, tensor)),
+            None if !defaults.contains(&input.name) => {
+                problems.push(format!("input `{}` is not given", input.name))
+            }
+            Some(Item::Sequence(_) | Item::Absent) | None => {}
+        }
+    }
+    for name in given.keys().filter(|name| declared.iter().all(|input| input.name != **name)) {
+        let hint = suggestion(name, declared.iter().map(|input| input.name.as_str()));
+        problems.push(format!("the model has no input `{name}`{hint}"));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(OnnxError::Inputs { problems }) }
+}
+
+/// Returns how a tensor does not fit the declaration of an input.
+fn misfit(input: &ValueInfoProto, tensor: &Tensor) -> Option<String> {
+    let (dtype, dims) = declared_type(input).ok()?;
+    let (have, name) = (tensor.ty(), &input.name);
+    if dtype != have.dtype {
+        return Some(format!(
+            "input `{name}` must be of {dtype}, but is {have}; convert its elements to {dtype}"
+        ));
+    }
+    let dims = dims?;
+    if dims.len() != have.shape.rank() {
+        return Some(format!("input `{name}` must have {} dimensions, but is {have}", dims.len()));
+    }
+    let axis = (0..dims.len()).find(|axis| {
+        fixed(&dims[*axis])
+            .and_then(|size| usize::try_from(size).ok())
+            .is_some_and(|size| size != have.shape[*axis])
+    })?;
+    let size = dims[axis].dim_value.unwrap_or_default();
+    Some(format!("input `{name}` is {have}, and its dimension {axis} must be {size}"))
+}
+
+/// Returns the sizes that inputs give to the dimensions of a model that have no size; `None` if one dimension would
+/// get two sizes, or if an input is no tensor.
+pub(super) fn sizes(
+    graph: &GraphProto,
+    given: &BTreeMap<String, Item<Tensor>>,
+) -> Option<BTreeMap<String, usize>> {
+    let mut sizes = BTreeMap::new();
+    for input in &graph.input {
+        let Some(item) = given.get(&input.name) else { continue };
+        let Item::Tensor(tensor) = item else { return None };
+        let dims = declared_type(input).ok()?.1?;
+        if dims.len() != tensor.ty().shape.rank() {
+            continue; // The import reports it.
+        }
+        for (axis, dim) in dims.iter().enumerate().filter(|(_, dim)| fixed(dim).is_none()) {
+            let size = tensor.ty().shape[axis];
+            if *sizes.entry(symbol(input, axis, dim)).or_insert(size) != size {
+                return None;
+            }
+        }
+    }
+    Some(sizes)
 }

@@ -1,19 +1,25 @@
 //! The structure of a model's graph: what defines each value, and in which order nodes can run.
 
 use super::OnnxError;
+use super::document::Body;
 use super::error::suggestion;
 use super::proto::{GraphProto, NodeProto};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// A node of the model, with the opset that defines its operator.
 #[derive(Debug)]
 pub(super) struct Operation {
-    /// The node.
+    /// The node. Its subgraphs are in `bodies` instead of its attributes.
     pub node: NodeProto,
     /// The version of the node's domain, if the model imports it.
     pub opset: Option<i64>,
+    /// The subgraphs among its attributes, by the names of these.
+    pub bodies: Vec<(String, Arc<Body>)>,
+    /// The names of values of the enclosing graphs that it reads, through its subgraphs as well.
+    pub reads: Vec<String>,
 }
 
 /// Returns how messages name a node: by its operator, and its name or its first result.
@@ -40,16 +46,28 @@ pub(super) fn is_own(domain: &str) -> bool {
     domain.is_empty() || domain == "ai.onnx"
 }
 
-/// Checks that each value is defined once, and that each name that is read is defined. Returns an order in which
-/// operands come before their users, which is the order of the file if possible.
-pub(super) fn order(graph: &GraphProto, operations: &[Operation]) -> Result<Vec<usize>, OnnxError> {
+/// Checks that each value is defined once and, unless the graph is in another one whose values it may read, that each
+/// name that is read is defined. Returns an order in which operands come before their users, which is the order of
+/// the file if possible, and the names that the graph does not define.
+pub(super) fn order(
+    graph: &GraphProto,
+    operations: &[Operation],
+    inner: bool,
+) -> Result<(Vec<usize>, Vec<String>), OnnxError> {
     let makers = makers(graph, operations)?;
-    undefined(graph, operations, &makers)?;
+    if !inner {
+        undefined(graph, operations, &makers)?;
+    }
+    let outputs = graph.output.iter().map(|output| &output.name);
+    let read = operations.iter().flat_map(|operation| &operation.reads).chain(outputs);
+    let mut known = FxHashSet::default();
+    let outer = read.filter(|name| !makers.contains_key(name.as_str()) && known.insert(name.as_str()));
+    let outer = outer.cloned().collect();
 
     let mut waiting: Vec<usize> = vec![0; operations.len()];
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); operations.len()];
     for (index, operation) in operations.iter().enumerate() {
-        for input in operation.node.input.iter().filter(|input| !input.is_empty()) {
+        for input in &operation.reads {
             if let Some(Maker::Node(maker)) = makers.get(input.as_str()) {
                 users[*maker].push(index);
                 waiting[index] += 1;
@@ -68,7 +86,11 @@ pub(super) fn order(graph: &GraphProto, operations: &[Operation]) -> Result<Vec<
             }
         }
     }
-    if order.len() == operations.len() { Ok(order) } else { Err(cycle(operations, &makers, &waiting)) }
+    if order.len() == operations.len() {
+        Ok((order, outer))
+    } else {
+        Err(cycle(operations, &makers, &waiting))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -123,7 +145,7 @@ fn undefined(
         }
     };
     for operation in operations {
-        for input in operation.node.input.iter().filter(|input| !input.is_empty()) {
+        for input in &operation.reads {
             check(input, &|| describe(&operation.node));
         }
     }
@@ -138,7 +160,7 @@ fn cycle(operations: &[Operation], makers: &FxHashMap<&str, Maker>, waiting: &[u
     let stuck = |index: &usize| waiting[*index] > 0;
     let mut path: Vec<usize> = (0..operations.len()).filter(stuck).take(1).collect();
     while let Some(&last) = path.last() {
-        let before = operations[last].node.input.iter().find_map(|input| match makers.get(input.as_str()) {
+        let before = operations[last].reads.iter().find_map(|input| match makers.get(input.as_str()) {
             Some(Maker::Node(maker)) if stuck(maker) => Some(*maker),
             _ => None,
         });

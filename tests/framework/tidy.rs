@@ -51,6 +51,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("error", 8),
     ("stage", 8),
     ("model", 8),
+    ("dynamic", 8),
     ("pass", 8),
     ("compile", 8),
     ("session", 8),

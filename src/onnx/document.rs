@@ -1,0 +1,79 @@
+//! A graph of the model, or one inside an operator such as `Loop`, ready to be walked.
+
+use super::OnnxError;
+use super::proto::{GraphProto, TensorProto, ValueInfoProto};
+use super::structure::{Operation, order};
+use super::weight::Weights;
+use crate::tensor::Tensor;
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, OnceLock};
+
+/// The nodes of a graph in an order in which they can run, with its inputs, outputs and constants.
+#[derive(Debug)]
+pub(super) struct Body {
+    /// The inputs, initializers not included.
+    pub inputs: Vec<ValueInfoProto>,
+    /// The outputs.
+    pub outputs: Vec<ValueInfoProto>,
+    /// The nodes. Operands come before their users.
+    pub operations: Vec<Operation>,
+    /// The position of the last node that reads a name; the number of nodes for an output.
+    last_use: FxHashMap<String, usize>,
+    initializers: Vec<TensorProto>,
+    constants: OnceLock<Vec<(Arc<str>, Tensor)>>,
+}
+
+impl Body {
+    /// Makes a body of a graph inside another one, and returns the names that it reads of that one. The nodes were
+    /// taken out of the graph before.
+    pub fn inner(graph: GraphProto, operations: Vec<Operation>) -> Result<(Self, Vec<String>), OnnxError> {
+        let (sequence, outer) = order(&graph, &operations, true)?;
+        Ok((Self::new(graph, operations, sequence), outer))
+    }
+
+    /// Makes a body of a graph and its nodes in an order in which they can run.
+    pub fn new(graph: GraphProto, operations: Vec<Operation>, sequence: Vec<usize>) -> Self {
+        let mut unordered: Vec<Option<Operation>> = operations.into_iter().map(Some).collect();
+        let operations: Vec<Operation> = sequence.into_iter().filter_map(|at| unordered[at].take()).collect();
+        let mut last_use = FxHashMap::default();
+        for (at, operation) in operations.iter().enumerate() {
+            for name in &operation.reads {
+                last_use.insert(name.clone(), at);
+            }
+        }
+        for output in &graph.output {
+            last_use.insert(output.name.clone(), operations.len());
+        }
+        let initial = |name: &str| graph.initializer.iter().any(|initializer| initializer.name == name);
+        let inputs = graph.input.iter().filter(|input| !initial(&input.name)).cloned().collect();
+        Self {
+            inputs,
+            outputs: graph.output,
+            operations,
+            last_use,
+            initializers: graph.initializer,
+            constants: OnceLock::new(),
+        }
+    }
+
+    /// Returns whether the node at a position, a later one or an output reads a name.
+    pub fn reads_from(&self, at: usize, name: &str) -> bool {
+        self.last_use.get(name).is_some_and(|last| *last >= at)
+    }
+
+    /// Returns the constants of the graph, which are read when they are first needed.
+    pub fn constants(&self, weights: &mut Weights) -> Result<&[(Arc<str>, Tensor)], OnnxError> {
+        if let Some(constants) = self.constants.get() {
+            return Ok(constants);
+        }
+        let mut constants = Vec::with_capacity(self.initializers.len());
+        for initializer in &self.initializers {
+            let tensor = weights.read(initializer, &format!("initializer `{}`", initializer.name))?;
+            constants.push((initializer.name.as_str().into(), tensor));
+        }
+        if !weights.missing.is_empty() {
+            return Err(OnnxError::MissingWeights { names: std::mem::take(&mut weights.missing) });
+        }
+        Ok(self.constants.get_or_init(|| constants))
+    }
+}
