@@ -39,7 +39,7 @@
 //! | floor | modules |
 //! |---|---|
 //! | 0 | `diagnostic`, [`mod@ron`], [`scalar`], [`setting`], `table`, [`team`], [`tensor`] |
-//! | 1 | [`attr`] |
+//! | 1 | [`attr`], [`value`] |
 //! | 2 | [`graph`], [`op`], [`verify`] |
 //! | 3 | [`rule`] |
 //! | 4 | [`cost`], [`mod@extract`] |
@@ -89,6 +89,7 @@ pub mod stage;
 pub mod subprocess;
 mod table;
 pub mod tensor;
+pub mod value;
 pub mod verify;
 
 pub use ovolo_team as team;
@@ -105,6 +106,7 @@ pub use crate::rule::RuleSet;
 pub use crate::session::{Session, SessionError};
 pub use crate::team::Team;
 pub use crate::tensor::{DType, Shape, Tensor, TensorType};
+pub use crate::value::{Value, ValueType};
 
 /// Identifies this build of the crate: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");

@@ -35,6 +35,7 @@ mod region;
 mod signature;
 mod stand_in;
 mod structure;
+mod value;
 mod walk;
 pub(crate) mod weight;
 
@@ -47,6 +48,7 @@ pub(crate) use operator::function::operators as functions;
 pub use operator::{Operator, Results};
 pub(crate) use operator::{Operators, operators};
 pub use region::{Dynamic, Item, LiveFrom, Position, Region, Then};
+pub use value::{Interface, decode_value, encode_value};
 
 use crate::graph::Graph;
 use crate::op::Ops;

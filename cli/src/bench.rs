@@ -2,9 +2,10 @@
 
 use super::caching::{Caching, Ready};
 use super::dynamic::{directory_or_zeros, dynamic, is_dynamic};
-use super::load::{self, inputs, write_outputs};
+use super::load::{self, inputs};
 use super::page;
 use super::run::flattened;
+use super::value::{Format, write_outputs};
 use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::cost::Machine;
@@ -125,7 +126,7 @@ impl Bench {
         let files: Vec<(String, PathBuf)> = plan
             .inputs
             .iter()
-            .map(|(name, _)| (name.to_string(), directory.join(load::file_name(name))))
+            .map(|(name, _)| (name.to_string(), directory.join(Format::Npy.file_name(name))))
             .collect();
         read.extend(files.iter().map(|(_, file)| file.clone()));
         let mut given = BTreeMap::new();

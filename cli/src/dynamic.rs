@@ -4,6 +4,7 @@
 use super::Settings;
 use super::caching::{Caching, Ready, times};
 use super::load::{self, by_times, options, tuned};
+use super::value::Format;
 use ovolo::cache::{self, Key, Origin, Request};
 use ovolo::compile;
 use ovolo::dynamic::{DynamicSession, RegionReport, Request as RegionRequest};
@@ -72,7 +73,7 @@ pub(super) fn directory_or_zeros(
     };
     let mut given = BTreeMap::new();
     for (name, needed) in session.model().inputs() {
-        let file = directory.join(load::file_name(name));
+        let file = directory.join(Format::Npy.file_name(name));
         if needed || file.exists() {
             let tensor = ovolo::npy::read(&file).map_err(|error| error.to_string())?;
             given.insert(name.to_owned(), Item::Tensor(tensor));

@@ -27,6 +27,7 @@ mod rules;
 mod run;
 mod save;
 mod tune;
+mod value;
 
 use clap::{Args, Parser, Subcommand};
 use ovolo::cache::Builds;
@@ -64,7 +65,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a model on inputs from .npy files.
+    /// Run a model on inputs from files.
     Run(run::Run),
     /// Compile a model and print the report of every pass.
     Compile(compile::Compile),

@@ -11,7 +11,6 @@ use ovolo::error::Source;
 use ovolo::extract;
 use ovolo::graph::Graph;
 use ovolo::graph::text::{self, Constants};
-use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions, Item, MissingWeights};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::{ByFit, ByProgram};
@@ -475,37 +474,6 @@ pub(super) fn read_graph(
 ) -> Result<Graph, String> {
     let source = Source::new(path.display().to_string(), read(path)?);
     text::parse_source(registry.ops(), &source, constants).map_err(|error| error.to_string())
-}
-
-/// The file name for a value: a `/` becomes a `_`.
-pub(super) fn file_name(name: &str) -> String {
-    format!("{}.npy", name.replace('/', "_"))
-}
-
-/// Writes outputs as `NAME.npy`. Writes none if two have the same file name, or if one would replace an
-/// input.
-pub(super) fn write_outputs(
-    outputs: &[(String, Tensor)],
-    directory: &Path,
-    read: &[PathBuf],
-) -> Result<(), String> {
-    let mut files = BTreeMap::new();
-    for (name, _) in outputs {
-        if let Some(other) = files.insert(file_name(name), name) {
-            return Err(format!(
-                "outputs `{other}` and `{name}` would both be {}: rename one of them in the model",
-                file_name(name)
-            ));
-        }
-        let target = directory.join(file_name(name));
-        ovolo::file::spare(&target, read.iter().map(PathBuf::as_path))
-            .map_err(|why| format!("--output-dir {}: {why}", directory.display()))?;
-    }
-    std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    for (name, tensor) in outputs {
-        npy::write(directory.join(file_name(name)), tensor).map_err(|error| error.to_string())?;
-    }
-    Ok(())
 }
 
 /// Returns the plan's inputs in order, of those that are given by name. Every input is needed, and no other is

@@ -2,10 +2,11 @@
 
 use super::caching::{Caching, Ready};
 use super::dynamic::{Prepared, prepare};
-use super::load::{self, inputs, write_outputs};
+use super::load::{self, inputs};
+use super::value::{self, Format, write_outputs};
 use super::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::onnx::Item;
+use ovolo::onnx::{Interface, Item};
 use ovolo::registry::Registry;
 use ovolo::tensor::Tensor;
 use std::collections::BTreeMap;
@@ -19,12 +20,15 @@ pub(super) struct Run {
     settings: Settings,
     #[command(flatten)]
     caching: Caching,
-    /// An input of the model. Give one for each.
-    #[arg(long = "input", value_name = "NAME=FILE.npy")]
+    /// An input of the model, as a NumPy array, or as a value in ONNX's own format (.pb). Give one for each.
+    #[arg(long = "input", value_name = "NAME=FILE")]
     inputs: Vec<String>,
-    /// Write each output to DIR/NAME.npy (a `/` in a name becomes `_`).
+    /// Write each output to DIR/NAME.npy or DIR/NAME.pb (a `/` in a name becomes `_`).
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
+    /// The format of the files in --output-dir: NumPy's arrays, or ONNX's own values.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
     /// Compare the class with the highest score in each row of the first output with these labels.
     #[arg(long, value_name = "FILE.npy")]
     labels: Option<PathBuf>,
@@ -38,10 +42,11 @@ impl Run {
         let mut files = Vec::new();
         for input in &self.inputs {
             let (name, file) =
-                input.split_once('=').ok_or_else(|| format!("--input needs NAME=FILE.npy, not `{input}`"))?;
+                input.split_once('=').ok_or_else(|| format!("--input needs NAME=FILE, not `{input}`"))?;
             files.push((name.to_owned(), PathBuf::from(file)));
         }
-        let given = read_inputs(&files)?;
+        let interface = value::interface(&self.settings.model)?;
+        let given = read_inputs(&files, &interface)?;
         let (outputs, cached) = match prepare(&self.settings, &self.caching, registry, &given)? {
             Prepared::Fixed(ready) => {
                 let Ready { made: mut session, cached, .. } = *ready;
@@ -60,11 +65,15 @@ impl Run {
                 (session.run(&given).map_err(|error| error.to_string())?, false)
             }
         };
-        let outputs: Vec<(String, Tensor)> = flattened(outputs);
+        let values = outputs;
+        let outputs: Vec<(String, Tensor)> = flattened(values.clone());
         if let Some(directory) = &self.output_dir {
             let mut read = self.settings.inputs();
             read.extend(files.iter().map(|(_, file)| file.clone()).chain(self.labels.clone()));
-            write_outputs(&outputs, directory, &read)?;
+            match self.format {
+                Format::Npy => write_outputs(&outputs, directory, &read)?,
+                Format::Pb => value::write(&values, &interface, directory, &read)?,
+            }
         }
         let accuracy = self.labels.as_ref().map(|path| accuracy(path, &outputs)).transpose()?;
         if self.json {
@@ -72,7 +81,7 @@ impl Run {
                 .iter()
                 .map(|(name, tensor)| {
                     let file =
-                        self.output_dir.as_ref().map(|directory| directory.join(load::file_name(name)));
+                        self.output_dir.as_ref().map(|directory| directory.join(self.format.file_name(name)));
                     serde_json::json!({ "name": name, "type": tensor.ty().to_string(), "file": file })
                 })
                 .collect();
@@ -93,11 +102,14 @@ impl Run {
 }
 
 /// Reads inputs from files.
-fn read_inputs(files: &[(String, PathBuf)]) -> Result<BTreeMap<String, Item<Tensor>>, String> {
+fn read_inputs(
+    files: &[(String, PathBuf)],
+    interface: &Interface,
+) -> Result<BTreeMap<String, Item<Tensor>>, String> {
     let mut given = BTreeMap::new();
     for (name, path) in files {
-        let tensor = ovolo::npy::read(path).map_err(|error| error.to_string())?;
-        if given.insert(name.clone(), Item::Tensor(tensor)).is_some() {
+        let item = value::read(path, interface.input(name))?;
+        if given.insert(name.clone(), item).is_some() {
             return Err(format!("input `{name}` is given twice; give it once"));
         }
     }

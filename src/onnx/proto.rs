@@ -153,19 +153,96 @@ pub struct ValueInfoProto {
     pub r#type: Option<TypeProto>,
 }
 
-/// The type of a value. Types other than tensors stay encoded and are refused.
+/// The type of a value. One of its fields is set.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TypeProto {
     #[prost(message, optional, tag = "1")]
     pub tensor_type: Option<TensorTypeProto>,
-    #[prost(bytes = "bytes", optional, tag = "4")]
-    pub sequence_type: Option<Bytes>,
-    #[prost(bytes = "bytes", optional, tag = "5")]
-    pub map_type: Option<Bytes>,
+    #[prost(message, optional, boxed, tag = "4")]
+    pub sequence_type: Option<Box<ElementTypeProto>>,
+    #[prost(message, optional, boxed, tag = "5")]
+    pub map_type: Option<Box<MapTypeProto>>,
     #[prost(bytes = "bytes", optional, tag = "8")]
     pub sparse_tensor_type: Option<Bytes>,
-    #[prost(bytes = "bytes", optional, tag = "9")]
-    pub optional_type: Option<Bytes>,
+    #[prost(message, optional, boxed, tag = "9")]
+    pub optional_type: Option<Box<ElementTypeProto>>,
+}
+
+/// The type of the elements of a sequence, or of an optional value that is present.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ElementTypeProto {
+    #[prost(message, optional, boxed, tag = "1")]
+    pub elem_type: Option<Box<TypeProto>>,
+}
+
+/// The types of the keys and the values of a map.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct MapTypeProto {
+    #[prost(int32, tag = "1")]
+    pub key_type: i32,
+    #[prost(message, optional, boxed, tag = "2")]
+    pub value_type: Option<Box<TypeProto>>,
+}
+
+/// What the elements of a sequence are, or an optional value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum ElementKind {
+    Undefined = 0,
+    Tensor = 1,
+    SparseTensor = 2,
+    Sequence = 3,
+    Map = 4,
+    Optional = 5,
+}
+
+/// A sequence of values of one kind.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct SequenceProto {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(enumeration = "ElementKind", tag = "2")]
+    pub elem_type: i32,
+    #[prost(message, repeated, tag = "3")]
+    pub tensor_values: Vec<TensorProto>,
+    #[prost(message, repeated, tag = "5")]
+    pub sequence_values: Vec<SequenceProto>,
+    #[prost(message, repeated, tag = "6")]
+    pub map_values: Vec<MapProto>,
+    #[prost(message, repeated, tag = "7")]
+    pub optional_values: Vec<OptionalProto>,
+}
+
+/// Keys, and a sequence of their values.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct MapProto {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(int32, tag = "2")]
+    pub key_type: i32,
+    #[prost(int64, repeated, tag = "3")]
+    pub keys: Vec<i64>,
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub string_keys: Vec<Bytes>,
+    #[prost(message, optional, tag = "5")]
+    pub values: Option<SequenceProto>,
+}
+
+/// A value, or none.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct OptionalProto {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(enumeration = "ElementKind", tag = "2")]
+    pub elem_type: i32,
+    #[prost(message, optional, tag = "3")]
+    pub tensor_value: Option<TensorProto>,
+    #[prost(message, optional, tag = "5")]
+    pub sequence_value: Option<SequenceProto>,
+    #[prost(message, optional, tag = "6")]
+    pub map_value: Option<MapProto>,
+    #[prost(message, optional, boxed, tag = "7")]
+    pub optional_value: Option<Box<OptionalProto>>,
 }
 
 /// The type of a tensor.

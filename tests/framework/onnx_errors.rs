@@ -313,7 +313,7 @@ refused! {
     };
     input_is_complex: refusal(&with_inputs(vec![value("x", 14, &["2"])], vec![node("Relu", &["x"], &["y"])], vec![]));
     input_is_a_sequence: {
-        let ty = TypeProto { sequence_type: Some(Bytes::new()), ..TypeProto::default() };
+        let ty = TypeProto { sequence_type: Some(Box::default()), ..TypeProto::default() };
         let input = ValueInfoProto { name: "x".to_owned(), r#type: Some(ty) };
         refusal(&with_inputs(vec![input], vec![node("Relu", &["x"], &["y"])], vec![]))
     };

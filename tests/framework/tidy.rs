@@ -35,6 +35,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("team", 0),
     ("tensor", 0),
     ("attr", 1),
+    ("value", 1),
     ("fixture", 2),
     ("graph", 2),
     ("op", 2),

@@ -1,0 +1,329 @@
+//! Values as ONNX's own files hold them: one `TensorProto`, `SequenceProto`, `OptionalProto` or `MapProto` a file.
+//!
+//! A file does not say which of these messages it is; the type that a model declares does.
+
+use super::element::{self, STRING, element_number, element_type};
+use super::proto::{
+    ElementKind, MapProto, ModelProto, OptionalProto, SequenceProto, TensorProto, TypeProto, ValueInfoProto,
+};
+use super::{OnnxError, Refusal, weight};
+use crate::tensor::Tensor;
+use crate::value::{Keys, Map, Strings, Value, ValueType};
+use prost::Message;
+use prost::bytes::Bytes;
+use std::path::Path;
+
+/// The types of a model's inputs and outputs, as the model declares them. What has no type is left out.
+#[derive(Clone, Debug, Default)]
+pub struct Interface {
+    /// The inputs by their names, initializers included.
+    pub inputs: Vec<(String, ValueType)>,
+    /// The outputs by their names.
+    pub outputs: Vec<(String, ValueType)>,
+}
+
+impl Interface {
+    /// Reads the declarations in a model's file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no model.
+    pub fn read(path: &Path) -> Result<Self, OnnxError> {
+        let name = path.display().to_string();
+        let read = |why: std::io::Error| OnnxError::Read { path: name.clone(), why: why.to_string() };
+        let Some(map) = weight::map(path).map_err(read)? else {
+            return Err(OnnxError::Empty { model: name });
+        };
+        let length = map.len();
+        let model = ModelProto::decode(Bytes::from_owner(map)).map_err(|why| OnnxError::Damaged {
+            model: name,
+            why: why.to_string(),
+            length,
+        })?;
+        let graph = model.graph.unwrap_or_default();
+        let types = |list: &[ValueInfoProto]| {
+            let known =
+                |info: &ValueInfoProto| Some((info.name.clone(), value_type(info.r#type.as_ref()?).ok()?));
+            list.iter().filter_map(known).collect()
+        };
+        Ok(Self { inputs: types(&graph.input), outputs: types(&graph.output) })
+    }
+
+    /// Returns the type of an input.
+    pub fn input(&self, name: &str) -> Option<&ValueType> {
+        self.inputs.iter().find(|(known, _)| known == name).map(|(_, ty)| ty)
+    }
+
+    /// Returns the type of an output.
+    pub fn output(&self, name: &str) -> Option<&ValueType> {
+        self.outputs.iter().find(|(known, _)| known == name).map(|(_, ty)| ty)
+    }
+}
+
+/// Returns the type that a message describes.
+pub(crate) fn value_type(proto: &TypeProto) -> Result<ValueType, Refusal> {
+    let part = |inner: Option<&TypeProto>| {
+        let inner = inner.ok_or_else(|| Refusal::other("the type of its elements is not given"))?;
+        value_type(inner).map(Box::new)
+    };
+    if let Some(tensor) = &proto.tensor_type {
+        return Ok(match tensor.elem_type {
+            STRING => ValueType::Strings,
+            number => ValueType::Tensor(element_type(number)?),
+        });
+    }
+    if let Some(sequence) = &proto.sequence_type {
+        return Ok(ValueType::Sequence(part(sequence.elem_type.as_deref())?));
+    }
+    if let Some(optional) = &proto.optional_type {
+        return Ok(ValueType::Optional(part(optional.elem_type.as_deref())?));
+    }
+    if let Some(map) = &proto.map_type {
+        let key = if map.key_type == STRING { None } else { Some(element_type(map.key_type)?) };
+        return Ok(ValueType::Map(key, part(map.value_type.as_deref())?));
+    }
+    Err(Refusal::other("it has no type, or is a sparse tensor"))
+}
+
+/// Reads a value of this type from the bytes of a file.
+///
+/// # Errors
+/// If the bytes are no such value.
+pub fn decode_value(bytes: &[u8], ty: &ValueType) -> Result<Value, Refusal> {
+    fn message<T: Message + Default>(bytes: &[u8]) -> Result<T, Refusal> {
+        T::decode(bytes).map_err(|why| Refusal::other(format!("its bytes are no value of ONNX: {why}")))
+    }
+    match ty {
+        ValueType::Tensor(_) | ValueType::Strings => from_tensor(&message(bytes)?),
+        ValueType::Sequence(_) => from_sequence(&message(bytes)?),
+        ValueType::Optional(_) => from_optional(&message(bytes)?),
+        ValueType::Map(..) => from_map(&message(bytes)?),
+    }
+}
+
+/// Returns the bytes of a file that holds a value. The type says what a sequence without elements is made of; without
+/// a type, its elements are tensors.
+///
+/// # Errors
+/// If the value is not of the type.
+pub fn encode_value(name: &str, value: &Value, ty: Option<&ValueType>) -> Result<Vec<u8>, Refusal> {
+    match (ty, value) {
+        // An optional value that is present is written as such, even if it is given plainly.
+        (Some(ValueType::Optional(inner)), Value::Optional(_)) => {
+            Ok(to_optional(name, value, Some(inner)).encode_to_vec())
+        }
+        (Some(ValueType::Optional(inner)), plain) => {
+            let present = Value::Optional(Some(Box::new(plain.clone())));
+            Ok(to_optional(name, &present, Some(inner)).encode_to_vec())
+        }
+        (_, Value::Optional(_)) => Ok(to_optional(name, value, None).encode_to_vec()),
+        (Some(ValueType::Sequence(inner)), Value::Sequence(list)) => {
+            Ok(to_sequence(name, list, Some(inner)).encode_to_vec())
+        }
+        (None, Value::Sequence(list)) => Ok(to_sequence(name, list, None).encode_to_vec()),
+        (None | Some(ValueType::Map(..)), Value::Map(map)) => Ok(to_map(name, map).encode_to_vec()),
+        (None | Some(ValueType::Tensor(_) | ValueType::Strings), Value::Tensor(_) | Value::Strings(_)) => {
+            Ok(to_tensor(name, value).encode_to_vec())
+        }
+        (Some(ty), value) => Err(Refusal::other(format!("it is declared as {ty}, but is {}", value.kind()))),
+    }
+}
+
+fn text(bytes: &Bytes) -> Result<String, Refusal> {
+    let text = std::str::from_utf8(bytes);
+    text.map(str::to_owned).map_err(|_| Refusal::other("it has a string that is not UTF-8"))
+}
+
+pub(crate) fn from_tensor(proto: &TensorProto) -> Result<Value, Refusal> {
+    if proto.data_type == STRING {
+        let elements = proto.string_data.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+        let (have, shape) = (elements.len(), element::dims(proto)?);
+        let strings = Strings::new(shape.clone(), elements);
+        return strings.map(Value::Strings).ok_or_else(|| {
+            Refusal::other(format!("its shape is {shape:?}, but its data has {have} strings"))
+        });
+    }
+    let ty = element::tensor_type(proto)?;
+    Ok(Value::Tensor(
+        if proto.raw_data.is_empty() && (element::holds_typed(proto) || ty.shape.count() == 0) {
+            element::typed(proto, ty)?
+        } else {
+            element::raw(&proto.raw_data, ty)?
+        },
+    ))
+}
+
+fn from_sequence(proto: &SequenceProto) -> Result<Value, Refusal> {
+    let tensors = proto.tensor_values.iter().map(from_tensor);
+    let sequences = proto.sequence_values.iter().map(from_sequence);
+    let maps = proto.map_values.iter().map(from_map);
+    let optionals = proto.optional_values.iter().map(from_optional);
+    tensors.chain(sequences).chain(maps).chain(optionals).collect::<Result<_, _>>().map(Value::Sequence)
+}
+
+fn from_optional(proto: &OptionalProto) -> Result<Value, Refusal> {
+    let value = match proto.elem_type() {
+        ElementKind::Tensor => proto.tensor_value.as_ref().map(from_tensor),
+        ElementKind::Sequence => proto.sequence_value.as_ref().map(from_sequence),
+        ElementKind::Map => proto.map_value.as_ref().map(from_map),
+        ElementKind::Optional => proto.optional_value.as_deref().map(from_optional),
+        ElementKind::Undefined | ElementKind::SparseTensor => None,
+    };
+    Ok(Value::Optional(value.transpose()?.map(Box::new)))
+}
+
+fn from_map(proto: &MapProto) -> Result<Value, Refusal> {
+    let keys = if proto.key_type == STRING {
+        Keys::Strings(proto.string_keys.iter().map(text).collect::<Result<_, _>>()?)
+    } else {
+        Keys::Integers(element_type(proto.key_type)?, proto.keys.clone())
+    };
+    let Value::Sequence(values) = from_sequence(&proto.values.clone().unwrap_or_default())? else {
+        return Err(Refusal::other("its values are no sequence"));
+    };
+    let count = match &keys {
+        Keys::Integers(_, keys) => keys.len(),
+        Keys::Strings(keys) => keys.len(),
+    };
+    if values.len() == count {
+        return Ok(Value::Map(Map { keys, values }));
+    }
+    // Some writers put all values into one tensor.
+    let all = match values.as_slice() {
+        [Value::Tensor(all)] if all.ty().shape.count() == count && all.ty().layout.is_plain() => all,
+        _ => return Err(Refusal::other(format!("it has {count} keys, and {} values", values.len()))),
+    };
+    let size = all.ty().dtype.size();
+    let one = |bytes: &[u8]| {
+        let mut tensor = Tensor::zeros(crate::tensor::TensorType::plain(all.ty().dtype, [0_usize; 0]));
+        tensor.bytes_mut().copy_from_slice(bytes);
+        Value::Tensor(tensor)
+    };
+    Ok(Value::Map(Map { keys, values: all.bytes().chunks_exact(size).map(one).collect() }))
+}
+
+fn to_tensor(name: &str, value: &Value) -> TensorProto {
+    let dims = |shape: &[usize]| shape.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
+    match value {
+        Value::Tensor(tensor) => TensorProto {
+            name: name.to_owned(),
+            dims: dims(&tensor.ty().shape),
+            data_type: element_number(tensor.ty().dtype),
+            raw_data: Bytes::from(element::stored(tensor)),
+            ..TensorProto::default()
+        },
+        Value::Strings(strings) => TensorProto {
+            name: name.to_owned(),
+            dims: dims(&strings.shape),
+            data_type: STRING,
+            string_data: strings.elements.iter().map(|text| Bytes::from(text.clone())).collect(),
+            ..TensorProto::default()
+        },
+        _ => TensorProto::default(),
+    }
+}
+
+/// Returns what values of a type, or else a value, are called as elements.
+fn kind(ty: Option<&ValueType>, value: Option<&Value>) -> ElementKind {
+    match (value, ty) {
+        (Some(Value::Tensor(_) | Value::Strings(_)), _) => ElementKind::Tensor,
+        (Some(Value::Sequence(_)), _) | (None, Some(ValueType::Sequence(_))) => ElementKind::Sequence,
+        (Some(Value::Optional(_)), _) | (None, Some(ValueType::Optional(_))) => ElementKind::Optional,
+        (Some(Value::Map(_)), _) | (None, Some(ValueType::Map(..))) => ElementKind::Map,
+        (None, _) => ElementKind::Tensor,
+    }
+}
+
+fn to_sequence(name: &str, list: &[Value], inner: Option<&ValueType>) -> SequenceProto {
+    let mut proto = SequenceProto {
+        name: name.to_owned(),
+        elem_type: kind(inner, list.first()).into(),
+        ..SequenceProto::default()
+    };
+    let within = match inner {
+        Some(ValueType::Sequence(within) | ValueType::Optional(within)) => Some(&**within),
+        _ => None,
+    };
+    for value in list {
+        match value {
+            Value::Tensor(_) | Value::Strings(_) => proto.tensor_values.push(to_tensor("", value)),
+            Value::Sequence(list) => proto.sequence_values.push(to_sequence("", list, within)),
+            Value::Optional(_) => proto.optional_values.push(to_optional("", value, within)),
+            Value::Map(map) => proto.map_values.push(to_map("", map)),
+        }
+    }
+    proto
+}
+
+fn to_optional(name: &str, value: &Value, inner: Option<&ValueType>) -> OptionalProto {
+    let present = match value {
+        Value::Optional(present) => present.as_deref(),
+        plain => Some(plain),
+    };
+    let mut proto = OptionalProto { name: name.to_owned(), ..OptionalProto::default() };
+    let Some(present) = present else { return proto };
+    proto.elem_type = kind(inner, Some(present)).into();
+    let within = match inner {
+        Some(ValueType::Sequence(within) | ValueType::Optional(within)) => Some(&**within),
+        _ => None,
+    };
+    match present {
+        Value::Tensor(_) | Value::Strings(_) => proto.tensor_value = Some(to_tensor("", present)),
+        Value::Sequence(list) => proto.sequence_value = Some(to_sequence("", list, within)),
+        Value::Optional(_) => proto.optional_value = Some(Box::new(to_optional("", present, within))),
+        Value::Map(map) => proto.map_value = Some(to_map("", map)),
+    }
+    proto
+}
+
+fn to_map(name: &str, map: &Map) -> MapProto {
+    let mut proto = MapProto {
+        name: name.to_owned(),
+        values: Some(to_sequence("", &map.values, None)),
+        ..MapProto::default()
+    };
+    match &map.keys {
+        Keys::Integers(dtype, keys) => {
+            proto.key_type = element_number(*dtype);
+            proto.keys.clone_from(keys);
+        }
+        Keys::Strings(keys) => {
+            proto.key_type = STRING;
+            proto.string_keys = keys.iter().map(|key| Bytes::from(key.clone())).collect();
+        }
+    }
+    proto
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::DType;
+
+    #[test]
+    fn values_of_every_kind_are_written_and_read_back() {
+        let number = || Value::Tensor(Tensor::from_elements([2], &[1.5_f32, -2.0]));
+        let word = Value::Strings(Strings::new([1], vec!["é".to_owned()]).unwrap());
+        let of = |ty: ValueType| Box::new(ty);
+        let tensor = ValueType::Tensor(DType::F32);
+        let keys = Keys::Strings(vec!["a".to_owned(), "b".to_owned()]);
+        for (value, ty) in [
+            (number(), tensor.clone()),
+            (word, ValueType::Strings),
+            (Value::Sequence(vec![number(), number()]), ValueType::Sequence(of(tensor.clone()))),
+            (Value::Sequence(Vec::new()), ValueType::Sequence(of(tensor.clone()))),
+            (Value::Optional(None), ValueType::Optional(of(tensor.clone()))),
+            (Value::Optional(Some(Box::new(number()))), ValueType::Optional(of(tensor.clone()))),
+            (Value::Map(Map { keys, values: vec![number(), number()] }), ValueType::Map(None, of(tensor))),
+        ] {
+            let bytes = encode_value("x", &value, Some(&ty)).unwrap();
+            let read = decode_value(&bytes, &ty).unwrap();
+            assert_eq!(encode_value("x", &read, Some(&ty)).unwrap(), bytes, "{ty}");
+            assert_eq!(read.kind(), value.kind());
+        }
+        let why = encode_value("x", &number(), Some(&ValueType::Map(None, of(ValueType::Strings))));
+        assert_eq!(
+            why.unwrap_err().to_string(),
+            "it is declared as map(string,tensor(string)), but is a tensor"
+        );
+    }
+}
