@@ -215,6 +215,21 @@ pub(crate) fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
     Ok(Some(map))
 }
 
+/// Returns the number of an element type in ONNX.
+pub(super) const fn element_number(dtype: DType) -> i32 {
+    match dtype {
+        DType::F32 => 1,
+        DType::U8 => 2,
+        DType::I8 => 3,
+        DType::I32 => 6,
+        DType::I64 => 7,
+        DType::Bool => 9,
+        DType::F16 => 10,
+        DType::F64 => 11,
+        DType::BF16 => 16,
+    }
+}
+
 /// Returns the element type with one of ONNX's numbers. The error names the type if ovolo does not support it.
 pub(super) fn element_type(number: i32) -> Result<DType, Refusal> {
     let name = match number {
