@@ -1,11 +1,12 @@
 //! How each ONNX operator becomes ops.
 //!
-//! An operator is one line in the table of its family, or a row of a table of functions. Its importer reads the
+//! An operator is one line in the table of its family, or a row of a table of functions or bodies. Its importer reads the
 //! operands and attributes of every opset, and returns the operator's results. It may leave out trailing results; a
 //! model that reads one of these is refused.
 
 mod arrange;
 mod attend;
+mod body;
 mod constant;
 mod elementwise;
 pub(crate) mod function;
@@ -76,6 +77,6 @@ const FAMILIES: [&[Operator]; 14] = [
 /// Returns ONNX's own operators.
 pub(crate) fn operators() -> Operators {
     let functions = function::operators(scalar::built_in());
-    let all = FAMILIES.iter().copied().flatten().copied().chain(functions);
+    let all = FAMILIES.iter().copied().flatten().copied().chain(functions).chain(body::operators());
     Table::from_entries("operator", all.map(|operator| (operator.name, operator)))
 }
