@@ -7,6 +7,7 @@
 
 mod attention;
 mod binary;
+mod bits;
 mod broadcast;
 mod cast;
 mod declaration;
@@ -25,6 +26,7 @@ mod matmul;
 mod normalize;
 mod ops;
 pub mod pointwise;
+mod positions;
 pub mod post;
 mod reduce;
 pub mod resize;
@@ -268,6 +270,8 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     sample::ops,
     spectrum::ops,
     suppress::ops,
+    bits::ops,
+    positions::ops,
 ];
 
 /// Checks that every operand is in the default layout.

@@ -26,6 +26,13 @@ pub(super) const OPS: &[Lowering] = &[
     alone("native.dft", "dft"),
     alone("native.det", "det"),
     alone("native.non-max-suppression", "non-max-suppression"),
+    alone("native.bit-and", "bit-and"),
+    alone("native.bit-or", "bit-or"),
+    alone("native.bit-xor", "bit-xor"),
+    alone("native.bit-not", "bit-not"),
+    alone("native.shift-left", "shift-left"),
+    alone("native.shift-right", "shift-right"),
+    alone("native.max-pool-index", "max-pool-index"),
 ];
 
 const fn alone(name: &'static str, of: &'static str) -> Lowering {

@@ -8,6 +8,7 @@ mod arrange;
 mod attend;
 mod body;
 mod constant;
+mod einsum;
 mod elementwise;
 pub(crate) mod function;
 mod index;
@@ -20,6 +21,7 @@ mod resample;
 mod sample;
 mod scatter;
 mod select;
+mod volume;
 
 use super::Refusal;
 use super::call::{Call, ImportedValue};
@@ -57,7 +59,7 @@ const fn entry(
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
-const FAMILIES: [&[Operator]; 14] = [
+const FAMILIES: [&[Operator]; 16] = [
     arrange::TABLE,
     constant::TABLE,
     elementwise::TABLE,
@@ -72,6 +74,8 @@ const FAMILIES: [&[Operator]; 14] = [
     attend::TABLE,
     loss::TABLE,
     sample::TABLE,
+    einsum::TABLE,
+    volume::TABLE,
 ];
 
 /// Returns ONNX's own operators.

@@ -198,9 +198,11 @@ fn depth_to_space(call: &mut Call<'_>) -> Results {
 }
 
 fn space_to_depth(call: &mut Call<'_>) -> Results {
-    if call.text("mode", "DCR")? != "DCR" {
-        return Err(Refusal::attribute("mode", "is not `DCR`, the only one that ovolo does"));
-    }
+    let perm: [i64; 6] = match call.text("mode", "DCR")? {
+        "DCR" => [0, 3, 5, 1, 2, 4],
+        "CRD" => [0, 1, 3, 5, 2, 4],
+        other => return Err(Refusal::attribute("mode", format!("is `{other}`, not `DCR` or `CRD`"))),
+    };
     let x = call.input(0)?;
     let (block, [n, c, h, w]) = blocks(call, &x)?;
     if h % block != 0 || w % block != 0 {
@@ -209,7 +211,7 @@ fn space_to_depth(call: &mut Call<'_>) -> Results {
         )));
     }
     let apart = call.reshape(Some("apart"), &x, &[n, c, h / block, block, w / block, block])?;
-    let perm = Attrs::new().ints("perm", &[0, 3, 5, 1, 2, 4]);
+    let perm = Attrs::new().ints("perm", &perm);
     let moved = call.helper("moved", "transpose", perm, &[&apart])?;
     Ok(vec![call.reshape(None, &moved, &[n, c * block * block, h / block, w / block])?])
 }

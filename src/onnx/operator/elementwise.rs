@@ -28,6 +28,15 @@ pub(super) const TABLE: &[Operator] = &[
     entry("And", 2, 2, |call| binary(call, "and")),
     entry("Or", 2, 2, |call| binary(call, "or")),
     entry("Xor", 2, 2, |call| binary(call, "xor")),
+    entry("BitwiseAnd", 2, 2, |call| binary(call, "bit-and")),
+    entry("BitwiseOr", 2, 2, |call| binary(call, "bit-or")),
+    entry("BitwiseXor", 2, 2, |call| binary(call, "bit-xor")),
+    entry("BitwiseNot", 1, 1, |call| unary(call, "bit-not")),
+    entry("BitShift", 2, 2, |call| match call.text("direction", "")? {
+        "LEFT" => binary(call, "shift-left"),
+        "RIGHT" => binary(call, "shift-right"),
+        other => Err(Refusal::attribute("direction", format!("is `{other}`, not LEFT or RIGHT"))),
+    }),
     entry("Pow", 2, 2, pow),
     entry("Mod", 2, 2, modulo),
     entry("Sum", 1, ANY, |call| chain(call, "add").map(|sum| vec![sum])),
@@ -81,7 +90,13 @@ fn is_inf(call: &mut Call<'_>) -> Results {
 
 /// `max(x, 0) + slope * min(x, 0)`.
 fn prelu(call: &mut Call<'_>) -> Results {
-    let (x, slope) = (call.input(0)?, call.input(1)?);
+    let (x, mut slope) = (call.input(0)?, call.input(1)?);
+    // Before opset 7, a line of slopes was one for each channel.
+    if call.opset < 7 && slope.rank() == 1 && x.rank() > 2 && slope.dims() == [x.dims()[1]] {
+        let mut dims = vec![1; x.rank() - 1];
+        dims[0] = slope.dims()[0];
+        slope = call.reshape(Some("slopes"), &slope, &dims)?;
+    }
     if x.ty.shape.broadcast(&slope.ty.shape).as_ref() != Some(&x.ty.shape) {
         return Err(Refusal::other("its slope does not broadcast to the shape of its first operand"));
     }

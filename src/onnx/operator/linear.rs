@@ -30,6 +30,9 @@ fn conv(call: &mut Call<'_>) -> Results {
             )));
         }
     }
+    if x.rank() == 5 {
+        return super::volume::conv(call, &x, &w, group);
+    }
     let window = Window::read(call, &x, Some(w.dims().get(2..).unwrap_or(&[])))?;
     window.no_ceil()?;
     let flat = x.rank() == 3;
