@@ -16,6 +16,7 @@ mod function;
 mod grad;
 mod handle;
 pub mod image;
+mod integer;
 mod kernel;
 pub(crate) mod law;
 mod layout;
@@ -25,6 +26,7 @@ mod normalize;
 mod ops;
 pub mod pointwise;
 pub mod post;
+pub mod recurrent;
 mod reduce;
 pub mod resize;
 mod shape;
@@ -241,6 +243,8 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     elementwise::ops,
     tree::ops,
     matmul::ops,
+    integer::ops,
+    recurrent::ops,
     window::ops,
     transposed::ops,
     resize::ops,

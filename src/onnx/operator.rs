@@ -10,9 +10,11 @@ mod constant;
 mod elementwise;
 pub(crate) mod function;
 mod index;
+mod integer;
 mod linear;
 mod normalize;
 mod pool;
+mod recurrent;
 mod reduce;
 mod resample;
 
@@ -52,14 +54,16 @@ const fn entry(
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
-const FAMILIES: [&[Operator]; 9] = [
+const FAMILIES: [&[Operator]; 11] = [
     arrange::TABLE,
     constant::TABLE,
     elementwise::TABLE,
     index::TABLE,
+    integer::TABLE,
     linear::TABLE,
     normalize::TABLE,
     pool::TABLE,
+    recurrent::TABLE,
     reduce::TABLE,
     resample::TABLE,
 ];
