@@ -11,6 +11,7 @@
 //! | `rank(x)`, `dim(x, 1)`, `dims(x)` | the number of dimensions, one of them, all of them; `-1` is the last |
 //! | `type(x)`, `code(x)` | the element type of a value by its name (`'f32'`) and by its number in ONNX |
 //! | `value(x)` | the elements of a value that must be known; one element is a number |
+//! | `least(x)`, `most(x)` | the limits of the element type of a value |
 //! | `sqrt(a)`, `min(a, b)`, `max(a, b)`, `product(list)`, `length(list)` | functions of numbers and lists |
 //! | `first(list, n)`, `rest(list, n)` | the first `n` entries, and those after them |
 //! | `range(n)` | the list from 0 to `n - 1` |
@@ -97,6 +98,8 @@ functions! {
     Type "type" 1,
     Code "code" 1,
     Value "value" 1,
+    Least "least" 1,
+    Most "most" 1,
     Sqrt "sqrt" 1,
     Min "min" 2,
     Max "max" 2,
@@ -285,7 +288,9 @@ fn apply(function: Function, operands: &[Number]) -> Result<Number, Refusal> {
         | Function::Dims
         | Function::Type
         | Function::Code
-        | Function::Value => {
+        | Function::Value
+        | Function::Least
+        | Function::Most => {
             return Err(Refusal::other(format!("{function:?} takes the name of a value")));
         }
     })
