@@ -28,8 +28,9 @@ use expression::{Expression, Number};
 use std::sync::LazyLock;
 
 /// ovolo's own tables, each with its name and text.
-const TABLES: [(&str, &str); 2] = [
+const TABLES: [(&str, &str); 3] = [
     ("ops/quantised.ron", include_str!("../../../ops/quantised.ron")),
+    ("ops/ml.ron", include_str!("../../../ops/ml.ron")),
     ("ops/microsoft.ron", include_str!("../../../ops/microsoft.ron")),
 ];
 

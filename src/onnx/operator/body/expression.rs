@@ -14,6 +14,7 @@
 //! | `least(x)`, `most(x)` | the limits of the element type of a value |
 //! | `sqrt(a)`, `min(a, b)`, `max(a, b)`, `product(list)`, `length(list)` | functions of numbers and lists |
 //! | `first(list, n)`, `rest(list, n)` | the first `n` entries, and those after them |
+//! | `at(list, n)` | the entry after the first `n` |
 //! | `range(n)` | the list from 0 to `n - 1` |
 //! | `repeat(a, n)` | a list of `n` times the same entry |
 
@@ -107,6 +108,7 @@ functions! {
     Length "length" 1,
     First "first" 2,
     Rest "rest" 2,
+    At "at" 2,
     Range "range" 1,
     Repeat "repeat" 2,
 }
@@ -279,6 +281,10 @@ fn apply(function: Function, operands: &[Number]) -> Result<Number, Refusal> {
         Function::Length => Number::Int(length(&list(0)?)),
         Function::First => Number::List(list(0)?.into_iter().take(place(1)?).collect()),
         Function::Rest => Number::List(list(0)?.into_iter().skip(place(1)?).collect()),
+        Function::At => {
+            let (list, place) = (list(0)?, place(1)?);
+            list.get(place).cloned().ok_or_else(|| Refusal::other(format!("a list has no entry {place}")))?
+        }
         Function::Range => Number::List((0..operands[0].int()?).map(Number::Int).collect()),
         Function::Repeat => Number::List(vec![operands[0].clone(); place(1)?]),
         Function::Given
