@@ -18,6 +18,7 @@ mod function;
 mod grad;
 mod handle;
 pub mod image;
+mod integer;
 mod kernel;
 pub(crate) mod law;
 mod layout;
@@ -28,6 +29,7 @@ mod ops;
 pub mod pointwise;
 mod positions;
 pub mod post;
+pub mod recurrent;
 mod reduce;
 pub mod resize;
 mod sample;
@@ -251,6 +253,8 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     cast::ops,
     tree::ops,
     matmul::ops,
+    integer::ops,
+    recurrent::ops,
     window::ops,
     transposed::ops,
     resize::ops,

@@ -22,6 +22,7 @@ mod fixture;
 mod formula;
 mod gather;
 mod gemm;
+mod integer;
 mod lanes;
 mod map;
 mod math;
@@ -32,6 +33,7 @@ mod pool;
 mod prefetch;
 mod product;
 mod rearrange;
+mod recurrent;
 mod reduce;
 mod reference;
 mod resize;
@@ -84,6 +86,8 @@ const FAMILIES: &[&[Lowering]] = &[
     binary::OPS,
     map::OPS,
     matmul::OPS,
+    integer::OPS,
+    recurrent::OPS,
     softmax::OPS,
     normalize::OPS,
     reduce::OPS,

@@ -11,6 +11,7 @@ use crate::attr::Attrs;
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::{self, Ops};
 use crate::tensor::{DType, Tensor, TensorType};
+use prost::bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -409,6 +410,18 @@ impl<'a> Call<'a> {
     /// Returns an attribute that is a list of floats, if it is given.
     pub(crate) fn floats(&self, name: &'static str) -> Result<Option<&'a [f32]>, Refusal> {
         Ok(self.attribute(name, AttributeType::Floats)?.map(|a| a.floats.as_slice()))
+    }
+
+    /// Returns an attribute that is a list of strings, if it is given.
+    pub(crate) fn texts(&self, name: &'static str) -> Result<Option<Vec<String>>, Refusal> {
+        let Some(attribute) = self.attribute(name, AttributeType::Strings)? else {
+            return Ok(None);
+        };
+        let text = |bytes: &Bytes| {
+            let text = std::str::from_utf8(bytes).map(ToOwned::to_owned);
+            text.map_err(|_| Refusal::attribute(name, "is not UTF-8"))
+        };
+        attribute.strings.iter().map(text).collect::<Result<_, _>>().map(Some)
     }
 
     /// Returns a string attribute.

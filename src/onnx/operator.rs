@@ -12,10 +12,12 @@ mod einsum;
 mod elementwise;
 pub(crate) mod function;
 mod index;
+mod integer;
 mod linear;
 mod loss;
 mod normalize;
 mod pool;
+mod recurrent;
 mod reduce;
 mod resample;
 mod sample;
@@ -59,14 +61,16 @@ const fn entry(
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
-const FAMILIES: [&[Operator]; 16] = [
+const FAMILIES: [&[Operator]; 18] = [
     arrange::TABLE,
     constant::TABLE,
     elementwise::TABLE,
     index::TABLE,
+    integer::TABLE,
     linear::TABLE,
     normalize::TABLE,
     pool::TABLE,
+    recurrent::TABLE,
     reduce::TABLE,
     resample::TABLE,
     scatter::TABLE,

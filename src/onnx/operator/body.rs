@@ -8,11 +8,12 @@
 //! t = Mul(x, 0.5)
 //! y = Softmax(t) {axis: @axis}
 //! y = Mul(y, scale) if given(scale)
+//! @axis = @axis + rank(x) if @axis < 0
 //! refuse('it has no mask') if not given(mask)
 //! ```
 //!
 //! A name stands for the value that it was last given. An operand is a name, `_` for an operand that is left out, or
-//! an expression: a number becomes a scalar of the type of the line's first value, and a list of whole numbers becomes
+//! an expression: a number becomes a scalar of the type of the line's last value, and a list of whole numbers becomes
 //! a list of int64. [`expression`] says what expressions are made of. They are computed when a model is imported, so
 //! they may depend on the attributes of the operator and on the types of values.
 
@@ -27,7 +28,11 @@ use expression::{Expression, Number};
 use std::sync::LazyLock;
 
 /// ovolo's own tables, each with its name and text.
-const TABLES: [(&str, &str); 1] = [("ops/microsoft.ron", include_str!("../../../ops/microsoft.ron"))];
+const TABLES: [(&str, &str); 3] = [
+    ("ops/quantised.ron", include_str!("../../../ops/quantised.ron")),
+    ("ops/ml.ron", include_str!("../../../ops/ml.ron")),
+    ("ops/microsoft.ron", include_str!("../../../ops/microsoft.ron")),
+];
 
 /// A row of a table.
 struct Body {
@@ -76,6 +81,8 @@ enum Action {
     Apply { operator: String, operands: Vec<Operand>, attributes: Vec<(String, Expression)> },
     /// Gives a value another name.
     Name(String),
+    /// Changes an attribute, or makes one that only the body has.
+    Set(&'static str, Expression),
     /// Refuses the node with this message.
     Refuse(Expression),
 }
@@ -132,7 +139,10 @@ mod tests {
     #[test]
     fn mistakes_in_bodies_have_their_places() {
         assert_eq!(mistakes(r#""z = Mul(x, @factor)", "z = Add(z, y) if given(y)""#), "");
-        insta::assert_snapshot!(mistakes(r#""t = Mul(x, @factr)", "z = Add(u, t) if""#), @"");
+        let found = mistakes(r#""t = Mul(x, @factr)", "z = Add(u, x)""#);
+        assert!(found.contains("the operator has no attribute `factr`"), "{found}");
+        assert!(found.contains("did you mean `factor`?"), "{found}");
+        assert!(found.contains("there is no value `u`"), "{found}");
     }
 
     #[test]

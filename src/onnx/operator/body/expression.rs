@@ -11,8 +11,10 @@
 //! | `rank(x)`, `dim(x, 1)`, `dims(x)` | the number of dimensions, one of them, all of them; `-1` is the last |
 //! | `type(x)`, `code(x)` | the element type of a value by its name (`'f32'`) and by its number in ONNX |
 //! | `value(x)` | the elements of a value that must be known; one element is a number |
+//! | `least(x)`, `most(x)` | the limits of the element type of a value |
 //! | `sqrt(a)`, `min(a, b)`, `max(a, b)`, `product(list)`, `length(list)` | functions of numbers and lists |
 //! | `first(list, n)`, `rest(list, n)` | the first `n` entries, and those after them |
+//! | `at(list, n)` | the entry after the first `n` |
 //! | `range(n)` | the list from 0 to `n - 1` |
 //! | `repeat(a, n)` | a list of `n` times the same entry |
 
@@ -97,6 +99,8 @@ functions! {
     Type "type" 1,
     Code "code" 1,
     Value "value" 1,
+    Least "least" 1,
+    Most "most" 1,
     Sqrt "sqrt" 1,
     Min "min" 2,
     Max "max" 2,
@@ -104,6 +108,7 @@ functions! {
     Length "length" 1,
     First "first" 2,
     Rest "rest" 2,
+    At "at" 2,
     Range "range" 1,
     Repeat "repeat" 2,
 }
@@ -276,6 +281,10 @@ fn apply(function: Function, operands: &[Number]) -> Result<Number, Refusal> {
         Function::Length => Number::Int(length(&list(0)?)),
         Function::First => Number::List(list(0)?.into_iter().take(place(1)?).collect()),
         Function::Rest => Number::List(list(0)?.into_iter().skip(place(1)?).collect()),
+        Function::At => {
+            let (list, place) = (list(0)?, place(1)?);
+            list.get(place).cloned().ok_or_else(|| Refusal::other(format!("a list has no entry {place}")))?
+        }
         Function::Range => Number::List((0..operands[0].int()?).map(Number::Int).collect()),
         Function::Repeat => Number::List(vec![operands[0].clone(); place(1)?]),
         Function::Given
@@ -285,7 +294,9 @@ fn apply(function: Function, operands: &[Number]) -> Result<Number, Refusal> {
         | Function::Dims
         | Function::Type
         | Function::Code
-        | Function::Value => {
+        | Function::Value
+        | Function::Least
+        | Function::Most => {
             return Err(Refusal::other(format!("{function:?} takes the name of a value")));
         }
     })

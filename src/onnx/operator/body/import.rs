@@ -41,6 +41,11 @@ pub(super) fn import(call: &mut Call<'_>) -> Results {
                     other => Refusal::other(format!("{other:?}")),
                 });
             }
+            Action::Set(name, expression) => {
+                let number = expression.compute(&scope).map_err(|why| within(line, why))?;
+                attributes.insert(*name, number);
+                continue;
+            }
             Action::Name(name) => match values.get(name.as_str()) {
                 Some(value) => vec![value.clone()],
                 None => {
@@ -97,7 +102,7 @@ fn prepare(line: &Line, scope: &Lines<'_, '_>) -> Result<Prepared, Refusal> {
     let Action::Apply { operator, operands, attributes } = &line.action else {
         return Err(Refusal::other("the line applies no operator"));
     };
-    let like = operands.iter().find_map(|operand| match operand {
+    let like = operands.iter().rev().find_map(|operand| match operand {
         Operand::Value(name) => scope.values.get(name.as_str()).map(|value| value.ty.dtype),
         _ => None,
     });
@@ -123,7 +128,7 @@ fn prepare(line: &Line, scope: &Lines<'_, '_>) -> Result<Prepared, Refusal> {
 }
 
 /// Returns the tensor of a constant operand: a list of whole numbers is int64, everything else is like the line's
-/// first value.
+/// last value.
 fn tensor(number: &Number, like: Option<DType>) -> Result<Tensor, Refusal> {
     Ok(match number {
         Number::List(items) if items.iter().all(|item| matches!(item, Number::Int(_))) => {
@@ -200,6 +205,16 @@ impl Attribute {
     }
 }
 
+/// Returns the least or the greatest number of an element type.
+fn limit(dtype: DType, function: Function) -> f64 {
+    // The limits of integers of 64 bits are no binary64 numbers.
+    let range = dtype.integer_range().filter(|_| dtype.bits() < 64);
+    #[allow(clippy::cast_precision_loss)]
+    let (least, most) =
+        range.map_or((f64::NEG_INFINITY, f64::INFINITY), |(least, most)| (least as f64, most as f64));
+    if function == Function::Least { least } else { most }
+}
+
 fn list(ints: &[i64]) -> Number {
     Number::List(ints.iter().copied().map(Number::Int).collect())
 }
@@ -235,6 +250,7 @@ impl Scope for Lines<'_, '_> {
             Function::Dims => list(&signed(value.dims())),
             Function::Type => Number::Text(value.ty.dtype.name().to_owned()),
             Function::Code => Number::Int(i64::from(element_number(value.ty.dtype))),
+            Function::Least | Function::Most => Number::Float(limit(value.ty.dtype, function)),
             Function::Value => {
                 let tensor = self.call.demand(value, name)?;
                 let items: Vec<Number> = match tensor.to_i64() {

@@ -131,6 +131,12 @@ impl<'a> Parser<'a> {
             let message = self.expression(0)?;
             self.demand(")")?;
             (Vec::new(), Action::Refuse(message))
+        } else if self.takes("@") {
+            let (name, _) = self.word("the name of an attribute")?;
+            self.demand("=")?;
+            let known = self.names.attributes.iter().find(|known| **known == name);
+            let name = known.copied().unwrap_or_else(|| Box::leak(name.to_owned().into_boxed_str()));
+            (Vec::new(), Action::Set(name, self.expression(0)?))
         } else {
             let mut targets = Vec::new();
             loop {

@@ -2,7 +2,7 @@
 
 use super::expression::{Expression, Number, Unary};
 use super::parse::{self, Mistake, Names};
-use super::{Attribute, AttributeKind, Body, Line};
+use super::{Action, Attribute, AttributeKind, Body, Line};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use crate::onnx::NEWEST_OPSET;
 use crate::ron::{Entries, Raw, Reader, Spanned, Text};
@@ -72,13 +72,16 @@ impl Rows<'_, '_> {
                 None => right = false,
             }
         }
-        let names: Vec<&'static str> = attributes.iter().map(|attribute| attribute.name).collect();
+        let mut names: Vec<&'static str> = attributes.iter().map(|attribute| attribute.name).collect();
         let mut values: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
         let mut lines: Vec<Line> = Vec::new();
         for text in &row.body {
             match parse::line(&text.text, &Names { values: &values, attributes: &names }) {
                 Ok(line) => {
                     values.extend(line.targets.iter().cloned());
+                    if let Action::Set(name, _) = &line.action {
+                        names.push(name);
+                    }
                     lines.push(line);
                 }
                 Err(mistake) => {

@@ -1,0 +1,405 @@
+//! `native.lstm`, `native.gru` and `native.rnn`: all steps of a recurrent layer, in one pass for each direction.
+//!
+//! The rows of the weights are read in place: each gate of a unit is a product of a row with the state. Directions run
+//! in parallel. A layer with one direction and much work for a step divides the units of each step.
+
+use super::args::{Buffers, Shared, part};
+use super::lanes::{Lanes, widened};
+use super::{ISAS, math, plain_contract, reference};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::recurrent::{Activation, Cell, Kind, Layer};
+use ovolo::op::{Lowering, OpError};
+use ovolo::tensor::DType;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[
+    Lowering { instruction_sets: ISAS, ..Lowering::new("native.lstm", "lstm", contract, kernel) },
+    Lowering { instruction_sets: ISAS, ..Lowering::new("native.gru", "gru", contract, kernel) },
+    Lowering { instruction_sets: ISAS, ..Lowering::new("native.rnn", "rnn", contract, kernel) },
+    Lowering::new("native.round-to-levels", "round-to-levels", reference::contract, reference::kernel),
+];
+
+/// The multiply-adds of a step from which on its units are divided among threads.
+const DIVIDED: usize = 64 * 1024;
+/// The units in a task are a multiple of this, so that tasks write different cache lines.
+const UNITS: usize = 16;
+
+fn layer(call: &Call<'_>) -> Option<Layer> {
+    let cell = Cell::of(call.op.meaning())?;
+    let layer = Layer::new(cell, call.attrs, call.inputs).ok()?;
+    (call.output.dtype == DType::F32 && layer.hidden > 0).then_some(layer)
+}
+
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
+    let Some(layer) = layer(call) else { return reference::contract(call) };
+    let scratch = layer.directions * Buffer::new(&layer).total * size_of::<f32>();
+    Ok(Contract { scratch, ..plain_contract("rows") })
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    Ok(match layer(call) {
+        Some(layer) => Box::new(Recurrent { layer }),
+        None => return reference::kernel(call),
+    })
+}
+
+/// The places of values in the scratch memory of a direction, in elements.
+#[derive(Clone, Copy)]
+struct Buffer {
+    /// The state before the step, and the one after it: they change places after each step.
+    states: [usize; 2],
+    /// The state as products read it, if that differs.
+    seen: usize,
+    /// The memory of an LSTM.
+    memory: usize,
+    /// The sums of the gates.
+    gates: usize,
+    total: usize,
+}
+
+impl Buffer {
+    fn new(layer: &Layer) -> Self {
+        let plane = (layer.batch * layer.hidden).next_multiple_of(UNITS);
+        let gates = layer.cell.gates();
+        Self {
+            states: [0, plane],
+            seen: 2 * plane,
+            memory: 3 * plane,
+            gates: 4 * plane,
+            total: (4 + gates) * plane,
+        }
+    }
+}
+
+struct Recurrent {
+    layer: Layer,
+}
+
+impl Kernel for Recurrent {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let layer = &self.layer;
+        let work = layer.cell.gates() * layer.hidden * layer.hidden * layer.batch;
+        let buffers = Buffers::new(args);
+        let divided =
+            args.team.threads() > 1 && work >= DIVIDED && layer.directions < args.team.threads() + 1;
+        if divided && layer.directions == 1 {
+            let parts = args.team.threads().min(layer.hidden.div_ceil(UNITS));
+            let one = Direction::new(layer, buffers.args(), 0);
+            // SAFETY: phases follow each other, and the parts of a phase write different units.
+            unsafe {
+                one.start();
+                for step in 0..layer.steps {
+                    one.before(step);
+                    for phase in 0..one.phases() {
+                        args.team.run(parts, |index| {
+                            let one = Direction::new(layer, buffers.args(), 0);
+                            let units = part(layer.hidden, parts, index, UNITS);
+                            step_of(&one, step, phase, units.start, units.end);
+                        });
+                    }
+                }
+                one.finish();
+            }
+            return;
+        }
+        args.team.run(layer.directions, |direction| {
+            let one = Direction::new(layer, buffers.args(), direction);
+            // SAFETY: directions write different parts of the result and of the scratch memory.
+            unsafe {
+                one.start();
+                for step in 0..layer.steps {
+                    one.before(step);
+                    for phase in 0..one.phases() {
+                        step_of(&one, step, phase, 0, layer.hidden);
+                    }
+                }
+                one.finish();
+            }
+        });
+    }
+}
+
+/// One direction of a layer during a run.
+struct Direction<'a> {
+    layer: &'a Layer,
+    args: &'a Args<'a>,
+    index: usize,
+    scratch: Shared<f32>,
+    buffer: Buffer,
+}
+
+impl<'a> Direction<'a> {
+    fn new(layer: &'a Layer, args: &'a Args<'a>, index: usize) -> Self {
+        let buffer = Buffer::new(layer);
+        let scratch = Shared::new(Shared::<f32>::scratch(args).at(index * buffer.total));
+        Self { layer, args, index, scratch, buffer }
+    }
+
+    /// Returns the number of parts of a step that follow each other.
+    fn phases(&self) -> usize {
+        if self.layer.cell == Cell::Gru && !self.layer.linear { 2 } else { 1 }
+    }
+
+    fn plane(&self) -> usize {
+        self.layer.batch * self.layer.hidden
+    }
+
+    /// Returns the place in the result of a row of states.
+    fn place(&self, time: usize, row: usize) -> *mut f32 {
+        let Layer { batch, directions, hidden, .. } = *self.layer;
+        Shared::<f32>::output(self.args).at(((time * directions + self.index) * batch + row) * hidden)
+    }
+
+    /// Returns the number of steps of a sequence.
+    fn length(&self, row: usize) -> usize {
+        match self.layer.lengths {
+            // SAFETY: the operand has one length for each sequence.
+            Some(at) => usize::try_from(unsafe { *Shared::<i32>::input(self.args, at).at(row) })
+                .unwrap_or(0)
+                .min(self.layer.steps),
+            None => self.layer.steps,
+        }
+    }
+
+    /// Copies the initial states.
+    unsafe fn start(&self) {
+        let plane = self.plane();
+        for (operand, to) in [(2, self.buffer.states[0]), (3, self.buffer.memory)] {
+            if operand < 2 + self.layer.cell.finals() {
+                let from = Shared::<f32>::input(self.args, operand).at(self.index * plane);
+                // SAFETY: both have this number of elements.
+                unsafe { std::ptr::copy_nonoverlapping(from, self.scratch.at(to), plane) };
+            }
+        }
+    }
+
+    /// Rounds the state for the products of a step, if the layer does that.
+    unsafe fn before(&self, step: usize) {
+        if !self.layer.rounded {
+            return;
+        }
+        let state = self.scratch.at(self.buffer.states[step % 2]);
+        // SAFETY: only this thread uses the scratch memory now.
+        let (state, seen) = unsafe {
+            (
+                std::slice::from_raw_parts(state, self.plane()),
+                std::slice::from_raw_parts_mut(self.scratch.at(self.buffer.seen), self.plane()),
+            )
+        };
+        seen.copy_from_slice(state);
+        levels(seen);
+    }
+
+    /// Copies the final states to the result.
+    unsafe fn finish(&self) {
+        let steps = self.layer.steps;
+        let sources = [self.buffer.states[steps % 2], self.buffer.memory];
+        for (at, from) in sources.into_iter().take(self.layer.cell.finals()).enumerate() {
+            // SAFETY: both have this number of elements.
+            unsafe {
+                std::ptr::copy_nonoverlapping(self.scratch.at(from), self.place(steps + at, 0), self.plane());
+            }
+        }
+    }
+}
+
+/// Rounds values to 256 levels, in the arithmetic of binary32.
+fn levels(values: &mut [f32]) {
+    let least = values.iter().copied().fold(0.0, f32::min);
+    let most = values.iter().copied().fold(0.0, f32::max);
+    let scale = if most > least { (most - least) / 255.0 } else { 1.0 };
+    let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
+    for value in values {
+        let level = ((*value / scale).round_ties_even() + zero).clamp(0.0, 255.0);
+        *value = (level - zero) * scale;
+    }
+}
+
+widened! {
+    /// Computes a phase of a step for some units.
+    unsafe fn step_of(one: &Direction<'_>, step: usize, phase: usize, first: usize, end: usize) = step_body;
+}
+
+#[inline(always)]
+unsafe fn step_body<V: Lanes>(one: &Direction<'_>, step: usize, phase: usize, first: usize, end: usize) {
+    let Layer { cell, batch, directions, hidden, .. } = *one.layer;
+    let width = cell.gates() * hidden;
+    let (old, new) = (one.buffer.states[step % 2], one.buffer.states[1 - step % 2]);
+    let seen = if one.layer.rounded { one.buffer.seen } else { old };
+    let weights = Shared::<f32>::input(one.args, 1).at(one.index * width * hidden).cast_const();
+    // SAFETY: rows, units and gates are within the operands, the result and the scratch memory, and no other thread
+    // writes these units.
+    unsafe {
+        // The products of gates with the state; the last gate of a GRU needs the reset state of all units.
+        let (gates, from) = match (cell, one.layer.linear, phase) {
+            (Cell::Gru, false, 0) => (0..2, seen),
+            (Cell::Gru, false, _) => (2..3, one.buffer.seen),
+            _ => (0..cell.gates(), seen),
+        };
+        for gate in gates {
+            let mut unit = first;
+            while unit < end {
+                let count = (end - unit).min(4);
+                let rows = weights.add((gate * hidden + unit) * hidden);
+                for row in 0..batch {
+                    let state = one.scratch.at(from + row * hidden).cast_const();
+                    let to = one.scratch.at(one.buffer.gates + row * width + gate * hidden + unit);
+                    dots::<V>(rows, count, state, hidden, to);
+                }
+                unit += count;
+            }
+        }
+        for row in 0..batch {
+            let length = one.length(row);
+            let keep = |from: usize, to: *mut f32| {
+                std::ptr::copy_nonoverlapping(one.scratch.at(from + row * hidden + first), to, end - first);
+            };
+            if step >= length {
+                if phase + 1 == one.phases() {
+                    keep(old, one.scratch.at(new + row * hidden + first));
+                    std::slice::from_raw_parts_mut(one.place(step, row).add(first), end - first).fill(0.0);
+                }
+                continue;
+            }
+            let time = if one.layer.is_reversed(one.index) { length - 1 - step } else { step };
+            let x = (time * batch + row) * directions + one.index;
+            let unit = Unit {
+                x: Shared::<f32>::input(one.args, 0).at(x * width).cast_const(),
+                gates: one.scratch.at(one.buffer.gates + row * width),
+                old: one.scratch.at(old + row * hidden).cast_const(),
+                seen: one.scratch.at(seen + row * hidden).cast_const(),
+                reset: one.scratch.at(one.buffer.seen + row * hidden),
+                memory: one.scratch.at(one.buffer.memory + row * hidden),
+                new: one.scratch.at(new + row * hidden),
+                extra: one.layer.extra.map(|at| {
+                    let count = if cell == Cell::Lstm { 3 * hidden } else { hidden };
+                    Shared::<f32>::input(one.args, at).at(one.index * count).cast_const()
+                }),
+            };
+            let mut at = first;
+            while at < end {
+                unit.compute::<V>(one, phase, at, (end - at).min(V::COUNT));
+                at += V::COUNT;
+            }
+            if phase + 1 == one.phases() {
+                keep(new, one.place(time, row).add(first));
+            }
+        }
+    }
+}
+
+/// The products of up to four rows of weights with a state.
+///
+/// # Safety
+/// All elements must be in bounds.
+#[inline(always)]
+unsafe fn dots<V: Lanes>(rows: *const f32, count: usize, state: *const f32, depth: usize, to: *mut f32) {
+    // SAFETY: as the caller promises; rows beyond the count are not read.
+    unsafe {
+        let mut sums = [V::splat(0.0); 4];
+        let row = |index: usize| rows.add(index.min(count - 1) * depth);
+        let rows = [row(0), row(1), row(2), row(3)];
+        let whole = depth / V::COUNT * V::COUNT;
+        let mut at = 0;
+        while at < whole {
+            let h = V::load(state.add(at));
+            for (sum, row) in sums.iter_mut().zip(rows) {
+                *sum = V::load(row.add(at)).mul_add(h, *sum);
+            }
+            at += V::COUNT;
+        }
+        if at < depth {
+            let h = V::load_first(state.add(at), depth - at);
+            for (sum, row) in sums.iter_mut().zip(rows) {
+                *sum = V::load_first(row.add(at), depth - at).mul_add(h, *sum);
+            }
+        }
+        for (index, sum) in sums.into_iter().take(count).enumerate() {
+            *to.add(index) = sum.sum();
+        }
+    }
+}
+
+/// The values of one sequence in a step.
+struct Unit {
+    x: *const f32,
+    gates: *mut f32,
+    old: *const f32,
+    seen: *const f32,
+    reset: *mut f32,
+    memory: *mut f32,
+    new: *mut f32,
+    extra: Option<*const f32>,
+}
+
+impl Unit {
+    /// # Safety
+    /// The units must be in bounds.
+    #[inline(always)]
+    unsafe fn compute<V: Lanes>(&self, one: &Direction<'_>, phase: usize, at: usize, count: usize) {
+        let Layer { cell, hidden, .. } = *one.layer;
+        let functions = one.layer.activations(one.index);
+        // SAFETY: as the caller promises.
+        unsafe {
+            let load = |from: *const f32| V::load_first(from.add(at), count);
+            let limited = |value: V| match one.layer.clip {
+                #[allow(clippy::cast_possible_truncation)]
+                Some(clip) => V::splat(clip as f32).min(V::splat(-clip as f32).max(value)),
+                None => value,
+            };
+            let activate = |which: usize, value: V| activation(functions[which], limited(value));
+            let x = |gate: usize| load(self.x.add(gate * hidden));
+            let product = |gate: usize| load(self.gates.add(gate * hidden).cast_const());
+            let sum = |gate: usize| x(gate).add(product(gate));
+            let new = match (cell, phase) {
+                (Cell::Lstm, _) => {
+                    let look = |which: usize, sum: V, memory: V| match self.extra {
+                        Some(p) => load(p.add(which * hidden)).mul_add(memory, sum),
+                        None => sum,
+                    };
+                    let memory = load(self.memory.cast_const());
+                    let input = activate(0, look(0, sum(0), memory));
+                    let forget = if one.layer.coupled {
+                        V::splat(1.0).sub(input)
+                    } else {
+                        activate(0, look(2, sum(2), memory))
+                    };
+                    let memory = forget.mul(memory).add(input.mul(activate(1, sum(3))));
+                    memory.store_first(self.memory.add(at), count);
+                    activate(0, look(1, sum(1), memory)).mul(activation(functions[2], memory))
+                }
+                (Cell::Gru, 0) if !one.layer.linear => {
+                    // The update gate replaces its products.
+                    activate(0, sum(0)).store_first(self.gates.add(at), count);
+                    activate(0, sum(1)).mul(load(self.seen)).store_first(self.reset.add(at), count);
+                    return;
+                }
+                (Cell::Gru, _) => {
+                    let (update, inner) = if one.layer.linear {
+                        let bias = self.extra.map_or(V::splat(0.0), |bias| load(bias));
+                        (activate(0, sum(0)), activate(0, sum(1)).mul(product(2).add(bias)))
+                    } else {
+                        (product(0), product(2))
+                    };
+                    let hidden = activate(1, x(2).add(inner));
+                    V::splat(1.0).sub(update).mul(hidden).add(update.mul(load(self.old)))
+                }
+                (Cell::Rnn, _) => activate(0, sum(0)),
+            };
+            new.store_first(self.new.add(at), count);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn activation<V: Lanes>(activation: Activation, value: V) -> V {
+    // SAFETY: the caller is compiled for the processor.
+    unsafe {
+        match activation.kind {
+            Kind::Sigmoid => math::sigmoid(value),
+            Kind::Tanh => math::tanh(value),
+            #[allow(clippy::cast_possible_truncation)]
+            _ => value.each(|lane| activation.apply(f64::from(lane)) as f32),
+        }
+    }
+}

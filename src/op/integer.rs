@@ -1,0 +1,148 @@
+//! Products of 8-bit integers, summed in 32 bits.
+
+use super::broadcast::Broadcast;
+use super::window::{eval_conv, flops_conv, infer_conv};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, matmul, plain};
+use crate::attr::{Attr, AttrKind, Attrs};
+use crate::tensor::{DType, Shape, Tensor, TensorType};
+
+pub(super) fn ops() -> Vec<OpDef> {
+    vec![
+        OpDef {
+            name: "matmul-integer",
+            doc: "(a - p) (b - q) in i32, for a[..,M,K] and b[..,K,N] of 8-bit integers; the zero points p and q broadcast to a and b, and are the same along K",
+            arity: Arity::Exactly(4),
+            attrs: Vec::new(),
+            flags: Flags::default(),
+            infer: infer_matmul,
+            eval: |attrs, operands, ty| {
+                let [a, b] = [0, 1].map(|at| centred(operands[at], operands[at + 2]));
+                matmul::eval(&attrs.clone().with("post", Attr::Post(Vec::new())), &[&a, &b], ty)
+            },
+            flops: matmul::flops,
+            lowered: None,
+        },
+        OpDef {
+            name: "conv-integer",
+            doc: "convolution in i32 of x[N,C,H,W] - p with w[O,C/groups,h,w] - q, for 8-bit integers, a zero point p of one element and zero points q of one element or [O]; padding is zero after p is subtracted",
+            arity: Arity::Exactly(4),
+            attrs: vec![
+                window("strides", &[1, 1], "rows and columns between windows"),
+                window("pads", &[0, 0, 0, 0], "padding at the top, left, bottom and right"),
+                window("dilations", &[1, 1], "rows and columns between the elements of a window"),
+                AttrDef::new(
+                    "groups",
+                    AttrKind::Int,
+                    Some(Attr::Int(1)),
+                    "the number of groups of channels, each with its own weights",
+                ),
+            ],
+            flags: Flags::default(),
+            infer: infer_convolution,
+            eval: eval_convolution,
+            flops: flops_conv,
+            lowered: None,
+        },
+    ]
+}
+
+fn window(name: &'static str, default: &[i64], doc: &'static str) -> AttrDef {
+    AttrDef::new(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc)
+}
+
+/// Checks that both factors have 8 bits, and each zero point has the type of its factor.
+fn bytes(types: &[&TensorType]) -> Result<(), OpError> {
+    plain(types)?;
+    for operand in 0..4 {
+        let wanted = types[operand % 2].dtype;
+        if !matches!(wanted, DType::I8 | DType::U8) || types[operand].dtype != wanted {
+            return Err(OpError::operand(operand, types[operand], ", not 8-bit integers"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the type that an operand has as a 32-bit integer.
+fn wide(ty: &TensorType) -> TensorType {
+    TensorType::plain(DType::I32, ty.shape.clone())
+}
+
+fn infer_matmul(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    bytes(types)?;
+    for (operand, from_end) in [(2, 1), (3, 2)] {
+        let (point, factor) = (&types[operand].shape, &types[operand - 2].shape);
+        let along = point.rank().checked_sub(from_end).map_or(1, |axis| point[axis]);
+        if along != 1 || point.broadcast(factor).as_ref() != Some(factor) {
+            return Err(OpError::operand(operand, types[operand], format!(", and its factor is {factor}")));
+        }
+    }
+    let attrs = attrs.clone().with("post", Attr::Post(Vec::new()));
+    matmul::infer(&attrs, &[&wide(types[0]), &wide(types[1])])
+}
+
+/// Returns a factor minus its zero point.
+fn centred(factor: &Tensor, point: &Tensor) -> Tensor {
+    let shape = &factor.ty().shape;
+    let index = Broadcast::new(&point.ty().shape, shape);
+    let point = point.to_i128().unwrap_or_default();
+    let values = factor.to_i128().unwrap_or_default();
+    let values: Vec<i128> = values.iter().enumerate().map(|(at, value)| value - point[index.at(at)]).collect();
+    Tensor::from_i128(DType::I32, shape.clone(), &values)
+}
+
+fn infer_convolution(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    bytes(types)?;
+    let outputs = types[1].shape.first().copied().unwrap_or(0);
+    for (operand, most) in [(2, 1), (3, outputs)] {
+        let point = types[operand];
+        if point.shape.rank() > 1 || (point.shape.count() != 1 && point.shape.count() != most) {
+            return Err(OpError::operand(operand, point, ", which is no zero point"));
+        }
+    }
+    let attrs = attrs.clone().with("post", Attr::Post(Vec::new()));
+    let [x, w] = [0, 1].map(|at| TensorType { dtype: DType::F64, ..types[at].clone() });
+    let result = infer_conv(&attrs, &[&x, &w, &TensorType::plain(DType::F64, [outputs])])?;
+    Ok(TensorType { dtype: DType::I32, ..result })
+}
+
+#[allow(clippy::cast_possible_truncation)]
+fn eval_convolution(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let attrs = attrs.clone().with("post", Attr::Post(Vec::new()));
+    let double = |tensor: &Tensor| Tensor::from_f64(DType::F64, tensor.ty().shape.clone(), &tensor.to_f64());
+    let outputs = operands[1].ty().shape[0];
+    let points = operands[3].ty().shape.count();
+    let per_output = operands[3].reshaped(Shape::from(&[points, 1, 1, 1][..]));
+    let (x, w) = (double(&centred(operands[0], operands[2])), double(&centred(operands[1], &per_output)));
+    let bias = Tensor::zeros(TensorType::plain(DType::F64, [outputs]));
+    // The sums are whole numbers that binary64 holds exactly.
+    let sums = eval_conv(&attrs, &[&x, &w, &bias], &TensorType { dtype: DType::F64, ..ty.clone() });
+    let values: Vec<i128> = sums.to_f64().iter().map(|sum| *sum as i128).collect();
+    Tensor::from_i128(DType::I32, ty.shape.clone(), &values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::Ops;
+
+    #[test]
+    fn zero_points_are_subtracted_and_padding_is_zero() {
+        let ops = Ops::new();
+        let a = Tensor::from_elements([2, 2], &[1_u8, 255, 3, 4]);
+        let b = Tensor::from_elements([2, 1], &[-128_i8, 127]);
+        let (p, q) = (Tensor::from_elements([2, 1], &[1_u8, 0]), Tensor::from_elements([1], &[-1_i8]));
+        let op = ops.get("matmul-integer").unwrap();
+        let ty = op.result(&Attrs::new(), &[a.ty(), b.ty(), p.ty(), q.ty()]).unwrap();
+        let product = op.evaluate(&Attrs::new(), &[&a, &b, &p, &q], &ty);
+        assert_eq!(product.to_i64().unwrap(), [254 * 128, 3 * -127 + 4 * 128]);
+
+        let x = Tensor::from_elements([1, 1, 1, 2], &[7_u8, 9]);
+        let w = Tensor::from_elements([1, 1, 1, 3], &[1_u8, 2, 3]);
+        let (p, q) = (Tensor::scalar(5_u8), Tensor::scalar(1_u8));
+        let attrs =
+            crate::op::complete(ops.get("conv-integer").unwrap(), Attrs::new().ints("pads", &[0, 1, 0, 1]));
+        let op = ops.get("conv-integer").unwrap();
+        let ty = op.result(&attrs, &[x.ty(), w.ty(), p.ty(), q.ty()]).unwrap();
+        assert_eq!(op.evaluate(&attrs, &[&x, &w, &p, &q], &ty).to_i64().unwrap(), [2 + 8, 4]);
+    }
+}
