@@ -1,6 +1,6 @@
 //! ONNX import: a model file becomes a [`Graph`] of ops.
 //!
-//! Takes opsets 7 to 28 of ONNX's own operators. Every shape is fixed while importing: symbolic dimensions are
+//! Takes opsets 1 to 28 of ONNX's own operators. Every shape is fixed while importing: symbolic dimensions are
 //! bound by name, and everything that depends only on shapes and small constants is computed at once, so that the
 //! graph holds only the work of a run.
 //!
@@ -59,8 +59,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The oldest opset that is imported. Older ones have other rules of broadcasting.
-pub const OLDEST_OPSET: i64 = 7;
+/// The oldest opset that is imported.
+pub const OLDEST_OPSET: i64 = 1;
 /// The newest opset whose operators are known.
 pub const NEWEST_OPSET: i64 = 28;
 /// The newest version of the file format that is known.

@@ -7,6 +7,7 @@
 
 mod attention;
 mod binary;
+mod bits;
 mod broadcast;
 mod cast;
 mod declaration;
@@ -25,13 +26,20 @@ mod matmul;
 mod normalize;
 mod ops;
 pub mod pointwise;
+mod positions;
 pub mod post;
 mod reduce;
 pub mod resize;
+mod sample;
+mod scatter;
+mod select;
 mod shape;
+mod sort;
+mod spectrum;
 mod squeeze;
 mod step;
 pub mod strassen;
+mod suppress;
 pub mod transposed;
 pub mod tree;
 mod window;
@@ -256,6 +264,14 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     attention::ops,
     grad::ops,
     layout::ops,
+    scatter::ops,
+    sort::ops,
+    select::ops,
+    sample::ops,
+    spectrum::ops,
+    suppress::ops,
+    bits::ops,
+    positions::ops,
 ];
 
 /// Checks that every operand is in the default layout.

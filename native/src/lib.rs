@@ -94,6 +94,7 @@ const FAMILIES: &[&[Lowering]] = &[
     squeeze::OPS,
     resize::OPS,
     transposed::OPS,
+    reference::OPS,
 ];
 
 /// The fallback for calls on narrow types without a kernel of their own: the `f32` kernel between conversions.

@@ -5,8 +5,39 @@
 use super::plain_contract;
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Op, OpError};
+use ovolo::op::{Lowering, Op, OpError};
 use ovolo::tensor::{Tensor, TensorType};
+
+/// Ops that have no other kernel.
+pub(super) const OPS: &[Lowering] = &[
+    alone("native.scatter-elements", "scatter-elements"),
+    alone("native.scatter-nd", "scatter-nd"),
+    alone("native.gather-nd", "gather-nd"),
+    alone("native.top-k-index", "top-k-index"),
+    alone("native.cum-sum", "cum-sum"),
+    alone("native.cum-prod", "cum-prod"),
+    alone("native.nonzero", "nonzero"),
+    alone("native.unique-position", "unique-position"),
+    alone("native.unique-inverse", "unique-inverse"),
+    alone("native.grid-sample", "grid-sample"),
+    alone("native.roi-align", "roi-align"),
+    alone("native.deform-conv", "deform-conv"),
+    alone("native.col2im", "col2im"),
+    alone("native.dft", "dft"),
+    alone("native.det", "det"),
+    alone("native.non-max-suppression", "non-max-suppression"),
+    alone("native.bit-and", "bit-and"),
+    alone("native.bit-or", "bit-or"),
+    alone("native.bit-xor", "bit-xor"),
+    alone("native.bit-not", "bit-not"),
+    alone("native.shift-left", "shift-left"),
+    alone("native.shift-right", "shift-right"),
+    alone("native.max-pool-index", "max-pool-index"),
+];
+
+const fn alone(name: &'static str, of: &'static str) -> Lowering {
+    Lowering::new(name, of, contract, kernel)
+}
 
 /// The implementation's name.
 pub(super) const NAME: &str = ovolo::op::REFERENCE;

@@ -1,11 +1,12 @@
 //! One operator of the model while it is imported: its operands and attributes, and the nodes that it becomes. The
 //! importer of an [`Operator`](super::Operator) works with it.
 
-use super::Refusal;
 use super::element::checked_type;
+use super::importer::execute;
 use super::proto::{AttributeProto, AttributeType, NodeProto, TensorProto};
 use super::structure::full_name;
 use super::weight::Weights;
+use super::{Operators, Refusal, Results};
 use crate::attr::Attrs;
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::{self, Ops};
@@ -441,7 +442,10 @@ impl<'a> Call<'a> {
     /// refused.
     pub(super) fn strangers(&self) -> Vec<&'a str> {
         let asked = self.asked.borrow();
-        self.node.attribute.iter().map(|a| a.name.as_str()).filter(|name| !asked.contains(name)).collect()
+        // Before opset 7, operators could name operands that they overwrite, which never changed a result.
+        let old = |name: &str| name == "consumed_inputs" && self.opset < 7;
+        let strange = |name: &&str| !asked.contains(name) && !old(name);
+        self.node.attribute.iter().map(|a| a.name.as_str()).filter(strange).collect()
     }
 
     /// Returns the name of a result. If the model leaves it out, a name is derived.
@@ -458,6 +462,27 @@ impl<'a> Call<'a> {
     fn owner(&self) -> String {
         let first = self.node.output.iter().find(|name| !name.is_empty());
         format!("{}{}", self.builder.prefix, first.unwrap_or(&self.node.name))
+    }
+
+    /// Returns the name of a value inside the operator's definition, as a node of the model would have it.
+    pub(super) fn inner_name(&mut self, suffix: &str) -> String {
+        let owner = self.owner();
+        let name = self.builder.helper_name(&owner, suffix);
+        name[self.builder.prefix.len()..].to_owned()
+    }
+
+    /// Applies another operator to values, for an operator that is said in others.
+    pub(super) fn apply(
+        &mut self,
+        operators: &Operators,
+        node: &NodeProto,
+        opset: i64,
+        inputs: &[Option<ImportedValue>],
+    ) -> Results {
+        let name = full_name(node);
+        let operator = operators.get(&name);
+        let operator = operator.ok_or_else(|| Refusal::other(format!("ovolo has no operator `{name}`")))?;
+        execute(operator, node, opset, inputs, self.builder)
     }
 
     /// Makes a constant that the model does not name.

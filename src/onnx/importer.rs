@@ -324,7 +324,8 @@ pub(super) fn run(
     })
 }
 
-fn execute(
+/// Imports a node by the importer of its operator, after checks of the operands.
+pub(super) fn execute(
     operator: &Operator,
     node: &NodeProto,
     opset: i64,

@@ -1,19 +1,27 @@
 //! How each ONNX operator becomes ops.
 //!
-//! An operator is one line in the table of its family, or a row of a table of functions. Its importer reads the
+//! An operator is one line in the table of its family, or a row of a table of functions or bodies. Its importer reads the
 //! operands and attributes of every opset, and returns the operator's results. It may leave out trailing results; a
 //! model that reads one of these is refused.
 
 mod arrange;
+mod attend;
+mod body;
 mod constant;
+mod einsum;
 mod elementwise;
 pub(crate) mod function;
 mod index;
 mod linear;
+mod loss;
 mod normalize;
 mod pool;
 mod reduce;
 mod resample;
+mod sample;
+mod scatter;
+mod select;
+mod volume;
 
 use super::Refusal;
 use super::call::{Call, ImportedValue};
@@ -51,7 +59,7 @@ const fn entry(
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
-const FAMILIES: [&[Operator]; 9] = [
+const FAMILIES: [&[Operator]; 16] = [
     arrange::TABLE,
     constant::TABLE,
     elementwise::TABLE,
@@ -61,11 +69,18 @@ const FAMILIES: [&[Operator]; 9] = [
     pool::TABLE,
     reduce::TABLE,
     resample::TABLE,
+    scatter::TABLE,
+    select::TABLE,
+    attend::TABLE,
+    loss::TABLE,
+    sample::TABLE,
+    einsum::TABLE,
+    volume::TABLE,
 ];
 
 /// Returns ONNX's own operators.
 pub(crate) fn operators() -> Operators {
     let functions = function::operators(scalar::built_in());
-    let all = FAMILIES.iter().copied().flatten().copied().chain(functions);
+    let all = FAMILIES.iter().copied().flatten().copied().chain(functions).chain(body::operators());
     Table::from_entries("operator", all.map(|operator| (operator.name, operator)))
 }

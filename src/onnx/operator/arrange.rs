@@ -11,9 +11,9 @@ pub(super) const TABLE: &[Operator] = &[
     entry("SpaceToDepth", 1, 1, space_to_depth),
     entry("Expand", 2, 2, expand),
     entry("Flatten", 1, 1, flatten),
-    entry("Reshape", 2, 2, reshape),
+    entry("Reshape", 1, 2, reshape),
     entry("Squeeze", 1, 2, squeeze),
-    entry("Tile", 2, 2, tile),
+    entry("Tile", 2, 3, tile),
     entry("Transpose", 1, 1, transpose),
     entry("Unsqueeze", 1, 2, unsqueeze),
 ];
@@ -25,7 +25,11 @@ fn size(value: i64) -> Result<usize, Refusal> {
 /// In the shape, 0 keeps a dimension (unless `allowzero` is set), and a single -1 stands for the size that remains.
 fn reshape(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
-    let wanted = call.known_ints(1, "shape")?.unwrap_or_default();
+    let wanted = match call.opset {
+        ..5 => call.ints("shape")?.map(<[i64]>::to_vec),
+        _ => call.known_ints(1, "shape")?,
+    };
+    let wanted = wanted.ok_or_else(|| Refusal::other("its shape is missing"))?;
     let zero = call.opset >= 14 && call.flag("allowzero", false)?;
     let refuse =
         |why: &str| Err(Refusal::other(format!("its shape {wanted:?} {why}, and the operand is {}", x.ty)));
@@ -138,7 +142,14 @@ fn expand(call: &mut Call<'_>) -> Results {
 /// Each repeated dimension becomes two dimensions, of which the first is expanded.
 fn tile(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
-    let repeats = call.known_ints(1, "repeats")?.unwrap_or_default();
+    let mut repeats = call.known_ints(1, "repeats")?.unwrap_or_default();
+    if call.opset < 6 {
+        // One number of tiles along one axis.
+        let along = call.known_ints(2, "axis")?.unwrap_or_default();
+        let at = axis(along.first().copied().unwrap_or(0), x.rank())?;
+        let times = repeats.first().copied().unwrap_or(1);
+        repeats = (0..x.rank()).map(|one| if one == at { times } else { 1 }).collect();
+    }
     if repeats.len() != x.rank() {
         return Err(Refusal::other(format!("it has {} repeats for {} dimensions", repeats.len(), x.rank())));
     }
@@ -187,9 +198,11 @@ fn depth_to_space(call: &mut Call<'_>) -> Results {
 }
 
 fn space_to_depth(call: &mut Call<'_>) -> Results {
-    if call.text("mode", "DCR")? != "DCR" {
-        return Err(Refusal::attribute("mode", "is not `DCR`, the only one that ovolo does"));
-    }
+    let perm: [i64; 6] = match call.text("mode", "DCR")? {
+        "DCR" => [0, 3, 5, 1, 2, 4],
+        "CRD" => [0, 1, 3, 5, 2, 4],
+        other => return Err(Refusal::attribute("mode", format!("is `{other}`, not `DCR` or `CRD`"))),
+    };
     let x = call.input(0)?;
     let (block, [n, c, h, w]) = blocks(call, &x)?;
     if h % block != 0 || w % block != 0 {
@@ -198,7 +211,7 @@ fn space_to_depth(call: &mut Call<'_>) -> Results {
         )));
     }
     let apart = call.reshape(Some("apart"), &x, &[n, c, h / block, block, w / block, block])?;
-    let perm = Attrs::new().ints("perm", &[0, 3, 5, 1, 2, 4]);
+    let perm = Attrs::new().ints("perm", &perm);
     let moved = call.helper("moved", "transpose", perm, &[&apart])?;
     Ok(vec![call.reshape(None, &moved, &[n, c * block * block, h / block, w / block])?])
 }

@@ -143,11 +143,24 @@ fn size(call: &mut Call<'_>) -> Results {
     Ok(vec![call.constant_result(Tensor::scalar(i64::try_from(x.ty.shape.count()).unwrap_or(i64::MAX)))])
 }
 
-/// In inference, dropout returns its operand.
+/// In inference, and in training with the ratio 0, dropout returns its operand. In training, elements are dropped by
+/// numbers that are drawn from the seed when the model is imported.
 fn dropout(call: &mut Call<'_>) -> Results {
-    call.ignore(&["ratio", "seed"]);
-    if call.known_scalar(2, "training mode")?.is_some_and(|training| training.to_f64()[0] != 0.0) {
-        return Err(Refusal::other("it is in training mode; export the model for inference"));
+    let x = call.input(0)?;
+    let training = match call.opset {
+        ..12 => false,
+        _ => call.known_scalar(2, "training mode")?.is_some_and(|training| training.to_f64()[0] != 0.0),
+    };
+    let ratio = match call.opset {
+        ..12 => call.float("ratio", 0.5)?,
+        _ => call.known_scalar(1, "ratio")?.map_or(0.5, |ratio| ratio.to_f64()[0]),
+    };
+    call.ignore(&["seed", "ratio", "is_test", "consumed_inputs"]);
+    if training && ratio > 0.0 {
+        return Err(Refusal::other(
+            "it drops elements at random in training mode; export the model for inference",
+        ));
     }
-    Ok(vec![call.input(0)?])
+    let mask = super::loss::all_true(call, x.dims());
+    Ok(vec![x, mask])
 }

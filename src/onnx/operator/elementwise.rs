@@ -28,6 +28,15 @@ pub(super) const TABLE: &[Operator] = &[
     entry("And", 2, 2, |call| binary(call, "and")),
     entry("Or", 2, 2, |call| binary(call, "or")),
     entry("Xor", 2, 2, |call| binary(call, "xor")),
+    entry("BitwiseAnd", 2, 2, |call| binary(call, "bit-and")),
+    entry("BitwiseOr", 2, 2, |call| binary(call, "bit-or")),
+    entry("BitwiseXor", 2, 2, |call| binary(call, "bit-xor")),
+    entry("BitwiseNot", 1, 1, |call| unary(call, "bit-not")),
+    entry("BitShift", 2, 2, |call| match call.text("direction", "")? {
+        "LEFT" => binary(call, "shift-left"),
+        "RIGHT" => binary(call, "shift-right"),
+        other => Err(Refusal::attribute("direction", format!("is `{other}`, not LEFT or RIGHT"))),
+    }),
     entry("Pow", 2, 2, pow),
     entry("Mod", 2, 2, modulo),
     entry("Sum", 1, ANY, |call| chain(call, "add").map(|sum| vec![sum])),
@@ -43,7 +52,26 @@ fn unary(call: &mut Call<'_>, op: &str) -> Results {
 
 fn binary(call: &mut Call<'_>, op: &str) -> Results {
     let (a, b) = (call.input(0)?, call.input(1)?);
+    let b = aligned(call, &a, b)?;
     Ok(vec![call.result(op, Attrs::new(), &[&a, &b])?])
+}
+
+/// Before opset 7, the axes of the second operand were those of the first one from `axis` on, or the last ones.
+fn aligned(call: &mut Call<'_>, a: &ImportedValue, b: ImportedValue) -> Result<ImportedValue, Refusal> {
+    if call.opset >= 7 {
+        return Ok(b);
+    }
+    let broadcast = call.flag("broadcast", false)?;
+    if !call.has("axis") || !broadcast {
+        return Ok(b);
+    }
+    let at = crate::onnx::call::axis(call.int("axis", 0)?, a.rank())?;
+    let mut dims = b.dims().to_vec();
+    let after = a.rank().checked_sub(at + dims.len()).ok_or_else(|| {
+        Refusal::attribute("axis", format!("is {at}, from where on {} has fewer axes than {}", a.ty, b.ty))
+    })?;
+    dims.extend(std::iter::repeat_n(1, after));
+    call.reshape(Some("aligned"), &b, &dims)
 }
 
 /// Compares with both infinities, or with only one of them if the other is switched off.
@@ -62,7 +90,13 @@ fn is_inf(call: &mut Call<'_>) -> Results {
 
 /// `max(x, 0) + slope * min(x, 0)`.
 fn prelu(call: &mut Call<'_>) -> Results {
-    let (x, slope) = (call.input(0)?, call.input(1)?);
+    let (x, mut slope) = (call.input(0)?, call.input(1)?);
+    // Before opset 7, a line of slopes was one for each channel.
+    if call.opset < 7 && slope.rank() == 1 && x.rank() > 2 && slope.dims() == [x.dims()[1]] {
+        let mut dims = vec![1; x.rank() - 1];
+        dims[0] = slope.dims()[0];
+        slope = call.reshape(Some("slopes"), &slope, &dims)?;
+    }
     if x.ty.shape.broadcast(&slope.ty.shape).as_ref() != Some(&x.ty.shape) {
         return Err(Refusal::other("its slope does not broadcast to the shape of its first operand"));
     }
@@ -169,7 +203,8 @@ fn select(call: &mut Call<'_>) -> Results {
 
 /// Since opset 12 the exponent may have another type. The result has the type of the base.
 fn pow(call: &mut Call<'_>) -> Results {
-    let (mut base, mut exponent) = (call.input(0)?, call.input(1)?);
+    let (mut base, exponent) = (call.input(0)?, call.input(1)?);
+    let mut exponent = aligned(call, &base, exponent)?;
     let dtype = base.ty.dtype;
     let cast = |to: DType| Attrs::new().with("to", Attr::DType(to));
     if !dtype.is_float() && exponent.ty.dtype.is_float() {

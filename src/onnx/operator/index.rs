@@ -18,10 +18,10 @@ pub(super) const TABLE: &[Operator] = &[
 
 fn concat(call: &mut Call<'_>) -> Results {
     let parts = (0..call.input_count()).map(|at| call.input(at)).collect::<Result<Vec<_>, _>>()?;
-    if !call.has("axis") {
+    if !call.has("axis") && call.opset >= 4 {
         return Err(Refusal::attribute("axis", "is missing"));
     }
-    let at = axis(call.int("axis", 0)?, parts[0].rank())?;
+    let at = axis(call.int("axis", 1)?, parts[0].rank())?;
     let dtype = parts[0].ty.dtype;
     if let Some(other) = parts.iter().find(|part| part.ty.dtype != dtype || part.rank() != parts[0].rank()) {
         return Err(Refusal::other(format!(
@@ -204,7 +204,8 @@ fn pad(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let mode = call.text("mode", "constant")?;
     let (amounts, fill, over) = if call.opset < 11 {
-        let amounts = call.ints("pads")?.map(<[i64]>::to_vec);
+        let name = if call.opset < 2 { "paddings" } else { "pads" };
+        let amounts = call.ints(name)?.map(<[i64]>::to_vec);
         let fill = call.float("value", 0.0)?;
         (amounts, call.scalar("value", x.ty.dtype, fill), None)
     } else {

@@ -30,6 +30,9 @@ fn conv(call: &mut Call<'_>) -> Results {
             )));
         }
     }
+    if x.rank() == 5 {
+        return super::volume::conv(call, &x, &w, group);
+    }
     let window = Window::read(call, &x, Some(w.dims().get(2..).unwrap_or(&[])))?;
     window.no_ceil()?;
     let flat = x.rank() == 3;
@@ -51,6 +54,7 @@ fn conv(call: &mut Call<'_>) -> Results {
 fn gemm(call: &mut Call<'_>) -> Results {
     let (mut a, mut b) = (call.input(0)?, call.input(1)?);
     let (alpha, beta) = (call.float("alpha", 1.0)?, call.float("beta", 1.0)?);
+    call.ignore(&["broadcast"]); // Since opset 7 the third operand always broadcasts.
     if a.rank() != 2 || b.rank() != 2 {
         return Err(Refusal::other(
             "it multiplies matrices, so its first two operands need two dimensions each",

@@ -18,14 +18,16 @@ pub(super) const TABLE: &[Operator] = &[
 ];
 
 fn batch(call: &mut Call<'_>) -> Results {
-    call.ignore(&["momentum"]);
+    let momentum = call.float("momentum", 0.9)?;
+    call.ignore(&["is_test"]);
     let training = if call.opset >= 14 {
         call.flag("training_mode", false)?
     } else {
         call.node.output.iter().skip(1).any(|name| !name.is_empty())
     };
     if training {
-        return Err(Refusal::other("it is in training mode; export the model for inference"));
+        let epsilon = call.float("epsilon", 1e-5)?;
+        return super::loss::batch_in_training(call, epsilon, momentum);
     }
     if call.opset < 9 && !call.flag("spatial", true)? {
         return Err(Refusal::attribute("spatial", "is 0; ovolo normalises over whole channels only"));
@@ -47,14 +49,20 @@ fn layer(call: &mut Call<'_>) -> Results {
     }
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let at = axis(call.int("axis", -1)?, x.rank())?;
-    let attrs = Attrs::new().int("axis", signed(&[at])[0]).float("epsilon", call.float("epsilon", 1e-5)?);
+    let epsilon = call.float("epsilon", 1e-5)?;
+    let attrs = Attrs::new().int("axis", signed(&[at])[0]).float("epsilon", epsilon);
     let dims = x.dims()[at..].to_vec();
     let scale = spread(call, "scale", scale, &dims)?;
     let bias = match call.optional(2) {
         Some(bias) => spread(call, "bias", bias, &dims)?,
         None => call.constant("bias", Tensor::zeros(TensorType::plain(scale.ty.dtype, Shape::new(dims)))),
     };
-    Ok(vec![call.result("layer-norm", attrs, &[&x, &scale, &bias])?])
+    let y = call.result("layer-norm", attrs, &[&x, &scale, &bias])?;
+    if call.node.output.iter().skip(1).all(String::is_empty) {
+        return Ok(vec![y]);
+    }
+    let [mean, deviation] = super::loss::layer_statistics(call, &x, at, epsilon)?;
+    Ok(vec![y, mean, deviation])
 }
 
 /// Each group is normalised as an image of one channel without scale and bias. These are then applied by channel

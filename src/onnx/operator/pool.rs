@@ -1,5 +1,6 @@
 //! Pooling, and the windows that pooling and convolution share.
 
+use super::volume::{self, Pool, max_positions};
 use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::{Refusal, call::signed};
@@ -206,6 +207,25 @@ pub(super) fn unknown_padding(other: &str) -> Refusal {
 fn max_pool(call: &mut Call<'_>) -> Results {
     call.ignore(&["storage_order"]); // It affects only the second result.
     let x = call.input(0)?;
+    if call.node.output.get(1).is_some_and(|name| !name.is_empty()) {
+        // The largest elements are gathered from their positions.
+        let positions = max_positions(call, &x)?;
+        let (count, dims) = (positions.ty.shape.count(), positions.dims().to_vec());
+        if call.int("storage_order", 0)? == 0 {
+            let elements = call.reshape(Some("elements"), &x, &[x.ty.shape.count()])?;
+            let flat = call.reshape(Some("flat-positions"), &positions, &[count])?;
+            let found = call.helper("found", "gather", Attrs::new().int("axis", 0), &[&elements, &flat])?;
+            return Ok(vec![call.reshape(None, &found, &dims)?, positions]);
+        }
+        let windows = volume::axes(call, &x, None)?;
+        let mut results = volume::pool(call, &x, &windows, Pool::Max)?;
+        results.push(positions);
+        return Ok(results);
+    }
+    if x.rank() > 4 {
+        let windows = volume::axes(call, &x, None)?;
+        return volume::pool(call, &x, &windows, Pool::Max);
+    }
     let window = Window::read(call, &x, None)?;
     let flat = x.rank() == 3;
     let x = if flat { window.lift(call, "image", &x)? } else { x };
@@ -221,11 +241,14 @@ fn max_pool(call: &mut Call<'_>) -> Results {
 
 fn average_pool(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
-    let window = Window::read(call, &x, None)?;
-    if window.dilations != [1, 1] {
-        return Err(Refusal::other("its window has dilations; ovolo does them for MaxPool and Conv"));
-    }
     let include = call.flag("count_include_pad", false)?;
+    let dilated =
+        call.ints("dilations")?.is_some_and(|dilations| dilations.iter().any(|dilation| *dilation != 1));
+    if x.rank() > 4 || dilated {
+        let windows = volume::axes(call, &x, None)?;
+        return volume::pool(call, &x, &windows, Pool::Mean { padding: include });
+    }
+    let window = Window::read(call, &x, None)?;
     let flat = x.rank() == 3;
     let x = if flat { window.lift(call, "image", &x)? } else { x };
     let attrs = Attrs::new()

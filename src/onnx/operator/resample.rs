@@ -138,17 +138,18 @@ struct Size {
 /// Returns the numbers of an operand, which must be known while importing; `None` if it is absent or empty.
 fn numbers(call: &Call<'_>, at: usize, what: &str) -> Result<Option<Vec<f64>>, Refusal> {
     let Some(value) = call.optional(at) else { return Ok(None) };
-    let tensor = value.known().ok_or_else(|| {
-        Refusal::other(format!(
-            "its {what} `{}` are computed while the model runs, and ovolo fixes all shapes before",
-            value.name
-        ))
-    })?;
+    let tensor = call.demand(&value, what)?;
     Ok(Some(tensor.to_f64()).filter(|numbers| !numbers.is_empty()))
 }
 
 fn upsample(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
+    if call.opset < 7 {
+        let (rows, columns) = (call.float("height_scale", 1.0)?, call.float("width_scale", 1.0)?);
+        let sizes = scaled(&x, &[1.0, 1.0, rows, columns])?;
+        let attrs = legacy(call)?;
+        return resample(call, &x, &sizes, attrs);
+    }
     let scales = match call.floats("scales")? {
         Some(scales) => scales.iter().map(|scale| f64::from(*scale)).collect(),
         None => numbers(call, 1, "scales")?.ok_or_else(|| Refusal::other("its scales are missing"))?,

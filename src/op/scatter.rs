@@ -1,0 +1,235 @@
+//! Ops that write elements to positions that an operand holds, or read from such positions along several axes.
+
+use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain};
+use crate::attr::{Attr, AttrKind, Attrs};
+use crate::tensor::{DType, Tensor, TensorType, advance};
+
+/// How an element is combined with the one at its position.
+const REDUCTIONS: [&str; 5] = ["none", "add", "mul", "max", "min"];
+
+pub(super) fn ops() -> Vec<OpDef> {
+    vec![
+        OpDef {
+            name: "scatter-elements",
+            doc: "x (operand 0) with the elements of updates (operand 2) at the positions (operand 1) along an axis; \
+                  negative positions count from the end",
+            arity: Arity::Exactly(3),
+            attrs: vec![AttrDef::new("axis", AttrKind::Int, None, "the axis, not negative"), reduction()],
+            flags: Flags::default(),
+            infer: infer_elements,
+            eval: |attrs, operands, ty| {
+                let axis = axis(attrs, "axis", ty.shape.rank()).expect("infer accepted");
+                let positions = operands[1].to_i64().unwrap_or_default();
+                let (strides, dims) = (ty.shape.strides(), operands[1].ty().shape.to_vec());
+                let mut index = vec![0; dims.len()];
+                let mut targets = Vec::with_capacity(positions.len());
+                for position in positions {
+                    let at = |(dim, stride): (usize, &usize)| {
+                        stride * if dim == axis { wrap(position, ty.shape[axis]) } else { index[dim] }
+                    };
+                    targets.push(strides.iter().enumerate().map(at).sum());
+                    advance(&mut index, &dims);
+                }
+                scatter(attrs, operands, ty, &targets, 1)
+            },
+            flops: |_, types, _| count(types[2]),
+            lowered: None,
+        },
+        OpDef {
+            name: "scatter-nd",
+            doc: "x (operand 0) with slices of updates (operand 2) at the positions (operand 1), whose last axis holds \
+                  one position for each of the first axes of x",
+            arity: Arity::Exactly(3),
+            attrs: vec![reduction()],
+            flags: Flags::default(),
+            infer: infer_nd,
+            eval: |attrs, operands, ty| {
+                let depth = operands[1].ty().shape.last().copied().unwrap_or(0);
+                let line: usize = ty.shape[depth..].iter().product();
+                let targets = places(&operands[1].to_i64().unwrap_or_default(), depth, &ty.shape, &[]);
+                scatter(attrs, operands, ty, &targets, line)
+            },
+            flops: |_, types, _| count(types[2]),
+            lowered: None,
+        },
+        OpDef {
+            name: "gather-nd",
+            doc: "slices of x (operand 0) at the positions (operand 1), whose last axis holds one position for each of \
+                  the first axes of x after the batch",
+            arity: Arity::Exactly(2),
+            attrs: vec![AttrDef::new(
+                "batch-dims",
+                AttrKind::Int,
+                Some(Attr::Int(0)),
+                "the number of first axes that both operands share",
+            )],
+            flags: Flags::default(),
+            infer: infer_gather_nd,
+            eval: eval_gather_nd,
+            flops: |_, _, _| 0.0,
+            lowered: None,
+        },
+    ]
+}
+
+fn reduction() -> AttrDef {
+    let default = Some(Attr::Str("none".into()));
+    AttrDef::new("reduction", AttrKind::Str, default, "none, add, mul, max or min: how elements are combined")
+}
+
+fn integers(types: &[&TensorType], operand: usize) -> Result<(), OpError> {
+    match types[operand].dtype {
+        DType::I32 | DType::I64 => Ok(()),
+        _ => Err(OpError::operand(operand, types[operand], ", not i32 or i64")),
+    }
+}
+
+fn common(attrs: &Attrs, types: &[&TensorType]) -> Result<(), OpError> {
+    plain(types)?;
+    integers(types, 1)?;
+    if types[0].dtype != types[2].dtype {
+        return Err(OpError::operand(2, types[2], format!(", and operand 0 is {}", types[0])));
+    }
+    let reduction = attrs.expect_str("reduction");
+    if !REDUCTIONS.contains(&reduction) {
+        let known = REDUCTIONS.join(", ");
+        return Err(OpError::attribute("reduction", format!("is `{reduction}`, not one of {known}")));
+    }
+    if types[0].dtype == DType::Bool && !matches!(reduction, "none" | "max" | "min") {
+        return Err(OpError::operand(0, types[0], format!(", which has no `{reduction}`")));
+    }
+    Ok(())
+}
+
+fn infer_elements(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    common(attrs, types)?;
+    let at = axis(attrs, "axis", types[0].shape.rank())?;
+    let (x, positions) = (&types[0].shape, &types[1].shape);
+    let fits = positions.rank() == x.rank()
+        && types[2].shape == *positions
+        && (0..x.rank()).all(|dim| dim == at || positions[dim] <= x[dim]);
+    if !fits {
+        let why = format!(
+            "positions {} and updates {} do not fit {} along axis {at}",
+            types[1], types[2], types[0]
+        );
+        return Err(OpError::operands(why));
+    }
+    Ok(types[0].clone())
+}
+
+fn infer_nd(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    common(attrs, types)?;
+    let (x, positions, updates) = (&types[0].shape, &types[1].shape, &types[2].shape);
+    let fits = positions.split_last().is_some_and(|(depth, batch)| {
+        *depth <= x.rank() && updates.to_vec() == [batch, &x[*depth..]].concat()
+    });
+    if !fits {
+        let why = format!("positions {} and updates {} do not fit {}", types[1], types[2], types[0]);
+        return Err(OpError::operands(why));
+    }
+    Ok(types[0].clone())
+}
+
+fn infer_gather_nd(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    plain(types)?;
+    integers(types, 1)?;
+    let batch = usize::try_from(attrs.expect_int("batch-dims")).unwrap_or(usize::MAX);
+    let (x, positions) = (&types[0].shape, &types[1].shape);
+    let dims = positions.split_last().and_then(|(depth, outer)| {
+        let shared = x.get(..batch)? == positions.get(..batch)? && batch < positions.rank();
+        let rest = x.get(batch.checked_add(*depth)?..).filter(|_| shared)?;
+        Some([outer, rest].concat())
+    });
+    let dims = dims.ok_or_else(|| {
+        OpError::operands(format!("positions {} do not fit {} with {batch} batch axes", types[1], types[0]))
+    })?;
+    Ok(TensorType::plain(types[0].dtype, dims))
+}
+
+/// Resolves a position that may count from the end. It is clamped to the axis, as a reference evaluation cannot
+/// fail.
+fn wrap(index: i64, size: usize) -> usize {
+    let size = i64::try_from(size).unwrap_or(i64::MAX);
+    let index = if index < 0 { index + size } else { index };
+    usize::try_from(index.clamp(0, (size - 1).max(0))).unwrap_or(0)
+}
+
+/// Returns the first element, in a value of this shape, of the slice that each group of positions names. The first
+/// axes are those of the batch, which the positions share.
+fn places(positions: &[i64], depth: usize, shape: &[usize], batch: &[usize]) -> Vec<usize> {
+    let strides = crate::tensor::Shape::from(shape).strides();
+    let groups = if depth == 0 { 1 } else { positions.len() / depth };
+    let each = groups / batch.iter().product::<usize>().max(1);
+    let outer: usize = shape.get(batch.len()..).unwrap_or_default().iter().product();
+    (0..groups)
+        .map(|group| {
+            let inner: usize = (0..depth)
+                .map(|at| {
+                    let dim = batch.len() + at;
+                    wrap(positions[group * depth + at], shape[dim]) * strides[dim]
+                })
+                .sum();
+            group / each.max(1) * outer * usize::from(!batch.is_empty()) + inner
+        })
+        .collect()
+}
+
+fn eval_gather_nd(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let batch = usize::try_from(attrs.expect_int("batch-dims")).unwrap_or(0);
+    let (x, positions) = (operands[0].ty(), operands[1].ty());
+    let depth = positions.shape.last().copied().unwrap_or(0);
+    let starts = places(&operands[1].to_i64().unwrap_or_default(), depth, &x.shape, &x.shape[..batch]);
+    let line = x.shape[batch + depth..].iter().product::<usize>() * ty.dtype.size();
+    let mut result = Tensor::zeros(ty.clone());
+    if line > 0 && ty.shape.count() > 0 {
+        let source = operands[0].bytes();
+        for (target, start) in result.bytes_mut().chunks_exact_mut(line).zip(starts.iter().cycle()) {
+            let from = start * ty.dtype.size();
+            target.copy_from_slice(&source[from..from + line]);
+        }
+    }
+    result
+}
+
+/// Combines the updates with x. The update of `line` elements at each index goes to the target at that index.
+fn scatter(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, targets: &[usize], line: usize) -> Tensor {
+    let reduction = attrs.expect_str("reduction");
+    if reduction == "none" {
+        let mut result = operands[0].clone();
+        let size = ty.dtype.size();
+        let (bytes, updates) = (result.bytes_mut(), operands[2].bytes());
+        for (update, target) in updates.chunks_exact((line * size).max(1)).zip(targets) {
+            bytes[target * size..(target + line) * size].copy_from_slice(update);
+        }
+        return result;
+    }
+    if let (Some(mut values), Some(updates)) = (operands[0].to_i128(), operands[2].to_i128()) {
+        let combine = |a: i128, b: i128| match reduction {
+            "add" => a.wrapping_add(b),
+            "mul" => a.wrapping_mul(b),
+            "max" => a.max(b),
+            _ => a.min(b),
+        };
+        for (update, target) in updates.chunks_exact(line.max(1)).zip(targets) {
+            for (value, update) in values[*target..].iter_mut().zip(update) {
+                *value = combine(*value, *update);
+            }
+        }
+        return Tensor::from_i128(ty.dtype, ty.shape.clone(), &values);
+    }
+    let mut values = operands[0].to_f64();
+    let combine = |a: f64, b: f64| match reduction {
+        "add" => a + b,
+        "mul" => a * b,
+        _ if a.is_nan() || b.is_nan() => f64::NAN,
+        "max" => a.max(b),
+        _ => a.min(b),
+    };
+    for (update, target) in operands[2].to_f64().chunks_exact(line.max(1)).zip(targets) {
+        for (value, update) in values[*target..].iter_mut().zip(update) {
+            *value = combine(*value, *update);
+        }
+    }
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
+}
