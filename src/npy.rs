@@ -164,11 +164,32 @@ pub fn encode_npz<'a>(
     zip::write(&members).map_err(wrong)
 }
 
+/// The name of `f8e5m2` in a header.
+const SHORT_FLOAT: &[u8] = b"'<f1'";
+
+/// The name of a byte without a type in a header.
+const UNNAMED: &[u8] = b"'<V1'";
+
+/// Returns where a header has the name of an element type.
+fn place(bytes: &[u8], name: &[u8]) -> Option<usize> {
+    let header = &bytes[..bytes.len().min(LONGEST_HEADER)];
+    let descr = header.windows(7).position(|part| part == b"'descr'")? + 7;
+    let at = descr + header[descr..].windows(name.len()).position(|part| part == name)?;
+    header[descr..at].iter().all(|byte| b": ".contains(byte)).then_some(at)
+}
+
 fn decode_array(bytes: &[u8]) -> Result<Tensor, String> {
     check_header(bytes)?;
-    let mut rest = bytes;
+    // The parser of the header does not know this type, so it reads one of the same size.
+    let half = place(bytes, SHORT_FLOAT);
+    let renamed = half.map(|at| {
+        let mut renamed = bytes.to_vec();
+        renamed[at..at + SHORT_FLOAT.len()].copy_from_slice(UNNAMED);
+        renamed
+    });
+    let mut rest = renamed.as_deref().unwrap_or(bytes);
     let header = NpyHeader::from_reader(&mut rest).map_err(|error| format!("not a `.npy` array: {error}"))?;
-    let dtype = dtype(&header.dtype())?;
+    let dtype = if half.is_some() { DType::F8E5M2 } else { dtype(&header.dtype())? };
     let shape = header.shape().iter().map(|&size| usize::try_from(size).ok()).collect::<Option<Vec<_>>>();
     let shape = shape.ok_or("the shape is too large for this machine")?;
     let ty = TensorType::plain(dtype, shape);
@@ -239,7 +260,6 @@ fn dtype(written: &npyz::DType) -> Result<DType, String> {
         (TypeChar::Int, 2) => Ok(DType::I16),
         (TypeChar::Int, 4) => Ok(DType::I32),
         (TypeChar::Int, 8) => Ok(DType::I64),
-        (TypeChar::Float, 1) => Ok(DType::F8E5M2),
         (TypeChar::RawData, 1) => Ok(DType::F8E4M3FN),
         (TypeChar::RawData, 2) => Ok(DType::BF16),
         (TypeChar::Complex, 8) => Ok(DType::C64),
@@ -287,7 +307,6 @@ fn encode_array(tensor: &Tensor) -> Result<Vec<u8>, String> {
         DType::C64 => "<c8",
         DType::C128 => "<c16",
         DType::BF16 => "<V2",
-        DType::F8E5M2 => "<f1",
         _ => "<V1",
     };
     let dtype = npyz::DType::Plain(name.parse().map_err(|error| format!("element type `{name}`: {error}"))?);
@@ -298,6 +317,9 @@ fn encode_array(tensor: &Tensor) -> Result<Vec<u8>, String> {
         .writer(Vec::new())
         .write_header_only()
         .map_err(|error| error.to_string())?;
+    if let (DType::F8E5M2, Some(at)) = (tensor.ty().dtype, place(&bytes, UNNAMED)) {
+        bytes[at..at + UNNAMED.len()].copy_from_slice(SHORT_FLOAT);
+    }
     bytes.extend_from_slice(tensor.to_layout(&Layout::PLAIN).bytes());
     Ok(bytes)
 }

@@ -18,7 +18,7 @@ fn to() -> AttrDef {
 fn cast() -> OpDef {
     OpDef {
         name: "cast",
-        doc: "the same values in another element type; integers wrap, and floats saturate to integers and narrow floats",
+        doc: "the same values in another element type; integers wrap, and floats saturate to narrow floats and to integers of 8 bits and more",
         arity: Arity::Exactly(1),
         attrs: vec![to()],
         flags: UNARY,

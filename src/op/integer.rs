@@ -86,7 +86,8 @@ fn centred(factor: &Tensor, point: &Tensor) -> Tensor {
     let index = Broadcast::new(&point.ty().shape, shape);
     let point = point.to_i128().unwrap_or_default();
     let values = factor.to_i128().unwrap_or_default();
-    let values: Vec<i128> = values.iter().enumerate().map(|(at, value)| value - point[index.at(at)]).collect();
+    let values: Vec<i128> =
+        values.iter().enumerate().map(|(at, value)| value - point[index.at(at)]).collect();
     Tensor::from_i128(DType::I32, shape.clone(), &values)
 }
 
