@@ -376,7 +376,7 @@ impl Unit {
                 }
                 (Cell::Gru, _) => {
                     let (update, inner) = if one.layer.linear {
-                        let bias = self.extra.map_or(V::splat(0.0), |bias| load(bias));
+                        let bias = self.extra.map_or(V::splat(0.0), &load);
                         (activate(0, sum(0)), activate(0, sum(1)).mul(product(2).add(bias)))
                     } else {
                         (product(0), product(2))

@@ -247,8 +247,8 @@ impl Layer {
         for operand in 2..least {
             check(operand, &[directions, batch, hidden])?;
         }
-        for operand in least..types.len() {
-            if types[operand].dtype == DType::I32 && types[operand].shape[..] == [batch] {
+        for (operand, ty) in types.iter().enumerate().skip(least) {
+            if ty.dtype == DType::I32 && ty.shape[..] == [batch] {
                 layer.lengths = Some(operand);
             } else {
                 check(operand, &[directions, if cell == Cell::Lstm { 3 * hidden } else { hidden }])?;

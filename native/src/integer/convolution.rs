@@ -199,9 +199,9 @@ unsafe fn body(row: *const i16, windows: *const i16, depth: usize, count: usize,
         // Written so that the compiler multiplies in pairs.
         let mut sums = [0_i32; 8];
         for (row, window) in row.chunks_exact(16).zip(window.chunks_exact(16)) {
-            for lane in 0..8 {
+            for (lane, sum) in sums.iter_mut().enumerate() {
                 let (a, b) = (2 * lane, 2 * lane + 1);
-                sums[lane] = sums[lane].wrapping_add(
+                *sum = sum.wrapping_add(
                     i32::from(row[a]) * i32::from(window[a]) + i32::from(row[b]) * i32::from(window[b]),
                 );
             }

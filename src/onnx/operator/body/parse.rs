@@ -318,7 +318,7 @@ impl<'a> Parser<'a> {
 
     fn number(&mut self) -> Parsed<Expression> {
         let start = self.at;
-        let rest = self.text[start..].as_bytes();
+        let rest = &self.text.as_bytes()[start..];
         let mut length = 0;
         while let Some(&byte) = rest.get(length) {
             let sign = matches!(byte, b'+' | b'-') && matches!(rest[length - 1], b'e' | b'E');
