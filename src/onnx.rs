@@ -20,6 +20,7 @@
 //! # Ok::<(), ovolo::onnx::OnnxError>(())
 //! ```
 
+mod builder;
 mod call;
 mod document;
 mod element;
@@ -28,6 +29,8 @@ mod external;
 mod function;
 mod importer;
 mod input;
+mod item;
+mod node;
 mod operator;
 #[doc(hidden)]
 pub mod proto;
@@ -39,7 +42,8 @@ mod value;
 mod walk;
 pub(crate) mod weight;
 
-pub use call::{Call, ImportedValue, axes, axis, signed};
+pub use builder::ImportedValue;
+pub use call::{Call, axes, axis, signed};
 pub use error::Unsupported;
 pub use error::{OnnxError, Refusal};
 pub use external::{external, sizes, symbols};
@@ -47,7 +51,8 @@ pub use input::{check_inputs, check_types};
 pub(crate) use operator::function::operators as functions;
 pub use operator::{Operator, Results};
 pub(crate) use operator::{Operators, operators};
-pub use region::{Dynamic, Item, LiveFrom, Position, Region, Then};
+pub use item::Item;
+pub use region::{Dynamic, LiveFrom, Position, Region, Then};
 pub use value::{Interface, decode_value, encode_value};
 
 use crate::graph::Graph;

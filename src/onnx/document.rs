@@ -1,12 +1,24 @@
 //! A graph of the model, or one inside an operator such as `Loop`, ready to be walked.
 
 use super::OnnxError;
-use super::proto::{GraphProto, TensorProto, ValueInfoProto};
-use super::structure::{Operation, order};
+use super::proto::{GraphProto, NodeProto, TensorProto, ValueInfoProto};
 use super::weight::Weights;
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock};
+
+/// A node of the model, with the opset that defines its operator.
+#[derive(Debug)]
+pub(super) struct Operation {
+    /// The node. Its subgraphs are in `bodies` instead of its attributes.
+    pub node: NodeProto,
+    /// The version of the node's domain, if the model imports it.
+    pub opset: Option<i64>,
+    /// The subgraphs among its attributes, by the names of these.
+    pub bodies: Vec<(String, Arc<Body>)>,
+    /// The names of values of the enclosing graphs that it reads, through its subgraphs as well.
+    pub reads: Vec<String>,
+}
 
 /// The nodes of a graph in an order in which they can run, with its inputs, outputs and constants.
 #[derive(Debug)]
@@ -24,13 +36,6 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Makes a body of a graph inside another one, and returns the names that it reads of that one. The nodes were
-    /// taken out of the graph before.
-    pub fn inner(graph: GraphProto, operations: Vec<Operation>) -> Result<(Self, Vec<String>), OnnxError> {
-        let (sequence, outer) = order(&graph, &operations, true)?;
-        Ok((Self::new(graph, operations, sequence), outer))
-    }
-
     /// Makes a body of a graph and its nodes in an order in which they can run.
     pub fn new(graph: GraphProto, operations: Vec<Operation>, sequence: Vec<usize>) -> Self {
         let mut unordered: Vec<Option<Operation>> = operations.into_iter().map(Some).collect();

@@ -2,9 +2,9 @@
 //!
 //! Values inside a function get the name of the call's first result, a `/`, and their own name.
 
-use super::document::Body;
+use super::document::{Body, Operation};
 use super::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetId};
-use super::structure::{Operation, describe, is_own};
+use super::structure::{describe, is_own, order};
 use super::{OnnxError, Refusal};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -75,9 +75,9 @@ impl Inliner<'_> {
             }
             let operations = self.nodes(std::mem::take(&mut graph.node), imports)?;
             self.open.pop();
-            let (body, outer) = Body::inner(graph, operations)?;
+            let (sequence, outer) = order(&graph, &operations, true)?;
             reads.extend(outer);
-            bodies.push((name, Arc::new(body)));
+            bodies.push((name, Arc::new(Body::new(graph, operations, sequence))));
         }
         Ok(Operation { node, opset, bodies, reads })
     }

@@ -1,18 +1,18 @@
 //! The steps of an import: versions, operators, structure, dimensions, constants, nodes, outputs.
 
-use super::call::{Builder, Call, ImportedValue};
-use super::document::Body;
-use super::error::{Reasons, Unsupported, suggestion};
+use super::builder::{Builder, ImportedValue};
+use super::document::{Body, Operation};
+use super::error::Reasons;
 use super::function::{inline, opset_of};
-use super::proto::{GraphProto, ModelProto, NodeProto, ValueInfoProto};
+use super::node::{supported, supporting};
+use super::proto::{GraphProto, ModelProto, ValueInfoProto};
 use super::signature::{declared, input_types};
 use super::stand_in::StandIns;
-use super::structure::{Operation, describe, full_name, is_own, label, order};
+use super::structure::{is_own, order};
 use super::walk::{self, Binding, Importer, Scope, Stop, Walk};
 use super::weight::Weights;
 use super::{
-    ImportOptions, Imported, MissingWeights, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Operator,
-    Operators, Refusal, Tables,
+    ImportOptions, Imported, MissingWeights, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Refusal, Tables,
 };
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use memmap2::Mmap;
@@ -56,7 +56,8 @@ pub(super) fn open(
     let mut graph = proto.graph.take().unwrap_or_default();
     let nodes = std::mem::take(&mut graph.node);
     let operations = inline(nodes, &proto.functions, &proto.opset_import)?;
-    reasons.hear(supported(&operations.iter().collect::<Vec<_>>(), tables.operators));
+    let imported = operations.iter().filter(|operation| !walk::is_structural(&operation.node));
+    reasons.hear(supported(imported, tables.operators));
     if graph.output.is_empty() {
         let why =
             format!("`{model}` has a graph without outputs, so there is nothing to compute; export it again");
@@ -213,143 +214,10 @@ fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
     }
 }
 
-/// Refuses all operators that have no importer in one error, sorted by name.
-fn supported(operations: &[&Operation], operators: &Operators) -> Result<(), OnnxError> {
-    let mut unknown: BTreeMap<(&str, &str), Unsupported> = BTreeMap::new();
-    for operation in operations {
-        if supporting(operation, operators).is_some() || walk::is_structural(&operation.node) {
-            continue;
-        }
-        let Operation { node, opset, .. } = operation;
-        let known = operators.get(&full_name(node)).is_some();
-        let domain = if is_own(&node.domain) { "" } else { node.domain.as_str() };
-        unknown
-            .entry((domain, &node.op_type))
-            .or_insert_with(|| Unsupported {
-                op: full_name(node),
-                opset: *opset,
-                nodes: Vec::new(),
-                hint: hint(domain, &node.op_type, known, operators),
-            })
-            .nodes
-            .push(label(node));
-    }
-    if unknown.is_empty() {
-        Ok(())
-    } else {
-        Err(OnnxError::Unsupported { operators: unknown.into_values().collect() })
-    }
-}
-
-/// Returns the importer of a node's operator in the node's opset.
-fn supporting<'a>(operation: &Operation, operators: &'a Operators) -> Option<&'a Operator> {
-    let Operation { node, opset, .. } = operation;
-    let known =
-        opset.is_some_and(|opset| !is_own(&node.domain) || (OLDEST_OPSET..=NEWEST_OPSET).contains(&opset));
-    operators.get(&full_name(node)).filter(|_| known)
-}
-
-fn hint(domain: &str, op: &str, known: bool, operators: &Operators) -> String {
-    const QUANTISED: [&str; 7] = [
-        "QuantizeLinear",
-        "DequantizeLinear",
-        "DynamicQuantizeLinear",
-        "QLinearConv",
-        "QLinearMatMul",
-        "ConvInteger",
-        "MatMulInteger",
-    ];
-    if known && !domain.is_empty() {
-        format!("the model does not import the domain `{domain}`; export it again")
-    } else if known {
-        format!(
-            "a function of the model uses it with an opset that is not among {OLDEST_OPSET} to {NEWEST_OPSET}"
-        )
-    } else if QUANTISED.contains(&op) || op.starts_with("QLinear") {
-        "quantised models are not supported; use the model in floating point".to_owned()
-    } else if domain == "com.microsoft" {
-        "this operator is specific to ONNX Runtime; use the model as it was before ONNX Runtime optimised it"
-            .to_owned()
-    } else if domain.is_empty() {
-        suggestion(op, operators.names()).trim_start_matches("; ").to_owned()
-    } else {
-        String::new()
-    }
-}
-
 /// Returns every name that the model gives to a value.
 fn names(graph: &GraphProto, operations: &[Operation]) -> FxHashSet<String> {
     let leaves = graph.input.iter().map(|input| &input.name).chain(graph.initializer.iter().map(|i| &i.name));
     leaves.chain(operations.iter().flat_map(|operation| &operation.node.output)).cloned().collect()
-}
-
-/// Returns the results of a node, given the values of its operands. `read` says whether a name is read.
-pub(super) fn run(
-    operation: &Operation,
-    operators: &Operators,
-    builder: &mut Builder,
-    inputs: &[Option<ImportedValue>],
-    read: &dyn Fn(&str) -> bool,
-) -> Result<Vec<ImportedValue>, OnnxError> {
-    let node = &operation.node;
-    let (Some(operator), Some(opset)) = (supporting(operation, operators), operation.opset) else {
-        return Err(match supported(&[operation], operators) {
-            Err(why) => why,
-            Ok(()) => OnnxError::Graph(format!("{} stands where ovolo walks no graph", describe(node))),
-        });
-    };
-    let results = execute(operator, node, opset, inputs, builder);
-    let results = results.and_then(|results| {
-        let unmade = node.output.iter().skip(results.len()).position(|name| !name.is_empty() && read(name));
-        match unmade {
-            None => Ok(results),
-            Some(at) => Err(Refusal::other(format!(
-                "its result {} (`{}`) is read, but ovolo computes only {} of this operator",
-                at + results.len(),
-                node.output[at + results.len()],
-                if results.len() == 1 {
-                    "the first".to_owned()
-                } else {
-                    format!("the first {}", results.len())
-                }
-            ))),
-        }
-    });
-    results.map_err(|why| {
-        let operands = inputs
-            .iter()
-            .map(|input| input.as_ref().map_or_else(|| "none".to_owned(), |v| v.ty.to_string()))
-            .collect();
-        OnnxError::Node { node: format!("{} (opset {opset})", describe(node)), why: Box::new(why), operands }
-    })
-}
-
-/// Imports a node by the importer of its operator, after checks of the operands.
-pub(super) fn execute(
-    operator: &Operator,
-    node: &NodeProto,
-    opset: i64,
-    inputs: &[Option<ImportedValue>],
-    builder: &mut Builder,
-) -> Result<Vec<ImportedValue>, Refusal> {
-    let (least, most) = operator.operands;
-    if !(least..=most).contains(&inputs.len()) {
-        let wanted = match (least, most) {
-            (least, most) if least == most => least.to_string(),
-            (least, usize::MAX) => format!("at least {least}"),
-            (least, most) => format!("{least} to {most}"),
-        };
-        return Err(Refusal::other(format!("it has {} operands, and needs {wanted}", inputs.len())));
-    }
-    if let Some(at) = inputs.iter().take(least).position(Option::is_none) {
-        return Err(Refusal::Operand(at));
-    }
-    let mut call = Call::new(node, opset, inputs, builder);
-    let results = (operator.import)(&mut call)?;
-    match call.strangers() {
-        strangers if strangers.is_empty() => Ok(results),
-        strangers => Err(Refusal::Strangers(strangers.into_iter().map(ToOwned::to_owned).collect())),
-    }
 }
 
 /// Returns the graph without nodes that no output needs. Inputs that no output needs are kept on request.

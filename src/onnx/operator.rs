@@ -24,9 +24,11 @@ mod sample;
 mod scatter;
 mod select;
 mod volume;
+mod window;
 
 use super::Refusal;
-use super::call::{Call, ImportedValue};
+use super::builder::ImportedValue;
+use super::call::Call;
 use crate::scalar;
 use crate::table::Table;
 
@@ -42,6 +44,29 @@ pub struct Operator {
     pub operands: (usize, usize),
     /// Makes the results. It must read every attribute that the model gives, or else the node is refused.
     pub import: fn(&mut Call<'_>) -> Results,
+}
+
+impl Operator {
+    /// Makes the results, after checks of the operands. It is an error if an attribute was not read.
+    pub(super) fn execute(&self, call: &mut Call<'_>) -> Results {
+        let (least, most) = self.operands;
+        if !(least..=most).contains(&call.input_count()) {
+            let wanted = match (least, most) {
+                (least, most) if least == most => least.to_string(),
+                (least, usize::MAX) => format!("at least {least}"),
+                (least, most) => format!("{least} to {most}"),
+            };
+            return Err(Refusal::other(format!("it has {} operands, and needs {wanted}", call.input_count())));
+        }
+        if let Some(at) = (0..least).find(|at| call.optional(*at).is_none()) {
+            return Err(Refusal::Operand(at));
+        }
+        let results = (self.import)(call)?;
+        match call.strangers() {
+            strangers if strangers.is_empty() => Ok(results),
+            strangers => Err(Refusal::Strangers(strangers.into_iter().map(ToOwned::to_owned).collect())),
+        }
+    }
 }
 
 /// The operators that are imported, by their names.

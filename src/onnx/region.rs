@@ -4,40 +4,18 @@
 //! or where the next operator needs elements that the region computes. It is a [`Graph`] like any other, and may be
 //! used again for all tensors of the same types, if those whose elements it depends on are equal as well.
 
-use super::call::{Builder, ImportedValue, Origin};
+use super::builder::{Builder, ImportedValue, Origin};
 use super::importer::{Opened, open, swept};
 use super::proto::{GraphProto, ModelProto, ValueInfoProto};
 use super::signature::{check_given, input_types};
 use super::walk::{Binding, INDEX, Importer, Scope, Stop, Walk};
-use super::{MissingWeights, OnnxError, Tables};
+use super::{Item, MissingWeights, OnnxError, Tables};
 use crate::graph::{Graph, NodeId};
 use crate::tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-
-/// A tensor, a sequence of values, or an optional value that is absent.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Item<T> {
-    /// One tensor.
-    Tensor(T),
-    /// A sequence.
-    Sequence(Vec<Item<T>>),
-    /// An optional value that is absent.
-    Absent,
-}
-
-impl<T> Item<T> {
-    /// Makes an item of the same form, with a function of each tensor.
-    pub fn map<U>(&self, change: &mut dyn FnMut(&T) -> U) -> Item<U> {
-        match self {
-            Self::Tensor(tensor) => Item::Tensor(change(tensor)),
-            Self::Sequence(list) => Item::Sequence(list.iter().map(|item| item.map(change)).collect()),
-            Self::Absent => Item::Absent,
-        }
-    }
-}
 
 /// A model whose dimensions have no sizes yet.
 pub struct Dynamic {

@@ -1,9 +1,9 @@
 //! Values that replace the results of a refused node, so that the nodes that read them can also be checked.
 
-use super::call::{Builder, ImportedValue};
+use super::builder::{Builder, ImportedValue};
+use super::document::Operation;
 use super::proto::ValueInfoProto;
 use super::signature::whole_type;
-use super::structure::Operation;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;

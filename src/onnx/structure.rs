@@ -1,26 +1,12 @@
 //! The structure of a model's graph: what defines each value, and in which order nodes can run.
 
 use super::OnnxError;
-use super::document::Body;
+use super::document::Operation;
 use super::error::suggestion;
 use super::proto::{GraphProto, NodeProto};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
-
-/// A node of the model, with the opset that defines its operator.
-#[derive(Debug)]
-pub(super) struct Operation {
-    /// The node. Its subgraphs are in `bodies` instead of its attributes.
-    pub node: NodeProto,
-    /// The version of the node's domain, if the model imports it.
-    pub opset: Option<i64>,
-    /// The subgraphs among its attributes, by the names of these.
-    pub bodies: Vec<(String, Arc<Body>)>,
-    /// The names of values of the enclosing graphs that it reads, through its subgraphs as well.
-    pub reads: Vec<String>,
-}
 
 /// Returns how messages name a node: by its operator, and its name or its first result.
 pub(super) fn describe(node: &NodeProto) -> String {

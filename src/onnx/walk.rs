@@ -11,11 +11,11 @@ mod control;
 mod repeat;
 mod sequence;
 
-use super::call::{Builder, ImportedValue};
-use super::document::Body;
+use super::builder::{Builder, ImportedValue};
+use super::document::{Body, Operation};
 use super::proto::NodeProto;
-use super::structure::{Operation, describe, is_own};
-use super::{OnnxError, Refusal, Tables, importer};
+use super::structure::{describe, is_own};
+use super::{OnnxError, Refusal, Tables, node};
 use crate::attr::Attrs;
 use crate::tensor::Tensor;
 pub(super) use repeat::INDEX;
@@ -316,7 +316,7 @@ impl Walk {
         let frame = self.frames.last();
         let read = |name: &str| frame.is_some_and(|frame| frame.body.reads_from(0, name));
         let results =
-            importer::run(operation, importer.tables.operators, &mut importer.builder, &tensors, &read)?;
+            node::run(operation, importer.tables.operators, &mut importer.builder, &tensors, &read)?;
         Ok(Step::Results(results.into_iter().map(Binding::Tensor).collect()))
     }
 

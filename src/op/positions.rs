@@ -1,5 +1,6 @@
 //! `max-pool-index`.
 
+use super::window::room;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType, advance};
@@ -46,8 +47,7 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     }
     let mut dims = x[..2].to_vec();
     for at in 0..rank {
-        let reach = (kernel[at] - 1) * dilations[at] + 1;
-        let rest = (x[2 + at] + pads[at] + pads[rank + at]).checked_sub(reach);
+        let rest = room(x[2 + at], [pads[at], pads[rank + at]], kernel[at], dilations[at]);
         let rest = rest.ok_or_else(|| OpError::operand(0, types[0], ", which is smaller than a window"))?;
         dims.push(rest / strides[at] + 1);
     }

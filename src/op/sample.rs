@@ -1,5 +1,6 @@
 //! Ops that read images between their pixels: `grid-sample`, `roi-align` and `deform-conv`; and `col2im`.
 
+use super::window::room;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType, advance};
@@ -44,7 +45,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                   to the same size",
             arity: Arity::Exactly(3),
             attrs: vec![
-                ints("size", "rows and columns of the result"),
+                ints("output-size", "rows and columns of the result"),
                 int("samples", 0, "points along each axis of a cell; 0: as many as the cell has pixels"),
                 AttrDef::new("scale", AttrKind::Float, None, "pixels of the image for a unit of the regions"),
                 int("half-pixel", 1, "1: coordinates are shifted by half a pixel"),
@@ -231,12 +232,19 @@ fn weighted(image: &[f64], space: &[usize], taps: &[Vec<(Option<usize>, f64)>]) 
     sum
 }
 
+/// The most samples along an axis of a cell of `roi-align`.
+const MOST_SAMPLES: i64 = 1 << 12;
+
 fn infer_roi(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     floats(types)?;
     let (x, regions) = (&types[0].shape, &types[1].shape);
-    let size = sizes(attrs, "size")?;
+    let size = sizes(attrs, "output-size")?;
     let fits =
         x.rank() == 4 && regions.rank() == 2 && regions[1] == 4 && types[2].shape.to_vec() == [regions[0]];
+    let samples = (0..=MOST_SAMPLES).contains(&attrs.expect_int("samples"));
+    if !samples {
+        return Err(OpError::attribute("samples", format!("is not among 0 to {MOST_SAMPLES}")));
+    }
     if !fits || size.len() != 2 {
         return Err(OpError::operands(format!(
             "regions {} and {} do not fit {}",
@@ -255,6 +263,7 @@ fn eval_roi(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let (scale, half) = (attrs.expect_float("scale"), attrs.expect_int("half-pixel") != 0);
     let samples = usize::try_from(attrs.expect_int("samples")).unwrap_or(0);
     let most = attrs.expect_str("mode") == "max";
+    let most_samples = MOST_SAMPLES as f64; // Of a region of infinite size as well.
     let (high, wide) = (ty.shape[2], ty.shape[3]);
     let mut result = Vec::with_capacity(ty.shape.count());
     for (region, image) in regions.chunks_exact(4).zip(images) {
@@ -266,7 +275,7 @@ fn eval_roi(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
             extent = extent.map(|size| size.max(1.0));
         }
         let cell = [extent[0] / high as f64, extent[1] / wide as f64];
-        let grid = cell.map(|size| if samples > 0 { samples } else { size.ceil().max(0.0) as usize });
+        let grid = cell.map(|size| if samples > 0 { samples } else { size.ceil().clamp(0.0, most_samples) as usize });
         for channel in 0..shape[1] {
             let plane = &x[(image * shape[1] + channel) * rows * columns..][..rows * columns];
             for (row, column) in (0..high * wide).map(|at| (at / wide, at % wide)) {
@@ -319,8 +328,8 @@ fn infer_deform(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpEr
         return Err(OpError::operands(format!("weights {} do not fit {}", types[1], types[0])));
     }
     let size = |at: usize| {
-        let reach = (w[2 + at] - 1) * dilations[at] + 1;
-        (x[2 + at] + pads[at] + pads[2 + at]).checked_sub(reach).map(|rest| rest / strides[at].max(1) + 1)
+        let rest = room(x[2 + at], [pads[at], pads[2 + at]], w[2 + at], dilations[at])?;
+        Some(rest / strides[at].max(1) + 1)
     };
     let (Some(rows), Some(columns)) = (size(0), size(1)) else {
         return Err(OpError::operands(format!("weights {} are larger than {}", types[1], types[0])));
@@ -412,8 +421,8 @@ fn blocks(attrs: &Attrs, image: &[usize], block: &[usize]) -> Result<Option<Vec<
         return Err(OpError::attribute("strides", format!("or pads or dilations do not fit {rank} axes")));
     }
     let along = |at: usize| {
-        let reach = (block[at].checked_sub(1)?) * dilations[at] + 1;
-        Some((image[at] + pads[at] + pads[rank + at]).checked_sub(reach)? / strides[at] + 1)
+        let rest = room(image[at], [pads[at], pads[rank + at]], block[at], dilations[at])?;
+        Some(rest / strides[at] + 1)
     };
     Ok((0..rank).map(along).collect())
 }

@@ -31,6 +31,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             plain(types)?;
             let (boxes, scores) = (&types[0].shape, &types[1].shape);
             let most = usize::try_from(attrs.expect_int("most")).unwrap_or(0);
+            let most = most.min(boxes.get(1).copied().unwrap_or(0)); // A box is chosen once.
             let fits = boxes.rank() == 3
                 && scores.rank() == 3
                 && boxes[2] == 4

@@ -247,6 +247,14 @@ pub(super) fn grouped(attrs: &Attrs, types: &[&TensorType]) -> Result<usize, OpE
     groups.ok_or_else(|| OpError::attribute("groups", "is at least 1"))
 }
 
+/// Returns how far a window can move along an axis with this padding on both sides; `None` if it does not fit at all,
+/// or if the axis is too long.
+pub(super) fn room(size: usize, pads: [usize; 2], window: usize, dilation: usize) -> Option<usize> {
+    let reach = window.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
+    let padded = size.checked_add(pads[0])?.checked_add(pads[1])?;
+    padded.checked_sub(reach).filter(|_| padded <= LONGEST)
+}
+
 /// Infers the shape and the element type of a convolution. The caller handles layouts.
 pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let groups = grouped(attrs, types)?;

@@ -1,6 +1,6 @@
 //! Products and convolutions of integers.
 
-use super::pool::Window;
+use super::window::Window;
 use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::Refusal;

@@ -2,7 +2,7 @@
 
 use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
-use crate::onnx::operator::pool::Window;
+use crate::onnx::operator::window::Window;
 use crate::onnx::{Refusal, call::signed};
 use crate::tensor::{Tensor, TensorType};
 

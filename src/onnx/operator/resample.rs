@@ -1,6 +1,6 @@
 //! Operators that change the size of images: transposed convolution and resampling.
 
-use super::pool::{list, same_kernel, spatial, unknown_padding};
+use super::window::{list, same_kernel, spatial, unknown_padding};
 use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::{Attr, Attrs};
 use crate::onnx::Refusal;

@@ -112,7 +112,7 @@ fn roi_align(call: &mut Call<'_>) -> Results {
     };
     let mode = call.text("mode", "avg")?.to_owned();
     let attrs = Attrs::new()
-        .ints("size", &[call.int("output_height", 1)?, call.int("output_width", 1)?])
+        .ints("output-size", &[call.int("output_height", 1)?, call.int("output_width", 1)?])
         .int("samples", call.int("sampling_ratio", 0)?)
         .float("scale", call.float("spatial_scale", 1.0)?)
         .int("half-pixel", i64::from(half))

@@ -1,6 +1,6 @@
 //! Pools and convolutions over three axes, pools with dilated windows, and `LpPool`: said in those over two axes.
 
-use super::pool::{list, same_kernel};
+use super::window::{list, same_kernel};
 use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::Refusal;
@@ -60,7 +60,7 @@ pub(super) fn axes(
                 "VALID" => (0, 0),
                 "SAME_UPPER" => (total / 2, total - total / 2),
                 "SAME_LOWER" => (total - total / 2, total / 2),
-                other => return Err(super::pool::unknown_padding(other)),
+                other => return Err(super::window::unknown_padding(other)),
             };
             let rest = size[at] + begin + end - reach;
             if rest < 0 {

@@ -2,7 +2,7 @@
 
 use super::{Binding, Frame, Importer, Kind, Step, Walk, demand};
 use crate::onnx::Refusal;
-use crate::onnx::structure::Operation;
+use crate::onnx::document::Operation;
 use std::sync::Arc;
 
 /// Enters a branch of an `If`.

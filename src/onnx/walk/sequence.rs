@@ -4,7 +4,7 @@
 use super::{Binding, Importer, demand, demand_int, emit};
 use crate::attr::Attrs;
 use crate::onnx::call::{axis, signed};
-use crate::onnx::structure::Operation;
+use crate::onnx::document::Operation;
 use crate::onnx::{ImportedValue, Refusal};
 use crate::tensor::{DType, Tensor};
 use std::sync::Arc;

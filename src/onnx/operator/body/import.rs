@@ -7,6 +7,7 @@ use crate::onnx::call::signed;
 use crate::onnx::element::element_number;
 use crate::onnx::operator::{Call, ImportedValue, Operators, Results, operators};
 use crate::onnx::proto::{AttributeProto, AttributeType, NodeProto};
+use crate::onnx::structure::full_name;
 use crate::tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
@@ -61,7 +62,11 @@ pub(super) fn import(call: &mut Call<'_>) -> Results {
                     }
                     let output = names(call, body, at);
                     let node = NodeProto { output, ..node(&operator, inputs.len(), attributes) };
-                    call.apply(&OPERATORS, &node, body.opset, &inputs)
+                    let name = full_name(&node);
+                    let operator = OPERATORS
+                        .get(&name)
+                        .ok_or_else(|| Refusal::other(format!("ovolo has no operator `{name}`")))?;
+                    operator.execute(&mut call.inner(&node, body.opset, &inputs))
                 });
                 applied.map_err(|why| within(line, why))?
             }
