@@ -48,10 +48,10 @@ pub use error::Unsupported;
 pub use error::{OnnxError, Refusal};
 pub use external::{external, sizes, symbols};
 pub use input::{check_inputs, check_types};
+pub use item::Item;
 pub(crate) use operator::function::operators as functions;
 pub use operator::{Operator, Results};
 pub(crate) use operator::{Operators, operators};
-pub use item::Item;
 pub use region::{Dynamic, LiveFrom, Position, Region, Then};
 pub use value::{Interface, decode_value, encode_value};
 

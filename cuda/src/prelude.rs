@@ -88,7 +88,7 @@ template <typename T> __device__ __forceinline__ T remainder_floor(T a, T b) {
   return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;
 }
 template <typename T> __device__ __forceinline__ T power(T base, T exponent) {
-  if (exponent < 0 || (long long)exponent > 4294967295ll) return base == 1 ? (T)1 : (T)0;
+  if (exponent < 0) return base == 1 ? (T)1 : base == (T)-1 ? (exponent % 2 == 0 ? (T)1 : (T)-1) : (T)0;
   unsigned long long result = 1ull, square = (unsigned long long)(long long)base;
   for (unsigned long long rest = (unsigned long long)exponent; rest > 0ull; rest >>= 1) {
     if (rest & 1ull) result *= square;

@@ -12,7 +12,8 @@ use super::structure::{is_own, order};
 use super::walk::{self, Binding, Importer, Scope, Stop, Walk};
 use super::weight::Weights;
 use super::{
-    ImportOptions, Imported, MissingWeights, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Refusal, Tables,
+    ImportOptions, Imported, MissingWeights, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Refusal,
+    Tables,
 };
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use memmap2::Mmap;

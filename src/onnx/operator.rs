@@ -56,7 +56,10 @@ impl Operator {
                 (least, usize::MAX) => format!("at least {least}"),
                 (least, most) => format!("{least} to {most}"),
             };
-            return Err(Refusal::other(format!("it has {} operands, and needs {wanted}", call.input_count())));
+            return Err(Refusal::other(format!(
+                "it has {} operands, and needs {wanted}",
+                call.input_count()
+            )));
         }
         if let Some(at) = (0..least).find(|at| call.optional(*at).is_none()) {
             return Err(Refusal::Operand(at));

@@ -275,7 +275,8 @@ fn eval_roi(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
             extent = extent.map(|size| size.max(1.0));
         }
         let cell = [extent[0] / high as f64, extent[1] / wide as f64];
-        let grid = cell.map(|size| if samples > 0 { samples } else { size.ceil().clamp(0.0, most_samples) as usize });
+        let grid = cell
+            .map(|size| if samples > 0 { samples } else { size.ceil().clamp(0.0, most_samples) as usize });
         for channel in 0..shape[1] {
             let plane = &x[(image * shape[1] + channel) * rows * columns..][..rows * columns];
             for (row, column) in (0..high * wide).map(|at| (at / wide, at % wide)) {

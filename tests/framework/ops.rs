@@ -258,7 +258,11 @@ const FITTING: [(&str, &str, &str); 27] = [
     ("top-k-index", "f32[2,5]", "axis: 1, k: 2"),
     ("grid-sample", "f32[1,2,3,3], f32[1,4,4,2]", ""),
     ("roi-align", "f32[1,2,6,6], f32[3,4], i64[3]", "output-size: [2,2], scale: 0.5"),
-    ("deform-conv", "f32[1,2,4,4], f32[3,2,2,2], f32[1,8,3,3], f32[1,4,3,3]", "strides: [1,1], pads: [0,0,0,0], dilations: [1,1]"),
+    (
+        "deform-conv",
+        "f32[1,2,4,4], f32[3,2,2,2], f32[1,8,3,3], f32[1,4,3,3]",
+        "strides: [1,1], pads: [0,0,0,0], dilations: [1,1]",
+    ),
     ("col2im", "f32[1,8,4]", "image: [3,3], block: [2,2], strides: [1,1], pads: [0,0,0,0], dilations: [1,1]"),
     ("dft", "f32[2,8,2]", "axis: 1"),
     ("det", "f32[2,3,3]", ""),
@@ -274,7 +278,11 @@ const FITTING: [(&str, &str, &str); 27] = [
     ("max-pool-index", "f32[1,2,4,4]", "kernel: [2,2], strides: [2,2], dilations: [1,1], pads: [0,0,0,0]"),
     ("matmul-integer", "u8[2,3], i8[3,4], u8[], i8[]", ""),
     ("conv-integer", "u8[1,2,3,3], i8[4,2,1,1], u8[], i8[]", ""),
-    ("lstm", "f32[3,2,1,8], f32[1,8,2], f32[1,2,2], f32[1,2,2]", r#"activations: "sigmoid 0 0, tanh 0 0, tanh 0 0""#),
+    (
+        "lstm",
+        "f32[3,2,1,8], f32[1,8,2], f32[1,2,2], f32[1,2,2]",
+        r#"activations: "sigmoid 0 0, tanh 0 0, tanh 0 0""#,
+    ),
     ("gru", "f32[3,2,1,6], f32[1,6,2], f32[1,2,2]", r#"activations: "sigmoid 0 0, tanh 0 0""#),
     ("rnn", "f32[3,2,1,2], f32[1,2,2], f32[1,2,2]", r#"activations: "tanh 0 0""#),
 ];

@@ -12,6 +12,7 @@ mod linear;
 mod made;
 mod reduce;
 mod shape;
+mod whole;
 mod window;
 
 use super::palette::Palette;
@@ -122,6 +123,37 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("unpack", layout::unpack),
     ("reorder", layout::reorder),
     ("grad", device::gradient),
+    ("cast-narrow", whole::cast_narrow),
+    ("bitcast", whole::bitcast),
+    ("scatter-elements", whole::scatter_elements),
+    ("scatter-nd", whole::scatter_nd),
+    ("gather-nd", whole::gather_nd),
+    ("top-k-index", whole::top),
+    ("cum-sum", whole::cumulative),
+    ("cum-prod", whole::cumulative),
+    ("nonzero", whole::one),
+    ("round-to-levels", whole::one),
+    ("unique-position", whole::unique),
+    ("unique-inverse", whole::unique),
+    ("grid-sample", whole::grid_sample),
+    ("roi-align", whole::roi_align),
+    ("deform-conv", whole::deform_conv),
+    ("col2im", whole::col2im),
+    ("dft", whole::dft),
+    ("det", whole::det),
+    ("non-max-suppression", whole::suppression),
+    ("bit-and", whole::bits),
+    ("bit-or", whole::bits),
+    ("bit-xor", whole::bits),
+    ("bit-not", whole::bits),
+    ("shift-left", whole::bits),
+    ("shift-right", whole::bits),
+    ("max-pool-index", whole::pool_positions),
+    ("matmul-integer", whole::matmul_integer),
+    ("conv-integer", whole::conv_integer),
+    ("lstm", whole::recurrent),
+    ("gru", whole::recurrent),
+    ("rnn", whole::recurrent),
 ];
 
 /// The sampler of a logical op.

@@ -6,11 +6,11 @@ use ovolo::attr::Attrs;
 use ovolo::op::Arity;
 use ovolo::tensor::{DType, TensorType};
 
-fn int(value: usize) -> i64 {
+pub(super) fn int(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(0)
 }
 
-fn ints(values: &[usize]) -> Vec<i64> {
+pub(super) fn ints(values: &[usize]) -> Vec<i64> {
     values.iter().map(|one| int(*one)).collect()
 }
 
