@@ -297,7 +297,7 @@ fn fitting(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
     let text = format!("{inputs}y = {}({}) {{{attrs}}}\nreturn y", def.name, operands.join(", "));
     let graph = ovolo::graph::text::parse(common::ops(), &text).unwrap_or_else(|why| panic!("{text}: {why}"));
     let mut types: Vec<TensorType> = graph.inputs().map(|(_, input)| input.ty.clone()).collect();
-    let mut attrs = graph[graph.outputs()[0].1].attrs.as_ref().clone();
+    let mut attrs = graph[graph.outputs().next().unwrap().1].attrs.as_ref().clone();
     match random.below(3) {
         0 => {}
         1 if !def.attrs.is_empty() => {
