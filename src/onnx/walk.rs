@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 /// What a name of the model stands for while the model is walked.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // Nearly all are tensors.
 pub(super) enum Binding {
     /// A tensor.
     Tensor(ImportedValue),

@@ -28,7 +28,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         binary!("bit-and", "the bits that both operands have", |a, b| a & b),
         binary!("bit-or", "the bits that either operand has", |a, b| a | b),
         binary!("bit-xor", "the bits that only one operand has", |a, b| a ^ b),
-        binary!("shift-left", "the bits of x moved up by y places", |a, b| shift(a, b)),
+        binary!("shift-left", "the bits of x moved up by y places", shift),
         binary!("shift-right", "the bits of x moved down by y places", |a, b| shift(a, -b)),
         OpDef {
             name: "bit-not",

@@ -399,7 +399,7 @@ fn infer_col2im(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpEr
     let (image, block) = (sizes(attrs, "image")?, sizes(attrs, "block")?);
     let area: usize = block.iter().product();
     let x = &types[0].shape;
-    if x.rank() != 3 || area == 0 || x[1] % area != 0 || image.len() != block.len() {
+    if x.rank() != 3 || area == 0 || !x[1].is_multiple_of(area) || image.len() != block.len() {
         return Err(OpError::operand(0, types[0], format!(", which has no blocks of {block:?}")));
     }
     let blocks: Option<usize> = blocks(attrs, &image, &block)?.map(|counts| counts.iter().product());

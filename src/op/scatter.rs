@@ -159,7 +159,7 @@ fn wrap(index: i64, size: usize) -> usize {
 /// axes are those of the batch, which the positions share.
 fn places(positions: &[i64], depth: usize, shape: &[usize], batch: &[usize]) -> Vec<usize> {
     let strides = crate::tensor::Shape::from(shape).strides();
-    let groups = if depth == 0 { 1 } else { positions.len() / depth };
+    let groups = positions.len().checked_div(depth).unwrap_or(1);
     let each = groups / batch.iter().product::<usize>().max(1);
     let outer: usize = shape.get(batch.len()..).unwrap_or_default().iter().product();
     (0..groups)

@@ -94,7 +94,7 @@ fn transform(line: &[(f64, f64)], inverse: bool) -> Vec<(f64, f64)> {
         (angle.cos(), if inverse { angle.sin() } else { -angle.sin() })
     };
     let times = |a: (f64, f64), b: (f64, f64)| (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0);
-    if size > 1 && size % 2 == 0 {
+    if size > 1 && size.is_multiple_of(2) {
         let half = |offset: usize| {
             let part: Vec<(f64, f64)> = line.iter().skip(offset).step_by(2).copied().collect();
             transform(&part, inverse)
