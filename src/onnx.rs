@@ -2,7 +2,8 @@
 //!
 //! Takes opsets 1 to 28 of ONNX's own operators. Every shape is fixed while importing: symbolic dimensions are
 //! bound by name, and everything that depends only on shapes and small constants is computed at once, so that the
-//! graph holds only the work of a run.
+//! graph holds only the work of a run. A model whose shapes depend on its inputs is a [`Dynamic`], which is imported
+//! one [`Region`] at a time while it runs.
 //!
 //! Values keep the model's names; a node that an operator needs beside its result is named after the result
 //! (`conv1.bias`). What ovolo cannot do is refused with an [`OnnxError`], never skipped: unknown operators, unknown
