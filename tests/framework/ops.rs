@@ -294,7 +294,7 @@ fn fitting(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
     let operands: Vec<String> = (0..types.split(", ").count()).map(|at| format!("x{at}")).collect();
     let inputs = types.split(", ").zip(&operands).map(|(ty, name)| format!("{name}: {ty} = input\n"));
     let inputs: String = inputs.collect();
-    let text = format!("{inputs}y = {}({}) {{{attrs}}}\nreturn y", def.name, operands.join(", "));
+    let text = format!("graph g {{\n{inputs}y = {}({}) {{{attrs}}}\nreturn y\n}}", def.name, operands.join(", "));
     let graph = ovolo::graph::text::parse(common::ops(), &text).unwrap_or_else(|why| panic!("{text}: {why}"));
     let mut types: Vec<TensorType> = graph.inputs().map(|(_, input)| input.ty.clone()).collect();
     let mut attrs = graph[graph.outputs().next().unwrap().1].attrs.as_ref().clone();

@@ -124,7 +124,7 @@ pub(super) fn spatial(x: &ImportedValue) -> Result<usize, Refusal> {
     match x.rank() {
         rank @ (3 | 4) => Ok(rank - 2),
         rank => Err(Refusal::other(format!(
-            "it works on {} dimensions beside batch and channels; ovolo does one and two",
+            "it works on {} dimensions beside batch and channels, which ovolo does not do",
             rank.max(2) - 2
         ))),
     }
