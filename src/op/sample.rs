@@ -241,6 +241,9 @@ fn infer_roi(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError
     let size = sizes(attrs, "output-size")?;
     let fits =
         x.rank() == 4 && regions.rank() == 2 && regions[1] == 4 && types[2].shape.to_vec() == [regions[0]];
+    if !attrs.expect_float("scale").is_finite() {
+        return Err(OpError::attribute("scale", "is not finite"));
+    }
     let samples = (0..=MOST_SAMPLES).contains(&attrs.expect_int("samples"));
     if !samples {
         return Err(OpError::attribute("samples", format!("is not among 0 to {MOST_SAMPLES}")));

@@ -52,7 +52,7 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let (boxes, scores) = (operands[0].to_f64(), operands[1].to_f64());
     let shape = &operands[1].ty().shape;
     let (classes, number) = (shape[1], shape[2]);
-    let most = usize::try_from(attrs.expect_int("most")).unwrap_or(0);
+    let most = usize::try_from(attrs.expect_int("most")).unwrap_or(0).min(number);
     let (overlap, least) = (attrs.expect_float("overlap"), attrs.expect_float("least"));
     let center = attrs.expect_int("center") != 0;
     let corners = |at: usize| {
