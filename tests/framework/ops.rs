@@ -358,11 +358,13 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
     let mut never = Vec::new();
     let mut panicked = Vec::new();
     for def in all() {
+        let start = std::time::Instant::now();eprintln!("{} ...", def.name);
         match try_often(def, &mut random) {
             Ok(0) => never.push(def.name),
             Ok(_) => {}
             Err(what) => panicked.push(what),
         }
+        eprintln!("{} {:?}", def.name, start.elapsed());
     }
     assert!(panicked.is_empty(), "{}", panicked.join("\n"));
     assert!(never.is_empty(), "never accepted, so not tested: {never:?}");

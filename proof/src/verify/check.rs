@@ -3,9 +3,9 @@
 //! Rules are equalities of real numbers. So an instance with one floating-point type, whichever it is, is
 //! evaluated in `f64`, whose rounding is about 1e-16; only constants that a model or a rule writes in that
 //! type need tolerance (6e-8 of their value for `f32`; patterns match them within 1e-6). If an instance has
-//! several floating-point types, or casts to a narrow one, then these casts are part of the meaning, and
-//! everything is evaluated in the types as they are. That comparison is coarse, and the coverage counts it.
-//! something, and all is evaluated in the types as they are: coarsely, which the coverage counts.
+//! several floating-point types, casts to a narrow one, or reads the bits of one as another type, then these
+//! types are part of the meaning, and everything is evaluated in the types as they are. That comparison is
+//! coarse, and the coverage counts it.
 
 use super::build::widened;
 use super::draft::{Draft, Filling};
@@ -155,6 +155,9 @@ impl Precision {
                 .into_iter()
                 .any(|cast| cast.ty.dtype == DType::F32 && cast.inputs.iter().any(|at| whole(*at)))
         };
+        if draft.values.iter().any(|value| value.op.is_some_and(|op| named(op) == "bitcast")) {
+            return Self { wide: false, tolerance: 1e-4 };
+        }
         match found[..] {
             [] | [DType::F64] => Self { wide: true, tolerance: TOLERANCE },
             [DType::F32] if !rounds_integers() => Self { wide: true, tolerance: TOLERANCE },
