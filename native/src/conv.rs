@@ -41,6 +41,9 @@ pub(super) const OPS: &[Lowering] = &[
     winograd::OP,
 ];
 
+/// The number of outputs from which on pixels are worth their gathering.
+const OFTEN: usize = 32;
+
 /// The sizes of a convolution, in elements.
 #[derive(Clone, Debug)]
 struct Geometry {
@@ -97,6 +100,53 @@ impl Geometry {
             dilations: pair("dilations"),
             pads: [pads[0], pads[1]],
             pads_after: [pads[2], pads[3]],
+        }
+        .lying())
+    }
+
+    /// Returns the same convolution with an image of one column as an image of one row. Their elements are in the
+    /// same order in every layout, and kernels compute neighbouring columns together.
+    fn lying(mut self) -> Self {
+        let one = [self.input[1], self.kernel[1], self.output[1]] == [1; 3];
+        if one && [self.pads[1], self.pads_after[1]] == [0; 2] {
+            for pair in [
+                &mut self.input,
+                &mut self.kernel,
+                &mut self.output,
+                &mut self.strides,
+                &mut self.dilations,
+                &mut self.pads,
+                &mut self.pads_after,
+            ] {
+                pair.swap(0, 1);
+            }
+        }
+        self
+    }
+
+    /// Returns the same convolution with all rows as one long row, if the kernel has one column and moves in steps of
+    /// one pixel: its rows are then columns of that row, as far apart as the image is wide.
+    fn in_one_row(mut self) -> Self {
+        let Self { input: [height, width], kernel: [taps, 1], output: [rows, columns], .. } = self else {
+            return self;
+        };
+        if self.strides == [1, 1] && [self.pads[1], self.pads_after[1]] == [0, 0] {
+            (self.input, self.output) = ([1, height * width], [1, rows * columns]);
+            (self.kernel, self.dilations) = ([1, taps], [1, self.dilations[0] * width]);
+            (self.pads, self.pads_after) = ([0, self.pads[0] * width], [0, self.pads_after[0] * width]);
+        }
+        self
+    }
+
+    /// Returns the convolution without strides of the pixels that a 1x1 convolution with strides reads, if each is
+    /// read often enough to be worth its gathering. Blocks of 16 channels fill cache lines, and are not gathered.
+    fn without_strides(&self) -> Option<Self> {
+        let alone = self.kernel == [1, 1] && self.pads == [0, 0] && self.pads_after == [0, 0];
+        let often = self.block < 16 && self.outputs / self.groups >= OFTEN;
+        (alone && often && self.strides != [1, 1]).then(|| Self {
+            input: self.output,
+            strides: [1, 1],
+            ..self.clone()
         })
     }
 
@@ -136,9 +186,12 @@ impl Geometry {
         first * self.strides[1] >= self.pads[1] && last < self.pads[1] + self.input[1]
     }
 
-    /// Returns whether each output pixel depends only on the input pixel at the same position.
-    fn pointwise(&self) -> bool {
-        self.kernel == [1, 1] && self.strides == [1, 1] && self.pads == [0, 0] && self.pads_after == [0, 0]
+    /// Returns the kernel columns that overlap the input at an output column.
+    fn taps(&self, output: usize) -> std::ops::Range<usize> {
+        let (at, dilation) = (output * self.strides[1], self.dilations[1].max(1));
+        let first = self.pads[1].saturating_sub(at).div_ceil(dilation).min(self.kernel[1]);
+        let end = (self.pads[1] + self.input[1]).saturating_sub(at).div_ceil(dilation).min(self.kernel[1]);
+        first..end.max(first)
     }
 
     /// Returns the number of multiply-adds for one output element.

@@ -225,10 +225,11 @@ mod x86 {
         for first in (0..whole.columns).step_by(16) {
             // SAFETY: as the caller promises.
             unsafe {
-                if whole.columns >= first + 16 {
-                    tile::<__m256, R, 2, U, true>(whole, first);
-                } else {
-                    tile::<__m256, R, 2, U, false>(whole, first);
+                match whole.columns - first {
+                    16.. => tile::<__m256, R, 2, U, true>(whole, first),
+                    8 => tile::<__m256, R, 1, U, true>(whole, first),
+                    0..8 => tile::<__m256, R, 1, U, false>(whole, first),
+                    _ => tile::<__m256, R, 2, U, false>(whole, first),
                 }
             }
         }

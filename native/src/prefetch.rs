@@ -23,7 +23,12 @@ impl Prefetch {
 
     /// Returns part `index` of `of` equal parts.
     pub fn part(self, index: usize, of: usize) -> Self {
-        let (first, end) = (self.bytes * index / of, self.bytes * (index + 1) / of);
+        self.parts(index, index + 1, of)
+    }
+
+    /// Returns the parts from `first` to before `end`, of `of` equal parts.
+    pub fn parts(self, first: usize, end: usize, of: usize) -> Self {
+        let (first, end) = (self.bytes * first / of, self.bytes * end / of);
         Self { from: self.from.wrapping_add(first), bytes: end - first }
     }
 

@@ -2,12 +2,13 @@
 //! blocks of both.
 //!
 //! A task computes some rows of up to three blocks of output channels. It processes the input channels in chunks
-//! whose weights stay in the second-level cache, and accumulates the sums in memory. A 1x1 convolution without
-//! strides is treated as one long row.
+//! whose weights stay in the second-level cache, and accumulates the sums in memory. If the kernel has one column and
+//! there are no strides, the image is treated as one long row. A 1x1 convolution with strides first gathers the pixels
+//! that it reads.
 
-use super::tile::{Micro, Tile, micro};
+use super::tile::{Micro, Place, Tile, micro};
 use super::{Finish, Geometry, contract as named};
-use crate::args::Buffers;
+use crate::args::{Buffers, Shared, part, tasks};
 use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::attr::Attrs;
@@ -18,6 +19,10 @@ use std::ops::Range;
 
 /// The largest number of bytes of weights for a chunk of input channels.
 const CHUNK: usize = 320 << 10;
+/// The bytes of input that a task reads again for each of the output blocks: they stay in the second-level cache.
+const AGAIN: usize = 192 << 10;
+/// The smallest number of pixels in a part of a row.
+const LEAST: usize = 24;
 /// The number of multiply-adds from which on a task is worth waking a thread.
 const MIN_TASK_WORK: usize = 256 << 10;
 
@@ -47,7 +52,7 @@ fn groups_fill_blocks(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> R
 
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Direct::new(call) {
-        Ok(_) => Ok(named("direct", 0)),
+        Ok(direct) => Ok(named("direct", direct.gathered() * size_of::<f32>())),
         Err(_) => reference::contract(call),
     }
 }
@@ -72,6 +77,8 @@ struct Part {
 
 struct Direct {
     geometry: Geometry,
+    /// The convolution with strides, if this one without strides runs on the pixels that it reads.
+    strided: Option<Geometry>,
     finish: Finish,
     micro: Micro,
     /// The blocks of input channels in a group, and in a chunk.
@@ -81,16 +88,20 @@ struct Direct {
     outputs: Vec<(usize, usize)>,
     /// The output rows of a task.
     band: usize,
+    /// The columns, between which tiles end, at which a kernel column begins or ends to overlap the input.
+    cuts: Vec<usize>,
+    /// Whether consecutive tasks compute all output blocks of the same pixels, and the parts of a row that this takes.
+    again: Option<usize>,
 }
 
 impl Direct {
     fn new(call: &Call<'_>) -> Result<Self, OpError> {
-        let mut geometry = Geometry::new(call)?;
+        let given = Geometry::new(call)?;
+        let (geometry, strided) = match given.without_strides() {
+            Some(geometry) => (geometry.in_one_row(), Some(given)),
+            None => (given.in_one_row(), None),
+        };
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
-        if geometry.pointwise() {
-            let pixels = geometry.input[0] * geometry.input[1];
-            (geometry.input, geometry.output) = ([1, pixels], [1, pixels]);
-        }
         let block = geometry.block;
         let inputs = (geometry.channels / geometry.groups).div_ceil(block);
         let per_group = geometry.output_blocks() / geometry.groups.min(geometry.output_blocks());
@@ -114,15 +125,47 @@ impl Direct {
         let wanted = (8 * call.threads).div_ceil(outputs.len() * geometry.batch);
         let least = (MIN_TASK_WORK * outputs.len()).div_ceil((work * pixels).max(1)).max(1);
         let band = if call.threads == 1 { rows } else { rows.div_ceil(wanted).max(least).min(rows) };
+        let again = Again::new(&geometry, outputs.len());
+        let micro = micro(block);
         Ok(Self {
             inputs,
             chunk: inputs.div_ceil(chunks),
             outputs,
-            band,
-            micro: micro(block),
+            band: again.as_ref().map_or(band, |again| band.min(again.rows).max(1)),
+            cuts: cuts(&geometry, micro.pixels(2)),
+            again: again.map(|again| again.parts),
+            micro,
             finish,
             geometry,
+            strided,
         })
+    }
+
+    /// Returns the elements of the gathered pixels.
+    fn gathered(&self) -> usize {
+        let Geometry { batch, block, groups, input: [height, width], .. } = self.geometry;
+        if self.strided.is_some() { batch * groups * self.inputs * height * width * block } else { 0 }
+    }
+
+    /// Gathers the pixels that a convolution with strides reads, in the order of the result.
+    fn gather(&self, args: &Args<'_>, given: &Geometry) {
+        let Geometry { batch, block, groups, input: [height, width], output: [rows, columns], .. } = *given;
+        let [down, right] = given.strides;
+        let source = Shared::<f32>::input(args, 0);
+        let target = Shared::<f32>::scratch(args);
+        let planes = batch * groups * self.inputs;
+        let tasks = tasks(self.gathered(), planes * rows, args.team.threads());
+        args.team.run(tasks, |task| {
+            for row in part(planes * rows, tasks, task, 1) {
+                let from = source.at((row / rows * height + row % rows * down) * width * block);
+                let to = target.at(row * columns * block);
+                for column in 0..columns {
+                    let (from, to) = (from.wrapping_add(column * right * block), to.wrapping_add(column * block));
+                    // SAFETY: the pixel is within the input, and this row of the scratch memory is of this task.
+                    unsafe { std::ptr::copy_nonoverlapping(from, to, block) };
+                }
+            }
+        });
     }
 
     /// Returns whether inputs and results are larger than the weights.
@@ -140,8 +183,67 @@ impl Direct {
         }
         let work = self.geometry.depth() * self.geometry.outputs * columns / self.outputs.len();
         let wanted = (8 * threads).div_ceil(self.outputs.len() * batch);
-        wanted.min(work / MIN_TASK_WORK).min(columns / 24).max(1)
+        wanted.min(work / MIN_TASK_WORK).min(columns / LEAST).max(self.again.unwrap_or(1)).max(1)
     }
+}
+
+/// How pixels are divided if the input is read again for each of the output blocks and is larger than the cache, so
+/// that consecutive tasks read the same part of it.
+struct Again {
+    /// The rows of a band, and the parts of a row.
+    rows: usize,
+    parts: usize,
+}
+
+impl Again {
+    /// Returns the division for so many groups of output blocks, if it saves more reading of the input than it costs
+    /// reading of the weights.
+    fn new(geometry: &Geometry, times: usize) -> Option<Self> {
+        let Geometry { block, groups, channels, outputs, kernel, strides, dilations, .. } = *geometry;
+        // Without AVX-512 caches are smaller.
+        if block == 16 || times <= groups {
+            return None;
+        }
+        let [rows, columns] = geometry.output;
+        let bytes = channels / groups * size_of::<f32>();
+        // The input rows or columns that so many output rows or columns read.
+        let read = |axis: usize, count: usize| {
+            let span = (count.max(1) - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1;
+            span.min(count * kernel[axis])
+        };
+        let all = read(0, rows) * read(1, columns) * bytes;
+        if all <= AGAIN {
+            return None;
+        }
+        let fits = |rows: usize, columns: usize| read(0, rows) * read(1, columns) * bytes <= AGAIN;
+        let (band, parts) = if rows > 1 {
+            ((1..=rows).rev().find(|rows| fits(*rows, columns)).unwrap_or(1), 1)
+        } else {
+            let most = (columns / LEAST).max(1);
+            (1, (1..=most).find(|parts| fits(1, columns.div_ceil(*parts))).unwrap_or(most))
+        };
+        let pieces = rows.div_ceil(band) * parts;
+        let weights = bytes * kernel[0] * kernel[1] * (outputs / groups);
+        (weights * pieces < all * (times / groups)).then_some(Self { rows: band, parts })
+    }
+}
+
+/// Returns the columns at which the kernel columns that overlap the input change, where they are not so close together
+/// that tiles of `pixels` pixels would become small.
+fn cuts(geometry: &Geometry, pixels: usize) -> Vec<usize> {
+    let columns = geometry.output[1];
+    let mut cuts = vec![0];
+    for column in 1..columns {
+        let last = cuts.last().copied().unwrap_or(0);
+        if column - last >= pixels
+            && columns - column >= pixels
+            && geometry.taps(column) != geometry.taps(column - 1)
+        {
+            cuts.push(column);
+        }
+    }
+    cuts.push(columns);
+    cuts
 }
 
 impl Kernel for Direct {
@@ -152,9 +254,16 @@ impl Kernel for Direct {
         // The rows are divided, or the only row is. If the pixels are larger than the weights, each thread gets a
         // contiguous range of pixels, because its cache then holds what the same thread wrote in the previous layer.
         let (bands, parts) = (rows.div_ceil(self.band.max(1)), self.parts(threads));
-        let stretches = if self.by_pixels() { threads.min(bands * parts) } else { 1 };
+        let stretches = match self.again {
+            Some(_) => bands * parts,
+            None if self.by_pixels() => threads.min(bands * parts),
+            None => 1,
+        };
         let each = (bands * parts).div_ceil(stretches);
         let pieces = each * stretches;
+        if let Some(given) = &self.strided {
+            self.gather(args, given);
+        }
         let buffers = Buffers::new(args);
         let place = |task: usize| {
             let (rest, piece) = (task / each, task % each);
@@ -213,8 +322,9 @@ impl Direct {
         let group = first / (outputs / geometry.groups.min(outputs)).max(1);
         let image = part.image * self.inputs * geometry.groups + group * self.inputs;
         let result = (part.image * outputs + first) * geometry.output[0] * geometry.output[1] * block;
+        let input = if self.strided.is_some() { args.scratch.cast_const() } else { args.inputs[0] };
         Tile {
-            x: args.inputs[0].cast::<f32>().wrapping_add(image * plane),
+            x: input.cast::<f32>().wrapping_add(image * plane),
             x_pixel: geometry.strides[1] * block,
             x_block: plane,
             x_row: geometry.dilations[0] * width * block,
@@ -222,6 +332,7 @@ impl Direct {
             w: args.inputs[1].cast::<f32>().wrapping_add(first * self.inputs * taps * block * block),
             w_output: self.inputs * taps * block * block,
             rows: (0, 0),
+            taps: (0, 0),
             kernel: geometry.kernel,
             blocks: 0,
             depth: (geometry.channels / geometry.groups).min(block),
@@ -261,6 +372,28 @@ impl Direct {
         }
     }
 
+    /// Returns the columns of each tile of some columns, for so many output blocks. No tile goes beyond a cut, and
+    /// those between two cuts are nearly equal.
+    fn tiles(&self, columns: Range<usize>, count: usize) -> impl Iterator<Item = Range<usize>> {
+        let most = self.micro.pixels(count);
+        self.cuts.windows(2).flat_map(move |pair| {
+            let (first, end) = (pair[0].max(columns.start), pair[1].min(columns.end));
+            let length = end.saturating_sub(first);
+            let tiles = length.div_ceil(most);
+            (0..tiles).map(move |at| first + length * at / tiles..first + length * (at + 1) / tiles)
+        })
+    }
+
+    /// Returns where the pixels of a tile lie, and the kernel columns that overlap the input for any of them.
+    fn place(&self, columns: &Range<usize>) -> (Place, Range<usize>) {
+        let (first, last) = (self.geometry.taps(columns.start), self.geometry.taps(columns.end - 1));
+        match (first == last, self.geometry.strides[1]) {
+            (true, 1) => (Place::Adjacent, first),
+            (true, _) => (Place::Apart, first),
+            (false, _) => (Place::Edge, last.start.min(first.start)..first.end.max(last.end)),
+        }
+    }
+
     /// # Safety
     /// No other thread may write this part of the result.
     unsafe fn task(&self, args: &Args<'_>, part: &Part) {
@@ -270,9 +403,8 @@ impl Direct {
         let Part { outputs, then, ref rows, ref columns, .. } = *part;
         let count = outputs.1;
         let whole = self.first_tile(args, part);
-        let tiles = columns.len().div_ceil(self.micro.pixels(count)).max(1);
         let mut done = 0;
-        let all = rows.len() * tiles;
+        let all = rows.len() * columns.len();
         while done < self.inputs {
             let blocks = self.chunk.min(self.inputs - done);
             let ahead = self.ahead(args, outputs, then, done + blocks);
@@ -280,27 +412,29 @@ impl Direct {
             for row in rows.clone() {
                 let taken = geometry.rows(row);
                 let top = (row * geometry.strides[0]).cast_signed() - geometry.pads[0].cast_signed();
-                for index in 0..tiles {
-                    let from = columns.start + columns.len() * index / tiles;
-                    let pixels = columns.start + columns.len() * (index + 1) / tiles - from;
-                    let left = (from * geometry.strides[1]).cast_signed() - geometry.pads[1].cast_signed();
+                let before = (row - rows.start) * columns.len();
+                for tile in self.tiles(columns.clone(), count) {
+                    let left = (tile.start * geometry.strides[1]).cast_signed() - geometry.pads[1].cast_signed();
                     let origin = (top * width.cast_signed() + left) * block.cast_signed();
-                    let offset = (row * ow + from) * block;
-                    let tile = Tile {
+                    let offset = (row * ow + tile.start) * block;
+                    let (place, taps) = self.place(&tile);
+                    let [from, to] = [tile.start, tile.end].map(|column| before + column - columns.start);
+                    let one = Tile {
                         x: chunk.x.wrapping_offset(origin),
                         rows: (taken.start, taken.end),
+                        taps: (taps.start, taps.end),
                         y: chunk.y.wrapping_add(offset),
                         residual: match self.finish.residual {
                             Some(_) => chunk.residual.wrapping_add(offset),
                             None => std::ptr::null(),
                         },
                         column: left,
-                        ahead: ahead.part((row - rows.start) * tiles + index, all),
+                        ahead: ahead.parts(from, to, all),
                         ..chunk
                     };
                     // SAFETY: the tile is within the task's part, and tiles that reach into the padding are marked as
                     // edges.
-                    unsafe { self.micro.run(&tile, count, pixels, !geometry.inside(from, pixels)) };
+                    unsafe { self.micro.run(&one, count, tile.len(), place) };
                 }
             }
             done += blocks;

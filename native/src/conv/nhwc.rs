@@ -2,7 +2,8 @@
 //!
 //! For each kernel element, the pixels of an output row read pixels of an input row at a constant distance. These
 //! input pixels are rows of a matrix, so the engine of `matmul` multiplies them by the weights of that element and
-//! adds the product to the result, without any copy. A 1x1 convolution without strides is treated as one long row.
+//! adds the product to the result, without any copy. If the kernel has one column and there are no strides, the image
+//! is treated as one long row.
 //! The division into tiles and the order of the sums do not depend on the number of threads.
 
 use super::{Geometry, contract as named};
@@ -108,7 +109,7 @@ impl Extra {
 
 impl Nhwc {
     fn new(call: &Call<'_>) -> Result<Self, OpError> {
-        let mut geometry = Geometry::new(call)?;
+        let geometry = Geometry::new(call)?.in_one_row();
         let mut operand = 2;
         let mut steps = Vec::new();
         for action in Action::chain(call.attrs.post())? {
@@ -118,10 +119,6 @@ impl Nhwc {
                 extra = Extra::new(operand, call.inputs[operand], call.output)?;
             }
             steps.push((action, extra));
-        }
-        if geometry.pointwise() {
-            let pixels = geometry.input[0] * geometry.input[1];
-            (geometry.input, geometry.output) = ([1, pixels], [1, pixels]);
         }
         let micro = micro();
         let [height, width] = geometry.output;

@@ -8,7 +8,7 @@
 //! rows at their border.
 
 use super::rows::{Rows, rows};
-use super::tile::{Micro, Tile, micro};
+use super::tile::{Micro, Place, Tile, micro};
 use super::{Finish, Geometry, contract as named};
 use crate::args::{Buffers, Shared};
 use crate::chain::{Area, apply};
@@ -188,6 +188,7 @@ impl Pair {
                 w: args.inputs[1].cast::<f32>().wrapping_add(first * self.inputs * block * block),
                 w_output: self.inputs * block * block,
                 rows: (0, 1),
+                taps: (0, 1),
                 kernel: [1, 1],
                 blocks: self.inputs,
                 depth: self.channels.min(block),
@@ -207,7 +208,7 @@ impl Pair {
                 ahead: Prefetch::NONE,
             };
             // SAFETY: the tile is within the row, and the input and weights that it reads are in bounds.
-            unsafe { self.micro.run(&tile, count, end - from, false) };
+            unsafe { self.micro.run(&tile, count, end - from, Place::Adjacent) };
         }
         for output in 0..count {
             let target = line.wrapping_add(output * self.plane());

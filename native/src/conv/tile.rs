@@ -6,8 +6,9 @@ use crate::prefetch::Prefetch;
 /// The number of pixels in a tile of 1, 2 or 3 blocks, such that the sums, the weights and the value of a pixel fit
 /// into 32 registers.
 const PIXELS_512: [usize; 3] = [14, 14, 9];
-/// The same for 16 registers.
-const PIXELS_256: [usize; 3] = [6, 6, 4];
+/// The same for 16 registers. The processor waits for no result where there are eight sums or more. Four pixels of
+/// three blocks would leave no register free, and the compiler keeps some of their sums in memory.
+const PIXELS_256: [usize; 3] = [10, 6, 3];
 
 /// One tile. Distances are in elements.
 #[derive(Clone, Copy)]
@@ -23,8 +24,9 @@ pub(super) struct Tile {
     pub w: *const f32,
     /// The distance between blocks of output channels in the weights.
     pub w_output: usize,
-    /// The range of kernel rows in use, and the total numbers of kernel rows and columns.
+    /// The ranges of kernel rows and columns in use, and the total numbers of both.
     pub rows: (usize, usize),
+    pub taps: (usize, usize),
     pub kernel: [usize; 2],
     /// The number of blocks of input channels.
     pub blocks: usize,
@@ -56,13 +58,29 @@ pub(super) struct Tile {
 
 type Function = unsafe fn(&Tile);
 
+/// Where the pixels of a tile lie in the input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Side by side, none of them in the padding under any kernel column in use.
+    Adjacent,
+    /// At the distance `x_pixel`, none of them in the padding.
+    Apart,
+    /// At the distance `x_pixel`, or in the padding.
+    Edge,
+}
+
+/// The places as parameters of functions.
+const ADJACENT: u8 = Place::Adjacent as u8;
+const APART: u8 = Place::Apart as u8;
+const EDGE: u8 = Place::Edge as u8;
+
 /// The values that a pixel in the padding reads.
 static ZEROS: [f32; 16] = [0.0; 16];
 
 /// The tile functions of one instruction set.
 pub(super) struct Micro {
-    /// Selects a function by the number of blocks, the number of pixels, and whether the tile is at an edge.
-    function: fn(usize, usize, bool) -> Function,
+    /// Selects a function by the number of blocks, the number of pixels, and their place.
+    function: fn(usize, usize, Place) -> Function,
     pixels: [usize; 3],
 }
 
@@ -86,17 +104,17 @@ impl Micro {
     /// Computes a tile.
     ///
     /// # Safety
-    /// All memory that the tile reads and writes must be in bounds. Only with `edge` may pixels be in the padding.
-    pub unsafe fn run(&self, tile: &Tile, blocks: usize, pixels: usize, edge: bool) {
+    /// All memory that the tile reads and writes must be in bounds, and its pixels must lie as `place` says.
+    pub unsafe fn run(&self, tile: &Tile, blocks: usize, pixels: usize, place: Place) {
         // SAFETY: as the caller promises; the processor has the instruction set.
-        unsafe { (self.function)(blocks, pixels, edge)(tile) }
+        unsafe { (self.function)(blocks, pixels, place)(tile) }
     }
 }
 
 /// # Safety
 /// As for [`Micro::run`]; the processor must have the instruction set of `V`.
 #[inline(always)]
-unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile: &Tile) {
+unsafe fn tile<V: Lanes, const P: usize, const O: usize, const PLACE: u8>(tile: &Tile) {
     let width = V::COUNT;
     // SAFETY: as the caller promises.
     unsafe {
@@ -115,21 +133,23 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
             }
         }
         let (first, end) = tile.rows;
+        let (left, right) = tile.taps;
         let [height, taps] = tile.kernel;
-        let ahead = tile.ahead.over(tile.blocks * (end - first) * taps * tile.depth);
+        let ahead = tile.ahead.over(tile.blocks * (end - first) * (right - left) * tile.depth);
         let mut step = 0;
         for block in 0..tile.blocks {
             let depth = if block + 1 == tile.blocks { tile.tail } else { tile.depth };
             for row in first..end {
-                for tap in 0..taps {
+                for tap in left..right {
                     let x =
                         tile.x.wrapping_add(block * tile.x_block + row * tile.x_row + tap * tile.x_column);
-                    // The addresses are kept in memory, because there are more of them than registers.
+                    // The addresses are kept in memory, because there are more of them than registers. Those of
+                    // adjacent pixels are at fixed distances from one address.
                     let mut pixels = [ZEROS.as_ptr(); P];
                     let column = tile.column + (tap * tile.dilation).cast_signed();
                     for (pixel, from) in pixels.iter_mut().enumerate() {
                         let column = column + (pixel * tile.stride).cast_signed();
-                        if !EDGE || column >= 0 && column.cast_unsigned() < tile.columns {
+                        if PLACE != EDGE || column >= 0 && column.cast_unsigned() < tile.columns {
                             *from = x.wrapping_add(pixel * tile.x_pixel);
                         }
                     }
@@ -142,7 +162,8 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
                             *weight = V::load(w.add(output * tile.w_output + lane * width));
                         }
                         for (pixel, sums) in sums.iter_mut().enumerate() {
-                            let value = V::splat(*pixels[pixel].add(lane));
+                            let from = if PLACE == ADJACENT { x.add(pixel * width) } else { pixels[pixel] };
+                            let value = V::splat(*from.add(lane));
                             for (sum, weight) in sums.iter_mut().zip(weights) {
                                 *sum = value.mul_add(weight, *sum);
                             }
@@ -168,11 +189,15 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
     }
 }
 
-/// Generates the selection of a tile function by blocks, pixels and edge.
+/// Generates the selection of a tile function by blocks, pixels and place. Adjacent pixels are the places in `near`.
 macro_rules! table {
-    ($wrap:ident, $blocks:expr, $pixels:expr, $edge:expr, [$($o:literal: [$($p:literal),*]),*]) => {
-        match ($blocks, $pixels, $edge) {
-            $($(($o, $p, false) => $wrap::<$p, $o, false>, ($o, $p, true) => $wrap::<$p, $o, true>,)*)*
+    ($wrap:ident, $near:ident, $blocks:expr, $pixels:expr, $place:expr, [$($o:literal: [$($p:literal),*]),*]) => {
+        match ($blocks, $pixels, $place) {
+            $($(
+                ($o, $p, Place::Adjacent) => $wrap::<$p, $o, $near>,
+                ($o, $p, Place::Apart) => $wrap::<$p, $o, APART>,
+                ($o, $p, Place::Edge) => $wrap::<$p, $o, EDGE>,
+            )*)*
             _ => unreachable!("a tile has 1 to 3 blocks and a supported number of pixels"),
         }
     };
@@ -180,45 +205,53 @@ macro_rules! table {
 
 /// # Safety
 /// As for [`Micro::run`].
-unsafe fn portable<const P: usize, const O: usize, const EDGE: bool>(one: &Tile) {
+unsafe fn portable<const P: usize, const O: usize, const PLACE: u8>(one: &Tile) {
     // SAFETY: as the caller promises.
-    unsafe { tile::<[f32; 8], P, O, EDGE>(one) }
+    unsafe { tile::<[f32; 8], P, O, PLACE>(one) }
 }
 
-fn portable_function(blocks: usize, pixels: usize, edge: bool) -> Function {
-    table!(portable, blocks, pixels, edge, [1: [1, 2, 3, 4, 5, 6], 2: [1, 2, 3, 4, 5, 6], 3: [1, 2, 3, 4]])
+fn portable_function(blocks: usize, pixels: usize, place: Place) -> Function {
+    table!(portable, APART, blocks, pixels, place, [
+        1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+        2: [1, 2, 3, 4, 5, 6],
+        3: [1, 2, 3]
+    ])
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Function, Tile, tile};
+    use super::{ADJACENT, APART, EDGE, Function, Place, Tile, tile};
     use std::arch::x86_64::{__m256, __m512};
 
     /// # Safety
     /// As for [`super::Micro::run`]; the processor must have AVX-512F.
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-    unsafe fn wide<const P: usize, const O: usize, const EDGE: bool>(one: &Tile) {
+    unsafe fn wide<const P: usize, const O: usize, const PLACE: u8>(one: &Tile) {
         // SAFETY: as the caller promises.
-        unsafe { tile::<__m512, P, O, EDGE>(one) }
+        unsafe { tile::<__m512, P, O, PLACE>(one) }
     }
 
     /// # Safety
     /// As for [`super::Micro::run`]; the processor must have AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn narrow<const P: usize, const O: usize, const EDGE: bool>(one: &Tile) {
+    unsafe fn narrow<const P: usize, const O: usize, const PLACE: u8>(one: &Tile) {
         // SAFETY: as the caller promises.
-        unsafe { tile::<__m256, P, O, EDGE>(one) }
+        unsafe { tile::<__m256, P, O, PLACE>(one) }
     }
 
-    pub(super) fn avx512(blocks: usize, pixels: usize, edge: bool) -> Function {
-        table!(wide, blocks, pixels, edge, [
+    pub(super) fn avx512(blocks: usize, pixels: usize, place: Place) -> Function {
+        table!(wide, APART, blocks, pixels, place, [
             1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
             2: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
             3: [1, 2, 3, 4, 5, 6, 7, 8, 9]
         ])
     }
 
-    pub(super) fn avx2(blocks: usize, pixels: usize, edge: bool) -> Function {
-        table!(narrow, blocks, pixels, edge, [1: [1, 2, 3, 4, 5, 6], 2: [1, 2, 3, 4, 5, 6], 3: [1, 2, 3, 4]])
+    pub(super) fn avx2(blocks: usize, pixels: usize, place: Place) -> Function {
+        table!(narrow, ADJACENT, blocks, pixels, place, [
+            1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+            2: [1, 2, 3, 4, 5, 6],
+            3: [1, 2, 3]
+        ])
     }
 }

@@ -28,8 +28,9 @@ use ovolo::op::winograd::{Axis, axes_of};
 use ovolo::op::{Choice, OpError};
 use std::ops::Range;
 
-/// The bytes of transformed tiles that one thread keeps in its second-level cache.
-const THREAD_BYTES: usize = 1200 << 10;
+/// The bytes of transformed tiles that one thread keeps in its second-level cache, with AVX-512 and without it: caches
+/// are smaller there.
+const THREAD_BYTES: [usize; 2] = [1200 << 10, 384 << 10];
 /// The bytes of transformed tiles in a chunk that all threads share.
 const SHARED_BYTES: usize = 32 << 20;
 /// The number of channel blocks of a tile that are worth a task.
@@ -106,7 +107,7 @@ impl Winograd {
         let frequencies = axes[0].size() * axes[1].size();
         // The bytes of one transformed tile, inputs and sums.
         let bytes = frequencies * (inputs + outputs) * block * size_of::<f32>();
-        let near = (THREAD_BYTES / bytes.max(1)).max(1);
+        let near = (THREAD_BYTES[usize::from(block < 16)] / bytes.max(1)).max(1);
         // Separate chunks read the weights once per chunk; a shared chunk moves the tiles through the last-level
         // cache twice.
         let weights = frequencies * inputs * outputs * block * block * size_of::<f32>();
