@@ -339,62 +339,92 @@ impl Unit {
     unsafe fn compute<V: Lanes>(&self, one: &Direction<'_>, phase: usize, at: usize, count: usize) {
         let Layer { cell, hidden, .. } = *one.layer;
         let functions = one.layer.activations(one.index);
+        let whole = count == V::COUNT;
+        // These are no closures, because a closure is compiled for no instruction set unless it is inlined.
+        macro_rules! load {
+            ($from:expr) => {
+                if whole { V::load($from.add(at)) } else { V::load_first($from.add(at), count) }
+            };
+        }
+        macro_rules! store {
+            ($value:expr, $to:expr) => {
+                if whole { $value.store($to.add(at)) } else { $value.store_first($to.add(at), count) }
+            };
+        }
+        macro_rules! activate {
+            ($which:expr, $value:expr) => {
+                activation(functions[$which], limited(one.layer.clip, $value))
+            };
+        }
+        macro_rules! product {
+            ($gate:expr) => {
+                load!(self.gates.add($gate * hidden).cast_const())
+            };
+        }
+        macro_rules! sum {
+            ($gate:expr) => {
+                load!(self.x.add($gate * hidden)).add(product!($gate))
+            };
+        }
+        // The sum of a gate that looks at the memory.
+        macro_rules! look {
+            ($which:expr, $gate:expr, $memory:expr) => {
+                match self.extra {
+                    Some(p) => load!(p.add($which * hidden)).mul_add($memory, sum!($gate)),
+                    None => sum!($gate),
+                }
+            };
+        }
         // SAFETY: as the caller promises.
         unsafe {
-            let whole = count == V::COUNT;
-            let load = |from: *const f32| match whole {
-                true => V::load(from.add(at)),
-                false => V::load_first(from.add(at), count),
-            };
-            let store = |value: V, to: *mut f32| match whole {
-                true => value.store(to.add(at)),
-                false => value.store_first(to.add(at), count),
-            };
-            let limited = |value: V| match one.layer.clip {
-                #[allow(clippy::cast_possible_truncation)]
-                Some(clip) => V::splat(clip as f32).min(V::splat(-clip as f32).max(value)),
-                None => value,
-            };
-            let activate = |which: usize, value: V| activation(functions[which], limited(value));
-            let x = |gate: usize| load(self.x.add(gate * hidden));
-            let product = |gate: usize| load(self.gates.add(gate * hidden).cast_const());
-            let sum = |gate: usize| x(gate).add(product(gate));
             let new = match (cell, phase) {
                 (Cell::Lstm, _) => {
-                    let look = |which: usize, sum: V, memory: V| match self.extra {
-                        Some(p) => load(p.add(which * hidden)).mul_add(memory, sum),
-                        None => sum,
-                    };
-                    let memory = load(self.memory.cast_const());
-                    let input = activate(0, look(0, sum(0), memory));
+                    let memory = load!(self.memory.cast_const());
+                    let input = activate!(0, look!(0, 0, memory));
                     let forget = if one.layer.coupled {
                         V::splat(1.0).sub(input)
                     } else {
-                        activate(0, look(2, sum(2), memory))
+                        activate!(0, look!(2, 2, memory))
                     };
-                    let memory = forget.mul(memory).add(input.mul(activate(1, sum(3))));
-                    store(memory, self.memory);
-                    activate(0, look(1, sum(1), memory)).mul(activation(functions[2], memory))
+                    let memory = forget.mul(memory).add(input.mul(activate!(1, sum!(3))));
+                    store!(memory, self.memory);
+                    activate!(0, look!(1, 1, memory)).mul(activation(functions[2], memory))
                 }
                 (Cell::Gru, 0) if !one.layer.linear => {
                     // The update gate replaces its products.
-                    store(activate(0, sum(0)), self.gates);
-                    store(activate(0, sum(1)).mul(load(self.seen)), self.reset);
+                    store!(activate!(0, sum!(0)), self.gates);
+                    store!(activate!(0, sum!(1)).mul(load!(self.seen)), self.reset);
                     return;
                 }
                 (Cell::Gru, _) => {
                     let (update, inner) = if one.layer.linear {
-                        let bias = self.extra.map_or(V::splat(0.0), &load);
-                        (activate(0, sum(0)), activate(0, sum(1)).mul(product(2).add(bias)))
+                        let bias = match self.extra {
+                            Some(bias) => load!(bias),
+                            None => V::splat(0.0),
+                        };
+                        (activate!(0, sum!(0)), activate!(0, sum!(1)).mul(product!(2).add(bias)))
                     } else {
-                        (product(0), product(2))
+                        (product!(0), product!(2))
                     };
-                    let hidden = activate(1, x(2).add(inner));
-                    V::splat(1.0).sub(update).mul(hidden).add(update.mul(load(self.old)))
+                    let hidden = activate!(1, load!(self.x.add(2 * hidden)).add(inner));
+                    V::splat(1.0).sub(update).mul(hidden).add(update.mul(load!(self.old)))
                 }
-                (Cell::Rnn, _) => activate(0, sum(0)),
+                (Cell::Rnn, _) => activate!(0, sum!(0)),
             };
-            store(new, self.new);
+            store!(new, self.new);
+        }
+    }
+}
+
+/// Limits what a function is given.
+#[inline(always)]
+unsafe fn limited<V: Lanes>(clip: Option<f64>, value: V) -> V {
+    // SAFETY: the caller is compiled for the processor.
+    unsafe {
+        match clip {
+            #[allow(clippy::cast_possible_truncation)]
+            Some(clip) => V::splat(clip as f32).min(V::splat(-clip as f32).max(value)),
+            None => value,
         }
     }
 }
