@@ -4,6 +4,7 @@
 
 use super::args::Shared;
 use super::broadcast::Broadcast;
+use super::lanes::Isa;
 use super::padding::Padding;
 use super::scalar::{Flag, Number, Scalar};
 use super::{ISAS, map, plain_contract, reference};
@@ -35,6 +36,9 @@ pub(super) const OPS: &[Lowering] = ops!(
     "or",
     "xor"
 );
+
+/// The elements to which a function is applied at a time.
+const BLOCK: usize = 32;
 
 fn loops(call: &Call<'_>) -> Option<Broadcast<2>> {
     Broadcast::new(call.output, [call.inputs[0], call.inputs[1]])
@@ -142,19 +146,85 @@ impl<A: Scalar, O: Scalar, F: Fn(A, A) -> O + Send + Sync> Kernel for Zip<A, O, 
         self.loops.run(args.team, |first, offsets, length| {
             let (left, right, output) = (left.at(offsets[0]), right.at(offsets[1]), output.at(first));
             // SAFETY: all offsets are in bounds; an operand in place is read before the same element is written.
-            unsafe {
-                match strides {
-                    [1, 1] => (0..length)
-                        .for_each(|i| *output.add(i) = (self.function)(*left.add(i), *right.add(i))),
-                    [1, 0] => {
-                        let right = *right;
-                        (0..length).for_each(|i| *output.add(i) = (self.function)(*left.add(i), right));
-                    }
-                    [a, b] => (0..length)
-                        .for_each(|i| *output.add(i) = (self.function)(*left.add(i * a), *right.add(i * b))),
-                }
-            }
+            unsafe { row(&self.function, [left, right], strides, output, length) };
         });
         self.padding.zero(args);
+    }
+}
+
+/// Applies a function to a row of elements, whose operands have these strides.
+///
+/// # Safety
+/// All elements must be in bounds. The result may only begin where an operand of stride 1 and of the same size does.
+unsafe fn row<A: Scalar, O: Scalar>(
+    function: &impl Fn(A, A) -> O,
+    operands: [*const A; 2],
+    strides: [usize; 2],
+    output: *mut O,
+    length: usize,
+) {
+    // SAFETY: as the caller promises; the processor has the instruction set.
+    unsafe {
+        match Isa::running() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 => row_avx2(function, operands, strides, output, length),
+            _ => row_on(function, operands, strides, output, length),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`row`]; the processor must have AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn row_avx2<A: Scalar, O: Scalar>(
+    function: &impl Fn(A, A) -> O,
+    operands: [*const A; 2],
+    strides: [usize; 2],
+    output: *mut O,
+    length: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { row_on(function, operands, strides, output, length) }
+}
+
+#[inline(always)]
+unsafe fn row_on<A: Scalar, O: Scalar>(
+    function: &impl Fn(A, A) -> O,
+    operands: [*const A; 2],
+    strides: [usize; 2],
+    output: *mut O,
+    length: usize,
+) {
+    // Each block is read before any of it is written, so that loops over blocks become vectors.
+    let mut blocks = operands.map(|_| [A::zeroed(); BLOCK]);
+    let mut result = [O::zeroed(); BLOCK];
+    // SAFETY: as the caller promises.
+    unsafe {
+        for (block, (operand, stride)) in blocks.iter_mut().zip(operands.into_iter().zip(strides)) {
+            if stride == 0 && length > 0 {
+                *block = [*operand; BLOCK];
+            }
+        }
+        for at in (0..length).step_by(BLOCK) {
+            let count = (length - at).min(BLOCK);
+            for (block, (operand, stride)) in blocks.iter_mut().zip(operands.into_iter().zip(strides)) {
+                match stride {
+                    0 => {}
+                    1 if count == BLOCK => *block = operand.add(at).cast::<[A; BLOCK]>().read(),
+                    1 => std::ptr::copy_nonoverlapping(operand.add(at), block.as_mut_ptr(), count),
+                    _ => (0..count).for_each(|i| block[i] = *operand.add((at + i) * stride)),
+                }
+            }
+            let [left, right] = &blocks;
+            if count == BLOCK {
+                for i in 0..BLOCK {
+                    result[i] = function(left[i], right[i]);
+                }
+                output.add(at).cast::<[O; BLOCK]>().write(result);
+            } else {
+                (0..count).for_each(|i| *output.add(at + i) = function(left[i], right[i]));
+            }
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! Conversion of elements to another type.
 
-use super::args::{Shared, part, tasks};
-use super::scalar::{Scalar, has_scalar, with_scalar};
+use super::args::Shared;
+use super::elements::Conversion;
+use super::scalar::has_scalar;
 use super::{plain_contract, reference, view_contract};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
-use std::marker::PhantomData;
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
@@ -31,26 +31,18 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
         return reference::kernel(call);
     }
     let count = call.output.layout.padded_count(&call.output.shape);
-    Ok(with_scalar!(call.inputs[0].dtype, A => with_scalar!(call.output.dtype, B => {
-        Box::new(Cast::<A, B> { count, types: PhantomData })
-    })))
+    Ok(Box::new(Cast { count, conversion: Conversion::new(call.inputs[0].dtype, call.output.dtype) }))
 }
 
-struct Cast<A, B> {
+struct Cast {
     count: usize,
-    types: PhantomData<(A, B)>,
+    conversion: Conversion,
 }
 
-impl<A: Scalar, B: Scalar> Kernel for Cast<A, B> {
+impl Kernel for Cast {
     unsafe fn run(&self, args: &Args<'_>) {
-        let (input, output) = (Shared::<A>::input(args, 0), Shared::<B>::output(args));
-        let parts = tasks(self.count, self.count, args.team.threads());
-        args.team.run(parts, |index| {
-            for at in part(self.count, parts, index, 16) {
-                // SAFETY: the index is in bounds of both buffers; in place, each element is read before it is
-                // written.
-                unsafe { *output.at(at) = (*input.at(at)).cast::<B>() };
-            }
-        });
+        let (input, output) = (Shared::input(args, 0), Shared::output(args));
+        // SAFETY: both buffers have this number of elements; in place, elements have the same size.
+        unsafe { self.conversion.run(input, output, self.count, args.team) };
     }
 }

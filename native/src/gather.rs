@@ -24,19 +24,42 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
 
 /// The element type and the range of an operand of indices.
 #[derive(Clone, Copy)]
-struct Indices {
+pub(super) struct Indices {
     wide: bool,
-    limit: usize,
+    pub(super) limit: usize,
 }
 
 impl Indices {
-    fn new(call: &Call<'_>, limit: usize) -> Self {
+    /// Returns the indices of operand 1, which are below `limit`.
+    pub(super) fn new(call: &Call<'_>, limit: usize) -> Self {
         Self { wide: call.inputs[1].dtype == DType::I64, limit }
     }
 
+    /// Returns whether `count` adjacent indices are the same.
+    ///
+    /// # Safety
+    /// They must be in bounds of the indices.
+    #[inline(always)]
+    pub(super) unsafe fn are_equal(self, indices: Shared<u8>, at: usize, count: usize) -> bool {
+        // All of them are read, because a loop without exits is vectorised.
+        macro_rules! differ {
+            ($type:ty) => {{
+                let first = indices.at(at * size_of::<$type>()).cast::<$type>();
+                // SAFETY: as the caller promises.
+                (0..count).fold(0, |differ, i| unsafe {
+                    differ | (first.add(i).read_unaligned() ^ first.read_unaligned())
+                }) != 0
+            }};
+        }
+        count > 0 && !(if self.wide { differ!(i64) } else { differ!(i32) })
+    }
+
+    /// Returns an index, clamped to the range.
+    ///
     /// # Safety
     /// `at` must be in bounds of the indices.
-    unsafe fn get(self, indices: Shared<u8>, at: usize) -> usize {
+    #[inline(always)]
+    pub(super) unsafe fn get(self, indices: Shared<u8>, at: usize) -> usize {
         // SAFETY: as the caller promises.
         let index = unsafe {
             if self.wide {

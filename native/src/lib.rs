@@ -17,6 +17,7 @@ mod check;
 mod concat;
 mod conv;
 mod convert;
+mod elements;
 #[cfg(test)]
 mod fixture;
 mod formula;
@@ -38,6 +39,7 @@ mod reduce;
 mod reference;
 mod resize;
 mod scalar;
+mod scatter;
 mod select;
 mod slice;
 mod softmax;
@@ -81,6 +83,7 @@ const FAMILIES: &[&[Lowering]] = &[
     slice::OPS,
     concat::OPS,
     gather::OPS,
+    scatter::OPS,
     cast::OPS,
     unary::OPS,
     binary::OPS,

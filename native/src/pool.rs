@@ -1,4 +1,11 @@
 //! Pools in the default layout, and in all layouts with channels innermost.
+//!
+//! Where channels are innermost, each vector of them is a window of its own. In the default layout, the rows of a
+//! window are first reduced to a line, whose elements outside of the image are neutral, and then the line's columns.
+
+mod line;
+#[cfg(test)]
+mod test;
 
 use super::args::{Buffers, tasks};
 use super::lanes::{Lanes, widened};
@@ -35,6 +42,16 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     }
 }
 
+/// The input positions of a window along an axis: the first, the distance between them and their number, and the
+/// number by which an average is divided.
+#[derive(Clone, Copy)]
+struct Window {
+    first: usize,
+    step: usize,
+    taken: usize,
+    divisor: usize,
+}
+
 struct Pool {
     max: bool,
     /// The number of images or blocks of channels, and the number of contiguous channels in each.
@@ -48,6 +65,10 @@ struct Pool {
     pads: [usize; 2],
     pads_after: [usize; 2],
     count_pads: bool,
+    /// The windows of each row and of each column of the result.
+    windows: [Vec<Window>; 2],
+    /// The numbers by which the averages of the columns are divided, for one row of a window.
+    divisors: Vec<f32>,
 }
 
 impl Pool {
@@ -68,7 +89,7 @@ impl Pool {
             "nhwc" => (x.shape[0], x.shape[1]),
             _ => (x.shape[0] * x.shape[1].div_ceil(x.layout.block(1)), x.layout.block(1)),
         };
-        Some(Self {
+        let mut pool = Self {
             max: call.op == "native.max-pool",
             planes,
             lanes,
@@ -81,12 +102,18 @@ impl Pool {
             pads_after: [pads[2], pads[3]],
             count_pads: call.attrs.get("count-include-pad").is_some()
                 && call.attrs.expect_int("count-include-pad") == 1,
-        })
+            windows: [Vec::new(), Vec::new()],
+            divisors: Vec::new(),
+        };
+        pool.windows = [0, 1].map(|axis| (0..pool.output[axis]).map(|at| pool.window(axis, at)).collect());
+        #[allow(clippy::cast_precision_loss)]
+        let divisors = pool.windows[1].iter().map(|window| window.divisor as f32).collect();
+        pool.divisors = divisors;
+        Some(pool)
     }
 
-    /// Returns the input positions of a window along an axis: the first, the distance between them, their number, and
-    /// the number by which an average is divided.
-    fn window(&self, axis: usize, output: usize) -> (usize, usize, usize, usize) {
+    /// Returns a window along an axis.
+    fn window(&self, axis: usize, output: usize) -> Window {
         let start = output * self.strides[axis];
         let at = |tap: usize| start + tap * self.dilations[axis];
         let (before, size) = (self.pads[axis], self.input[axis]);
@@ -95,7 +122,8 @@ impl Pool {
         let padded = before + size + self.pads_after[axis];
         let counted = (0..self.kernel[axis]).filter(|tap| at(*tap) < padded).count();
         let taken = inside.count();
-        (first, self.dilations[axis], taken, if self.count_pads { counted } else { taken })
+        let divisor = if self.count_pads { counted } else { taken };
+        Window { first, step: self.dilations[axis], taken, divisor }
     }
 }
 
@@ -117,29 +145,49 @@ widened! {
 /// As for [`one_row`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn row_on<V: Lanes>(row: &Row<'_>) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match (row.pool.lanes == 1 && row.pool.lines(), row.pool.max) {
+            (true, true) => line::row::<V, true>(row),
+            (true, false) => line::row::<V, false>(row),
+            (false, true) => channels::<V, true>(row),
+            (false, false) => channels::<V, false>(row),
+        }
+    }
+}
+
+/// A row whose channels are innermost.
+///
+/// # Safety
+/// As for [`row_on`].
+#[inline(always)]
+unsafe fn channels<V: Lanes, const MAX: bool>(row: &Row<'_>) {
     let pool = row.pool;
     let (lanes, width) = (pool.lanes, pool.input[1]);
-    let (top, down, rows, row_count) = pool.window(0, row.row);
-    for column in 0..pool.output[1] {
-        let (left, across, columns, column_count) = pool.window(1, column);
+    let down = pool.windows[0][row.row];
+    let initial = if MAX { f32::NEG_INFINITY } else { 0.0 };
+    for (column, across) in pool.windows[1].iter().enumerate() {
         #[allow(clippy::cast_precision_loss)]
-        let divisor = (row_count * column_count).max(1) as f32;
+        let divisor = (down.divisor * across.divisor).max(1) as f32;
         let mut lane = 0;
         while lane < lanes {
             let count = (lanes - lane).min(V::COUNT);
+            let whole = count == V::COUNT;
             // SAFETY: the window is clipped to the plane, and the lanes to the block.
             unsafe {
-                let mut value = V::splat(if pool.max { f32::NEG_INFINITY } else { 0.0 });
-                for r in 0..rows {
-                    for c in 0..columns {
-                        let at = ((top + r * down) * width + left + c * across) * lanes + lane;
-                        let from = row.x.add(at);
-                        let one = if count == V::COUNT { V::load(from) } else { V::load_first(from, count) };
-                        value = if pool.max { one.max(value) } else { value.add(one) };
+                let mut value = V::splat(initial);
+                for r in 0..down.taken {
+                    let line = (down.first + r * down.step) * width + across.first;
+                    let mut from = row.x.add(line * lanes + lane);
+                    for _ in 0..across.taken {
+                        let one = if whole { V::load(from) } else { V::load_first(from, count) };
+                        value = if MAX { one.max(value) } else { value.add(one) };
+                        from = from.wrapping_add(across.step * lanes);
                     }
                 }
-                let value = if pool.max { value } else { value.div(V::splat(divisor)) };
-                value.store_first(row.y.add(column * lanes + lane), count);
+                let value = if MAX { value } else { value.div(V::splat(divisor)) };
+                let to = row.y.add(column * lanes + lane);
+                if whole { value.store(to) } else { value.store_first(to, count) }
             }
             lane += V::COUNT;
         }

@@ -1,44 +1,69 @@
 //! `native.lstm`, `native.gru` and `native.rnn`: all steps of a recurrent layer, in one pass for each direction.
 //!
-//! The rows of the weights are read in place: each gate of a unit is a product of a row with the state. Directions run
-//! in parallel. A layer with one direction and much work for a step divides the units of each step.
+//! Directions run in parallel. A layer with one direction and much work for a step divides the units of each step, so
+//! that each thread keeps its part of the weights in the cache of its core. `native.lstm-packed` and its kind take the
+//! weights in panels.
 
+mod products;
+#[cfg(test)]
+mod test;
+
+use self::products::{PACKED, PANEL, Product};
 use super::args::{Buffers, Shared, part};
 use super::lanes::{Lanes, widened};
 use super::{ISAS, math, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::recurrent::{Activation, Cell, Kind, Layer};
-use ovolo::op::{Lowering, OpError};
-use ovolo::tensor::DType;
+use ovolo::op::{Form, Layouts, Lowering, OpError};
+use ovolo::tensor::{DType, Layout, TensorType};
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
     Lowering { instruction_sets: ISAS, ..Lowering::new("native.lstm", "lstm", contract, kernel) },
     Lowering { instruction_sets: ISAS, ..Lowering::new("native.gru", "gru", contract, kernel) },
     Lowering { instruction_sets: ISAS, ..Lowering::new("native.rnn", "rnn", contract, kernel) },
+    packed("native.lstm-packed", "lstm"),
+    packed("native.gru-packed", "gru"),
+    packed("native.rnn-packed", "rnn"),
     Lowering::new("native.round-to-levels", "round-to-levels", reference::contract, reference::kernel),
 ];
 
+/// The layouts of an op that takes the weights in panels.
+const PANELS: Layouts = Layouts::Forms(&[Form::new(&["plain", PACKED], "plain")]);
+
+/// Declares an op that takes the weights in panels.
+const fn packed(name: &'static str, of: &'static str) -> Lowering {
+    Lowering { layouts: PANELS, instruction_sets: ISAS, ..Lowering::new(name, of, contract, kernel) }
+}
+
 /// The multiply-adds of a step from which on its units are divided among threads.
-const DIVIDED: usize = 64 * 1024;
+const DIVIDED: usize = 96 * 1024;
 /// The units in a task are a multiple of this, so that tasks write different cache lines.
 const UNITS: usize = 16;
 
-fn layer(call: &Call<'_>) -> Option<Layer> {
+/// A layer, and whether its weights are in panels.
+struct Plan {
+    layer: Layer,
+    packed: bool,
+}
+
+fn plan(call: &Call<'_>) -> Option<Plan> {
     let cell = Cell::of(call.op.meaning())?;
-    let layer = Layer::new(cell, call.attrs, call.inputs).ok()?;
-    (call.output.dtype == DType::F32 && layer.hidden > 0).then_some(layer)
+    let plain: Vec<TensorType> = call.inputs.iter().map(|ty| ty.with_layout(Layout::PLAIN)).collect();
+    let layer = Layer::new(cell, call.attrs, &plain.iter().collect::<Vec<_>>()).ok()?;
+    let packed = !call.inputs[1].layout.is_plain();
+    (call.output.dtype == DType::F32 && layer.hidden > 0).then_some(Plan { layer, packed })
 }
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
-    let Some(layer) = layer(call) else { return reference::contract(call) };
+    let Some(Plan { layer, packed }) = plan(call) else { return reference::contract(call) };
     let scratch = layer.directions * Buffer::new(&layer).total * size_of::<f32>();
-    Ok(Contract { scratch, ..plain_contract("rows") })
+    Ok(Contract { scratch, ..plain_contract(if packed { "panels" } else { "rows" }) })
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
-    Ok(match layer(call) {
-        Some(layer) => Box::new(Recurrent { layer }),
+    Ok(match plan(call) {
+        Some(Plan { layer, packed }) => Box::new(Recurrent { layer, packed }),
         None => return reference::kernel(call),
     })
 }
@@ -73,6 +98,7 @@ impl Buffer {
 
 struct Recurrent {
     layer: Layer,
+    packed: bool,
 }
 
 impl Kernel for Recurrent {
@@ -84,7 +110,7 @@ impl Kernel for Recurrent {
             args.team.threads() > 1 && work >= DIVIDED && layer.directions < args.team.threads() + 1;
         if divided && layer.directions == 1 {
             let parts = args.team.threads().min(layer.hidden.div_ceil(UNITS));
-            let one = Direction::new(layer, buffers.args(), 0);
+            let one = Direction::new(self, buffers.args(), 0);
             // SAFETY: phases follow each other, and the parts of a phase write different units.
             unsafe {
                 one.start();
@@ -92,7 +118,7 @@ impl Kernel for Recurrent {
                     one.before(step);
                     for phase in 0..one.phases() {
                         args.team.run(parts, |index| {
-                            let one = Direction::new(layer, buffers.args(), 0);
+                            let one = Direction::new(self, buffers.args(), 0);
                             let units = part(layer.hidden, parts, index, UNITS);
                             step_of(&one, step, phase, units.start, units.end);
                         });
@@ -103,7 +129,7 @@ impl Kernel for Recurrent {
             return;
         }
         args.team.run(layer.directions, |direction| {
-            let one = Direction::new(layer, buffers.args(), direction);
+            let one = Direction::new(self, buffers.args(), direction);
             // SAFETY: directions write different parts of the result and of the scratch memory.
             unsafe {
                 one.start();
@@ -122,6 +148,7 @@ impl Kernel for Recurrent {
 /// One direction of a layer during a run.
 struct Direction<'a> {
     layer: &'a Layer,
+    packed: bool,
     args: &'a Args<'a>,
     index: usize,
     scratch: Shared<f32>,
@@ -129,10 +156,11 @@ struct Direction<'a> {
 }
 
 impl<'a> Direction<'a> {
-    fn new(layer: &'a Layer, args: &'a Args<'a>, index: usize) -> Self {
+    fn new(kernel: &'a Recurrent, args: &'a Args<'a>, index: usize) -> Self {
+        let Recurrent { layer, packed } = kernel;
         let buffer = Buffer::new(layer);
         let scratch = Shared::new(Shared::<f32>::scratch(args).at(index * buffer.total));
-        Self { layer, args, index, scratch, buffer }
+        Self { layer, packed: *packed, args, index, scratch, buffer }
     }
 
     /// Returns the number of parts of a step that follow each other.
@@ -226,7 +254,16 @@ unsafe fn step_body<V: Lanes>(one: &Direction<'_>, step: usize, phase: usize, fi
     let width = cell.gates() * hidden;
     let (old, new) = (one.buffer.states[step % 2], one.buffer.states[1 - step % 2]);
     let seen = if one.layer.rounded { one.buffer.seen } else { old };
-    let weights = Shared::<f32>::input(one.args, 1).at(one.index * width * hidden).cast_const();
+    let rows = if one.packed { width.next_multiple_of(PANEL) } else { width };
+    let mut product = Product {
+        weights: Shared::<f32>::input(one.args, 1).at(one.index * rows * hidden).cast_const(),
+        packed: one.packed,
+        depth: hidden,
+        batch,
+        states: std::ptr::null(),
+        sums: one.scratch.at(one.buffer.gates),
+        width,
+    };
     // SAFETY: rows, units and gates are within the operands, the result and the scratch memory, and no other thread
     // writes these units.
     unsafe {
@@ -236,17 +273,12 @@ unsafe fn step_body<V: Lanes>(one: &Direction<'_>, step: usize, phase: usize, fi
             (Cell::Gru, false, _) => (2..3, one.buffer.seen),
             _ => (0..cell.gates(), seen),
         };
-        for gate in gates {
-            let mut unit = first;
-            while unit < end {
-                let count = (end - unit).min(4);
-                let rows = weights.add((gate * hidden + unit) * hidden);
-                for row in 0..batch {
-                    let state = one.scratch.at(from + row * hidden).cast_const();
-                    let to = one.scratch.at(one.buffer.gates + row * width + gate * hidden + unit);
-                    dots::<V>(rows, count, state, hidden, to);
-                }
-                unit += count;
+        product.states = one.scratch.at(from).cast_const();
+        if first == 0 && end == hidden {
+            product.rows::<V>(gates.start * hidden..gates.end * hidden);
+        } else {
+            for gate in gates {
+                product.rows::<V>(gate * hidden + first..gate * hidden + end);
             }
         }
         for row in 0..batch {
@@ -288,38 +320,6 @@ unsafe fn step_body<V: Lanes>(one: &Direction<'_>, step: usize, phase: usize, fi
     }
 }
 
-/// The products of up to four rows of weights with a state.
-///
-/// # Safety
-/// All elements must be in bounds.
-#[inline(always)]
-unsafe fn dots<V: Lanes>(rows: *const f32, count: usize, state: *const f32, depth: usize, to: *mut f32) {
-    // SAFETY: as the caller promises; rows beyond the count are not read.
-    unsafe {
-        let mut sums = [V::splat(0.0); 4];
-        let row = |index: usize| rows.add(index.min(count - 1) * depth);
-        let rows = [row(0), row(1), row(2), row(3)];
-        let whole = depth / V::COUNT * V::COUNT;
-        let mut at = 0;
-        while at < whole {
-            let h = V::load(state.add(at));
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                *sum = V::load(row.add(at)).mul_add(h, *sum);
-            }
-            at += V::COUNT;
-        }
-        if at < depth {
-            let h = V::load_first(state.add(at), depth - at);
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                *sum = V::load_first(row.add(at), depth - at).mul_add(h, *sum);
-            }
-        }
-        for (index, sum) in sums.into_iter().take(count).enumerate() {
-            *to.add(index) = sum.sum();
-        }
-    }
-}
-
 /// The values of one sequence in a step.
 struct Unit {
     x: *const f32,
@@ -339,54 +339,92 @@ impl Unit {
     unsafe fn compute<V: Lanes>(&self, one: &Direction<'_>, phase: usize, at: usize, count: usize) {
         let Layer { cell, hidden, .. } = *one.layer;
         let functions = one.layer.activations(one.index);
+        let whole = count == V::COUNT;
+        // These are no closures, because a closure is compiled for no instruction set unless it is inlined.
+        macro_rules! load {
+            ($from:expr) => {
+                if whole { V::load($from.add(at)) } else { V::load_first($from.add(at), count) }
+            };
+        }
+        macro_rules! store {
+            ($value:expr, $to:expr) => {
+                if whole { $value.store($to.add(at)) } else { $value.store_first($to.add(at), count) }
+            };
+        }
+        macro_rules! activate {
+            ($which:expr, $value:expr) => {
+                activation(functions[$which], limited(one.layer.clip, $value))
+            };
+        }
+        macro_rules! product {
+            ($gate:expr) => {
+                load!(self.gates.add($gate * hidden).cast_const())
+            };
+        }
+        macro_rules! sum {
+            ($gate:expr) => {
+                load!(self.x.add($gate * hidden)).add(product!($gate))
+            };
+        }
+        // The sum of a gate that looks at the memory.
+        macro_rules! look {
+            ($which:expr, $gate:expr, $memory:expr) => {
+                match self.extra {
+                    Some(p) => load!(p.add($which * hidden)).mul_add($memory, sum!($gate)),
+                    None => sum!($gate),
+                }
+            };
+        }
         // SAFETY: as the caller promises.
         unsafe {
-            let load = |from: *const f32| V::load_first(from.add(at), count);
-            let limited = |value: V| match one.layer.clip {
-                #[allow(clippy::cast_possible_truncation)]
-                Some(clip) => V::splat(clip as f32).min(V::splat(-clip as f32).max(value)),
-                None => value,
-            };
-            let activate = |which: usize, value: V| activation(functions[which], limited(value));
-            let x = |gate: usize| load(self.x.add(gate * hidden));
-            let product = |gate: usize| load(self.gates.add(gate * hidden).cast_const());
-            let sum = |gate: usize| x(gate).add(product(gate));
             let new = match (cell, phase) {
                 (Cell::Lstm, _) => {
-                    let look = |which: usize, sum: V, memory: V| match self.extra {
-                        Some(p) => load(p.add(which * hidden)).mul_add(memory, sum),
-                        None => sum,
-                    };
-                    let memory = load(self.memory.cast_const());
-                    let input = activate(0, look(0, sum(0), memory));
+                    let memory = load!(self.memory.cast_const());
+                    let input = activate!(0, look!(0, 0, memory));
                     let forget = if one.layer.coupled {
                         V::splat(1.0).sub(input)
                     } else {
-                        activate(0, look(2, sum(2), memory))
+                        activate!(0, look!(2, 2, memory))
                     };
-                    let memory = forget.mul(memory).add(input.mul(activate(1, sum(3))));
-                    memory.store_first(self.memory.add(at), count);
-                    activate(0, look(1, sum(1), memory)).mul(activation(functions[2], memory))
+                    let memory = forget.mul(memory).add(input.mul(activate!(1, sum!(3))));
+                    store!(memory, self.memory);
+                    activate!(0, look!(1, 1, memory)).mul(activation(functions[2], memory))
                 }
                 (Cell::Gru, 0) if !one.layer.linear => {
                     // The update gate replaces its products.
-                    activate(0, sum(0)).store_first(self.gates.add(at), count);
-                    activate(0, sum(1)).mul(load(self.seen)).store_first(self.reset.add(at), count);
+                    store!(activate!(0, sum!(0)), self.gates);
+                    store!(activate!(0, sum!(1)).mul(load!(self.seen)), self.reset);
                     return;
                 }
                 (Cell::Gru, _) => {
                     let (update, inner) = if one.layer.linear {
-                        let bias = self.extra.map_or(V::splat(0.0), &load);
-                        (activate(0, sum(0)), activate(0, sum(1)).mul(product(2).add(bias)))
+                        let bias = match self.extra {
+                            Some(bias) => load!(bias),
+                            None => V::splat(0.0),
+                        };
+                        (activate!(0, sum!(0)), activate!(0, sum!(1)).mul(product!(2).add(bias)))
                     } else {
-                        (product(0), product(2))
+                        (product!(0), product!(2))
                     };
-                    let hidden = activate(1, x(2).add(inner));
-                    V::splat(1.0).sub(update).mul(hidden).add(update.mul(load(self.old)))
+                    let hidden = activate!(1, load!(self.x.add(2 * hidden)).add(inner));
+                    V::splat(1.0).sub(update).mul(hidden).add(update.mul(load!(self.old)))
                 }
-                (Cell::Rnn, _) => activate(0, sum(0)),
+                (Cell::Rnn, _) => activate!(0, sum!(0)),
             };
-            new.store_first(self.new.add(at), count);
+            store!(new, self.new);
+        }
+    }
+}
+
+/// Limits what a function is given.
+#[inline(always)]
+unsafe fn limited<V: Lanes>(clip: Option<f64>, value: V) -> V {
+    // SAFETY: the caller is compiled for the processor.
+    unsafe {
+        match clip {
+            #[allow(clippy::cast_possible_truncation)]
+            Some(clip) => V::splat(clip as f32).min(V::splat(-clip as f32).max(value)),
+            None => value,
         }
     }
 }

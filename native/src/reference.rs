@@ -10,9 +10,6 @@ use ovolo::tensor::{Tensor, TensorType};
 
 /// Ops that have no other kernel.
 pub(super) const OPS: &[Lowering] = &[
-    alone("native.scatter-elements", "scatter-elements"),
-    alone("native.scatter-nd", "scatter-nd"),
-    alone("native.gather-nd", "gather-nd"),
     alone("native.top-k-index", "top-k-index"),
     alone("native.cum-sum", "cum-sum"),
     alone("native.cum-prod", "cum-prod"),

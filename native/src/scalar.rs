@@ -12,6 +12,11 @@ pub(super) struct Flag(pub u8);
 pub(super) trait Scalar: bytemuck::Pod + PartialEq + PartialOrd + Send + Sync {
     fn cast<T: Scalar>(self) -> T;
     fn from_i64(value: i64) -> Self;
+    /// As [`Scalar::from_i64`]; instruction sets have vectors of such conversions to floats.
+    #[inline(always)]
+    fn from_i32(value: i32) -> Self {
+        Self::from_i64(i64::from(value))
+    }
     fn from_u64(value: u64) -> Self {
         Self::from_i64(value as i64)
     }
@@ -20,18 +25,21 @@ pub(super) trait Scalar: bytemuck::Pod + PartialEq + PartialOrd + Send + Sync {
 }
 
 macro_rules! integer {
-    ($($type:ty),*) => { $(impl Scalar for $type {
+    ($wide:ty, $from:ident: $($type:ty),*) => { $(impl Scalar for $type {
         #[inline(always)]
-        fn cast<T: Scalar>(self) -> T { T::from_i64(self as i64) }
+        fn cast<T: Scalar>(self) -> T { T::$from(self as $wide) }
         #[inline(always)]
         fn from_i64(value: i64) -> Self { value as Self }
+        #[inline(always)]
+        fn from_i32(value: i32) -> Self { value as Self }
         #[inline(always)]
         fn from_f32(value: f32) -> Self { value as Self }
         #[inline(always)]
         fn from_f64(value: f64) -> Self { value as Self }
     })* };
 }
-integer!(u8, u16, u32, i8, i16, i32, i64);
+integer!(i32, from_i32: u8, u16, i8, i16, i32);
+integer!(i64, from_i64: u32, i64);
 
 impl Scalar for u64 {
     #[inline(always)]
@@ -55,7 +63,7 @@ impl Scalar for u64 {
 impl Scalar for Flag {
     #[inline(always)]
     fn cast<T: Scalar>(self) -> T {
-        T::from_i64(i64::from(self.0 != 0))
+        T::from_i32(i32::from(self.0 != 0))
     }
     #[inline(always)]
     fn from_i64(value: i64) -> Self {
@@ -93,6 +101,10 @@ impl Scalar for f32 {
         T::from_f32(self)
     }
     #[inline(always)]
+    fn from_i32(value: i32) -> Self {
+        value as Self
+    }
+    #[inline(always)]
     fn from_i64(value: i64) -> Self {
         value as Self
     }
@@ -114,6 +126,10 @@ impl Scalar for f64 {
     #[inline(always)]
     fn cast<T: Scalar>(self) -> T {
         T::from_f64(self)
+    }
+    #[inline(always)]
+    fn from_i32(value: i32) -> Self {
+        Self::from(value)
     }
     #[inline(always)]
     fn from_i64(value: i64) -> Self {

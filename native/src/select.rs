@@ -2,6 +2,7 @@
 
 use super::args::Shared;
 use super::broadcast::Broadcast;
+use super::lanes::Isa;
 use super::{plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
@@ -9,6 +10,9 @@ use std::marker::PhantomData;
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[Lowering::new("native.where", "where", contract, kernel)];
+
+/// The elements that are chosen at a time.
+const BLOCK: usize = 32;
 
 fn loops(call: &Call<'_>) -> Option<Broadcast<3>> {
     Broadcast::new(call.output, [call.inputs[0], call.inputs[1], call.inputs[2]])
@@ -45,16 +49,96 @@ impl<T: bytemuck::Pod + Send + Sync> Kernel for Select<T> {
         let output = Shared::<T>::output(args);
         let strides = self.loops.strides;
         self.loops.run(args.team, |first, offsets, length| {
-            for i in 0..length {
-                // SAFETY: all offsets are in bounds; an operand in place is read before the same element is written.
-                unsafe {
-                    let value = match *condition.at(offsets[0] + i * strides[0]) {
-                        0 => *no.at(offsets[2] + i * strides[2]),
-                        _ => *yes.at(offsets[1] + i * strides[1]),
-                    };
-                    *output.at(first + i) = value;
-                }
-            }
+            let condition = condition.at(offsets[0]).cast_const();
+            let (yes, no) = (yes.at(offsets[1]).cast_const(), no.at(offsets[2]).cast_const());
+            // SAFETY: all offsets are in bounds; an operand in place is read before the same element is written.
+            unsafe { row(condition, [yes, no], strides, output.at(first), length) };
         });
+    }
+}
+
+/// Chooses among a row of elements, whose operands have these strides.
+///
+/// # Safety
+/// All elements must be in bounds. The result may only begin where an operand of stride 1 and of the same size does.
+unsafe fn row<T: bytemuck::Pod>(
+    condition: *const u8,
+    operands: [*const T; 2],
+    strides: [usize; 3],
+    output: *mut T,
+    length: usize,
+) {
+    // SAFETY: as the caller promises; the processor has the instruction set.
+    unsafe {
+        match Isa::running() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 => row_avx2(condition, operands, strides, output, length),
+            _ => row_on(condition, operands, strides, output, length),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`row`]; the processor must have AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn row_avx2<T: bytemuck::Pod>(
+    condition: *const u8,
+    operands: [*const T; 2],
+    strides: [usize; 3],
+    output: *mut T,
+    length: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { row_on(condition, operands, strides, output, length) }
+}
+
+#[inline(always)]
+unsafe fn row_on<T: bytemuck::Pod>(
+    condition: *const u8,
+    operands: [*const T; 2],
+    strides: [usize; 3],
+    output: *mut T,
+    length: usize,
+) {
+    // Both choices of a block are read, so that its loop has no branches.
+    let (mut conditions, mut choices) = ([0_u8; BLOCK], operands.map(|_| [T::zeroed(); BLOCK]));
+    // SAFETY: as the caller promises.
+    unsafe {
+        for at in (0..length).step_by(BLOCK) {
+            let count = (length - at).min(BLOCK);
+            fetch(condition, strides[0], at, count, &mut conditions);
+            for (n, choice) in choices.iter_mut().enumerate() {
+                fetch(operands[n], strides[n + 1], at, count, choice);
+            }
+            let mut result = [T::zeroed(); BLOCK];
+            for i in 0..BLOCK {
+                result[i] = if conditions[i] != 0 { choices[0][i] } else { choices[1][i] };
+            }
+            std::ptr::copy_nonoverlapping(result.as_ptr(), output.add(at), count);
+        }
+    }
+}
+
+/// Reads `count` elements from the one at `at` on.
+///
+/// # Safety
+/// They must be in bounds.
+#[inline(always)]
+unsafe fn fetch<T: bytemuck::Pod>(
+    from: *const T,
+    stride: usize,
+    at: usize,
+    count: usize,
+    to: &mut [T; BLOCK],
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match stride {
+            0 => *to = [*from; BLOCK],
+            1 if count == BLOCK => *to = from.add(at).cast::<[T; BLOCK]>().read(),
+            1 => std::ptr::copy_nonoverlapping(from.add(at), to.as_mut_ptr(), count),
+            _ => (0..count).for_each(|i| to[i] = *from.add((at + i) * stride)),
+        }
     }
 }

@@ -4,12 +4,11 @@
 //! This is for calls for which a family has only the reference evaluation. The copies in `f32` are in scratch memory.
 //! The kernel computes in `f32`, so intermediate values are not rounded to the narrow type.
 
-use super::args::{Shared, part, tasks};
+use super::args::Shared;
+use super::elements::Conversion;
 use super::reference;
-use super::scalar::{Scalar, with_scalar};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{ALIGN, OpError};
-use ovolo::team::Team;
 use ovolo::tensor::{DType, TensorType};
 
 /// The prefix of the implementation's name.
@@ -86,8 +85,12 @@ pub(super) fn kernel(
         Box::new(Widened {
             inner,
             places: Places::new(call),
-            inputs: call.inputs.iter().map(|ty| (ty.dtype, count(ty))).collect(),
-            output: (call.output.dtype, count(call.output)),
+            inputs: call
+                .inputs
+                .iter()
+                .map(|ty| (narrow(ty).then(|| Conversion::new(ty.dtype, DType::F32)), count(ty)))
+                .collect(),
+            output: (Conversion::new(DType::F32, call.output.dtype), count(call.output)),
         }) as Box<dyn Kernel>
     }))
 }
@@ -95,20 +98,9 @@ pub(super) fn kernel(
 struct Widened {
     inner: Box<dyn Kernel>,
     places: Places,
-    /// The element types, and the number of elements with padding.
-    inputs: Vec<(DType, usize)>,
-    output: (DType, usize),
-}
-
-/// Converts elements with the threads of a team.
-fn convert<A: Scalar, B: Scalar>(from: Shared<A>, to: Shared<B>, count: usize, team: &Team) {
-    let parts = tasks(count, count, team.threads());
-    team.run(parts, |index| {
-        for at in part(count, parts, index, 16) {
-            // SAFETY: both have this number of elements, and no other task writes them.
-            unsafe { *to.at(at) = (*from.at(at)).cast::<B>() };
-        }
-    });
+    /// The conversions, and the number of elements with padding.
+    inputs: Vec<(Option<Conversion>, usize)>,
+    output: (Conversion, usize),
 }
 
 impl Kernel for Widened {
@@ -118,11 +110,11 @@ impl Kernel for Widened {
         let mut inputs = [std::ptr::null::<u8>(); MAX_OPERANDS];
         for (at, place) in self.places.inputs.iter().enumerate() {
             inputs[at] = args.inputs[at];
-            let Some(place) = place else { continue };
-            let (dtype, count) = self.inputs[at];
+            let (Some(place), (Some(conversion), count)) = (place, &self.inputs[at]) else { continue };
             inputs[at] = scratch(*place);
-            let to = Shared::<f32>::new(scratch(*place).cast());
-            with_scalar!(dtype, A => convert(Shared::<A>::input(args, at), to, count, args.team));
+            let to = Shared::new(scratch(*place));
+            // SAFETY: the operand and its place in the scratch memory have this number of elements.
+            unsafe { conversion.run(Shared::input(args, at), to, *count, args.team) };
         }
         let output = self.places.output.map_or(args.output, scratch);
         let wide = Args {
@@ -135,9 +127,9 @@ impl Kernel for Widened {
         // the other buffers are those of this call. The inner contract has no alias, and nothing is in place.
         unsafe { self.inner.run(&wide) };
         if self.places.output.is_some() {
-            let (dtype, count) = self.output;
-            let from = Shared::<f32>::new(output.cast());
-            with_scalar!(dtype, B => convert(from, Shared::<B>::output(args), count, args.team));
+            let (conversion, count) = &self.output;
+            // SAFETY: the place in the scratch memory and the result have this number of elements.
+            unsafe { conversion.run(Shared::new(output), Shared::output(args), *count, args.team) };
         }
     }
 }

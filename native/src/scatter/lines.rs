@@ -1,0 +1,176 @@
+//! Slices at positions along the first axes: `scatter-nd` and `gather-nd`.
+
+use super::super::args::{Shared, part, tasks};
+use super::super::{plain_contract, reference};
+use super::combine::{Combine, with_combine};
+use super::{RUN, combine_lines, start, takes};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::OpError;
+use ovolo::tensor::DType;
+use std::marker::PhantomData;
+
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
+    if Places::new(call).is_none() {
+        return reference::contract(call);
+    }
+    let in_place = if call.op == "native.scatter-nd" { vec![0] } else { Vec::new() };
+    Ok(Contract { in_place, ..plain_contract("lines") })
+}
+
+/// The slices that groups of positions name.
+struct Places {
+    wide: bool,
+    /// The size and the stride of each axis that has a position.
+    axes: Vec<(i64, usize)>,
+    groups: usize,
+    /// The groups of one element of the batch, and the distance between those.
+    each: usize,
+    outer: usize,
+    /// The elements of a slice.
+    line: usize,
+}
+
+impl Places {
+    fn new(call: &Call<'_>) -> Option<Self> {
+        let (x, positions) = (call.inputs[0], call.inputs[1]);
+        let batch = match call.attrs.get("batch-dims") {
+            Some(_) => call.attrs.expect_int("batch-dims") as usize,
+            None => 0,
+        };
+        let depth = positions.shape.last().copied().filter(|depth| *depth > 0)?;
+        let known = if call.inputs.len() == 3 { takes(call) } else { integers(call) };
+        if !known {
+            return None;
+        }
+        let strides = x.shape.strides();
+        let axes = (batch..batch + depth).map(|dim| (x.shape[dim] as i64, strides[dim])).collect();
+        let groups = positions.shape.count() / depth;
+        Some(Self {
+            wide: positions.dtype == DType::I64,
+            axes,
+            groups,
+            each: (groups / x.shape[..batch].iter().product::<usize>().max(1)).max(1),
+            outer: x.shape[batch..].iter().product(),
+            line: x.shape[batch + depth..].iter().product(),
+        })
+    }
+
+    /// Returns the first element of a slice. Positions out of range are clamped.
+    ///
+    /// # Safety
+    /// The group must be in bounds of the positions, and no axis may be empty.
+    #[inline(always)]
+    unsafe fn of(&self, positions: Shared<u8>, group: usize) -> usize {
+        let mut place = group / self.each * self.outer;
+        for (at, &(size, stride)) in self.axes.iter().enumerate() {
+            let at = group * self.axes.len() + at;
+            // SAFETY: as the caller promises.
+            let position = unsafe {
+                if self.wide {
+                    positions.at(at * 8).cast::<i64>().read_unaligned()
+                } else {
+                    i64::from(positions.at(at * 4).cast::<i32>().read_unaligned())
+                }
+            };
+            let position = if position < 0 { position + size } else { position };
+            place += position.clamp(0, size - 1) as usize * stride;
+        }
+        place
+    }
+
+    fn is_empty(&self) -> bool {
+        self.groups * self.line == 0 || self.axes.iter().any(|(size, _)| *size == 0)
+    }
+}
+
+/// Returns whether the positions and the elements have sizes for which there is code.
+fn integers(call: &Call<'_>) -> bool {
+    matches!(call.inputs[1].dtype, DType::I64 | DType::I32)
+        && matches!(call.output.dtype.size(), 1 | 2 | 4 | 8)
+}
+
+pub(super) fn scatter(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    let Some(places) = Places::new(call) else { return reference::kernel(call) };
+    let bytes = call.output.bytes();
+    // Without a batch, all groups belong to one element of it.
+    let places = Places { each: places.groups.max(1), ..places };
+    Ok(with_combine!(call, T, C => Box::new(Scatter::<T, C> { places, bytes, types: PhantomData })))
+}
+
+struct Scatter<T, C> {
+    places: Places,
+    bytes: usize,
+    types: PhantomData<(T, C)>,
+}
+
+impl<T: bytemuck::Pod + Send + Sync, C: Combine<T>> Kernel for Scatter<T, C> {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let places = &self.places;
+        // SAFETY: operand 0 and the result have this number of bytes.
+        unsafe { start(args, self.bytes) };
+        if places.is_empty() {
+            return;
+        }
+        let (positions, updates) = (Shared::<u8>::input(args, 1), Shared::<T>::input(args, 2));
+        let output = Shared::<T>::output(args);
+        // Slices may meet, so threads divide the columns.
+        let most = (places.line / RUN).max(1);
+        let parts = if places.groups * places.line < super::super::args::PARALLEL {
+            1
+        } else {
+            most.min(args.team.threads())
+        };
+        args.team.run(parts, |index| {
+            let columns = part(places.line, parts, index, 16);
+            for group in 0..places.groups {
+                // SAFETY: groups are within the positions and the updates, and their places within the result. No
+                // other task has these columns.
+                unsafe {
+                    let to = output.at(places.of(positions, group) + columns.start);
+                    let from = updates.at(group * places.line + columns.start);
+                    combine_lines::<T, C>(to, from, columns.len());
+                }
+            }
+        });
+    }
+}
+
+pub(super) fn gather(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    let Some(places) = Places::new(call) else { return reference::kernel(call) };
+    Ok(match call.output.dtype.size() {
+        1 => Box::new(Gather::<u8> { places, element: PhantomData }),
+        2 => Box::new(Gather::<u16> { places, element: PhantomData }),
+        4 => Box::new(Gather::<u32> { places, element: PhantomData }),
+        _ => Box::new(Gather::<u64> { places, element: PhantomData }),
+    })
+}
+
+struct Gather<T> {
+    places: Places,
+    element: PhantomData<T>,
+}
+
+impl<T: bytemuck::Pod + Send + Sync> Kernel for Gather<T> {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let places = &self.places;
+        if places.is_empty() {
+            return;
+        }
+        let (data, positions) = (Shared::<T>::input(args, 0), Shared::<u8>::input(args, 1));
+        let output = Shared::<T>::output(args);
+        let parts = tasks(places.groups * places.line, places.groups, args.team.threads());
+        args.team.run(parts, |index| {
+            for group in part(places.groups, parts, index, 1) {
+                // SAFETY: groups are within the positions and the result, and their places within the data.
+                unsafe {
+                    let (from, to) = (data.at(places.of(positions, group)), output.at(group * places.line));
+                    if places.line == 1 {
+                        *to = *from;
+                    } else {
+                        std::ptr::copy_nonoverlapping(from, to, places.line);
+                    }
+                }
+            }
+        });
+    }
+}
