@@ -30,8 +30,8 @@ mod prune;
 mod request;
 mod weights;
 
-pub use artifact::Kept;
 pub use crate::digest::{Digest, NoDigest};
+pub use artifact::Kept;
 pub use entry::Damage;
 pub use entry::{Constant, ConstantBytes, Entry, Specialised};
 pub use folder::{Folder, Kind, Listed};

@@ -70,7 +70,8 @@ impl DynamicSession<'static> {
         let compile = move |region: &Request<'_>| {
             let compilation = compile::compile(region.graph.clone(), &options)?;
             let (program, backends) = (&compilation.program, options.registry.backends());
-            let session = Session::sharing(program, compilation.plan.clone(), backends, &Unkept, region.store)?;
+            let session =
+                Session::sharing(program, compilation.plan.clone(), backends, &Unkept, region.store)?;
             Ok(Compiled { session, cached: false })
         };
         Self::new(model, &registry, Arc::new(compile))
@@ -135,7 +136,9 @@ impl<'c> DynamicSession<'c> {
     /// [`Error::Setting`](Error) if no input has the dimension, or if there is no size.
     pub fn bucket(&mut self, dim: &str, sizes: &[usize]) -> Result<(), Error> {
         if self.model.places(dim).is_empty() {
-            return Err(Error::setting(format!("no input of the model has a dimension `{dim}` without a size")));
+            return Err(Error::setting(format!(
+                "no input of the model has a dimension `{dim}` without a size"
+            )));
         }
         self.padding.bucket(dim, sizes).map_err(Error::setting)
     }
@@ -251,7 +254,7 @@ impl<'c> DynamicSession<'c> {
         let (position, live) = self.model.start(inputs)?;
         let mut form = String::new();
         for (name, item) in inputs {
-            let _ = write!(form, "{name:?}={:?};", item.map(&mut |_| ()));
+            let _ = write!(form, "{name:?}={:?};", item.map(&mut |tensor| tensor.ty().to_string()));
         }
         Ok((self.route.begin(form, position), live))
     }

@@ -32,7 +32,8 @@ pub(super) struct Bench {
     #[command(flatten)]
     caching: Caching,
     /// Run one session on inputs of several sizes, one after another, and report for each how long its plan took to make
-    /// and to run, and the memory of the process. All sizes share packed weights.
+    /// and to run, and the memory of the process. All sizes share packed weights. `--seconds 0` makes the plans and runs
+    /// none of them.
     #[arg(long, value_name = "NAME=N,N,…", value_parser = amount::sizes, conflicts_with_all = ["inputs", "output_dir", "profile"])]
     sizes: Option<(String, Vec<usize>)>,
     /// How long to run, in seconds.
@@ -57,8 +58,9 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
-        if !(self.seconds > 0.0 && self.seconds.is_finite()) {
-            return Err("--seconds needs a positive number".into());
+        let least = if self.sizes.is_some() { 0.0 } else { f64::MIN_POSITIVE };
+        if !(self.seconds >= least && self.seconds.is_finite()) {
+            return Err("--seconds needs a positive number, or with --sizes also 0".into());
         }
         if let Some((name, sizes)) = &self.sizes {
             return self.sizes(registry, name, sizes);

@@ -2,8 +2,8 @@
 
 mod regions;
 
-use super::load::{self, absent};
 use super::dynamic::{is_dynamic, sized};
+use super::load::{self, absent};
 use super::page;
 use super::run::{input_files, read_inputs};
 use super::value;
@@ -69,7 +69,9 @@ impl Explain {
             };
         }
         let given = read_inputs(&files, &value::interface(&self.settings.model)?)?;
-        let Some(settings) = sized(&self.settings, &given)? else { return self.regions(registry, Some(&given)) };
+        let Some(settings) = sized(&self.settings, &given)? else {
+            return self.regions(registry, Some(&given));
+        };
         let sized = Self { settings, ..self.clone() };
         match sized.whole(registry) {
             Err(_) if is_dynamic(&sized.settings, registry)? => self.regions(registry, Some(&given)),

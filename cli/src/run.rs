@@ -75,7 +75,8 @@ impl Run {
                 let mut passed = |region: &RegionReport, _: Option<&_>| {
                     cached &= !matches!(region.found, Found::Compiled(_));
                 };
-                let outputs = session.run_and_report(&given, &mut passed).map_err(|error| error.to_string())?;
+                let outputs =
+                    session.run_and_report(&given, &mut passed).map_err(|error| error.to_string())?;
                 (outputs, cached)
             }
         };

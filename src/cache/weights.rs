@@ -35,7 +35,8 @@ pub(super) fn describe<'a>(
         .map(|(node, tensor)| (*node, tensor.bytes()))
         .collect();
     let bytes: Vec<&[u8]> = unknown.iter().map(|(_, bytes)| *bytes).collect();
-    let mut digests: FxHashMap<NodeId, Digest> = large.filter_map(|(node, _)| Some((*node, known(node)?))).collect();
+    let mut digests: FxHashMap<NodeId, Digest> =
+        large.filter_map(|(node, _)| Some((*node, known(node)?))).collect();
     for ((node, _), digest) in unknown.iter().zip(Digest::all(&bytes, threads)) {
         digests.insert(*node, digest);
         if let (Some((store, _)), Some(recipe)) = (sharing, recipe(node)) {
@@ -62,7 +63,8 @@ pub(super) fn describe<'a>(
 /// before. Returns whether it was written.
 fn write(folder: &Folder, digest: Digest, bytes: &[u8], checked: bool) -> Result<bool, Error> {
     let name = digest.to_string();
-    let there = (checked && folder.has(Kind::Weight, &name, bytes.len())) || folder.holds(Kind::Weight, &name, bytes);
+    let there =
+        (checked && folder.has(Kind::Weight, &name, bytes.len())) || folder.holds(Kind::Weight, &name, bytes);
     if there {
         // Noting the use keeps the weight from being pruned before the entry that names it is written.
         folder.touch(Kind::Weight, &name);
@@ -127,7 +129,8 @@ pub(super) fn read(
         (*there.ty() == constant.ty).then_some((constant.node, there))
     };
     let mut found: Constants = constants.iter().filter_map(shared).collect();
-    let lacking: Vec<&Constant> = constants.iter().filter(|constant| !found.contains_key(&constant.node)).collect();
+    let lacking: Vec<&Constant> =
+        constants.iter().filter(|constant| !found.contains_key(&constant.node)).collect();
     for (constant, tensor) in lacking.iter().zip(read_new(folder, &lacking, threads)?) {
         let tensor = match (store, constant.recipe) {
             (Some(store), Some(recipe)) => {

@@ -112,7 +112,8 @@ pub(super) fn axes(one: &TensorType, other: &TensorType, sizes: Sizes) -> Option
     if one.dtype != other.dtype || one.shape.rank() != other.shape.rank() {
         return None;
     }
-    let axes: Vec<usize> = (0..one.shape.rank()).filter(|axis| one.shape[*axis] != other.shape[*axis]).collect();
+    let axes: Vec<usize> =
+        (0..one.shape.rank()).filter(|axis| one.shape[*axis] != other.shape[*axis]).collect();
     let expected = |axis: &usize| one.shape[*axis] == sizes.small && other.shape[*axis] == sizes.large;
     axes.iter().all(expected).then_some(axes)
 }
@@ -218,12 +219,15 @@ impl Pair<'_> {
                 Some(axis) => mixes(*axis),
                 None => others_whole(),
             },
-            Kind::Convolution => match self.of(0).iter().find(|axis| **axis == 1 || !self.pointwise(**axis)) {
-                Some(axis) => mixes(*axis),
-                None => others_whole(),
-            },
+            Kind::Convolution => {
+                match self.of(0).iter().find(|axis| **axis == 1 || !self.pointwise(**axis)) {
+                    Some(axis) => mixes(*axis),
+                    None => others_whole(),
+                }
+            }
             Kind::Slice => {
-                let (starts, steps) = (self.one.attrs.expect_ints("starts"), self.one.attrs.expect_ints("steps"));
+                let (starts, steps) =
+                    (self.one.attrs.expect_ints("starts"), self.one.attrs.expect_ints("steps"));
                 match self.axes.iter().find(|axis| starts[**axis] != 0 || steps[**axis] != 1) {
                     Some(axis) => Err(format!("moves positions along axis {axis}")),
                     None => Ok(()), // Where the result does not differ, it has the same elements for both sizes.
@@ -304,8 +308,11 @@ impl Pair<'_> {
         let (Some(one), Some(other)) = (self.small.constant(self.id), self.large.constant(self.id)) else {
             return Err("is a constant without a value".to_owned());
         };
-        let begins = |other: Tensor| one.identity() == other.identity() || one.taken().bytes() == other.taken().bytes();
-        let begun = self.axes.iter().fold(other.clone(), |part, axis| resized(&part, *axis, self.sizes.small));
+        let begins = |other: Tensor| {
+            one.identity() == other.identity() || one.taken().bytes() == other.taken().bytes()
+        };
+        let begun =
+            self.axes.iter().fold(other.clone(), |part, axis| resized(&part, *axis, self.sizes.small));
         if begins(begun) { Ok(()) } else { Err("has other elements for another size".to_owned()) }
     }
 }

@@ -1,6 +1,6 @@
 //! Fills inputs up to the sizes of buckets, where it is proved that the outputs do not depend on the filling.
 
-use super::bucket::{self, Sizes, axes, prove, resized};
+use super::bucket::{self, Sizes, axes, resized};
 use crate::error::Error;
 use crate::onnx::{Dynamic, Item, LiveFrom, Region, Tables, Then};
 use crate::tensor::Tensor;
@@ -66,7 +66,8 @@ impl Padding {
             };
             let found: Vec<usize> = places.iter().filter_map(size).collect();
             // Inputs that differ in the size of one dimension are refused when the run begins.
-            let Some(small) = found.first().copied().filter(|first| found.iter().all(|size| size == first)) else {
+            let Some(small) = found.first().copied().filter(|first| found.iter().all(|size| size == first))
+            else {
                 continue;
             };
             let Some(large) = sizes.iter().copied().find(|size| *size >= small) else { continue };

@@ -47,12 +47,15 @@ fn recipes(program: &Graph, wanted: &[NodeId], store: &Store) -> Recipes {
     for (id, node) in program.nodes().filter(|(id, _)| needed[id.index()]) {
         let recipe = match program.constant(id) {
             Some(constant) => Some(store.leaf(constant)),
-            None => node.inputs.iter().map(|input| known.get(input).map(Digest::to_string)).collect::<Option<Vec<_>>>().map(
-                |inputs| {
+            None => node
+                .inputs
+                .iter()
+                .map(|input| known.get(input).map(Digest::to_string))
+                .collect::<Option<Vec<_>>>()
+                .map(|inputs| {
                     let own = [node.op.to_string(), format!("{:?}", node.attrs), node.ty.to_string()];
                     Digest::texts(own.iter().chain(&inputs).map(String::as_str))
-                },
-            ),
+                }),
         };
         if let Some(recipe) = recipe {
             known.insert(id, recipe);

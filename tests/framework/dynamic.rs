@@ -5,8 +5,8 @@ use crate::common;
 use ovolo::compile::Options;
 use ovolo::dynamic::{DynamicSession, Found};
 use ovolo::onnx::proto::{
-    AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId, TensorProto,
-    TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 use ovolo::onnx::{ImportOptions, Item};
 use ovolo::tensor::Tensor;
@@ -25,13 +25,19 @@ fn value(name: &str, elem_type: i32, dims: &[&str]) -> ValueInfoProto {
         Ok(number) => DimensionProto { dim_value: Some(number), dim_param: None },
         Err(_) => DimensionProto { dim_value: None, dim_param: Some((*dim).to_owned()) },
     });
-    let tensor_type = Some(TensorTypeProto { elem_type, shape: Some(TensorShapeProto { dim: dim.collect() }) });
+    let tensor_type =
+        Some(TensorTypeProto { elem_type, shape: Some(TensorShapeProto { dim: dim.collect() }) });
     ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
 }
 
 fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     let strings = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-    NodeProto { op_type: op.to_owned(), input: strings(inputs), output: strings(outputs), ..NodeProto::default() }
+    NodeProto {
+        op_type: op.to_owned(),
+        input: strings(inputs),
+        output: strings(outputs),
+        ..NodeProto::default()
+    }
 }
 
 fn int(name: &str, i: i64, mut node: NodeProto) -> NodeProto {
@@ -42,14 +48,25 @@ fn int(name: &str, i: i64, mut node: NodeProto) -> NodeProto {
 
 fn body(name: &str, graph: GraphProto, mut node: NodeProto) -> NodeProto {
     let r#type = AttributeType::Graph as i32;
-    node.attribute.push(AttributeProto { name: name.to_owned(), g: Some(graph), r#type, ..Default::default() });
+    node.attribute.push(AttributeProto {
+        name: name.to_owned(),
+        g: Some(graph),
+        r#type,
+        ..Default::default()
+    });
     node
 }
 
 fn floats(name: &str, dims: &[i64]) -> TensorProto {
     let count: i64 = dims.iter().product();
     let float_data = (0..count).map(|value| f32::from(i16::try_from(value % 7 - 3).unwrap()) / 4.0).collect();
-    TensorProto { name: name.to_owned(), dims: dims.to_vec(), data_type: FLOAT, float_data, ..Default::default() }
+    TensorProto {
+        name: name.to_owned(),
+        dims: dims.to_vec(),
+        data_type: FLOAT,
+        float_data,
+        ..Default::default()
+    }
 }
 
 fn graph(
@@ -232,8 +249,10 @@ fn x(elements: &[f32]) -> BTreeMap<String, Item<Tensor>> {
 
 #[test]
 fn constant_conditions_and_short_trip_counts_leave_one_region() {
-    let truth = TensorProto { name: "yes".into(), data_type: BOOL, int32_data: vec![1], ..TensorProto::default() };
-    let three = TensorProto { name: "three".into(), data_type: INT64, int64_data: vec![3], ..TensorProto::default() };
+    let truth =
+        TensorProto { name: "yes".into(), data_type: BOOL, int32_data: vec![1], ..TensorProto::default() };
+    let three =
+        TensorProto { name: "three".into(), data_type: INT64, int64_data: vec![3], ..TensorProto::default() };
     let then = graph(vec![], vec![node("Neg", &["x"], &["a"])], &["a"], vec![]);
     let other = graph(vec![], vec![node("Abs", &["x"], &["b"])], &["b"], vec![]);
     let inner = graph(
@@ -261,7 +280,8 @@ fn a_short_scan_is_part_of_its_region_and_a_long_one_runs_by_one_plan() {
         vec![],
     );
     let zero = TensorProto { dims: vec![], float_data: vec![0.0], ..floats("zero", &[1]) };
-    let nodes = vec![body("body", inner, int("num_scan_inputs", 1, node("Scan", &["zero", "x"], &["last", "y"])))];
+    let nodes =
+        vec![body("body", inner, int("num_scan_inputs", 1, node("Scan", &["zero", "x"], &["last", "y"])))];
     let file = File::new(graph(vec![value("x", FLOAT, &["N"])], nodes, &["y"], vec![zero]));
     let (regions, result) = passed(&file, &x(&[1.0, 2.0, 4.0]));
     assert_eq!((regions.len(), result), (1, vec![1.0, 3.0, 7.0]));
@@ -286,7 +306,8 @@ fn a_model_that_is_cut_says_where_and_what_it_read() {
     let mut session = file.open();
     for (input, expected, chosen) in [([1.0, -2.0], [-1.0, 2.0], 1), ([1.0, 2.0], [1.0, 2.0], 0)] {
         let mut regions = Vec::new();
-        let result = session.run_and_report(&x(&input), &mut |region, _| regions.push(region.clone())).unwrap();
+        let result =
+            session.run_and_report(&x(&input), &mut |region, _| regions.push(region.clone())).unwrap();
         assert_eq!(tensors(result)[0].elements::<f32>(), expected);
         assert!(regions[0].why.as_ref().is_some_and(|why| why.contains("condition")), "{:?}", regions[0].why);
         assert_eq!(regions[1].key.asked, [format!("c = {chosen}")]);
@@ -334,7 +355,12 @@ fn buckets_are_refused_where_an_operator_mixes_positions_or_reads_the_size() {
     let mean = vec![int("keepdims", 1, {
         let mut mean = node("ReduceMean", &["c"], &["y"]);
         let r#type = AttributeType::Ints as i32;
-        mean.attribute.push(AttributeProto { name: "axes".into(), ints: vec![0], r#type, ..Default::default() });
+        mean.attribute.push(AttributeProto {
+            name: "axes".into(),
+            ints: vec![0],
+            r#type,
+            ..Default::default()
+        });
         mean
     })];
     let size = vec![
@@ -346,7 +372,12 @@ fn buckets_are_refused_where_an_operator_mixes_positions_or_reads_the_size() {
     let last = vec![int("axis", 0, node("Gather", &["c", "last"], &["y"]))];
     let index = |name: &str, at: i64| {
         let mut node = node("Constant", &[], &[name]);
-        let t = Some(TensorProto { data_type: INT64, dims: vec![1], int64_data: vec![at], ..TensorProto::default() });
+        let t = Some(TensorProto {
+            data_type: INT64,
+            dims: vec![1],
+            int64_data: vec![at],
+            ..TensorProto::default()
+        });
         let r#type = AttributeType::Tensor as i32;
         node.attribute.push(AttributeProto { name: "value".into(), t, r#type, ..Default::default() });
         node
@@ -357,7 +388,10 @@ fn buckets_are_refused_where_an_operator_mixes_positions_or_reads_the_size() {
         let mut session = file.open();
         session.bucket("rows", &[8]).unwrap();
         let why = session.run(&some_rows(3)).unwrap_err().to_string();
-        assert!(why.contains("cannot be rounded up to 8") && (why.contains(expected) || expected == "last"), "{why}");
+        assert!(
+            why.contains("cannot be rounded up to 8") && (why.contains(expected) || expected == "last"),
+            "{why}"
+        );
         // Sizes that are those of a bucket need no filling.
         session.run(&some_rows(8)).unwrap();
     }

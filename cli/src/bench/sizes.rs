@@ -14,9 +14,8 @@ use std::time::{Duration, Instant};
 struct Measured {
     size: usize,
     region: RegionReport,
-    /// The fastest and the median run.
-    fastest: Duration,
-    median: Duration,
+    /// The fastest and the median run, if there were runs.
+    times: Option<(Duration, Duration)>,
     /// The resident memory of the process, if the system tells it.
     resident: Option<u64>,
 }
@@ -32,14 +31,14 @@ impl Bench {
             let zeros = session.model().zeros(&dims).map_err(|error| error.to_string())?;
             let region = session.prepare(&zeros).map_err(|error| error.to_string())?;
             let (mut times, begin) = (Vec::new(), Instant::now());
-            while times.len() < 3 || begin.elapsed().as_secs_f64() < self.seconds {
+            while self.seconds > 0.0 && (times.is_empty() || begin.elapsed().as_secs_f64() < self.seconds) {
                 let start = Instant::now();
                 session.run(&zeros).map_err(|error| error.to_string())?;
                 times.push(start.elapsed());
             }
             times.sort_unstable();
-            let (fastest, median) = (times[0], times[times.len() / 2]);
-            all.push(Measured { size, region, fastest, median, resident: status("VmRSS:") });
+            let times = times.first().map(|fastest| (*fastest, times[times.len() / 2]));
+            all.push(Measured { size, region, times, resident: status("VmRSS:") });
         }
         let constants = session.store().bytes() as u64;
         let (plans, peak) = (session.plans(), status("VmHWM:"));
@@ -48,25 +47,29 @@ impl Bench {
                 .iter()
                 .map(|one| {
                     json!({
-                        "size": one.size, "region": region_json(&one.region), "median_ms": milliseconds(one.median),
-                        "min_ms": milliseconds(one.fastest), "resident": one.resident,
+                        "size": one.size, "region": region_json(&one.region), "resident": one.resident,
+                        "min_ms": one.times.map(|(fastest, _)| milliseconds(fastest)),
+                        "median_ms": one.times.map(|(_, median)| milliseconds(median)),
                     })
                 })
                 .collect();
-            let value = json!({ "dim": name, "sizes": list, "plans": plans, "constants": constants, "peak": peak });
+            let value =
+                json!({ "dim": name, "sizes": list, "plans": plans, "constants": constants, "peak": peak });
             print(&format!("{value}\n"));
             return Ok(());
         }
         for one in &all {
             let more = one.region.why.as_ref().map_or("", |_| ", and more regions");
             print(&format!(
-                "{name}={}: {} steps, {}{more}; median {:.3} ms, fastest {:.3} ms, {}\n",
+                "{name}={}: {} steps, {}{more}{}{}\n",
                 one.size,
                 one.region.steps,
                 found_text(one.region.found),
-                milliseconds(one.median),
-                milliseconds(one.fastest),
-                one.resident.map_or_else(String::new, |bytes| format!("{} resident", size(bytes)))
+                one.times.map_or_else(String::new, |(fastest, median)| {
+                    let [median, fastest] = [median, fastest].map(milliseconds);
+                    format!("; median {median:.3} ms, fastest {fastest:.3} ms")
+                }),
+                one.resident.map_or_else(String::new, |bytes| format!("; {} resident", size(bytes)))
             ));
         }
         let peak = peak.map_or_else(String::new, |bytes| format!(", {} resident at most", size(bytes)));

@@ -25,9 +25,11 @@ impl Explain {
         given: Option<&BTreeMap<String, Item<Tensor>>>,
     ) -> Outcome {
         if self.runner_up || self.memory_curve.is_some() || !self.what_if.is_empty() {
-            return Err("--runner-up, --memory-curve and --what-if ask about one plan, and this model runs as \
+            return Err(
+                "--runner-up, --memory-curve and --what-if ask about one plan, and this model runs as \
                         several regions; --html shows the runners-up of each region"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         let seen = Seen::default();
         let mut session = open(&self.settings, None, registry, Some(Arc::clone(&seen)))?;
