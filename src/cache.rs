@@ -21,7 +21,6 @@
 
 mod archive;
 mod artifact;
-mod digest;
 mod entry;
 mod folder;
 mod home;
@@ -31,11 +30,10 @@ mod prune;
 mod request;
 mod weights;
 
+pub use crate::digest::{Digest, NoDigest};
 pub use artifact::Kept;
-pub use digest::Digest;
-pub use digest::NoDigest;
 pub use entry::Damage;
-pub use entry::{Constant, ConstantBytes, Entry};
+pub use entry::{Constant, ConstantBytes, Entry, Specialised};
 pub use folder::{Folder, Kind, Listed};
 pub use home::{home, keep_in};
 pub use key::{Difference, Key};
@@ -47,7 +45,7 @@ use crate::error::{CacheError, Error};
 use crate::graph::NodeId;
 use crate::plan::Plan;
 use crate::registry::Registry;
-use crate::session::{self, Constants, Session};
+use crate::session::{self, Constants, Recipes, Session, Store};
 use crate::tensor::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -109,6 +107,8 @@ pub struct Origin {
     pub machine: Option<Machine>,
     /// The part of the table of times by which the plan was chosen.
     pub basis: Option<Basis>,
+    /// What the plan was specialised for, if it is that of a region.
+    pub region: Option<Specialised>,
 }
 
 /// The entry whose key is closest to a given one, and the fields in which they differ.
@@ -147,6 +147,15 @@ impl Cache {
     /// Why there is no such entry.
     pub fn find(&self, key: &Key, times: Option<&Stored>) -> Result<Session, Miss> {
         self.used(key, self.look(key, times))
+    }
+
+    /// Does what [`Cache::find`] does, and shares constants with other sessions of the model through a store. What the
+    /// store has is neither mapped nor checked again.
+    ///
+    /// # Errors
+    /// Why there is no such entry.
+    pub fn find_sharing(&self, key: &Key, times: Option<&Stored>, store: &Store) -> Result<Session, Miss> {
+        self.used(key, self.session(key, times, Some(store)))
     }
 
     /// Notes that an entry was used, or removes it if it cannot be used.
@@ -189,8 +198,12 @@ impl Cache {
     /// # Errors
     /// Why there is no such entry.
     pub fn look(&self, key: &Key, times: Option<&Stored>) -> Result<Session, Miss> {
-        let (plan, constants) = self.stored(key, times)?;
-        Session::stored(plan, constants, self.registry.backends(), &Kept::new(&self.folder))
+        self.session(key, times, None)
+    }
+
+    fn session(&self, key: &Key, times: Option<&Stored>, store: Option<&Store>) -> Result<Session, Miss> {
+        let (plan, constants, recipes) = self.stored(key, times, store)?;
+        Session::load(plan, constants, recipes, self.registry.backends(), &Kept::new(&self.folder))
             .map_err(|error| Miss::Changed(error.to_string()))
     }
 
@@ -208,13 +221,18 @@ impl Cache {
     /// # Errors
     /// Why there is no such entry.
     pub fn look_plan(&self, key: &Key, times: Option<&Stored>) -> Result<Plan, Miss> {
-        let (plan, constants) = self.stored(key, times)?;
+        let (plan, constants, _) = self.stored(key, times, None)?;
         session::check(&plan, &constants).map_err(|error| Miss::Changed(error.to_string()))?;
         Ok(plan)
     }
 
-    /// Returns the plan of an entry and its constants, which are mapped.
-    fn stored(&self, key: &Key, times: Option<&Stored>) -> Result<(Plan, Constants), Miss> {
+    /// Returns the plan of an entry and its constants, which are mapped, with their recipes.
+    fn stored(
+        &self,
+        key: &Key,
+        times: Option<&Stored>,
+        store: Option<&Store>,
+    ) -> Result<(Plan, Constants, Recipes), Miss> {
         let entry = Entry::read(&self.folder, &key.fingerprint().to_string())?.ok_or(Miss::Absent)?;
         if let Some(why) =
             entry.basis.as_ref().and_then(|basis| basis.differs(times.unwrap_or(&Stored::default())))
@@ -222,8 +240,9 @@ impl Cache {
             return Err(Miss::Changed(why));
         }
         let plan = self.plan(&entry)?;
-        let constants = weights::read(&self.folder, &entry.constants, plan.threads)?;
-        Ok((plan, constants))
+        let constants = weights::read(&self.folder, &entry.constants, plan.threads, store)?;
+        let recipes = entry.constants.iter().filter_map(|one| Some((one.node, one.recipe?))).collect();
+        Ok((plan, constants, recipes))
     }
 
     /// Returns the plan of an entry.
@@ -242,6 +261,22 @@ impl Cache {
         self.keep_plan(key, session.plan(), &session.constants(), origin)
     }
 
+    /// Does what [`Cache::keep`] does for a session that shares constants through a store. Constants that the store
+    /// knows to be in the cache are not read again.
+    ///
+    /// # Errors
+    /// As [`Cache::keep`].
+    pub fn keep_sharing(
+        &self,
+        key: &Key,
+        session: &Session,
+        origin: Origin,
+        store: &Store,
+    ) -> Result<(), Error> {
+        let sharing = Some((store, session.recipes()));
+        self.write(key, session.plan(), &session.constants(), origin, sharing)
+    }
+
     /// Keeps a plan and the constants that it reads, as [`Cache::keep`] does for those of a session.
     ///
     /// # Errors
@@ -253,9 +288,21 @@ impl Cache {
         constants: &[(NodeId, &Tensor)],
         origin: Origin,
     ) -> Result<(), Error> {
-        let (encoded, weights) = encode(key, plan, constants, origin)?;
+        self.write(key, plan, constants, origin, None)
+    }
+
+    fn write(
+        &self,
+        key: &Key,
+        plan: &Plan,
+        constants: &[(NodeId, &Tensor)],
+        origin: Origin,
+        sharing: Option<weights::Sharing<'_>>,
+    ) -> Result<(), Error> {
+        let (encoded, weights) = encode(key, plan, constants, origin, sharing)?;
         self.allows(encoded.len() + weights.values().map(|bytes| bytes.len()).sum::<usize>())?;
-        weights::write_entry(&self.folder, &key.fingerprint().to_string(), &encoded, weights)?;
+        let store = sharing.map(|(store, _)| store);
+        weights::write_entry(&self.folder, &key.fingerprint().to_string(), &encoded, weights, store)?;
         prune::tidy(&self.folder, self.limit);
         Ok(())
     }
@@ -327,7 +374,7 @@ impl Cache {
     pub fn verify(&self, item: &Item) -> Result<(), Miss> {
         let entry = item.entry.as_ref().map_err(Clone::clone)?;
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let constants = weights::read(&self.folder, &entry.constants, threads)?;
+        let constants = weights::read(&self.folder, &entry.constants, threads, None)?;
         let bytes = |node| constants.get(&node).map(|constant| constant.bytes().len());
         self.plan(entry)?
             .check(&bytes)
@@ -344,10 +391,11 @@ fn encode<'a>(
     plan: &Plan,
     constants: &[(NodeId, &'a Tensor)],
     origin: Origin,
+    sharing: Option<weights::Sharing<'_>>,
 ) -> Result<Encoded<'a>, Error> {
-    let (constants, weights) = weights::describe(constants, plan.threads);
+    let (constants, weights) = weights::describe(constants, plan.threads, sharing);
     let plan = plan.clone().into();
-    let Origin { model, machine, basis } = origin;
-    let entry = Entry { key: key.clone(), model, plan, constants, machine, basis };
+    let Origin { model, machine, basis, region } = origin;
+    let entry = Entry { key: key.clone(), model, plan, constants, machine, basis, region };
     Ok((entry.encode().map_err(|damage| CacheError::Entry { why: damage.to_string() })?, weights))
 }

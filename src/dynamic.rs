@@ -1,101 +1,146 @@
 //! Sessions for models whose shapes are not fixed.
 //!
-//! A [`DynamicSession`] runs a model region by region ([`onnx::region`](crate::onnx::Region)). A region is compiled
-//! when a run first comes to it with tensors of these types, and for small values that decide shapes, with these
-//! elements; later runs use it again. Regions that are equal, such as the iterations of a loop, share one plan, and all
-//! plans share what was made of the model's weights.
+//! A [`DynamicSession`] runs a model region by region ([`onnx::region`](crate::onnx::Region)); a model in which nothing
+//! but the sizes of inputs decides shapes is one region. A region is compiled when a run first comes to it with tensors
+//! of these types, and for small values that decide shapes, with these elements; later runs use it again. Regions that
+//! are equal, such as the iterations of a loop, share one plan. All plans share what was made of the model's weights
+//! ([`Store`]) and the memory that they run in.
+//!
+//! One thread at a time uses a session. [`DynamicSession::beside`] makes another one for another thread, which shares
+//! the model and its packed weights.
 
-use crate::cache::Digest;
+mod bucket;
+mod padding;
+mod plans;
+mod region;
+mod route;
+
+pub use region::{Compiled, Found, RegionKey, RegionReport, Request};
+
+use crate::backend::Unkept;
+use crate::compile::{self, Options};
+use crate::digest::Digest;
 use crate::error::Error;
-use crate::graph::{CONST, Graph};
-use crate::onnx::{Dynamic, Item, LiveFrom, OnnxError, Position, Region, Then};
+use crate::onnx::{Dynamic, Item, LiveFrom, MissingWeights, OnnxError, Region, Then};
+use crate::plan::Plan;
 use crate::registry::Registry;
-use crate::session::Session;
-use crate::tensor::{Tensor, TensorType};
-use rustc_hash::FxHashMap;
+use crate::session::{Session, Store, Workspace};
+use crate::team::Team;
+use crate::tensor::Tensor;
+use padding::Padding;
+use plans::Plans;
+use route::{Next, PointId, Route, Variant};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
-/// Compiles regions.
-pub type Compile<'c> = Box<dyn FnMut(&Request<'_>) -> Result<Session, Error> + 'c>;
-
-/// A region that is to be compiled.
-pub struct Request<'a> {
-    /// Its graph.
-    pub graph: &'a Graph,
-    /// What the plan of the region depends on: the digest of the graph's text, without the names of values, and with
-    /// the names of weights and the elements of other constants.
-    pub digest: Digest,
-}
+/// Compiles regions, or reads their plans from a cache.
+pub type Compile<'c> = Arc<dyn Fn(&Request<'_>) -> Result<Compiled, Error> + Send + Sync + 'c>;
 
 /// A model that runs for inputs of any size.
 pub struct DynamicSession<'c> {
-    model: Dynamic,
+    model: Arc<Dynamic>,
     registry: Arc<Registry>,
     compile: Compile<'c>,
-    /// The points at which models begin, by the form of their inputs.
-    starts: FxHashMap<String, usize>,
-    points: Vec<Point>,
-    /// The compiled regions, by their digests.
-    sessions: FxHashMap<Digest, Session>,
+    store: Arc<Store>,
+    workspace: Arc<Workspace>,
+    /// The threads of all plans, once there is a plan.
+    team: Option<Arc<Team>>,
+    route: Route,
+    plans: Plans,
+    made: usize,
+    padding: Padding,
 }
 
-/// A place at which a region begins.
-struct Point {
-    position: Position,
-    /// The regions that were compiled for it.
-    variants: Vec<Variant>,
-}
+/// The most regions that a session remembers, unless [`DynamicSession::keep_at_most`] sets another limit.
+pub const REGIONS: usize = 4096;
+/// The most plans that a session keeps, unless [`DynamicSession::keep_at_most`] sets another limit.
+pub const PLANS: usize = 256;
 
-/// A region, and when it is the one to run.
-struct Variant {
-    /// The types of the live tensors before it.
-    types: Vec<TensorType>,
-    /// The live tensors whose elements it depends on, with these elements.
-    asked: Vec<(usize, Tensor)>,
-    /// The digest of its session; `None` if it computes nothing.
-    session: Option<Digest>,
-    /// The live tensors that are the inputs of its session.
-    inputs: Vec<usize>,
-    /// Where the live tensors after it come from.
-    live: Vec<LiveFrom>,
-    next: Next,
-    report: RegionReport,
+impl DynamicSession<'static> {
+    /// Opens an ONNX model whose regions are compiled by these options. No dimension needs a size.
+    ///
+    /// # Errors
+    /// [`Error::Onnx`] if the model cannot be read, or if an operator is not known.
+    pub fn open(file: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        let registry = Arc::clone(&options.registry);
+        let model = Dynamic::load(registry.onnx(), file.as_ref(), MissingWeights::Refuse)?;
+        let compile = move |region: &Request<'_>| {
+            let compilation = compile::compile(region.graph.clone(), &options)?;
+            let (program, backends) = (&compilation.program, options.registry.backends());
+            let session =
+                Session::sharing(program, compilation.plan.clone(), backends, &Unkept, region.store)?;
+            Ok(Compiled { session, cached: false })
+        };
+        Self::new(model, &registry, Arc::new(compile))
+    }
 }
-
-enum Next {
-    Point(usize),
-    Finished(Vec<(String, Item<usize>)>),
-}
-
-/// What is to be said of a region that a run has passed.
-#[derive(Clone, Debug)]
-pub struct RegionReport {
-    /// The number of steps of its plan.
-    pub steps: usize,
-    /// The types of its inputs.
-    pub inputs: Vec<TensorType>,
-    /// The values on whose elements it depends.
-    pub asked: Vec<String>,
-    /// Why it ends; `None` at the end of the model.
-    pub why: Option<String>,
-}
-
-/// The most regions that are kept for one place of a model. The oldest one is dropped for a new one.
-const VARIANTS: usize = 256;
 
 impl<'c> DynamicSession<'c> {
     /// Makes a session that compiles nothing yet.
-    pub fn new(model: Dynamic, registry: &Arc<Registry>, compile: Compile<'c>) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// [`Error::Session`] if the system has no memory left.
+    pub fn new(model: Dynamic, registry: &Arc<Registry>, compile: Compile<'c>) -> Result<Self, Error> {
+        let store = Store::new();
+        model.weights().for_each(|(name, weight)| store.name(weight, name));
+        Self::with(Arc::new(model), Arc::clone(registry), compile, Arc::new(store))
+    }
+
+    fn with(
+        model: Arc<Dynamic>,
+        registry: Arc<Registry>,
+        compile: Compile<'c>,
+        store: Arc<Store>,
+    ) -> Result<Self, Error> {
+        Ok(Self {
             model,
-            registry: Arc::clone(registry),
+            registry,
             compile,
-            starts: FxHashMap::default(),
-            points: Vec::new(),
-            sessions: FxHashMap::default(),
+            store,
+            workspace: Arc::new(Workspace::new(0)?),
+            team: None,
+            route: Route::new(REGIONS),
+            plans: Plans::new(PLANS),
+            made: 0,
+            padding: Padding::default(),
+        })
+    }
+
+    /// Makes another session of the same model, for another thread. The two share the model and what is made of its
+    /// weights. Each has its own plans, threads and memory to run in.
+    ///
+    /// # Errors
+    /// [`Error::Session`] if the system has no memory left.
+    pub fn beside(&self) -> Result<Self, Error> {
+        let (model, registry) = (Arc::clone(&self.model), Arc::clone(&self.registry));
+        Self::with(model, registry, Arc::clone(&self.compile), Arc::clone(&self.store))
+    }
+
+    /// Limits the memory that the session takes over time. When there are more plans, or when runs have passed more
+    /// regions, those are dropped that were used longest ago. A region that comes again is imported and compiled again,
+    /// or read from the cache.
+    pub fn keep_at_most(&mut self, plans: usize, regions: usize) {
+        self.plans.limit(plans);
+        self.route.limit(regions);
+    }
+
+    /// Rounds the sizes of a dimension up to these sizes, so that few plans serve all sizes. Inputs are filled with copies
+    /// of their last slice along the dimension, and outputs are cut back. Sizes beyond the largest bucket stay as they are.
+    ///
+    /// A run is refused if it cannot be proved that its outputs do not depend on the copies.
+    ///
+    /// # Errors
+    /// [`Error::Setting`](Error) if no input has the dimension, or if there is no size.
+    pub fn bucket(&mut self, dim: &str, sizes: &[usize]) -> Result<(), Error> {
+        if self.model.places(dim).is_empty() {
+            return Err(Error::setting(format!(
+                "no input of the model has a dimension `{dim}` without a size"
+            )));
         }
+        self.padding.bucket(dim, sizes).map_err(Error::setting)
     }
 
     /// Returns the model.
@@ -103,9 +148,40 @@ impl<'c> DynamicSession<'c> {
         &self.model
     }
 
-    /// Returns the number of plans that were made.
+    /// Returns the constants that all plans of the model share.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Returns the number of plans that the session has now.
     pub fn plans(&self) -> usize {
-        self.sessions.len()
+        self.plans.len()
+    }
+
+    /// Returns the number of plans that were made up to now, or read from a cache.
+    pub fn made(&self) -> usize {
+        self.made
+    }
+
+    /// Returns the number of regions that the session remembers.
+    pub fn regions(&self) -> usize {
+        self.route.regions()
+    }
+
+    /// Returns a plan by its name in a report; `None` if it was dropped.
+    pub fn plan(&self, name: &Digest) -> Option<&Plan> {
+        self.plans.look(name).map(Session::plan)
+    }
+
+    /// Makes the plan of the first region for these inputs without running it. Where the model is one region, a run on
+    /// inputs of the same types then compiles nothing.
+    ///
+    /// # Errors
+    /// As [`DynamicSession::run`].
+    pub fn prepare(&mut self, inputs: &BTreeMap<String, Item<Tensor>>) -> Result<RegionReport, Error> {
+        let filled = self.padding.fill(&self.model, self.registry.onnx(), inputs)?;
+        let (at, live) = self.begin(filled.as_ref().map_or(inputs, |filled| &filled.inputs))?;
+        self.ready(at, &live)
     }
 
     /// Runs the model on inputs by their names, and returns its outputs in the model's order.
@@ -116,40 +192,44 @@ impl<'c> DynamicSession<'c> {
         &mut self,
         inputs: &BTreeMap<String, Item<Tensor>>,
     ) -> Result<Vec<(String, Item<Tensor>)>, Error> {
-        self.run_and_report(inputs, &mut |_| {})
+        self.run_and_report(inputs, &mut |_, _| {})
     }
 
-    /// As [`DynamicSession::run`]; calls `passed` after each region.
+    /// As [`DynamicSession::run`]; calls `passed` after each region, with the region's plan if it computes anything.
     ///
     /// # Errors
     /// As [`DynamicSession::run`].
     pub fn run_and_report(
         &mut self,
         inputs: &BTreeMap<String, Item<Tensor>>,
-        passed: &mut dyn FnMut(&RegionReport),
+        passed: &mut dyn FnMut(&RegionReport, Option<&Plan>),
     ) -> Result<Vec<(String, Item<Tensor>)>, Error> {
-        let (position, mut live) = self.model.start(inputs)?;
-        let mut form = String::new();
-        for (name, item) in inputs {
-            let _ = write!(form, "{name}={:?};", item.map(&mut |_| ()));
-        }
-        let next = self.points.len();
-        let mut at = *self.starts.entry(form).or_insert(next);
-        if at == next {
-            self.points.push(Point { position, variants: Vec::new() });
-        }
+        let Some(filled) = self.padding.fill(&self.model, self.registry.onnx(), inputs)? else {
+            return self.run_whole(inputs, passed);
+        };
+        let outputs = self.run_whole(&filled.inputs, passed)?;
+        Ok(filled.cut(outputs))
+    }
+
+    /// Runs the model on inputs whose sizes are those of plans.
+    fn run_whole(
+        &mut self,
+        inputs: &BTreeMap<String, Item<Tensor>>,
+        passed: &mut dyn FnMut(&RegionReport, Option<&Plan>),
+    ) -> Result<Vec<(String, Item<Tensor>)>, Error> {
+        let (mut at, mut live) = self.begin(inputs)?;
         loop {
-            let index = self.variant(at, &live)?;
-            let variant = &self.points[at].variants[index];
-            let outputs: Vec<Tensor> = match &variant.session {
+            let report = self.ready(at, &live)?;
+            let variant = self.route.find(at, &live).ok_or_else(lost)?;
+            let outputs: Vec<Tensor> = match &variant.plan {
                 None => Vec::new(),
-                Some(digest) => {
-                    let session = self.sessions.get_mut(digest).ok_or_else(lost)?;
+                Some(plan) => {
+                    let session = self.plans.get(plan).ok_or_else(lost)?;
                     let operands: Vec<&Tensor> = variant.inputs.iter().map(|slot| &live[*slot]).collect();
                     session.run(&operands)?.to_vec()
                 }
             };
-            passed(&variant.report);
+            passed(&report, report.plan.as_ref().and_then(|plan| self.plans.look(plan)).map(Session::plan));
             live = variant
                 .live
                 .iter()
@@ -169,86 +249,99 @@ impl<'c> DynamicSession<'c> {
         }
     }
 
-    /// Returns the region to run at a point for live tensors, and makes it if it is new.
-    fn variant(&mut self, at: usize, live: &[Tensor]) -> Result<usize, Error> {
-        let known = self.points[at].variants.iter().position(|variant| {
-            variant.types.len() == live.len()
-                && variant.types.iter().zip(live).all(|(ty, tensor)| ty == tensor.ty())
-                && variant.asked.iter().all(|(slot, tensor)| tensor.bytes() == live[*slot].bytes())
-        });
-        if let Some(known) = known {
-            return Ok(known);
+    /// Begins a run. Returns the point at which it begins, and the live tensors there.
+    fn begin(&mut self, inputs: &BTreeMap<String, Item<Tensor>>) -> Result<(PointId, Vec<Tensor>), Error> {
+        let (position, live) = self.model.start(inputs)?;
+        let mut form = String::new();
+        for (name, item) in inputs {
+            let _ = write!(form, "{name:?}={:?};", item.map(&mut |tensor| tensor.ty().to_string()));
         }
-        let region = self.model.region(self.registry.onnx(), &self.points[at].position, live)?;
-        let variant = self.compiled(region, live)?;
-        let variants = &mut self.points[at].variants;
-        if variants.len() == VARIANTS {
-            variants.remove(0);
-        }
-        variants.push(variant);
-        Ok(variants.len() - 1)
+        Ok((self.route.begin(form, position), live))
     }
 
-    fn compiled(&mut self, region: Region, live: &[Tensor]) -> Result<Variant, Error> {
-        let Region { graph, inputs, asked, live: after, then } = region;
-        let mut report = RegionReport {
-            steps: 0,
-            inputs: inputs.iter().map(|slot| live[*slot].ty().clone()).collect(),
-            asked: asked.iter().map(|slot| live[*slot].ty().to_string()).collect(),
-            why: None,
-        };
-        let session = if graph.outputs().len() == 0 {
-            None
-        } else {
-            let digest = Digest::texts([text(&graph, &self.model).as_str()]);
-            if !self.sessions.contains_key(&digest) {
-                let session = (self.compile)(&Request { graph: &graph, digest })?;
-                self.sessions.insert(digest, session);
-            }
-            report.steps = self.sessions[&digest].plan().steps.len();
-            Some(digest)
-        };
-        let next = match then {
+    /// Makes the region and the plan that run from a point for live tensors, if they are not there.
+    fn ready(&mut self, at: PointId, live: &[Tensor]) -> Result<RegionReport, Error> {
+        let start = Instant::now();
+        let known = self.route.find(at, live).map(|variant| (variant.plan, variant.report.clone()));
+        if let Some((plan, mut report)) = known {
+            report.found = match plan {
+                None => Found::Empty,
+                Some(plan) if self.plans.look(&plan).is_some() => Found::Known,
+                Some(_) => {
+                    let region = self.import(at, live)?;
+                    self.make(&region, &report.key)?.1.after(start)
+                }
+            };
+            return Ok(report);
+        }
+        let region = self.import(at, live)?;
+        let names = region.graph.inputs().map(|(_, node)| node.name.to_string());
+        let types = region.inputs.iter().map(|slot| live[*slot].ty().clone());
+        let asked = region.asked.iter().map(|(slot, name)| region::elements(name, &live[*slot]));
+        let key = RegionKey { inputs: names.zip(types).collect(), asked: asked.collect() };
+        let mut report = RegionReport { steps: 0, key, plan: None, found: Found::Empty, why: None };
+        if region.graph.outputs().len() > 0 {
+            let (plan, source) = self.make(&region, &report.key)?;
+            report.steps = self.plan(&plan).map_or(0, |plan| plan.steps.len());
+            (report.plan, report.found) = (Some(plan), source.after(start));
+        }
+        self.route.make_room(at);
+        let next = match region.then {
             Then::Finished(outputs) => Next::Finished(outputs),
             Then::Cut { position, why } => {
                 report.why = Some(why);
-                self.points.push(Point { position, variants: Vec::new() });
-                Next::Point(self.points.len() - 1)
+                Next::Point(self.route.point(position))
             }
         };
-        let asked = asked.into_iter().map(|slot| (slot, live[slot].clone())).collect();
+        let asked = region.asked.into_iter().map(|(slot, _)| (slot, live[slot].clone())).collect();
         let types = live.iter().map(|tensor| tensor.ty().clone()).collect();
-        Ok(Variant { types, asked, session, inputs, live: after, next, report })
+        let (plan, inputs, live) = (report.plan, region.inputs, region.live);
+        let told = report.clone();
+        self.route.add(at, Variant { types, asked, plan, inputs, live, next, report, used: 0 });
+        Ok(told)
+    }
+
+    fn import(&self, at: PointId, live: &[Tensor]) -> Result<Region, Error> {
+        let position = self.route.position(at).ok_or_else(lost)?;
+        Ok(self.model.region(self.registry.onnx(), position, live)?)
+    }
+
+    /// Makes the plan of a region, unless an equal region has one.
+    fn make(&mut self, region: &Region, key: &RegionKey) -> Result<(Digest, Source), Error> {
+        let digest = Digest::texts([region::text(&region.graph, &self.model).as_str()]);
+        if self.plans.look(&digest).is_some() {
+            return Ok((digest, Source::Known));
+        }
+        let request = Request { graph: &region.graph, digest, key, store: &self.store };
+        let Compiled { session, cached } = (self.compile)(&request)?;
+        let mut session = session.within(&self.workspace)?;
+        let team = self.team.get_or_insert_with(|| session.shared_team());
+        if team.threads() == session.plan().threads {
+            session = session.on(team);
+        }
+        self.plans.insert(digest, session);
+        self.made += 1;
+        Ok((digest, if cached { Source::Cache } else { Source::Compiler }))
+    }
+}
+
+/// Where a plan came from.
+enum Source {
+    Known,
+    Cache,
+    Compiler,
+}
+
+impl Source {
+    fn after(self, start: Instant) -> Found {
+        match self {
+            Self::Known => Found::Known,
+            Self::Cache => Found::Cached(start.elapsed()),
+            Self::Compiler => Found::Compiled(start.elapsed()),
+        }
     }
 }
 
 fn lost() -> Error {
-    Error::from(OnnxError::Graph("the plan of a region was dropped".to_owned()))
-}
-
-/// Returns the text of a graph without the names of its values. Weights have the names that the model gives them,
-/// other constants a digest of their elements.
-fn text(graph: &Graph, model: &Dynamic) -> String {
-    let mut text = String::new();
-    for (id, node) in graph.nodes() {
-        let _ = write!(text, "{} {} {:?}", node.op, node.ty, node.attrs);
-        match graph.constant(id).filter(|_| node.op == CONST) {
-            Some(constant) => match model.weight(constant) {
-                Some(name) => {
-                    let _ = write!(text, " {name:?}");
-                }
-                None => {
-                    let _ = write!(text, " {}", Digest::new(constant.bytes()));
-                }
-            },
-            None => node.inputs.iter().for_each(|input| {
-                let _ = write!(text, " {}", input.index());
-            }),
-        }
-        text.push('\n');
-    }
-    for (_, id) in graph.outputs() {
-        let _ = writeln!(text, "return {}", id.index());
-    }
-    text
+    Error::from(OnnxError::Graph("a region or its plan was dropped while it was needed".to_owned()))
 }

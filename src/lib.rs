@@ -45,7 +45,7 @@
 //! | 4 | [`cost`], [`mod@extract`] |
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
-//! | 7 | [`backend`], [`mod@file`], [`host`] |
+//! | 7 | [`backend`], `digest`, [`mod@file`], [`host`] |
 //! | 8 | [`error`], [`stage`], [`pass`], [`mod@compile`], [`registry`], [`session`], [`dynamic`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
 //!
 //! # Invariants
@@ -63,6 +63,7 @@ pub mod cache;
 pub mod compile;
 pub mod cost;
 mod diagnostic;
+mod digest;
 pub mod dynamic;
 pub mod egraph;
 pub mod error;

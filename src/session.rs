@@ -2,13 +2,19 @@
 
 mod check;
 mod constants;
+mod store;
+mod workspace;
+
+pub use store::Store;
+pub use workspace::Workspace;
 
 use crate::backend::{Args, Artifacts, BackendError, Backends, Kernel, Loading, OpError, Runner, Unkept};
+use crate::digest::Digest;
 use crate::graph::{Graph, NodeId};
 use crate::plan::schedule::{self, Item, Schedule};
 use crate::plan::{Base, Place, Plan, Unsound};
 use crate::team::Team;
-use crate::tensor::{DType, Device, Tensor, TensorType};
+use crate::tensor::{Device, Tensor, TensorType};
 use rustc_hash::FxHashMap;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,10 +30,14 @@ pub struct Session {
     /// For each operand that lies in an input of the model: the index of the operand, that of the input, and the
     /// offset in bytes.
     from_inputs: Vec<(usize, usize, usize)>,
-    /// Owns the arena of the host's steps.
-    _own: Tensor,
+    /// For each operand that lies in the host's part of the arena: the index of the operand, and the offset in bytes.
+    from_arena: Vec<(usize, usize)>,
+    /// Owns the arena of the host's steps, if the runner does not.
+    workspace: Arc<Workspace>,
     /// Owns the constants that are operands of the host's steps.
     constants: Constants,
+    /// The recipes of the constants, if they come from a store.
+    recipes: Recipes,
     outputs: Vec<Tensor>,
 }
 
@@ -40,22 +50,26 @@ struct Host {
     operands: Vec<*const u8>,
     /// The index at which the operands of each step begin.
     starts: Vec<usize>,
-    /// The host's part of the arena; it belongs to the runner if the plan has one.
+    /// The host's part of the arena. It belongs to the runner if the plan has one, and otherwise to the workspace, which
+    /// may have moved it since the last run.
     arena: *mut u8,
     team: Arc<Team>,
 }
 
-// SAFETY: the pointers point into the arena and the constants, which the session owns, or into the inputs of the
-// current run.
+// SAFETY: the pointers point into the constants and the runner's arena, which the session owns, and during a run into
+// the workspace, which it holds then, and into the inputs of the run.
 unsafe impl Send for Host {}
 
 /// The constants of a plan, by their nodes.
 pub type Constants = FxHashMap<NodeId, Tensor>;
 
+/// The recipes of the constants of a plan, by their nodes (see [`Store`]).
+pub(crate) type Recipes = FxHashMap<NodeId, Digest>;
+
 /// Evaluates the nodes that a plan reads and that depend on constants alone, such as packed weights. This needs no
 /// device.
 pub fn constants(program: &Graph, plan: &Plan) -> Constants {
-    constants::evaluate(program, &wanted_constants(plan), plan.threads)
+    constants::evaluate(program, &wanted_constants(plan), plan.threads, None).0
 }
 
 /// Checks a stored plan, with its constants, against the backends of this process.
@@ -150,7 +164,23 @@ impl Session {
         artifacts: &dyn Artifacts,
     ) -> Result<Self, SessionError> {
         let constants = constants(program, &plan);
-        Self::load(plan, constants, backends, artifacts)
+        Self::load(plan, constants, Recipes::default(), backends, artifacts)
+    }
+
+    /// Loads a plan as [`Session::with`] does, and shares constants with other sessions through a store.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub fn sharing(
+        program: &Graph,
+        plan: Plan,
+        backends: &Backends,
+        artifacts: &dyn Artifacts,
+        store: &Store,
+    ) -> Result<Self, SessionError> {
+        let wanted = wanted_constants(&plan);
+        let (constants, recipes) = constants::evaluate(program, &wanted, plan.threads, Some(store));
+        Self::load(plan, constants, recipes, backends, artifacts)
     }
 
     /// Loads a stored plan, with the constants that it reads.
@@ -163,14 +193,15 @@ impl Session {
         backends: &Backends,
         artifacts: &dyn Artifacts,
     ) -> Result<Self, SessionError> {
-        Self::load(plan, constants, backends, artifacts)
+        Self::load(plan, constants, Recipes::default(), backends, artifacts)
     }
 
     /// Loads a plan. It is always checked, since anybody can change its public fields and running it relies on it
     /// being sound.
-    fn load(
+    pub(crate) fn load(
         plan: Plan,
         constants: Constants,
+        recipes: Recipes,
         backends: &Backends,
         artifacts: &dyn Artifacts,
     ) -> Result<Self, SessionError> {
@@ -182,15 +213,13 @@ impl Session {
         };
         let schedule = Schedule::new(&plan);
         let mut runner = runner(&plan, &schedule, &constants, backends, artifacts)?;
-        let bytes = if runner.is_some() { 0 } else { plan.arena };
-        let mut own = take(TensorType::plain(DType::U8, [bytes.max(1)]))?;
-        let arena = match &mut runner {
-            Some(runner) => runner.arena(),
-            None => own.bytes_mut().as_mut_ptr(),
-        };
+        let workspace = Arc::new(Workspace::new(if runner.is_some() { 0 } else { plan.arena })?);
+        // A run sets these addresses if the arena lies in the workspace.
+        let arena = runner.as_mut().map_or(std::ptr::null_mut(), |runner| runner.arena());
         let base = arena.cast_const();
         let mut kernels = Vec::with_capacity(plan.steps.len());
-        let (mut operands, mut from_inputs, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut operands, mut starts) = (Vec::new(), Vec::new());
+        let (mut from_inputs, mut from_arena) = (Vec::new(), Vec::new());
         for step in &plan.steps {
             let refused =
                 |why| SessionError::Kernel { name: step.name.to_string(), op: step.op.to_string(), why };
@@ -209,7 +238,10 @@ impl Session {
                         std::ptr::null()
                     }
                     Base::Constant(node) => constants[&node].bytes().as_ptr().wrapping_add(place.offset),
-                    Base::Arena(Device::Host) => base.wrapping_add(place.offset),
+                    Base::Arena(Device::Host) => {
+                        from_arena.push((operands.len(), place.offset));
+                        base.wrapping_add(place.offset)
+                    }
                     // The runner has its own addresses for values on the device.
                     Base::Arena(Device::Accelerator(..)) => std::ptr::null(),
                 };
@@ -219,7 +251,19 @@ impl Session {
         starts.push(operands.len());
         let outputs = plan.outputs.iter().map(|(_, ty, _)| take(ty.clone())).collect::<Result<_, _>>()?;
         let host = Host { plan, kernels, operands, starts, arena, team };
-        Ok(Self { host, schedule, runner, from_inputs, _own: own, constants, outputs })
+        Ok(Self { host, schedule, runner, from_inputs, from_arena, workspace, constants, recipes, outputs })
+    }
+
+    /// Makes the session run in a workspace. Sessions in one workspace take turns.
+    ///
+    /// # Errors
+    /// [`SessionError::Memory`] if the workspace is too small and cannot be made larger.
+    pub fn within(mut self, workspace: &Arc<Workspace>) -> Result<Self, SessionError> {
+        if self.runner.is_none() {
+            workspace.reserve(self.plan().arena)?;
+            self.workspace = Arc::clone(workspace);
+        }
+        Ok(self)
     }
 
     /// Makes the session run on a given team. Other sessions may run on the same team, from any thread; their
@@ -233,6 +277,11 @@ impl Session {
         assert_eq!(team.threads(), self.plan().threads, "a plan runs on a team of its own size");
         self.host.team = Arc::clone(team);
         self
+    }
+
+    /// Returns the threads, to share them with other sessions.
+    pub(crate) fn shared_team(&self) -> Arc<Team> {
+        Arc::clone(&self.host.team)
     }
 
     /// Returns the threads.
@@ -250,6 +299,11 @@ impl Session {
         in_order(&self.constants)
     }
 
+    /// Returns the recipes of the constants, if they come from a store.
+    pub(crate) fn recipes(&self) -> &Recipes {
+        &self.recipes
+    }
+
     /// Returns the number of bytes of the constants that the plan reads.
     pub fn constant_bytes(&self) -> usize {
         self.constants.values().map(|tensor| tensor.bytes().len()).sum()
@@ -261,7 +315,9 @@ impl Session {
     /// If an input is not of the type that the plan was made for, a device reports an error, or a kernel panics.
     /// The session can run again after each of them.
     pub fn run(&mut self, inputs: &[&Tensor]) -> Result<&[Tensor], SessionError> {
-        self.prepare(inputs)?;
+        let workspace = Arc::clone(&self.workspace);
+        let mut held = workspace.hold();
+        self.prepare(inputs, &mut held)?;
         match &mut self.runner {
             None => (0..self.host.kernels.len()).try_for_each(|step| self.host.step(step))?,
             Some(runner) => self.host.run_with(&mut **runner, &self.schedule, inputs)?,
@@ -275,7 +331,9 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub fn profile(&mut self, inputs: &[&Tensor]) -> Result<Vec<Duration>, SessionError> {
-        self.prepare(inputs)?;
+        let workspace = Arc::clone(&self.workspace);
+        let mut held = workspace.hold();
+        self.prepare(inputs, &mut held)?;
         let mut times = Vec::with_capacity(self.host.kernels.len());
         if let Some(runner) = &mut self.runner {
             runner.begin(inputs)?;
@@ -294,7 +352,8 @@ impl Session {
         Ok(times)
     }
 
-    fn prepare(&mut self, inputs: &[&Tensor]) -> Result<(), SessionError> {
+    /// Checks the inputs, and sets the addresses of operands. `held` is the memory of the workspace.
+    fn prepare(&mut self, inputs: &[&Tensor], held: &mut Tensor) -> Result<(), SessionError> {
         let wanted = &self.host.plan.inputs;
         if inputs.len() != wanted.len() {
             return Err(SessionError::InputCount { wanted: wanted.len(), given: inputs.len() });
@@ -310,6 +369,13 @@ impl Session {
         }
         for (operand, input, offset) in &self.from_inputs {
             self.host.operands[*operand] = inputs[*input].bytes().as_ptr().wrapping_add(*offset);
+        }
+        let arena = held.bytes_mut().as_mut_ptr();
+        if self.runner.is_none() && arena != self.host.arena {
+            self.host.arena = arena;
+            for (operand, offset) in &self.from_arena {
+                self.host.operands[*operand] = arena.cast_const().wrapping_add(*offset);
+            }
         }
         Ok(())
     }
@@ -372,8 +438,9 @@ impl Host {
         // SAFETY: `load` has checked that the op takes these types, that each buffer lies within the input, the
         // constant or the arena it belongs to and is aligned, that what is live in the arena is apart, and that the
         // contract for this call still asks for exactly these buffers. The inputs have the plan's types, and are
-        // borrowed for the whole run. Only this session uses its arena, which a device does not touch while the
-        // host runs a step that shares bytes with it. The team has the plan's threads.
+        // borrowed for the whole run. Only this session uses its arena: it belongs to its runner, whose device does not
+        // touch it while the host runs a step that shares bytes with it, or to the workspace, which is at least as large
+        // and is held for the whole run. The team has the plan's threads.
         let run = || unsafe { kernel.run(&args) };
         // Kernels may be run again after a panic, and the next run overwrites what this one has left in the arena.
         catch_unwind(AssertUnwindSafe(run)).map_err(|payload| SessionError::Panicked {

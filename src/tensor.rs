@@ -14,6 +14,7 @@ mod number;
 mod relayout;
 mod size;
 
+pub(crate) use data::WeakTensor;
 pub use data::{Element, Tensor};
 pub use data::{Keeper, Lender};
 pub use device::{Device, Family, NoDevice};

@@ -46,6 +46,14 @@ pub(super) fn count(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
+/// Reads `NAME=N,N,…`: a dimension and some sizes.
+pub(super) fn sizes(text: &str) -> Result<(String, Vec<usize>), String> {
+    let wrong = || format!("`{text}` is not NAME=N,N,… with each N at least 1");
+    let (name, list) = text.split_once('=').ok_or_else(wrong)?;
+    let one = |size: &str| size.parse().ok().filter(|size: &usize| *size > 0).ok_or_else(wrong);
+    Ok((name.to_owned(), list.split(',').map(one).collect::<Result<_, _>>()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +95,13 @@ mod tests {
     fn printed_amounts_can_be_parsed_again() {
         assert_eq!([0, 1023, 1024, 8 << 30].map(size), ["0 B", "1023 B", "1.0 KiB", "8.0 GiB"]);
         assert_eq!(bytes(&size(8 << 30)), Ok(8 << 30));
+    }
+
+    #[test]
+    fn sizes_are_a_name_and_numbers_above_zero() {
+        assert_eq!(sizes("N=1,2,16"), Ok(("N".to_owned(), vec![1, 2, 16])));
+        for wrong in ["N", "N=", "N=0", "N=1,,2", "N=x"] {
+            assert!(sizes(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -1,5 +1,8 @@
 //! `ovolo bench`.
 
+mod sizes;
+
+use super::amount;
 use super::caching::{Caching, Ready};
 use super::dynamic::{directory_or_zeros, dynamic, is_dynamic};
 use super::load::{self, inputs};
@@ -28,6 +31,11 @@ pub(super) struct Bench {
     settings: Settings,
     #[command(flatten)]
     caching: Caching,
+    /// Run one session on inputs of several sizes, one after another, and report for each how long its plan took to make
+    /// and to run, and the memory of the process. All sizes share packed weights. `--seconds 0` makes the plans and runs
+    /// none of them.
+    #[arg(long, value_name = "NAME=N,N,…", value_parser = amount::sizes, conflicts_with_all = ["inputs", "output_dir", "profile"])]
+    sizes: Option<(String, Vec<usize>)>,
     /// How long to run, in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
@@ -50,8 +58,12 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
-        if !(self.seconds > 0.0 && self.seconds.is_finite()) {
-            return Err("--seconds needs a positive number".into());
+        let least = if self.sizes.is_some() { 0.0 } else { f64::MIN_POSITIVE };
+        if !(self.seconds >= least && self.seconds.is_finite()) {
+            return Err("--seconds needs a positive number, or with --sizes also 0".into());
+        }
+        if let Some((name, sizes)) = &self.sizes {
+            return self.sizes(registry, name, sizes);
         }
         if let Some(file) = &self.html {
             page::writable("--html ", file, &self.settings.inputs())?;

@@ -183,7 +183,7 @@ pub(super) fn settled(
         return Err("the model changed while it was compiled".to_owned());
     }
     let model = request.model.display().to_string();
-    Ok((key, Origin { model, machine: built.machine, basis: built.basis.clone() }))
+    Ok((key, Origin { model, machine: built.machine, basis: built.basis.clone(), region: None }))
 }
 
 /// Returns the cache, if there is a folder for it. If the limit cannot be parsed, a note says so and nothing

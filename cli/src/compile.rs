@@ -1,7 +1,7 @@
 //! `ovolo compile`, `ovolo dump` and `ovolo diff`.
 
 use super::caching::{Caching, Ready};
-use super::dynamic::{directory_or_zeros, dynamic, is_dynamic, region_line};
+use super::dynamic::{directory_or_zeros, dynamic, is_dynamic, region_json, region_line};
 use super::load::absent;
 use super::page::writable;
 use super::{Outcome, Settings, amount, print};
@@ -49,7 +49,7 @@ impl Compile {
         let mut session = dynamic(&self.settings, &self.caching, registry)?;
         let zeros = directory_or_zeros(&self.settings, &session, None)?;
         let mut regions = Vec::new();
-        let result = session.run_and_report(&zeros, &mut |region| regions.push(region.clone()));
+        let result = session.run_and_report(&zeros, &mut |region, _| regions.push(region.clone()));
         let why = result.err().map(|error| error.to_string());
         if regions.is_empty()
             && let Some(why) = why
@@ -57,13 +57,7 @@ impl Compile {
             return Err(why);
         }
         if self.json {
-            let list: Vec<_> = regions
-                .iter()
-                .map(|region| {
-                    let inputs: Vec<String> = region.inputs.iter().map(ToString::to_string).collect();
-                    json!({ "steps": region.steps, "inputs": inputs, "asked": region.asked, "why": region.why })
-                })
-                .collect();
+            let list: Vec<_> = regions.iter().map(region_json).collect();
             print(&format!("{}\n", json!({ "regions": list, "stopped": why, "plans": session.plans() })));
             return Ok(());
         }

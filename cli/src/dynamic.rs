@@ -5,18 +5,21 @@ use super::Settings;
 use super::caching::{Caching, Ready, times};
 use super::load::{self, by_times, options, tuned};
 use super::value::Format;
-use ovolo::cache::{self, Key, Origin, Request};
-use ovolo::compile;
-use ovolo::dynamic::{DynamicSession, RegionReport, Request as RegionRequest};
+use ovolo::backend::Unkept;
+use ovolo::cache::{self, Cache, Digest, Key, Miss, Origin, Request, Specialised};
+use ovolo::compile::{self, Compilation};
+use ovolo::cost::{Basis, Machine};
+use ovolo::dynamic::{Compiled, DynamicSession, Found, RegionReport, Request as RegionRequest};
 use ovolo::error::Error;
-use ovolo::graph::text;
+use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, Dynamic, ImportOptions, Item};
+use ovolo::pass;
 use ovolo::registry::Registry;
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A model that is ready to run.
 pub(super) enum Prepared {
@@ -37,12 +40,9 @@ pub(super) fn prepare(
     if text::is_named(&settings.model) {
         return fixed(settings);
     }
-    let sizes = onnx::sizes(&settings.model, given).map_err(|error| error.to_string())?;
-    let Some(sizes) = sizes else { return dynamic(settings, caching, registry).map(Prepared::Dynamic) };
-    let mut bound = settings.clone();
-    let named = settings.bound()?;
-    let free = sizes.into_iter().filter(|(name, _)| !named.contains_key(name));
-    bound.dims.extend(free.map(|(name, size)| format!("{name}={size}")));
+    let Some(bound) = sized(settings, given)? else {
+        return dynamic(settings, caching, registry).map(Prepared::Dynamic);
+    };
     fixed(&bound).or_else(|why| {
         if is_dynamic(&bound, registry)? {
             dynamic(settings, caching, registry).map(Prepared::Dynamic)
@@ -50,6 +50,21 @@ pub(super) fn prepare(
             Err(why)
         }
     })
+}
+
+/// Returns the settings with the sizes that inputs give to dimensions without one; `None` if they give a dimension two
+/// sizes, or if an input is no tensor.
+pub(super) fn sized(
+    settings: &Settings,
+    given: &BTreeMap<String, Item<Tensor>>,
+) -> Result<Option<Settings>, String> {
+    let sizes = onnx::sizes(&settings.model, given).map_err(|error| error.to_string())?;
+    let Some(sizes) = sizes else { return Ok(None) };
+    let mut bound = settings.clone();
+    let named = settings.bound()?;
+    let free = sizes.into_iter().filter(|(name, _)| !named.contains_key(name));
+    bound.dims.extend(free.map(|(name, size)| format!("{name}={size}")));
+    Ok(Some(bound))
 }
 
 /// Returns whether a model that cannot be compiled as a whole can be compiled while it runs.
@@ -84,17 +99,39 @@ pub(super) fn directory_or_zeros(
 
 /// Returns one line on a region that a run has passed.
 pub(super) fn region_line(number: usize, region: &RegionReport) -> String {
-    let RegionReport { steps, inputs, asked, why } = region;
-    let list = |types: Vec<String>| if types.is_empty() { "none".to_owned() } else { types.join(", ") };
-    let inputs = list(inputs.iter().map(ToString::to_string).collect());
-    let asked = if asked.is_empty() {
-        String::new()
-    } else {
-        format!(", for these elements of {}", asked.join(", "))
-    };
+    let RegionReport { steps, key, found, why, .. } = region;
     let why = why.as_ref().map_or_else(|| "the end of the model".to_owned(), Clone::clone);
-    format!("region {number}: {steps} steps, inputs {inputs}{asked}; then: {why}\n")
+    format!("region {number}: {steps} steps, {}; {key}; then: {why}\n", found_text(*found))
 }
+
+/// Says where the plan of a region came from.
+pub(super) fn found_text(found: Found) -> String {
+    match found {
+        Found::Known => "same plan as before".to_owned(),
+        Found::Cached(time) => format!("from the cache in {:.1} ms", time.as_secs_f64() * 1e3),
+        Found::Compiled(time) => format!("compiled in {:.1} ms", time.as_secs_f64() * 1e3),
+        Found::Empty => "nothing to compute".to_owned(),
+    }
+}
+
+/// Returns what is to be said of a region as JSON.
+pub(super) fn region_json(region: &RegionReport) -> serde_json::Value {
+    let inputs: Vec<String> = region.key.inputs.iter().map(|(_, ty)| ty.to_string()).collect();
+    let names: Vec<&str> = region.key.inputs.iter().map(|(name, _)| name.as_str()).collect();
+    let (found, time) = match region.found {
+        Found::Known => ("known", None),
+        Found::Cached(time) => ("cached", Some(time)),
+        Found::Compiled(time) => ("compiled", Some(time)),
+        Found::Empty => ("empty", None),
+    };
+    serde_json::json!({
+        "steps": region.steps, "inputs": inputs, "names": names, "asked": region.key.asked, "why": region.why,
+        "plan": region.plan.map(|plan| plan.to_string()), "found": found, "seconds": time.map(|time| time.as_secs_f64()),
+    })
+}
+
+/// The graphs of regions, by the names of their plans, in the order in which they were asked for.
+pub(super) type Seen = Arc<Mutex<Vec<(Digest, Graph)>>>;
 
 /// Opens a model that is compiled while it runs. Plans of its regions are kept in the cache.
 pub(super) fn dynamic(
@@ -102,65 +139,109 @@ pub(super) fn dynamic(
     caching: &Caching,
     registry: &Arc<Registry>,
 ) -> Result<Box<DynamicSession<'static>>, String> {
+    open(settings, caching.cache(registry), registry, None)
+}
+
+/// Opens a model that is compiled while it runs. Plans of its regions are kept in a cache, if there is one; their graphs
+/// are added to `seen`.
+pub(super) fn open(
+    settings: &Settings,
+    cache: Option<Cache>,
+    registry: &Arc<Registry>,
+    seen: Option<Seen>,
+) -> Result<Box<DynamicSession<'static>>, String> {
+    let request = settings.request(registry, &settings.pipeline)?;
     let model = Dynamic::load(registry.onnx(), &settings.model, settings.missing_weights())
         .map_err(|error| error.to_string())?;
-    let request = settings.request(registry, &settings.pipeline)?;
     let request = Request { dims: BTreeMap::new(), ..request };
-    let cache = caching.cache(registry);
+    // A model without a key is compiled without the cache.
     let key = cache.as_ref().and_then(|_| request.key(registry).ok());
-    let kept = cache.zip(key);
-    let owner = Arc::clone(registry);
-    let compile = move |region: &RegionRequest<'_>| {
-        let key =
-            kept.as_ref().map(|(cache, key)| (cache, key.clone().with("region", region.digest.to_string())));
-        if let Some((cache, key)) = &key
-            && let Ok(session) = cache.find(key, times(&owner, &request).as_ref())
-        {
-            return Ok(session);
-        }
-        let session = build(region, &request, &owner, key.as_ref().map(|(cache, _)| *cache))?;
-        if let Some((cache, key)) = key {
-            keep(cache, &key, &request, &session.0, session.1);
-        }
-        Ok(session.0)
-    };
-    Ok(Box::new(DynamicSession::new(model, registry, Box::new(compile))))
+    let compiler =
+        Compiler { registry: Arc::clone(registry), request, cache, key, chosen: OnceLock::new(), seen };
+    let session = DynamicSession::new(model, registry, Arc::new(move |region| compiler.run(region)));
+    session.map(Box::new).map_err(|error| error.to_string())
 }
 
-/// Compiles a region. Returns its session, and the part of the table of times that its plan depends on.
-fn build(
-    region: &RegionRequest<'_>,
-    request: &Request,
-    registry: &Arc<Registry>,
-    cache: Option<&cache::Cache>,
-) -> Result<(Session, Option<ovolo::cost::Basis>), Error> {
-    let (options, _) = options(registry, request).map_err(Error::setting)?;
-    let (compilation, basis) = if by_times(&options.pipeline) {
-        let tuned = tuned(region.graph, options, |_| {}).map_err(Error::setting)?;
-        (tuned.compilation, Some(tuned.basis))
-    } else {
-        (compile::compile(region.graph.clone(), &options)?, None)
-    };
-    for line in load::absent(&compilation.absent) {
-        eprintln!("{line}");
+/// Compiles regions, or reads their plans from the cache.
+struct Compiler {
+    registry: Arc<Registry>,
+    request: Request,
+    cache: Option<Cache>,
+    /// The key of the model, without that of a region.
+    key: Option<Key>,
+    /// The options, which are the same for all regions unless tables of times grow meanwhile. With them, the speeds of
+    /// the machine if they are needed and kept.
+    chosen: OnceLock<(compile::Options, Option<Machine>)>,
+    seen: Option<Seen>,
+}
+
+impl Compiler {
+    fn run(&self, region: &RegionRequest<'_>) -> Result<Compiled, Error> {
+        if let Some(seen) = &self.seen {
+            let graph = (region.digest, region.graph.clone());
+            seen.lock().unwrap_or_else(PoisonError::into_inner).push(graph);
+        }
+        if let (Some(cache), Some(key)) = (&self.cache, self.key(region)) {
+            match cache.find_sharing(&key, times(&self.registry, &self.request).as_ref(), region.store) {
+                Ok(session) => return Ok(Compiled { session, cached: true }),
+                Err(Miss::Absent) => {}
+                Err(miss) => {
+                    let entry = key.fingerprint().short();
+                    eprintln!("note: the cached plan {entry} cannot be used and is made again: {miss}");
+                }
+            }
+        }
+        let (compilation, basis) = self.compile(region)?;
+        let (program, plan, store) = (&compilation.program, compilation.plan, region.store);
+        let backends = self.registry.backends();
+        let session = match &self.cache {
+            Some(cache) => {
+                Session::sharing(program, plan, backends, &cache::Kept::new(cache.folder()), store)?
+            }
+            None => Session::sharing(program, plan, backends, &Unkept, store)?,
+        };
+        // The compilation may have measured the speeds of the machine, which belong to the key.
+        if let (Some(cache), Some(key)) = (&self.cache, self.key(region)) {
+            let inputs = region.key.inputs.iter().map(|(name, ty)| format!("{name} {ty}")).collect();
+            let specialised = Specialised { inputs, asked: region.key.asked.clone() };
+            let model = self.request.model.display().to_string();
+            let origin = Origin { model, machine: self.machine(), basis, region: Some(specialised) };
+            if let Err(why) = cache.keep_sharing(&key, &session, origin, store) {
+                eprintln!("note: the plan of a region was not stored in the cache: {why}");
+            }
+        }
+        Ok(Compiled { session, cached: false })
     }
-    let (program, plan) = (&compilation.program, compilation.plan.clone());
-    let session = match cache {
-        Some(cache) => Session::with(program, plan, registry.backends(), &cache::Kept::new(cache.folder()))?,
-        None => Session::new(program, plan, registry.backends())?,
-    };
-    Ok((session, basis))
-}
 
-fn keep(
-    cache: &cache::Cache,
-    key: &Key,
-    request: &Request,
-    session: &Session,
-    basis: Option<ovolo::cost::Basis>,
-) {
-    let origin = Origin { model: request.model.display().to_string(), machine: request.calibration, basis };
-    if let Err(why) = cache.keep(key, session, origin) {
-        eprintln!("note: the plan of a region was not stored in the cache: {why}");
+    /// Returns the speeds of the machine, if they are needed and kept.
+    fn machine(&self) -> Option<Machine> {
+        self.chosen.get().map_or(self.request.calibration, |(_, machine)| *machine)
+    }
+
+    /// Returns the key of a region.
+    fn key(&self, region: &RegionRequest<'_>) -> Option<Key> {
+        let request = Request { calibration: self.machine(), ..self.request.clone() };
+        let key = self.key.clone()?.with(Request::CALIBRATION, request.speeds());
+        Some(key.with("region", region.digest.to_string()))
+    }
+
+    /// Compiles a region. Also returns the part of the table of times that the plan depends on.
+    fn compile(&self, region: &RegionRequest<'_>) -> Result<(Compilation, Option<Basis>), Error> {
+        let new = || options(&self.registry, &self.request).map_err(Error::setting);
+        if by_times(&self.request.pipeline) {
+            let (options, _) = new()?;
+            let tuned = tuned(region.graph, options, |_| {}).map_err(Error::setting)?;
+            return Ok((tuned.compilation, Some(tuned.basis)));
+        }
+        let (options, _) = match self.chosen.get() {
+            Some(chosen) => chosen,
+            None => {
+                let made = new()?;
+                let absent = pass::absent(&self.request.pipeline, self.registry.backends());
+                load::absent(&absent).iter().for_each(|line| eprintln!("{line}"));
+                self.chosen.get_or_init(|| made)
+            }
+        };
+        Ok((compile::compile(region.graph.clone(), options)?, None))
     }
 }

@@ -1,7 +1,12 @@
 //! `ovolo explain`.
 
+mod regions;
+
+use super::dynamic::{is_dynamic, sized};
 use super::load::{self, absent};
 use super::page;
+use super::run::{input_files, read_inputs};
+use super::value;
 use super::{Outcome, Settings, amount, print};
 use clap::Args;
 use ovolo::compile::Options;
@@ -18,10 +23,14 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(super) struct Explain {
     #[command(flatten)]
     settings: Settings,
+    /// An input of the model, as for `run`. Sizes are read off it, and the regions of a model whose shapes depend on
+    /// values are those of a run on these inputs.
+    #[arg(long = "input", value_name = "NAME=FILE")]
+    inputs: Vec<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -52,6 +61,26 @@ pub(super) struct Explain {
 
 impl Explain {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let files = input_files(&self.inputs)?;
+        if files.is_empty() {
+            return match self.whole(registry) {
+                Err(_) if is_dynamic(&self.settings, registry)? => self.regions(registry, None),
+                outcome => outcome,
+            };
+        }
+        let given = read_inputs(&files, &value::interface(&self.settings.model)?)?;
+        let Some(settings) = sized(&self.settings, &given)? else {
+            return self.regions(registry, Some(&given));
+        };
+        let sized = Self { settings, ..self.clone() };
+        match sized.whole(registry) {
+            Err(_) if is_dynamic(&sized.settings, registry)? => self.regions(registry, Some(&given)),
+            outcome => outcome,
+        }
+    }
+
+    /// Explains the plan of a model with fixed shapes.
+    fn whole(&self, registry: &Arc<Registry>) -> Outcome {
         if self.runner_up {
             return self.runner_ups(registry);
         }

@@ -1,11 +1,13 @@
 //! `ovolo run`.
 
+use super::amount;
 use super::caching::{Caching, Ready};
-use super::dynamic::{Prepared, prepare};
+use super::dynamic::{Prepared, dynamic, prepare};
 use super::load::{self, inputs};
 use super::value::{self, Format, write_outputs};
 use super::{Outcome, Settings, print};
 use clap::Args;
+use ovolo::dynamic::{Found, RegionReport};
 use ovolo::onnx::{Interface, Item};
 use ovolo::registry::Registry;
 use ovolo::tensor::Tensor;
@@ -23,6 +25,11 @@ pub(super) struct Run {
     /// An input of the model, as a NumPy array, or as a value in ONNX's own format (.pb). Give one for each.
     #[arg(long = "input", value_name = "NAME=FILE")]
     inputs: Vec<String>,
+    /// Round the size of a dimension up to one of these sizes, so that few plans serve all sizes. Inputs are filled with
+    /// copies of their last slice and outputs are cut back, where it can be proved that they do not depend on the copies;
+    /// other models are refused. May be given once for each dimension.
+    #[arg(long = "bucket", value_name = "NAME=N,N,…", value_parser = amount::sizes)]
+    buckets: Vec<(String, Vec<usize>)>,
     /// Write each output to DIR/NAME.npy or DIR/NAME.pb (a `/` in a name becomes `_`).
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -39,15 +46,14 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
-        let mut files = Vec::new();
-        for input in &self.inputs {
-            let (name, file) =
-                input.split_once('=').ok_or_else(|| format!("--input needs NAME=FILE, not `{input}`"))?;
-            files.push((name.to_owned(), PathBuf::from(file)));
-        }
+        let files = input_files(&self.inputs)?;
         let interface = value::interface(&self.settings.model)?;
         let given = read_inputs(&files, &interface)?;
-        let (outputs, cached) = match prepare(&self.settings, &self.caching, registry, &given)? {
+        let prepared = match self.buckets[..] {
+            [] => prepare(&self.settings, &self.caching, registry, &given)?,
+            _ => Prepared::Dynamic(dynamic(&self.settings, &self.caching, registry)?),
+        };
+        let (outputs, cached) = match prepared {
             Prepared::Fixed(ready) => {
                 let Ready { made: mut session, cached, .. } = *ready;
                 if let Some(line) = load::unfit(session.plan()) {
@@ -62,7 +68,16 @@ impl Run {
                 (names.zip(outputs.into_iter().map(Item::Tensor)).collect(), cached)
             }
             Prepared::Dynamic(mut session) => {
-                (session.run(&given).map_err(|error| error.to_string())?, false)
+                for (dim, sizes) in &self.buckets {
+                    session.bucket(dim, sizes).map_err(|error| format!("--bucket: {error}"))?;
+                }
+                let mut cached = true;
+                let mut passed = |region: &RegionReport, _: Option<&_>| {
+                    cached &= !matches!(region.found, Found::Compiled(_));
+                };
+                let outputs =
+                    session.run_and_report(&given, &mut passed).map_err(|error| error.to_string())?;
+                (outputs, cached)
             }
         };
         let values = outputs;
@@ -101,8 +116,17 @@ impl Run {
     }
 }
 
+/// Returns the names and files of `--input`.
+pub(super) fn input_files(inputs: &[String]) -> Result<Vec<(String, PathBuf)>, String> {
+    let one = |input: &String| match input.split_once('=') {
+        Some((name, file)) => Ok((name.to_owned(), PathBuf::from(file))),
+        None => Err(format!("--input needs NAME=FILE, not `{input}`")),
+    };
+    inputs.iter().map(one).collect()
+}
+
 /// Reads inputs from files.
-fn read_inputs(
+pub(super) fn read_inputs(
     files: &[(String, PathBuf)],
     interface: &Interface,
 ) -> Result<BTreeMap<String, Item<Tensor>>, String> {

@@ -28,7 +28,7 @@ impl Cache {
         let bytes = self.folder.read(Kind::Plan, &name).map_err(read)?;
         let bytes = bytes.ok_or(CacheError::Absent)?;
         let entry = Entry::decode(&bytes).map_err(|damage| entry_error(damage.to_string()))?;
-        weights::read(&self.folder, &entry.constants, entry.plan.threads())
+        weights::read(&self.folder, &entry.constants, entry.plan.threads(), None)
             .map_err(|miss| entry_error(miss.to_string()))?;
         let mut maps: Vec<Mmap> = Vec::new();
         for (digest, _) in entry.weights() {
@@ -50,7 +50,7 @@ impl Cache {
         origin: Origin,
         file: &Path,
     ) -> Result<(), Error> {
-        let (encoded, weights) = super::encode(key, plan, constants, origin)?;
+        let (encoded, weights) = super::encode(key, plan, constants, origin, None)?;
         write(file, &encoded, weights.into_values())
     }
 
@@ -92,7 +92,7 @@ impl Cache {
         if let Some(why) = unfit(&entry) {
             return Err(damaged(&why));
         }
-        weights::write_entry(&self.folder, &entry.key.fingerprint().to_string(), encoded, parts)?;
+        weights::write_entry(&self.folder, &entry.key.fingerprint().to_string(), encoded, parts, None)?;
         prune::tidy(&self.folder, self.limit);
         Ok(entry)
     }

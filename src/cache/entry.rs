@@ -23,6 +23,18 @@ pub struct Entry {
     pub machine: Option<Machine>,
     /// What the plan was chosen by of the table of times.
     pub basis: Option<Basis>,
+    /// What the plan was specialised for, if it is that of a region.
+    pub region: Option<Specialised>,
+}
+
+/// What the plan of a region was specialised for, as text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Specialised {
+    /// The inputs of the region with their types: `x f32[1,3,224,224]`.
+    pub inputs: Vec<String>,
+    /// The values that decide shapes or branches, with the elements that they had: `axes = 1, 2`. The plan is used for
+    /// other elements as well, where they lead to the same operators and shapes.
+    pub asked: Vec<String>,
 }
 
 /// A constant of a plan.
@@ -34,6 +46,8 @@ pub struct Constant {
     pub ty: TensorType,
     /// Its bytes.
     pub value: ConstantBytes,
+    /// Its recipe, by which the plans of one model share it.
+    pub recipe: Option<Digest>,
 }
 
 /// The bytes of a constant.
@@ -45,7 +59,7 @@ pub enum ConstantBytes {
     Weight(Digest),
 }
 
-const MAGIC: &[u8; 16] = b"ovolo plan, v1\n\0";
+const MAGIC: &[u8; 16] = b"ovolo plan, v2\n\0";
 
 /// Why bytes are not an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -143,6 +143,12 @@ impl Folder {
         same().unwrap_or(false)
     }
 
+    /// Returns whether a file of this length exists.
+    pub(super) fn has(&self, kind: Kind, name: &str, length: usize) -> bool {
+        fs::metadata(self.place(kind, name))
+            .is_ok_and(|there| there.is_file() && there.len() == length as u64)
+    }
+
     /// Sets the time of last use of a file to now. If that fails, the file only looks older than it is.
     pub(crate) fn touch(&self, kind: Kind, name: &str) {
         let now = FileTimes::new().set_modified(SystemTime::now());

@@ -46,11 +46,24 @@ pub fn build(registry: &Registry, others: Builds) -> String {
 }
 
 /// The version of the format of entries.
-const FORMAT: &str = "2";
+const FORMAT: &str = "3";
 
 impl Request {
     /// The value of the key's field for the calibration if no speeds are kept.
     pub const NO_SPEEDS: &str = "no speeds are kept";
+
+    /// The name of the key's field for the calibration.
+    pub const CALIBRATION: &str = "calibration";
+
+    /// Returns the value of the key's field for the calibration.
+    pub fn speeds(&self) -> String {
+        match self.calibration {
+            _ if !self.calibrated() => "not asked".to_owned(),
+            // Speeds that were measured while the machine was busy are not kept, so they differ each time.
+            None => Self::NO_SPEEDS.to_owned(),
+            Some(machine) => format!("{machine:?}"),
+        }
+    }
 
     /// Returns the name of the cost model, which is empty if the pipeline does not extract.
     pub(crate) fn cost(&self) -> &str {
@@ -86,12 +99,6 @@ impl Request {
             MissingWeights::Refuse => "refused",
             MissingWeights::Seeded => "seeded",
         };
-        let calibration = match self.calibration {
-            _ if !self.calibrated() => "not asked".to_owned(),
-            // Speeds that were measured while the machine was busy are not kept, so they differ each time.
-            None => Self::NO_SPEEDS.to_owned(),
-            Some(machine) => format!("{machine:?}"),
-        };
         let mut key = Key::default()
             .with("model", self.content(&self.model)?)
             .with("external data", external)
@@ -100,7 +107,7 @@ impl Request {
             .with("pipeline", self.passes())
             .with("cost model", self.cost())
             .with("precision", self.pipeline.precision.name())
-            .with("calibration", calibration)
+            .with(Self::CALIBRATION, self.speeds())
             .with("threads", self.threads.to_string());
         for pass in &self.pipeline.passes {
             for (setting, value) in settings(&**pass)? {

@@ -6,28 +6,47 @@ use super::folder::{Folder, Kind};
 use super::{Digest, Miss, prune};
 use crate::error::Error;
 use crate::graph::NodeId;
+use crate::session::{Constants, Recipes, Store};
 use crate::tensor::Tensor;
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Constants of fewer bytes are in the entry, since opening a file would take longer than reading them.
 const SMALL: usize = 16 << 10;
 
+/// A store of constants, and the recipes by which the constants of a session are in it.
+pub(super) type Sharing<'a> = (&'a Store, &'a Recipes);
+
 /// Describes constants by their digests. Also returns the bytes of those that the entry does not hold itself, each
-/// of them once.
+/// of them once. Digests that a store knows are not computed again.
 pub(super) fn describe<'a>(
     constants: &[(NodeId, &'a Tensor)],
     threads: usize,
+    sharing: Option<Sharing<'_>>,
 ) -> (Vec<Constant>, BTreeMap<Digest, &'a [u8]>) {
-    let large: Vec<&[u8]> =
-        constants.iter().map(|(_, tensor)| tensor.bytes()).filter(|bytes| bytes.len() >= SMALL).collect();
-    let mut digests = Digest::all(&large, threads).into_iter();
+    let recipe = |node: &NodeId| sharing.and_then(|(_, recipes)| recipes.get(node)).copied();
+    let known = |node: &NodeId| sharing.and_then(|(store, _)| store.content(&recipe(node)?));
+    let large = constants.iter().filter(|(_, tensor)| tensor.ty().bytes() >= SMALL);
+    let unknown: Vec<(NodeId, &[u8])> = large
+        .clone()
+        .filter(|(node, _)| known(node).is_none())
+        .map(|(node, tensor)| (*node, tensor.bytes()))
+        .collect();
+    let bytes: Vec<&[u8]> = unknown.iter().map(|(_, bytes)| *bytes).collect();
+    let mut digests: FxHashMap<NodeId, Digest> =
+        large.filter_map(|(node, _)| Some((*node, known(node)?))).collect();
+    for ((node, _), digest) in unknown.iter().zip(Digest::all(&bytes, threads)) {
+        digests.insert(*node, digest);
+        if let (Some((store, _)), Some(recipe)) = (sharing, recipe(node)) {
+            store.note_content(&recipe, digest);
+        }
+    }
     let mut kept = BTreeMap::new();
     let one = |(node, tensor): &(NodeId, &'a Tensor)| {
         let bytes = tensor.bytes();
-        let digest = if bytes.len() >= SMALL { digests.next() } else { None };
+        let digest = digests.get(node).copied();
         let value = match digest {
             Some(digest) => {
                 kept.insert(digest, bytes);
@@ -35,15 +54,18 @@ pub(super) fn describe<'a>(
             }
             None => ConstantBytes::Here(bytes.to_vec()),
         };
-        Constant { node: *node, ty: tensor.ty().clone(), value }
+        Constant { node: *node, ty: tensor.ty().clone(), value, recipe: recipe(node) }
     };
     (constants.iter().map(one).collect(), kept)
 }
 
-/// Writes a weight unless the same bytes are already there. Returns whether it was written.
-fn write(folder: &Folder, digest: Digest, bytes: &[u8]) -> Result<bool, Error> {
+/// Writes a weight unless the same bytes are already there. They need not be compared if this process has checked them
+/// before. Returns whether it was written.
+fn write(folder: &Folder, digest: Digest, bytes: &[u8], checked: bool) -> Result<bool, Error> {
     let name = digest.to_string();
-    if folder.holds(Kind::Weight, &name, bytes) {
+    let there =
+        (checked && folder.has(Kind::Weight, &name, bytes.len())) || folder.holds(Kind::Weight, &name, bytes);
+    if there {
         // Noting the use keeps the weight from being pruned before the entry that names it is written.
         folder.touch(Kind::Weight, &name);
         return Ok(false);
@@ -58,12 +80,17 @@ pub(super) fn write_entry<'a>(
     name: &str,
     encoded: &[u8],
     weights: impl IntoIterator<Item = (Digest, &'a [u8])>,
+    store: Option<&Store>,
 ) -> Result<(), Error> {
     let mut fresh = Vec::new();
     let all = || {
         for (digest, bytes) in weights {
-            if write(folder, digest, bytes)? {
+            let checked = store.is_some_and(|store| store.is_checked(&digest));
+            if write(folder, digest, bytes, checked)? {
                 fresh.push(digest);
+            }
+            if let Some(store) = store {
+                store.note_checked(digest);
             }
         }
         folder.write(Kind::Plan, name, &[encoded])
@@ -90,18 +117,48 @@ pub(super) fn check(folder: &Folder, name: &str) -> Result<(), Miss> {
     }
 }
 
-/// Maps the constants of an entry and checks every bit of them.
+/// Maps the constants of an entry and checks every bit of them. Those that a store has are taken from there.
 pub(super) fn read(
     folder: &Folder,
     constants: &[Constant],
     threads: usize,
-) -> Result<FxHashMap<NodeId, Tensor>, Miss> {
+    store: Option<&Store>,
+) -> Result<Constants, Miss> {
+    let shared = |constant: &Constant| {
+        let there = store?.find(constant.recipe.as_ref()?)?;
+        (*there.ty() == constant.ty).then_some((constant.node, there))
+    };
+    let mut found: Constants = constants.iter().filter_map(shared).collect();
+    let lacking: Vec<&Constant> =
+        constants.iter().filter(|constant| !found.contains_key(&constant.node)).collect();
+    for (constant, tensor) in lacking.iter().zip(read_new(folder, &lacking, threads)?) {
+        let tensor = match (store, constant.recipe) {
+            (Some(store), Some(recipe)) => {
+                let content = match constant.value {
+                    ConstantBytes::Weight(digest) => Some(digest),
+                    ConstantBytes::Here(_) => None,
+                };
+                content.into_iter().for_each(|digest| store.note_checked(digest));
+                store.keep(recipe, tensor, content)
+            }
+            _ => tensor,
+        };
+        found.insert(constant.node, tensor);
+    }
+    Ok(found)
+}
+
+/// Maps constants and checks every bit of them.
+fn read_new(folder: &Folder, constants: &[&Constant], threads: usize) -> Result<Vec<Tensor>, Miss> {
     let mut maps: FxHashMap<Digest, Arc<Mmap>> = FxHashMap::default();
-    for constant in constants {
-        let ConstantBytes::Weight(digest) = constant.value else { continue };
-        if maps.contains_key(&digest) {
-            continue;
-        }
+    let wanted: BTreeSet<Digest> = constants
+        .iter()
+        .filter_map(|constant| match constant.value {
+            ConstantBytes::Weight(digest) => Some(digest),
+            ConstantBytes::Here(_) => None,
+        })
+        .collect();
+    for digest in wanted {
         let name = digest.to_string();
         let map = folder.map(Kind::Weight, &name).map_err(|error| {
             let why = format!("weight {}: {error}", digest.short());
@@ -143,5 +200,5 @@ pub(super) fn read(
         why: format!("constant {} is not of its type", constant.node),
         weights: Vec::new(),
     };
-    constants.iter().map(|one| Ok((one.node, tensor(one).ok_or_else(|| damage(one))?))).collect()
+    constants.iter().map(|one| tensor(one).ok_or_else(|| damage(one))).collect()
 }

@@ -9,7 +9,7 @@ use crate::op::{self, Ops};
 use crate::tensor::{Tensor, TensorType};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most elements of a constant that is used in computations while importing. For integers there is no such
@@ -111,8 +111,8 @@ pub(super) struct Builder {
     live: Vec<Tensor>,
     /// The nodes of live values.
     inputs: FxHashMap<usize, NodeId>,
-    /// The live values whose elements decide what the region is.
-    asked: RefCell<BTreeSet<usize>>,
+    /// The live values whose elements decide what the region is, with their names.
+    asked: RefCell<BTreeMap<usize, Arc<str>>>,
     /// Intermediate values of the current operator that a previous region has computed.
     pub resolved: FxHashMap<Arc<str>, ImportedValue>,
     /// The nodes that the current operator has made.
@@ -148,9 +148,9 @@ impl Builder {
         self.weights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the live values whose elements were asked for.
-    pub fn asked(&self) -> Vec<usize> {
-        self.asked.borrow().iter().copied().collect()
+    /// Returns the live values whose elements were asked for, with their names.
+    pub fn asked(&self) -> Vec<(usize, Arc<str>)> {
+        self.asked.borrow().iter().map(|(slot, name)| (*slot, Arc::clone(name))).collect()
     }
 
     /// Returns the slot of a node that is a live value.
@@ -163,11 +163,11 @@ impl Builder {
         match &value.kind {
             Kind::Constant(tensor) => Ok(tensor.clone()),
             Kind::Live(slot) => {
-                self.asked.borrow_mut().insert(*slot);
+                self.asked.borrow_mut().insert(*slot, Arc::clone(&value.name));
                 Ok(self.live[*slot].clone())
             }
             Kind::Node(node) => {
-                let mut asked = BTreeSet::new();
+                let mut asked = BTreeMap::new();
                 let known = self.evaluate(*node, &mut asked, &mut FxHashMap::default());
                 if known.is_some() {
                     self.asked.borrow_mut().extend(asked);
@@ -182,19 +182,19 @@ impl Builder {
     fn evaluate(
         &self,
         node: NodeId,
-        asked: &mut BTreeSet<usize>,
+        asked: &mut BTreeMap<usize, Arc<str>>,
         known: &mut FxHashMap<NodeId, Tensor>,
     ) -> Option<Tensor> {
         if let Some(tensor) = known.get(&node) {
             return Some(tensor.clone());
         }
-        let Node { op, attrs, inputs, ty, .. } = &*self.graph[node];
+        let Node { op, attrs, inputs, ty, name } = &*self.graph[node];
         if ty.shape.count() > FOLDED {
             return None;
         }
         let value = if *op == INPUT {
             let slot = self.slot(node).filter(|_| !ty.dtype.is_float() && ty.shape.count() <= DECIDING)?;
-            asked.insert(slot);
+            asked.insert(slot, Arc::clone(name));
             self.live[slot].clone()
         } else if *op == CONST {
             self.graph.constant(node)?.clone()

@@ -7,7 +7,7 @@
 use super::builder::{Builder, ImportedValue, Origin};
 use super::importer::{Opened, open, swept};
 use super::proto::{GraphProto, ModelProto, ValueInfoProto};
-use super::signature::{check_given, input_types};
+use super::signature::{check_given, free_axes, input_types};
 use super::walk::{Binding, INDEX, Importer, Scope, Stop, Walk};
 use super::{Item, MissingWeights, OnnxError, Tables};
 use crate::graph::{Graph, NodeId};
@@ -23,8 +23,8 @@ pub struct Dynamic {
     inputs: Vec<ValueInfoProto>,
     /// The inputs that have a default value.
     defaults: FxHashSet<String>,
-    /// The names of weights, by the identities of their tensors.
-    weights: FxHashMap<usize, Arc<str>>,
+    /// The weights with their names, by the identities of their tensors.
+    weights: FxHashMap<usize, (Arc<str>, Tensor)>,
 }
 
 /// A place between two regions of a model. What was computed before it is a list of live tensors.
@@ -38,8 +38,9 @@ pub struct Region {
     pub graph: Graph,
     /// The live tensors that are the graph's inputs, by their indices, in the order of the graph's inputs.
     pub inputs: Vec<usize>,
-    /// The live tensors whose elements the region depends on. For other elements there is another region.
-    pub asked: Vec<usize>,
+    /// The live tensors whose elements the region depends on, with the names of their values. For other elements there is
+    /// another region.
+    pub asked: Vec<(usize, Arc<str>)>,
     /// The live tensors after the region.
     pub live: Vec<LiveFrom>,
     /// What comes after the region.
@@ -97,7 +98,10 @@ impl Dynamic {
         let constants = opened.constants.iter();
         let defaults = constants.clone().map(|(name, _)| name.to_string()).collect();
         let weights = constants.filter_map(|(name, value)| match value {
-            Binding::Tensor(value) => Some((value.known()?.identity(), Arc::clone(name))),
+            Binding::Tensor(value) => {
+                let tensor = value.known()?;
+                Some((tensor.identity(), (Arc::clone(name), tensor.clone())))
+            }
             Binding::Sequence(_) | Binding::Absent => None,
         });
         let weights = weights.collect();
@@ -106,12 +110,27 @@ impl Dynamic {
 
     /// Returns the name of the weight whose bytes a tensor has; `None` if it is no weight of the model.
     pub fn weight(&self, tensor: &Tensor) -> Option<&str> {
-        self.weights.get(&tensor.identity()).map(|name| &**name)
+        self.weights.get(&tensor.identity()).map(|(name, _)| &**name)
+    }
+
+    /// Returns the weights with their names, in no particular order.
+    pub fn weights(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.weights.values().map(|(name, tensor)| (&**name, tensor))
     }
 
     /// Returns the names of the inputs, each with whether it must be given.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, bool)> {
         self.inputs.iter().map(|input| (input.name.as_str(), !self.defaults.contains(&input.name)))
+    }
+
+    /// Returns the places of a dimension that has a name or no size: the names of inputs, each with an axis.
+    pub fn places(&self, dim: &str) -> Vec<(&str, usize)> {
+        let mut places = Vec::new();
+        for input in &self.inputs {
+            let axes = free_axes(input).filter(|(name, _)| name == dim);
+            places.extend(axes.map(|(_, axis)| (input.name.as_str(), axis)));
+        }
+        places
     }
 
     /// Returns zeros for the inputs that must be given, with these sizes of dimensions.

@@ -87,6 +87,13 @@ pub(super) fn symbols_of(graph: &GraphProto) -> BTreeSet<String> {
         .collect()
 }
 
+/// Returns the axes of an input that have no size, with the names of their dimensions.
+pub(super) fn free_axes(input: &ValueInfoProto) -> impl Iterator<Item = (String, usize)> {
+    let dims = declared_type(input).ok().and_then(|(_, dims)| dims).unwrap_or_default();
+    let free = dims.iter().enumerate().filter(|(_, dim)| fixed(dim).is_none());
+    free.map(|(axis, dim)| (symbol(input, axis, dim), axis))
+}
+
 fn symbols(known: &BTreeSet<String>) -> String {
     if known.is_empty() {
         return "every dimension of the model has a size".to_owned();

@@ -1,5 +1,7 @@
 //! Evaluates what depends on constants alone, such as packed weights and folded batch norms.
 
+use super::{Constants, Recipes, Store};
+use crate::digest::Digest;
 use crate::graph::{CONST, Graph, NodeId};
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
@@ -9,11 +11,65 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// The bytes that may be in use at one time. A larger value is computed on its own.
 const AT_ONCE: usize = 128 << 20;
 
-/// Returns the values of the wanted nodes. Each of `threads` threads computes one node at a time, together with
+/// Returns the values of the wanted nodes. What a store has is taken from there, and what it lacks is added to it; then
+/// the recipes of the values are returned as well.
+pub(super) fn evaluate(
+    program: &Graph,
+    wanted: &[NodeId],
+    threads: usize,
+    store: Option<&Store>,
+) -> (Constants, Recipes) {
+    let Some(store) = store else { return (compute(program, wanted, threads), Recipes::default()) };
+    let recipes = recipes(program, wanted, store);
+    let find = |id: &NodeId| Some((*id, store.find(recipes.get(id)?)?));
+    let mut values: Constants = wanted.iter().filter_map(find).collect();
+    let missing: Vec<NodeId> = wanted.iter().filter(|id| !values.contains_key(id)).copied().collect();
+    for (id, value) in compute(program, &missing, threads) {
+        let value = match recipes.get(&id) {
+            Some(recipe) => store.keep(*recipe, value, None),
+            None => value,
+        };
+        values.insert(id, value);
+    }
+    (values, recipes)
+}
+
+/// Returns the recipes of nodes that depend on constants alone.
+fn recipes(program: &Graph, wanted: &[NodeId], store: &Store) -> Recipes {
+    let mut needed = vec![false; program.len()];
+    wanted.iter().for_each(|id| needed[id.index()] = true);
+    for (id, node) in program.nodes().rev().filter(|(_, node)| !node.inputs.is_empty()) {
+        if needed[id.index()] {
+            node.inputs.iter().for_each(|input| needed[input.index()] = true);
+        }
+    }
+    let mut known = Recipes::default();
+    for (id, node) in program.nodes().filter(|(id, _)| needed[id.index()]) {
+        let recipe = match program.constant(id) {
+            Some(constant) => Some(store.leaf(constant)),
+            None => node
+                .inputs
+                .iter()
+                .map(|input| known.get(input).map(Digest::to_string))
+                .collect::<Option<Vec<_>>>()
+                .map(|inputs| {
+                    let own = [node.op.to_string(), format!("{:?}", node.attrs), node.ty.to_string()];
+                    Digest::texts(own.iter().chain(&inputs).map(String::as_str))
+                }),
+        };
+        if let Some(recipe) = recipe {
+            known.insert(id, recipe);
+        }
+    }
+    known.retain(|id, _| wanted.binary_search(id).is_ok());
+    known
+}
+
+/// Computes the values of the wanted nodes. Each of `threads` threads computes one node at a time, together with
 /// everything that the node needs. Nodes that need the most memory come first, and together the threads never need
 /// more than the larger of [`AT_ONCE`] and the first node's memory. What several nodes need is computed for each of
 /// them, which is rare and cheap.
-pub(super) fn evaluate(program: &Graph, wanted: &[NodeId], threads: usize) -> FxHashMap<NodeId, Tensor> {
+fn compute(program: &Graph, wanted: &[NodeId], threads: usize) -> Constants {
     let mut readers = vec![0_u32; program.len()];
     program.nodes().flat_map(|(_, node)| &node.inputs).for_each(|input| readers[input.index()] += 1);
     let needs = needs(program);

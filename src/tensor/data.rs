@@ -1,5 +1,9 @@
 //! Host tensors: a type and its bytes.
 
+mod weak;
+
+pub(crate) use weak::WeakTensor;
+
 use super::{DType, Device, Layout, TensorType};
 use memmap2::MmapMut;
 use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error};

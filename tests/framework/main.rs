@@ -4,6 +4,7 @@
 mod common;
 
 mod determinism;
+mod dynamic;
 mod equalities;
 mod extract;
 mod fit;

@@ -47,6 +47,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("memory", 6),
     ("plan", 6),
     ("backend", 7),
+    ("digest", 7),
     ("file", 7),
     ("host", 7),
     ("error", 8),

@@ -92,7 +92,19 @@ fn settings(entry: &Entry) -> String {
     let dims = field("dims");
     let dims = if dims == "none" { String::new() } else { format!(", {dims}") };
     let threads = count(entry.plan.threads(), "thread", "threads");
-    format!("{pipeline}, {}, {threads}{dims}", field("cost model"))
+    let region = entry.region.as_ref().map_or_else(String::new, |region| {
+        let asked: String = region.asked.iter().map(|asked| format!("; {asked}")).collect();
+        format!(", region {}{asked}", region.inputs.join(", "))
+    });
+    format!("{pipeline}, {}, {threads}{dims}{region}", field("cost model"))
+}
+
+/// What a plan of a region was specialised for.
+pub(super) fn region(entry: &Entry) -> serde_json::Value {
+    match &entry.region {
+        Some(region) => serde_json::json!({ "inputs": region.inputs, "asked": region.asked }),
+        None => serde_json::Value::Null,
+    }
 }
 
 /// The bytes of the weights that an entry uses.
@@ -106,7 +118,7 @@ fn json(item: &Item) -> serde_json::Value {
         Ok(entry) => serde_json::json!({
             "entry": item.name, "bytes": item.bytes, "used": used, "model": entry.model,
             "steps": entry.plan.steps(), "weight_bytes": weight_bytes(entry),
-            "key": key(entry),
+            "key": key(entry), "region": region(entry),
         }),
         Err(miss) => {
             let damaged = matches!(miss, Miss::Damaged { .. });

@@ -2,7 +2,7 @@
 
 use super::super::amount::{positive, size};
 use super::super::{Outcome, print};
-use super::list::{ago, key, weight_bytes};
+use super::list::{ago, key, region, weight_bytes};
 use super::{open, short, shown};
 use clap::Args;
 use ovolo::cache::{ConstantBytes, Entry, Item};
@@ -49,7 +49,7 @@ impl Show {
             let mut value = serde_json::json!({
                 "entry": item.name, "model": entry.model, "plan": plan.to_string(),
                 "seconds": plan.seconds(), "arena": plan.arena,
-                "key": key(entry),
+                "key": key(entry), "region": region(entry),
             });
             report::add_devices(&mut value, &plan.devices);
             print(&format!("{value}\n"));
@@ -62,6 +62,12 @@ impl Show {
     fn text(&self, item: &Item, entry: &Entry, plan: &Plan, items: &[Item]) -> String {
         let mut text =
             format!("entry {}\nmodel {}, used {}\n", item.name, shown(&entry.model), ago(item.used));
+        if let Some(region) = &entry.region {
+            let _ = writeln!(text, "region: inputs {}", shown(&region.inputs.join(", ")));
+            for asked in &region.asked {
+                let _ = writeln!(text, "  made for {}", shown(asked));
+            }
+        }
         let devices = plan.devices.iter();
         let devices = devices.map(|arena| format!(" and {} of {}", arena.bytes, arena.device));
         let _ = writeln!(

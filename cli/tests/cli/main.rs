@@ -10,3 +10,4 @@ mod dump;
 mod fmt;
 mod lab;
 mod memory;
+mod regions;

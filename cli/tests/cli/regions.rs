@@ -1,0 +1,165 @@
+//! Tests commands on models whose shapes are not fixed.
+
+use crate::cache::fixture::folder;
+use crate::common::{self, ovolo};
+use ovolo::onnx::proto::{
+    AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+};
+use ovolo::tensor::Tensor;
+use prost::Message;
+use serde_json::Value;
+use std::path::Path;
+
+/// Returns what a command prints, which must succeed.
+fn said(at: &Path, arguments: &[&str]) -> String {
+    let output = ovolo(at, arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn digits() -> String {
+    common::root().join("examples/digits/digits.onnx").display().to_string()
+}
+
+/// Returns where the plan of each size came from.
+fn sizes(at: &Path, sizes: &str) -> Vec<String> {
+    let list = [
+        "bench",
+        &digits(),
+        "--sizes",
+        sizes,
+        "--seconds",
+        "0.001",
+        "--cost",
+        "flops",
+        "--threads",
+        "1",
+        "--json",
+    ];
+    let json: Value = serde_json::from_str(&said(at, &list)).unwrap();
+    let found = |one: &Value| one["region"]["found"].as_str().unwrap().to_owned();
+    json["sizes"].as_array().unwrap().iter().map(found).collect()
+}
+
+#[test]
+fn a_second_process_compiles_no_region_of_the_same_sizes() {
+    let at = folder("regions-again");
+    assert_eq!(sizes(&at, "N=1,3,1"), ["compiled", "compiled", "known"]);
+    assert_eq!(sizes(&at, "N=3,1,2"), ["cached", "cached", "compiled"]);
+    let list = said(&at, &["cache", "list"]);
+    assert!(list.contains("region image f32[3,1,8,8]"), "{list}");
+    let json: Value = serde_json::from_str(&said(&at, &["cache", "list", "--json"])).unwrap();
+    let inputs: Vec<&str> = json["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["region"]["inputs"][0].as_str())
+        .collect();
+    assert_eq!(inputs.len(), 3, "{json}");
+    let entry = json["entries"][0]["entry"].as_str().unwrap().to_owned();
+    assert!(said(&at, &["cache", "show", &entry]).contains("region: inputs image f32["));
+}
+
+fn value(name: &str, elem_type: i32) -> ValueInfoProto {
+    let dim = vec![DimensionProto { dim_value: None, dim_param: Some("N".to_owned()) }];
+    let tensor_type = Some(TensorTypeProto { elem_type, shape: Some(TensorShapeProto { dim }) });
+    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
+}
+
+fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
+    let strings = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
+    NodeProto {
+        op_type: op.to_owned(),
+        input: strings(inputs),
+        output: strings(outputs),
+        ..NodeProto::default()
+    }
+}
+
+/// Writes a model with a branch whose condition only a run knows.
+fn branching(at: &Path) {
+    let branch = |op: &str, result: &str| GraphProto {
+        node: vec![node(op, &["x"], &[result])],
+        output: vec![ValueInfoProto { name: result.to_owned(), r#type: None }],
+        ..GraphProto::default()
+    };
+    let mut chosen = node("If", &["c"], &["y"]);
+    for (name, graph) in [("then_branch", branch("Neg", "a")), ("else_branch", branch("Abs", "b"))] {
+        let r#type = AttributeType::Graph as i32;
+        chosen.attribute.push(AttributeProto {
+            name: name.to_owned(),
+            g: Some(graph),
+            r#type,
+            ..Default::default()
+        });
+    }
+    let mut sum = node("ReduceSum", &["x"], &["s"]);
+    let r#type = AttributeType::Int as i32;
+    sum.attribute.push(AttributeProto { name: "keepdims".to_owned(), i: 0, r#type, ..Default::default() });
+    let zero = TensorProto {
+        name: "zero".to_owned(),
+        data_type: 1,
+        float_data: vec![0.0],
+        ..TensorProto::default()
+    };
+    let graph = GraphProto {
+        node: vec![sum, node("Less", &["s", "zero"], &["c"]), chosen],
+        initializer: vec![zero],
+        input: vec![value("x", 1)],
+        output: vec![value("y", 1)],
+        ..GraphProto::default()
+    };
+    let opset_import = vec![OperatorSetId { domain: String::new(), version: 17 }];
+    let model = ModelProto { ir_version: 8, opset_import, graph: Some(graph), ..ModelProto::default() };
+    std::fs::write(at.join("branching.onnx"), model.encode_to_vec()).unwrap();
+}
+
+#[test]
+fn explain_shows_the_first_region_and_with_inputs_all() {
+    let at = folder("regions-explain");
+    branching(&at);
+    let settings = ["explain", "branching.onnx", "--cost", "flops", "--threads", "1"];
+    let first = said(&at, &[&settings[..], &["--dim", "N=2"]].concat());
+    assert!(first.contains("region 1: inputs x f32[2]") && !first.contains("region 2"), "{first}");
+    assert!(first.contains("region 1 ends there: ") && first.contains("give --input NAME=FILE"), "{first}");
+
+    ovolo::npy::write(at.join("x.npy"), &Tensor::from_elements([3], &[-1.0_f32, 0.0, 0.5])).unwrap();
+    let given = [&settings[..], &["--input", "x=x.npy"]].concat();
+    let all = said(&at, &given);
+    assert!(all.contains("region 2: inputs x f32[3]; for c = 1"), "{all}");
+    assert!(all.contains("2 region(s), 2 plan(s)"), "{all}");
+    let json: Value = serde_json::from_str(&said(&at, &[&given[..], &["--json"]].concat())).unwrap();
+    assert_eq!(json["regions"][1]["asked"][0], "c = 1");
+    assert!(
+        json["regions"][1]["explained"].is_object() || json["regions"][1]["explained"].is_array(),
+        "{json}"
+    );
+
+    said(&at, &[&given[..], &["--html", "page.html"]].concat());
+    let pages = ["page.html", "page-2.html"].map(|page| std::fs::read_to_string(at.join(page)).unwrap());
+    assert!(pages.iter().all(|page| page.contains("<html")));
+    let refused = ovolo(&at, &[&given[..], &["--runner-up"]].concat());
+    assert!(!refused.status.success());
+}
+
+#[test]
+fn buckets_need_a_proof() {
+    let at = folder("regions-buckets");
+    let images = common::root().join("examples/digits/images.npy").display().to_string();
+    let input = format!("image={images}");
+    let settings = ["run", &digits(), "--input", &input, "--cost", "flops", "--threads", "1", "--output-dir"];
+    said(&at, &[&settings[..], &["exact"]].concat());
+    said(&at, &[&settings[..], &["filled", "--bucket", "N=64,512"]].concat());
+    let [exact, filled] =
+        ["exact", "filled"].map(|name| ovolo::npy::read(at.join(name).join("scores.npy")).unwrap());
+    assert_eq!(exact.ty(), filled.ty());
+    let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4;
+    assert!(exact.elements::<f32>().iter().zip(filled.elements::<f32>()).all(close));
+
+    branching(&at);
+    ovolo::npy::write(at.join("x.npy"), &Tensor::from_elements([3], &[-1.0_f32, 0.0, 0.5])).unwrap();
+    let refused = ovolo(&at, &["run", "branching.onnx", "--input", "x=x.npy", "--bucket", "N=8"]);
+    let why = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && why.contains("cannot be rounded up to 8"), "{why}");
+}

@@ -1,0 +1,417 @@
+//! Tests sessions of models whose shapes are not fixed.
+#![allow(clippy::unwrap_used)]
+
+use crate::common;
+use ovolo::compile::Options;
+use ovolo::dynamic::{DynamicSession, Found};
+use ovolo::onnx::proto::{
+    AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+};
+use ovolo::onnx::{ImportOptions, Item};
+use ovolo::tensor::Tensor;
+use ovolo::{Model, Session};
+use prost::Message;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const FLOAT: i32 = 1;
+const INT64: i32 = 7;
+const BOOL: i32 = 9;
+
+fn value(name: &str, elem_type: i32, dims: &[&str]) -> ValueInfoProto {
+    let dim = dims.iter().map(|dim| match dim.parse() {
+        Ok(number) => DimensionProto { dim_value: Some(number), dim_param: None },
+        Err(_) => DimensionProto { dim_value: None, dim_param: Some((*dim).to_owned()) },
+    });
+    let tensor_type =
+        Some(TensorTypeProto { elem_type, shape: Some(TensorShapeProto { dim: dim.collect() }) });
+    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
+}
+
+fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
+    let strings = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
+    NodeProto {
+        op_type: op.to_owned(),
+        input: strings(inputs),
+        output: strings(outputs),
+        ..NodeProto::default()
+    }
+}
+
+fn int(name: &str, i: i64, mut node: NodeProto) -> NodeProto {
+    let r#type = AttributeType::Int as i32;
+    node.attribute.push(AttributeProto { name: name.to_owned(), i, r#type, ..Default::default() });
+    node
+}
+
+fn body(name: &str, graph: GraphProto, mut node: NodeProto) -> NodeProto {
+    let r#type = AttributeType::Graph as i32;
+    node.attribute.push(AttributeProto {
+        name: name.to_owned(),
+        g: Some(graph),
+        r#type,
+        ..Default::default()
+    });
+    node
+}
+
+fn floats(name: &str, dims: &[i64]) -> TensorProto {
+    let count: i64 = dims.iter().product();
+    let float_data = (0..count).map(|value| f32::from(i16::try_from(value % 7 - 3).unwrap()) / 4.0).collect();
+    TensorProto {
+        name: name.to_owned(),
+        dims: dims.to_vec(),
+        data_type: FLOAT,
+        float_data,
+        ..Default::default()
+    }
+}
+
+fn graph(
+    inputs: Vec<ValueInfoProto>,
+    node: Vec<NodeProto>,
+    outputs: &[&str],
+    initializer: Vec<TensorProto>,
+) -> GraphProto {
+    let untyped = |name: &&str| ValueInfoProto { name: (*name).to_owned(), r#type: None };
+    let output = outputs.iter().map(untyped).collect();
+    GraphProto { node, initializer, input: inputs, output, ..GraphProto::default() }
+}
+
+/// A model in a file, which is removed at the end.
+struct File(PathBuf);
+
+impl File {
+    fn new(graph: GraphProto) -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let opset_import = vec![OperatorSetId { domain: String::new(), version: 17 }];
+        let model = ModelProto { ir_version: 8, opset_import, graph: Some(graph), ..ModelProto::default() };
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("ovolo-dynamic-{}-{number}.onnx", std::process::id()));
+        std::fs::write(&path, model.encode_to_vec()).unwrap();
+        Self(path)
+    }
+
+    fn open(&self) -> DynamicSession<'static> {
+        DynamicSession::open(&self.0, options()).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).unwrap();
+    }
+}
+
+fn options() -> Options {
+    common::options(1)
+}
+
+fn digits() -> PathBuf {
+    common::root().join("examples/digits/digits.onnx")
+}
+
+/// Returns different images.
+fn images(count: usize) -> BTreeMap<String, Item<Tensor>> {
+    #[allow(clippy::cast_precision_loss)]
+    let pixels: Vec<f32> = (0..count * 64).map(|at| (at * 5 % 17) as f32).collect();
+    [("image".to_owned(), Item::Tensor(Tensor::from_elements([count, 1, 8, 8], &pixels)))].into()
+}
+
+fn tensors(outputs: Vec<(String, Item<Tensor>)>) -> Vec<Tensor> {
+    let tensor = |(_, item)| match item {
+        Item::Tensor(tensor) => tensor,
+        other => panic!("{other:?}"),
+    };
+    outputs.into_iter().map(tensor).collect()
+}
+
+/// Returns what a model with fixed shapes gives, and the bytes of its constants.
+fn fixed(count: usize) -> (Tensor, usize) {
+    let import = ImportOptions::default().with_dim("N", count);
+    let compiled = Model::load(common::registry(), digits(), &import).unwrap().compile(&options()).unwrap();
+    let mut session = Session::new(&compiled.program, compiled.plan, common::registry().backends()).unwrap();
+    let Item::Tensor(input) = images(count)["image"].clone() else { panic!("it is a tensor") };
+    (session.run(&[&input]).unwrap()[0].clone(), session.constant_bytes())
+}
+
+#[test]
+fn sizes_are_read_off_the_inputs_and_plans_share_packed_weights() {
+    let mut session = DynamicSession::open(digits(), options()).unwrap();
+    let mut separate = 0;
+    for count in [1, 2, 5] {
+        let (expected, bytes) = fixed(count);
+        assert_eq!(tensors(session.run(&images(count)).unwrap())[0].bytes(), expected.bytes(), "{count}");
+        separate += bytes;
+    }
+    assert_eq!((session.plans(), session.made(), session.regions()), (3, 3, 3));
+    assert!(session.store().bytes() * 2 < separate, "{} of {separate}", session.store().bytes());
+    let mut found = Vec::new();
+    session.run_and_report(&images(2), &mut |region, _| found.push(region.found)).unwrap();
+    assert_eq!((found, session.made()), (vec![Found::Known], 3));
+}
+
+#[test]
+fn a_session_beside_another_shares_its_packed_weights() {
+    let mut session = DynamicSession::open(digits(), options()).unwrap();
+    session.run(&images(2)).unwrap();
+    let bytes = session.store().bytes();
+    let mut other = session.beside().unwrap();
+    let results = std::thread::scope(|scope| {
+        let there = scope.spawn(move || {
+            let result = tensors(other.run(&images(2)).unwrap())[0].clone();
+            (result, other.store().bytes())
+        });
+        [(tensors(session.run(&images(2)).unwrap())[0].clone(), bytes), there.join().unwrap()]
+    });
+    assert_eq!(results[0].0.bytes(), results[1].0.bytes());
+    assert_eq!(results[0].1, results[1].1);
+}
+
+#[test]
+fn the_plan_that_was_used_longest_ago_is_dropped_and_made_again() {
+    let mut session = DynamicSession::open(digits(), options()).unwrap();
+    session.keep_at_most(2, 100);
+    for count in [1, 2, 1, 3, 1, 2] {
+        session.run(&images(count)).unwrap();
+        assert!(session.plans() <= 2);
+    }
+    // 3 came in place of 2, since 1 was used again; then 2 was made again.
+    assert_eq!((session.made(), session.plans(), session.regions()), (4, 2, 3));
+    assert_eq!(tensors(session.run(&images(2)).unwrap())[0].bytes(), fixed(2).0.bytes());
+    assert_eq!(session.made(), 4);
+}
+
+#[test]
+fn the_regions_that_were_passed_longest_ago_are_dropped() {
+    let mut session = DynamicSession::open(digits(), options()).unwrap();
+    session.keep_at_most(100, 4);
+    for count in 1..=9 {
+        session.run(&images(count)).unwrap();
+        assert!(session.regions() <= 4, "{}", session.regions());
+    }
+    assert_eq!(session.made(), 9);
+    // The plans are kept by what they compute, so a region that comes again needs no new one.
+    session.run(&images(1)).unwrap();
+    assert_eq!(session.made(), 9);
+}
+
+/// A loop that adds one until the sum of a vector reaches a limit, which only a run knows.
+fn counting() -> File {
+    let inner = graph(
+        vec![value("i", INT64, &[]), value("go", BOOL, &[]), value("v", FLOAT, &["2"])],
+        vec![
+            node("Add", &["v", "one"], &["w"]),
+            int("keepdims", 0, node("ReduceSum", &["w"], &["s"])),
+            node("Less", &["s", "limit"], &["goes"]),
+        ],
+        &["goes", "w"],
+        vec![],
+    );
+    let one = TensorProto { dims: vec![], float_data: vec![1.0], ..floats("one", &[1]) };
+    let nodes = vec![body("body", inner, node("Loop", &["", "", "x"], &["y"]))];
+    let inputs = vec![value("x", FLOAT, &["2"]), value("limit", FLOAT, &[])];
+    File::new(graph(inputs, nodes, &["y"], vec![one]))
+}
+
+fn count_to(limit: f32) -> BTreeMap<String, Item<Tensor>> {
+    let x = Tensor::from_elements([2], &[0.0_f32, 0.0]);
+    [("x".to_owned(), Item::Tensor(x)), ("limit".to_owned(), Item::Tensor(Tensor::scalar(limit)))].into()
+}
+
+#[test]
+fn iterations_share_a_plan_and_their_number_does_not_grow_what_is_kept() {
+    let file = counting();
+    let mut session = file.open();
+    session.keep_at_most(100, 8);
+    for (limit, expected) in [(5.0, 3.0), (60.0, 30.0), (9.0, 5.0), (60.0, 30.0)] {
+        let result = tensors(session.run(&count_to(limit)).unwrap());
+        assert_eq!(result[0].elements::<f32>(), [expected, expected]);
+        assert!(session.regions() <= 8, "{}", session.regions());
+    }
+    assert!(session.plans() <= 3, "{}", session.plans());
+}
+
+/// Returns the reports of a run, and its first result.
+fn passed(file: &File, inputs: &BTreeMap<String, Item<Tensor>>) -> (Vec<(usize, Option<String>)>, Vec<f32>) {
+    let (mut session, mut regions) = (file.open(), Vec::new());
+    let result = session
+        .run_and_report(inputs, &mut |region, _| regions.push((region.steps, region.why.clone())))
+        .unwrap_or_else(|error| panic!("{error}"));
+    (regions, tensors(result)[0].elements::<f32>().to_vec())
+}
+
+fn x(elements: &[f32]) -> BTreeMap<String, Item<Tensor>> {
+    [("x".to_owned(), Item::Tensor(Tensor::from_elements([elements.len()], elements)))].into()
+}
+
+#[test]
+fn constant_conditions_and_short_trip_counts_leave_one_region() {
+    let truth =
+        TensorProto { name: "yes".into(), data_type: BOOL, int32_data: vec![1], ..TensorProto::default() };
+    let three =
+        TensorProto { name: "three".into(), data_type: INT64, int64_data: vec![3], ..TensorProto::default() };
+    let then = graph(vec![], vec![node("Neg", &["x"], &["a"])], &["a"], vec![]);
+    let other = graph(vec![], vec![node("Abs", &["x"], &["b"])], &["b"], vec![]);
+    let inner = graph(
+        vec![value("i", INT64, &[]), value("go", BOOL, &[]), value("v", FLOAT, &["N"])],
+        vec![node("Add", &["v", "v"], &["w"]), node("Identity", &["go"], &["goes"])],
+        &["goes", "w"],
+        vec![],
+    );
+    let nodes = vec![
+        body("else_branch", other, body("then_branch", then, node("If", &["yes"], &["n"]))),
+        body("body", inner, node("Loop", &["three", "yes", "n"], &["y"])),
+    ];
+    let file = File::new(graph(vec![value("x", FLOAT, &["N"])], nodes, &["y"], vec![truth, three]));
+    let (regions, result) = passed(&file, &x(&[1.0, -2.0]));
+    assert_eq!(result, [-8.0, 16.0]);
+    assert!(matches!(regions[..], [(_, None)]), "{regions:?}");
+}
+
+#[test]
+fn a_short_scan_is_part_of_its_region_and_a_long_one_runs_by_one_plan() {
+    let inner = graph(
+        vec![value("sum", FLOAT, &[]), value("e", FLOAT, &[])],
+        vec![node("Add", &["sum", "e"], &["next"]), node("Identity", &["next"], &["out"])],
+        &["next", "out"],
+        vec![],
+    );
+    let zero = TensorProto { dims: vec![], float_data: vec![0.0], ..floats("zero", &[1]) };
+    let nodes =
+        vec![body("body", inner, int("num_scan_inputs", 1, node("Scan", &["zero", "x"], &["last", "y"])))];
+    let file = File::new(graph(vec![value("x", FLOAT, &["N"])], nodes, &["y"], vec![zero]));
+    let (regions, result) = passed(&file, &x(&[1.0, 2.0, 4.0]));
+    assert_eq!((regions.len(), result), (1, vec![1.0, 3.0, 7.0]));
+
+    let mut session = file.open();
+    let result = tensors(session.run(&x(&[1.0; 400])).unwrap());
+    assert_eq!(result[0].elements::<f32>()[399], 400.0);
+    assert!(session.plans() <= 4, "{}", session.plans());
+}
+
+#[test]
+fn a_model_that_is_cut_says_where_and_what_it_read() {
+    let then = graph(vec![], vec![node("Neg", &["x"], &["a"])], &["a"], vec![]);
+    let other = graph(vec![], vec![node("Abs", &["x"], &["b"])], &["b"], vec![]);
+    let nodes = vec![
+        int("keepdims", 0, node("ReduceSum", &["x"], &["s"])),
+        node("Less", &["s", "zero"], &["c"]),
+        body("else_branch", other, body("then_branch", then, node("If", &["c"], &["y"]))),
+    ];
+    let zero = TensorProto { dims: vec![], float_data: vec![0.0], ..floats("zero", &[1]) };
+    let file = File::new(graph(vec![value("x", FLOAT, &["N"])], nodes, &["y"], vec![zero]));
+    let mut session = file.open();
+    for (input, expected, chosen) in [([1.0, -2.0], [-1.0, 2.0], 1), ([1.0, 2.0], [1.0, 2.0], 0)] {
+        let mut regions = Vec::new();
+        let result =
+            session.run_and_report(&x(&input), &mut |region, _| regions.push(region.clone())).unwrap();
+        assert_eq!(tensors(result)[0].elements::<f32>(), expected);
+        assert!(regions[0].why.as_ref().is_some_and(|why| why.contains("condition")), "{:?}", regions[0].why);
+        assert_eq!(regions[1].key.asked, [format!("c = {chosen}")]);
+    }
+}
+
+/// Rows that are multiplied by weights, normalised and passed on, with `after` at the end.
+fn rows(after: Vec<NodeProto>) -> File {
+    let mut nodes = vec![
+        node("MatMul", &["x", "w"], &["p"]),
+        node("Add", &["p", "bias"], &["q"]),
+        int("axis", -1, node("Softmax", &["q"], &["n"])),
+        node("Concat", &["n", "q"], &["c"]),
+    ];
+    nodes[3] = int("axis", 1, nodes[3].clone());
+    nodes.extend(after);
+    let weights = vec![floats("w", &[8, 4]), floats("bias", &[4])];
+    File::new(graph(vec![value("x", FLOAT, &["rows", "8"])], nodes, &["y"], weights))
+}
+
+fn some_rows(count: usize) -> BTreeMap<String, Item<Tensor>> {
+    #[allow(clippy::cast_precision_loss)]
+    let elements: Vec<f32> = (0..count * 8).map(|at| (at * 3 % 13) as f32 / 5.0 - 1.0).collect();
+    [("x".to_owned(), Item::Tensor(Tensor::from_elements([count, 8], &elements)))].into()
+}
+
+#[test]
+fn buckets_share_a_plan_where_rows_stay_apart() {
+    let file = rows(vec![node("Relu", &["c"], &["y"])]);
+    let (mut session, mut exact) = (file.open(), file.open());
+    session.bucket("rows", &[16, 4]).unwrap();
+    for count in [1, 3, 4, 5, 16, 17] {
+        let given = some_rows(count);
+        let (result, expected) = (session.run(&given).unwrap(), exact.run(&given).unwrap());
+        let (result, expected) = (tensors(result), tensors(expected));
+        assert_eq!(result[0].ty(), expected[0].ty());
+        let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-6;
+        assert!(result[0].elements::<f32>().iter().zip(expected[0].elements::<f32>()).all(close), "{count}");
+    }
+    assert_eq!((session.made(), exact.made()), (3, 6));
+}
+
+#[test]
+fn buckets_are_refused_where_an_operator_mixes_positions_or_reads_the_size() {
+    let mean = vec![int("keepdims", 1, {
+        let mut mean = node("ReduceMean", &["c"], &["y"]);
+        let r#type = AttributeType::Ints as i32;
+        mean.attribute.push(AttributeProto {
+            name: "axes".into(),
+            ints: vec![0],
+            r#type,
+            ..Default::default()
+        });
+        mean
+    })];
+    let size = vec![
+        node("Shape", &["x"], &["shape"]),
+        int("to", 1, node("Cast", &["shape"], &["float"])),
+        int("axis", 0, node("Gather", &["float", "first"], &["rows"])),
+        node("Div", &["c", "rows"], &["y"]),
+    ];
+    let last = vec![int("axis", 0, node("Gather", &["c", "last"], &["y"]))];
+    let index = |name: &str, at: i64| {
+        let mut node = node("Constant", &[], &[name]);
+        let t = Some(TensorProto {
+            data_type: INT64,
+            dims: vec![1],
+            int64_data: vec![at],
+            ..TensorProto::default()
+        });
+        let r#type = AttributeType::Tensor as i32;
+        node.attribute.push(AttributeProto { name: "value".into(), t, r#type, ..Default::default() });
+        node
+    };
+    let with = |nodes: Vec<NodeProto>| [vec![index("first", 0), index("last", -1)], nodes].concat();
+    for (after, expected) in [(mean, "reduce-mean"), (size, "other elements"), (last, "last")] {
+        let file = rows(with(after));
+        let mut session = file.open();
+        session.bucket("rows", &[8]).unwrap();
+        let why = session.run(&some_rows(3)).unwrap_err().to_string();
+        assert!(
+            why.contains("cannot be rounded up to 8") && (why.contains(expected) || expected == "last"),
+            "{why}"
+        );
+        // Sizes that are those of a bucket need no filling.
+        session.run(&some_rows(8)).unwrap();
+    }
+}
+
+#[test]
+fn a_bucket_needs_a_dimension_without_a_size() {
+    let file = rows(vec![node("Relu", &["c"], &["y"])]);
+    let why = file.open().bucket("columns", &[8]).unwrap_err().to_string();
+    assert!(why.contains("`columns`"), "{why}");
+}
+
+#[test]
+fn reports_name_the_inputs_of_regions() {
+    let mut session = DynamicSession::open(digits(), options()).unwrap();
+    let report = session.prepare(&images(3)).unwrap();
+    assert_eq!(report.key.to_string(), "inputs image f32[3,1,8,8]");
+    assert!(matches!(report.found, Found::Compiled(_)));
+    let plan = session.plan(&report.plan.unwrap()).unwrap();
+    assert_eq!(plan.steps.len(), report.steps);
+    let names: BTreeSet<&str> = session.model().inputs().map(|(name, _)| name).collect();
+    assert_eq!(names, ["image"].into());
+}
