@@ -200,7 +200,7 @@ impl<'c> DynamicSession<'c> {
         let session = if graph.outputs().len() == 0 {
             None
         } else {
-            let digest = Digest::texts([text(&graph, &self.model).as_str()]);
+            let digest = digest(&graph, &self.model);
             if !self.sessions.contains_key(&digest) {
                 let session = (self.compile)(&Request { graph: &graph, digest })?;
                 self.sessions.insert(digest, session);
@@ -224,6 +224,11 @@ impl<'c> DynamicSession<'c> {
 
 fn lost() -> Error {
     Error::from(OnnxError::Graph("the plan of a region was dropped".to_owned()))
+}
+
+/// Returns what the plan of a region of a model depends on: see [`Request::digest`].
+pub fn digest(graph: &Graph, model: &Dynamic) -> Digest {
+    Digest::texts([text(graph, model).as_str()])
 }
 
 /// Returns the text of a graph without the names of its values. Weights have the names that the model gives them,

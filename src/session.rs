@@ -2,6 +2,9 @@
 
 mod check;
 mod constants;
+mod observe;
+
+pub use observe::Observed;
 
 use crate::backend::{Args, Artifacts, BackendError, Backends, Kernel, Loading, OpError, Runner, Unkept};
 use crate::graph::{Graph, NodeId};
