@@ -88,7 +88,8 @@ impl Compare {
             bound.dims.extend(free.map(|(name, size)| format!("{name}={size}")));
         }
         let import = ImportOptions { dims: bound.bound()?, missing_weights: bound.missing_weights() };
-        let dynamic = || onnx::load(registry.onnx(), &bound.model, &import).err().filter(|error| error.is_dynamic());
+        let dynamic =
+            || onnx::load(registry.onnx(), &bound.model, &import).err().filter(|error| error.is_dynamic());
         if !named && let Some(why) = dynamic() {
             return self.regions(registry, options, inputs, with, &why.to_string());
         }
@@ -112,13 +113,15 @@ impl Compare {
     /// Compares a model whose shapes are fixed.
     fn whole(&self, mut options: Options, graph: &Graph, inputs: Inputs, with: With) -> Outcome {
         let (inputs, drawn) = inputs.complete(graph, self.seed)?;
-        let named = graph.inputs().zip(&inputs).map(|((_, node), value)| (node.name.to_string(), value.clone()));
+        let named =
+            graph.inputs().zip(&inputs).map(|((_, node), value)| (node.name.to_string(), value.clone()));
         let runtime = self.runtime(with, &named.collect())?;
         let mut report = Report::new(&self.settings.model, self.json, runtime.as_ref());
         report.drawn(&drawn, self.seed);
         let given = runtime.map_or_else(BTreeMap::new, |runtime| runtime.values);
         for (name, own, other) in compare::Truth::misfits(graph, &given) {
-            report.note(format!("`{name}` is {own} in ovolo and {other} in ONNX Runtime; it is not compared"));
+            report
+                .note(format!("`{name}` is {own} in ovolo and {other} in ONNX Runtime; it is not compared"));
         }
         let settings = self.how(graph, &options, with);
         let found = compare::compare(graph, &mut options, &inputs, &given, settings);
@@ -164,7 +167,10 @@ impl Compare {
             left -= 1;
             let departs = region.comparison.as_ref().is_some_and(compare::Comparison::departs);
             if left == 0 && region.why.is_some() && !departs {
-                report.note(format!("only the first {} regions are compared: --regions N compares more", self.regions));
+                report.note(format!(
+                    "only the first {} regions are compared: --regions N compares more",
+                    self.regions
+                ));
             }
             left > 0 && !departs
         });

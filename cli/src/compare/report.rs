@@ -71,7 +71,8 @@ impl Report {
         self.compared.0 += comparison.compared;
         self.compared.1 += comparison.steps;
         if self.departs.is_none() && comparison.departs() {
-            let far = |output: &&ovolo_proof::compare::Output| output.distance.relative > comparison.tolerance;
+            let far =
+                |output: &&ovolo_proof::compare::Output| output.distance.relative > comparison.tolerance;
             let output = || comparison.outputs.iter().find(far).map(|output| output.name.clone());
             let value = comparison.departure.as_ref().map(|departure| departure.value.clone());
             self.departs = value.or_else(output);
@@ -133,7 +134,9 @@ fn comparison_text(comparison: &Comparison, with: &str) -> String {
     let mut text = String::new();
     let Comparison { tolerance, outputs, steps, compared, .. } = comparison;
     let inner = match &comparison.furthest {
-        Some((name, error)) if *error > 0.0 => format!(", the furthest of them `{name}` by {}", number(*error)),
+        Some((name, error)) if *error > 0.0 => {
+            format!(", the furthest of them `{name}` by {}", number(*error))
+        }
         _ => String::new(),
     };
     let verdict = if comparison.departs() { "DEPARTS" } else { "same" };
@@ -176,7 +179,10 @@ fn departure_text(departure: &Departure, with: &str) -> String {
     match &departure.step {
         Some(step) => step_text(&mut text, step),
         None => {
-            let _ = writeln!(text, "    no step computes it: it is a part of another value, or follows from constants");
+            let _ = writeln!(
+                text,
+                "    no step computes it: it is a part of another value, or follows from constants"
+            );
         }
     }
     let _ = writeln!(text, "  judged on the operands that they read:");
@@ -213,7 +219,13 @@ fn local_text(step: &Step, local: &Local) -> String {
     } else {
         "right within rounding".to_owned()
     };
-    format!("step {} {} `{}`: own error {}, {verdict}", step.index, step.op, step.name, error(&local.distance))
+    format!(
+        "step {} {} `{}`: own error {}, {verdict}",
+        step.index,
+        step.op,
+        step.name,
+        error(&local.distance)
+    )
 }
 
 fn cause_text(departure: &Departure, with: &str) -> String {

@@ -68,7 +68,8 @@ pub(super) fn find(
         let implementation = step.implementation.clone();
         Cause::Kernel { step: local.step, op: step.op.to_string(), implementation }
     };
-    let wrong = locals.iter().find(|local| local.is_wrong() && (!local.padded || local.distance.relative > limit));
+    let wrong =
+        locals.iter().find(|local| local.is_wrong() && (!local.padded || local.distance.relative > limit));
     if let Some(local) = wrong {
         return kernel(local);
     }

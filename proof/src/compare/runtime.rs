@@ -141,8 +141,9 @@ fn exchange(
     let mut command = Command::new(python);
     command.arg(folder.join("values.py")).arg(model).arg(folder).stdin(Stdio::null());
     let named = python.display().to_string();
-    let output =
-        command.output().map_err(|why| RuntimeError::Python { python: named.clone(), why: why.to_string() })?;
+    let output = command
+        .output()
+        .map_err(|why| RuntimeError::Python { python: named.clone(), why: why.to_string() })?;
     let (said, complaint) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {

@@ -35,7 +35,8 @@ impl<'a> Truth<'a> {
     /// Returns the nodes for which the other runtime gave a value of another type, with both types.
     pub fn misfits(graph: &Graph, given: &BTreeMap<String, Tensor>) -> Vec<(String, String, String)> {
         let misfit = |(_, node): (NodeId, &std::sync::Arc<ovolo::graph::Node>)| {
-            let other = given.get(&*node.name).filter(|value| *value.ty() != node.ty && !node.op.is_leaf())?;
+            let other =
+                given.get(&*node.name).filter(|value| *value.ty() != node.ty && !node.op.is_leaf())?;
             Some((node.name.to_string(), node.ty.to_string(), other.ty().to_string()))
         };
         graph.nodes().filter_map(misfit).collect()

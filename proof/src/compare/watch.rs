@@ -63,7 +63,6 @@ pub(super) fn watch(
     let graph = truth.graph();
     let ends: Vec<usize> = graph.outputs().map(|(_, id)| id.index()).collect();
     let outputs = outputs.iter().zip(ends);
-    let outputs =
-        outputs.map(|(output, at)| Distance::between(output, &plain(truth.value(at)))).collect();
+    let outputs = outputs.map(|(output, at)| Distance::between(output, &plain(truth.value(at)))).collect();
     Ok(Watched { steps, outputs })
 }
