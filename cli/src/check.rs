@@ -17,9 +17,10 @@ pub(super) struct Check {
     /// Bind a symbolic dimension.
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
-    /// The size of symbolic dimensions that --dim does not bind; the model's work is told for these sizes.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    size: u32,
+    /// The size of symbolic dimensions that --dim does not bind; the model's work is told for these sizes. Default: the
+    /// smallest of 1, 32, 64, 128, 256, 512, 1024 and 16384 with which the fewest nodes are refused.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    size: Option<u32>,
     /// Accept initializers that have no data but a note `normal MEAN STD`.
     #[arg(long)]
     seeded_weights: bool,
@@ -38,8 +39,7 @@ impl Check {
         }
         let dims = super::load::dims(&self.dims)?;
         let policy = if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse };
-        let found = onnx::survey(registry.onnx(), &self.model, &dims, self.size as usize, policy)
-            .map_err(|error| error.to_string())?;
+        let found = self.survey(registry, &dims, policy)?;
         print(&if self.json { self.to_json(&found) } else { self.text(&found) });
         if found.is_complete() {
             return Ok(());
@@ -49,6 +49,33 @@ impl Check {
         operators.dedup();
         let what = if operators.is_empty() { "parts of the model".to_owned() } else { operators.join(", ") };
         Err(format!("{}: ovolo lacks what the model needs: {what}", self.model.display()))
+    }
+
+    /// Surveys the model. Where sizes are free, a window that does not fit is no lack of ovolo's, so sizes are tried.
+    fn survey(
+        &self,
+        registry: &Arc<Registry>,
+        dims: &BTreeMap<String, usize>,
+        policy: MissingWeights,
+    ) -> Result<Survey, String> {
+        let at = |size: usize| {
+            onnx::survey(registry.onnx(), &self.model, dims, size, policy).map_err(|error| error.to_string())
+        };
+        if let Some(size) = self.size {
+            return at(size as usize);
+        }
+        let mut best = at(SIZES[0])?;
+        for size in &SIZES[1..] {
+            let sized = best.dims.values().any(|(_, given)| !given) && refused(&best) > 0;
+            if !sized {
+                break;
+            }
+            let found = at(*size)?;
+            if (refused(&found), found.unread) < (refused(&best), best.unread) {
+                best = found;
+            }
+        }
+        Ok(best)
     }
 
     fn text(&self, found: &Survey) -> String {
@@ -63,7 +90,10 @@ impl Check {
         }
         if !found.dims.is_empty() {
             let dim = |(name, (size, given)): (&String, &(usize, bool))| {
-                format!("`{name}` ({size}{})", if *given { "" } else { " by --size" })
+                format!(
+                    "`{name}` (here {size}{})",
+                    if *given { "" } else { ", which --dim or --size changes" }
+                )
             };
             let list: Vec<String> = found.dims.iter().map(dim).collect();
             let _ = writeln!(text, "dimensions without a size: {}", list.join(", "));
@@ -85,6 +115,9 @@ impl Check {
         section(&mut text, "absent:", &found.absent);
         for other in &found.others {
             let _ = writeln!(text, "absent: {other}");
+        }
+        if refused(found) > 0 && found.dims.values().any(|(_, given)| !given) {
+            let _ = writeln!(text, "with other sizes, by --dim NAME=N, fewer nodes may be refused");
         }
         if found.unread > 0 {
             let _ = writeln!(
@@ -130,6 +163,15 @@ impl Check {
         });
         format!("{value}\n")
     }
+}
+
+/// The sizes that are tried for dimensions without one.
+const SIZES: [usize; 8] = [1, 32, 64, 128, 256, 512, 1024, 16384];
+
+/// Returns the number of nodes that are refused though ovolo has their operator; other sizes may be accepted.
+fn refused(found: &Survey) -> usize {
+    let known = |place: &&Place| found.operators.iter().any(|one| one.known && one.op == place.op);
+    found.absent.iter().filter(known).count()
 }
 
 /// The most nodes that a section lists in full.

@@ -271,7 +271,11 @@ fn bisection_text(bisection: &Bisection) -> String {
         };
         let _ = writeln!(text, "  without {}: {result}", one.part);
     }
+    let confirmed = bisection.tried.iter().any(|one| one.mended);
     let _ = match &bisection.found {
+        Some(part) if !confirmed => {
+            writeln!(text, "  so {part} cannot be left out; by what it did on these values, it is at fault")
+        }
         Some(part) => writeln!(text, "  so {part} is at fault"),
         None => writeln!(text, "  no single rule or kernel mends it by its absence"),
     };

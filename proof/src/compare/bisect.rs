@@ -53,7 +53,7 @@ pub struct Tried {
 /// What leaving out parts showed.
 #[derive(Clone, Debug)]
 pub struct Bisection {
-    /// The part whose absence mends the departure, if there is one.
+    /// The part whose absence mends the departure, if there is one; or the suspect, if there is no plan without it.
     pub found: Option<Part>,
     /// All that were left out, in order.
     pub tried: Vec<Tried>,
@@ -62,7 +62,7 @@ pub struct Bisection {
 /// The most compilations of a bisection. Those that led to the departing value come first.
 const MOST: usize = 60;
 
-/// Leaves out the suspect first. If its absence does not mend the departure, leaves out all that led to the departing
+/// Leaves out the suspect first; if there is no plan without it, it stays the suspect. If its absence does not mend the departure, leaves out all that led to the departing
 /// value, one by one.
 pub(super) fn bisect(
     graph: &Graph,
@@ -84,7 +84,12 @@ pub(super) fn bisect(
         };
         let mended = matches!(error, Ok(error) if error <= comparison.tolerance);
         tried.push(Tried { part: part.clone(), error, mended });
-        if mended {
+        // What cannot be left out is judged by what it did. Without it nothing else is worth trying: the absence of a
+        // part that only leads to the suspect would look like a remedy.
+        let decided = tried.len() == 1
+            && departure.cause.blamed() == Some(part.name())
+            && tried.iter().any(|one| one.error.is_err());
+        if mended || decided {
             return Ok(Bisection { found: Some(part), tried });
         }
     }

@@ -2,6 +2,7 @@
 
 use super::make;
 use super::{Tally, common, compared, network};
+use ovolo::rule::{Rule, Template};
 use ovolo_proof::compare::Part;
 use std::collections::BTreeSet;
 
@@ -23,7 +24,8 @@ pub fn faults(tally: &mut Tally) {
         let mut of_network = 0;
         for rule in shipped.rules().iter().filter(|rule| used.contains(&rule.name)) {
             let mut of_rule = 0;
-            for mutant in make::mutants(rule).into_iter().take(if slow { usize::MAX } else { TRIED }) {
+            let readable = make::mutants(rule).into_iter().filter(|mutant| is_readable(&mutant.rule));
+            for mutant in readable.take(if slow { usize::MAX } else { TRIED }) {
                 if !slow && (of_rule == OF_RULE || of_network == OF_NETWORK) {
                     break;
                 }
@@ -39,4 +41,15 @@ pub fn faults(tally: &mut Tally) {
             }
         }
     }
+}
+
+/// Returns whether a rule file can say a mutant: an attribute that must be written is never absent.
+fn is_readable(rule: &Rule) -> bool {
+    fn whole(template: &Template) -> bool {
+        let Template::Op { op, children, attrs, rest_attrs } = template else { return true };
+        let has = |name: &str| attrs.iter().any(|(known, _)| *known == name);
+        let written = op.attrs.iter().all(|attr| attr.default.is_some() || has(attr.name));
+        (written || rest_attrs.is_some()) && children.iter().all(whole)
+    }
+    rule.to.iter().all(whole)
 }
