@@ -71,7 +71,8 @@ impl Check {
                 break;
             }
             let found = at(*size)?;
-            if (refused(&found), found.unread) < (refused(&best), best.unread) {
+            let lacks = |one: &Survey| (refused(one) + one.others.len(), one.unread);
+            if lacks(&found) < lacks(&best) {
                 best = found;
             }
         }
@@ -183,7 +184,9 @@ fn section(text: &mut String, title: &str, places: &[Place]) {
     }
     let _ = writeln!(text, "{title}");
     for place in places.iter().take(SHOWN) {
-        let _ = writeln!(text, "  {} {}: {}", place.op, place.node, place.why.replace('\n', "\n    "));
+        // Nodes that contain graphs are named with their operators.
+        let op = if place.node.starts_with(&place.op) { String::new() } else { format!("{} ", place.op) };
+        let _ = writeln!(text, "  {op}{}: {}", place.node, place.why.replace('\n', "\n    "));
     }
     if places.len() > SHOWN {
         let _ = writeln!(text, "  and {} more; --json lists all", places.len() - SHOWN);
