@@ -308,7 +308,7 @@ impl<'c> DynamicSession<'c> {
 
     /// Makes the plan of a region, unless an equal region has one.
     fn make(&mut self, region: &Region, key: &RegionKey) -> Result<(Digest, Source), Error> {
-        let digest = Digest::texts([region::text(&region.graph, &self.model).as_str()]);
+        let digest = digest(&region.graph, &self.model);
         if self.plans.look(&digest).is_some() {
             return Ok((digest, Source::Known));
         }
@@ -340,6 +340,11 @@ impl Source {
             Self::Compiler => Found::Compiled(start.elapsed()),
         }
     }
+}
+
+/// Returns what the plan of a region of a model depends on: see [`Request::digest`].
+pub fn digest(graph: &Graph, model: &Dynamic) -> Digest {
+    Digest::texts([region::text(graph, model).as_str()])
 }
 
 fn lost() -> Error {

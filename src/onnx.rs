@@ -39,6 +39,7 @@ mod region;
 mod signature;
 mod stand_in;
 mod structure;
+mod survey;
 mod value;
 mod walk;
 pub(crate) mod weight;
@@ -54,6 +55,7 @@ pub(crate) use operator::function::operators as functions;
 pub use operator::{Operator, Results};
 pub(crate) use operator::{Operators, operators};
 pub use region::{Dynamic, LiveFrom, Position, Region, Then};
+pub use survey::{Place, Survey, Used, survey};
 pub use value::{Interface, decode_value, encode_value};
 
 use crate::graph::Graph;

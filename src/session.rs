@@ -2,9 +2,11 @@
 
 mod check;
 mod constants;
+mod observe;
 mod store;
 mod workspace;
 
+pub use observe::Observed;
 pub use store::Store;
 pub use workspace::Workspace;
 

@@ -5,6 +5,8 @@ mod amount;
 mod bench;
 mod cache;
 mod caching;
+mod check;
+mod compare;
 mod compile;
 mod costs;
 mod doctor;
@@ -75,6 +77,11 @@ enum Command {
     Tune(tune::Tune),
     /// Show each step of the plan: op, backend, implementation, layout, cost, and the rules that led to it.
     Explain(explain::Explain),
+    /// List what a model needs, and what of it ovolo does not have, before any run.
+    Check(check::Check),
+    /// Find where a compiled model departs from ONNX Runtime, or from the reference evaluation, and which rule or
+    /// kernel is at fault.
+    Compare(compare::Compare),
     /// Write the features of each candidate kernel of a model's plan, as cost models see them.
     Features(features::Features),
     /// Merge tables of times, such as those of shards, or compare those of several machines.
@@ -201,6 +208,8 @@ fn run(arguments: Arguments, registry: &Arc<Registry>) -> ExitCode {
         Command::Tune(command) => command.run(registry),
         Command::Kernels(command) => command.run(registry),
         Command::Explain(command) => command.run(registry),
+        Command::Check(command) => command.run(registry),
+        Command::Compare(command) => command.run(registry),
         Command::Features(command) => command.run(registry),
         Command::MergeTimes(command) => command.run(registry),
         Command::Fit(command) => command.run(registry),

@@ -126,6 +126,21 @@ pub(super) fn tuned(
     Ok(tuned)
 }
 
+/// Reads the arguments of `--dim`.
+pub(super) fn dims(list: &[String]) -> Result<BTreeMap<String, usize>, String> {
+    let mut dims = BTreeMap::new();
+    for dim in list {
+        let (name, size) = dim
+            .split_once('=')
+            .and_then(|(name, size)| Some((name, size.parse::<usize>().ok().filter(|size| *size > 0)?)))
+            .ok_or_else(|| format!("--dim needs NAME=N with N at least 1, not `{dim}`"))?;
+        if let Some(before) = dims.insert(name.to_owned(), size) {
+            return Err(format!("--dim gives `{name}` twice: {before} and {size}"));
+        }
+    }
+    Ok(dims)
+}
+
 impl Settings {
     pub(super) fn threads(&self) -> Result<usize, String> {
         match self.threads {
@@ -166,17 +181,7 @@ impl Settings {
 
     /// The dimensions that `--dim` binds.
     pub(super) fn bound(&self) -> Result<BTreeMap<String, usize>, String> {
-        let mut dims = BTreeMap::new();
-        for dim in &self.dims {
-            let (name, size) = dim
-                .split_once('=')
-                .and_then(|(name, size)| Some((name, size.parse::<usize>().ok().filter(|size| *size > 0)?)))
-                .ok_or_else(|| format!("--dim needs NAME=N with N at least 1, not `{dim}`"))?;
-            if let Some(before) = dims.insert(name.to_owned(), size) {
-                return Err(format!("--dim gives `{name}` twice: {before} and {size}"));
-            }
-        }
-        Ok(dims)
+        dims(&self.dims)
     }
 
     /// The model of the cost model `learned`: the named one, or that of this machine if it exists.

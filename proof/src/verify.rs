@@ -33,6 +33,7 @@ mod value;
 pub use case::{NoCase, compare as compare_case};
 pub use coverage::{COARSE, Coverage, OVERFLOW};
 pub use member::{Member, MemberError, Members, members};
+pub(crate) use member::{distance, tolerance};
 pub use refusal::Reason;
 pub use typing::{Clash, Typing, Untyped, typings};
 

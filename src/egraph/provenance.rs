@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 /// The rule that made a node, and the match for which it was made.
 #[derive(Clone, Debug)]
-struct Origin {
-    rule: Arc<Rule>,
-    found: Rc<Match>,
+pub(super) struct Origin {
+    pub rule: Arc<Rule>,
+    pub found: Rc<Match>,
 }
 
 /// How a node was derived.
@@ -32,17 +32,17 @@ pub struct Chain {
 
 /// A union that a rule made: the root of a left side, and the class that it equals. A rule may unite classes without
 /// making nodes.
-struct Union {
+pub(super) struct Union {
     /// The position of the left side, and its root.
-    root: (usize, Id),
-    made: Id,
-    origin: Origin,
+    pub root: (usize, Id),
+    pub made: Id,
+    pub origin: Origin,
 }
 
 /// The origin of each node that was ever added, by egg's numbers, and of each union. Imported nodes have no origin.
 pub(super) struct Origins {
     nodes: Vec<Option<Origin>>,
-    unions: Vec<Union>,
+    pub unions: Vec<Union>,
 }
 
 impl Origins {
@@ -63,7 +63,7 @@ impl Origins {
         self.unions.push(Union { root, made, origin });
     }
 
-    fn origin(&self, id: Id) -> Option<&Origin> {
+    pub(crate) fn origin(&self, id: Id) -> Option<&Origin> {
         self.nodes.get(usize::from(id)).and_then(Option::as_ref)
     }
 }
@@ -232,7 +232,7 @@ impl<'a> OriginIndex<'a> {
     /// became the same.
     fn way(&self, from: Id, to: &dyn Fn(Id) -> bool) -> Vec<Step> {
         let class = self.egraph.egg.find(from);
-        let unions = self.unions.get(&class).map(Vec::as_slice).unwrap_or_default();
+        let unions = self.unions_of(class);
         let edges: Vec<(usize, Id, Id)> = unions.iter().map(|at| self.ends(*at)).collect();
         let mut came: FxHashMap<Id, Option<(Id, Step)>> = FxHashMap::default();
         came.insert(from, None);
@@ -277,19 +277,24 @@ impl<'a> OriginIndex<'a> {
         (at, head.and_then(|head| self.find(head)).unwrap_or(*root), *made)
     }
 
+    /// The unions of a class, by their indices.
+    pub(crate) fn unions_of(&self, class: Id) -> &[usize] {
+        self.unions.get(&class).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// The nodes of a class, the oldest first.
-    fn members(&self, class: Id) -> &[Id] {
+    pub(crate) fn members(&self, class: Id) -> &[Id] {
         let class = usize::from(class);
         &self.nodes[self.start[class] as usize..self.start[class + 1] as usize]
     }
 
     /// Finds the node from which another came. It must be older: a younger one was added again later.
-    fn before(&self, id: Id, term: &Term) -> Option<Id> {
+    pub(crate) fn before(&self, id: Id, term: &Term) -> Option<Id> {
         self.find(term).filter(|one| *one < id)
     }
 
     /// Finds the first node that equals this term in the current e-graph.
-    fn find(&self, term: &Term) -> Option<Id> {
+    pub(crate) fn find(&self, term: &Term) -> Option<Id> {
         let egg = &self.egraph.egg;
         let class = egg.find(egg.lookup(term.clone())?);
         self.members(class).iter().find(|id| self.egraph.same(egg.id_to_node(**id), term)).copied()

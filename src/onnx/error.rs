@@ -261,7 +261,7 @@ impl fmt::Display for Unsupported {
 /// The reasons to refuse a model, which are collected while it is imported.
 #[derive(Debug, Default)]
 pub(super) struct Reasons {
-    found: Vec<OnnxError>,
+    pub found: Vec<OnnxError>,
     /// The number of nodes that read results of refused nodes.
     pub unread: usize,
 }

@@ -42,6 +42,13 @@ pub(super) struct Opened {
     lost: FxHashSet<String>,
 }
 
+impl Opened {
+    /// Returns the types that the graph declares for intermediate values.
+    pub fn value_info(&self) -> &[ValueInfoProto] {
+        &self.value_info
+    }
+}
+
 /// Checks a decoded model and reads its constants. External data is read from `folder`. Reasons to refuse the model
 /// that do not prevent further checks are added to `reasons`; the result is `None` if others are among them.
 pub(super) fn open(

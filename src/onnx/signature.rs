@@ -107,12 +107,12 @@ const NAMELESS: &str = "?";
 
 /// Returns the number of a dimension; `None` for a dimension with a name, or with neither. Some exporters write a
 /// negative number for a dimension without a size.
-fn fixed(dim: &DimensionProto) -> Option<i64> {
+pub(super) fn fixed(dim: &DimensionProto) -> Option<i64> {
     let named = dim.dim_param.as_ref().is_some_and(|name| !name.is_empty());
     dim.dim_value.filter(|size| !named && *size >= 0)
 }
 
-fn symbol(input: &ValueInfoProto, axis: usize, dim: &DimensionProto) -> String {
+pub(super) fn symbol(input: &ValueInfoProto, axis: usize, dim: &DimensionProto) -> String {
     // Dimensions that are called `?` need not be equal.
     let name = dim.dim_param.clone().filter(|name| !name.is_empty() && name != NAMELESS);
     name.unwrap_or_else(|| format!("{}.{axis}", input.name))

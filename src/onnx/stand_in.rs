@@ -4,6 +4,7 @@ use super::builder::{Builder, ImportedValue};
 use super::document::Operation;
 use super::proto::ValueInfoProto;
 use super::signature::whole_type;
+use crate::tensor::TensorType;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,5 +36,10 @@ impl<'a> StandIns<'a> {
             Some((name.into(), ImportedValue::node(&builder.graph, id)))
         });
         declared.collect()
+    }
+
+    /// Returns the type that is declared for a value, if it is complete.
+    pub fn ty(&self, name: &str) -> Option<TensorType> {
+        whole_type(self.declared.get(name)?, self.dims)
     }
 }

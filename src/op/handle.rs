@@ -68,7 +68,7 @@ impl Op {
     }
 
     /// Returns whether it is [`INPUT`] or [`CONST`].
-    pub(crate) fn is_leaf(self) -> bool {
+    pub fn is_leaf(self) -> bool {
         self == INPUT || self == CONST
     }
 }

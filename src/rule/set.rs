@@ -71,6 +71,22 @@ impl RuleSet {
         Self { rules, gone: self.gone.iter().cloned().chain(gone.iter().map(Gone::from)).collect() }
     }
 
+    /// Returns the set with a rule in place of all rules that have its name, for tests that make rules wrong.
+    #[must_use]
+    pub fn with(&self, rule: Rule) -> Self {
+        let rule = Arc::new(rule);
+        let mut rules = self.rules.clone();
+        let mut first = true;
+        rules.retain_mut(|own| {
+            let named = own.name == rule.name;
+            if named {
+                *own = Arc::clone(&rule);
+            }
+            !named || std::mem::take(&mut first)
+        });
+        Self { rules, gone: self.gone.clone() }
+    }
+
     /// Returns a set with only the rules that `select` finds.
     ///
     /// # Errors

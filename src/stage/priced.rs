@@ -90,7 +90,7 @@ impl<'a> Priced<'a> {
         }
     }
 
-    fn chosen(&self, trial: Trial, objective: Option<Objective>) -> Chosen {
+    pub(super) fn chosen(&self, trial: Trial, objective: Option<Objective>) -> Chosen {
         // The plan of the trial only served to compute the cost. The pass `plan` makes the plan that runs.
         let Trial { extraction, program, within, .. } = trial;
         let sources = sources(&self.pick, &program);

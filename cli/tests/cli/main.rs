@@ -3,7 +3,9 @@
 mod common;
 
 mod cache;
+mod check;
 mod command_line;
+mod compare;
 mod decision;
 mod devices;
 mod dump;

@@ -27,7 +27,7 @@ const COARSE: f64 = 1e-2;
 const FINER: f64 = 3e-3;
 
 /// The tolerance for members of a pipeline with this precision.
-pub(super) fn tolerance(precision: Precision) -> f64 {
+pub(crate) fn tolerance(precision: Precision) -> f64 {
     match precision {
         Precision::F32 => TOLERANCE,
         Precision::Tf32 | Precision::F16 => FINER,
@@ -152,7 +152,7 @@ pub(super) fn evaluate(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
 }
 
 /// The relative L2 distance. Elements that are not numbers on both sides count as equal.
-pub(super) fn distance(value: &Tensor, reference: &Tensor) -> f64 {
+pub(crate) fn distance(value: &Tensor, reference: &Tensor) -> f64 {
     if value.ty() != reference.ty() {
         return f64::INFINITY;
     }

@@ -1,9 +1,9 @@
-//! The program that would be chosen without some kernels: `ovolo ablate --by kernel`.
+//! The program that would be chosen without some kernels: `ovolo ablate --by kernel`, `ovolo compare --bisect`.
 
 use crate::error::Error;
 use crate::extract::Extraction;
 use crate::stage::priced::choose;
-use crate::stage::{Choice, Priced};
+use crate::stage::{Choice, Chosen, Priced};
 use std::collections::BTreeMap;
 
 impl Priced<'_> {
@@ -23,5 +23,17 @@ impl Priced<'_> {
         let mut chooser = self.chooser(choice);
         chooser.problem = &problem;
         Ok(choose(&chooser, choice)?.0.extraction)
+    }
+
+    /// As [`Priced::without`], for several ops; returns the program itself.
+    ///
+    /// # Errors
+    /// As for [`Priced::without`].
+    pub fn choose_without(&self, choice: &Choice, ops: &[&str]) -> Result<Chosen, Error> {
+        let problem = self.pick.scaled(&|name| if ops.contains(&name) { f64::INFINITY } else { 1.0 });
+        let mut chooser = self.chooser(choice);
+        chooser.problem = &problem;
+        let (trial, objective) = choose(&chooser, choice)?;
+        Ok(self.chosen(trial, objective))
     }
 }

@@ -1,0 +1,165 @@
+//! Tests `check` from outside: what it lists of a model, and what it refuses.
+#![allow(clippy::unwrap_used)]
+
+use crate::common::{ovolo, root};
+use ovolo::onnx::proto::{
+    AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
+    TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+};
+use prost::Message;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check").join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+const FLOAT: i32 = 1;
+const BOOL: i32 = 9;
+
+fn value(name: &str, elem_type: i32, dims: &[&str]) -> ValueInfoProto {
+    let dim = dims.iter().map(|dim| match dim.parse() {
+        Ok(number) => DimensionProto { dim_value: Some(number), dim_param: None },
+        Err(_) => DimensionProto { dim_value: None, dim_param: Some((*dim).to_owned()) },
+    });
+    let shape = Some(TensorShapeProto { dim: dim.collect() });
+    let tensor_type = Some(TensorTypeProto { elem_type, shape });
+    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
+}
+
+fn node(domain: &str, op: &str, name: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
+    let strings = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
+    NodeProto {
+        domain: domain.to_owned(),
+        op_type: op.to_owned(),
+        name: name.to_owned(),
+        input: strings(inputs),
+        output: strings(outputs),
+        ..NodeProto::default()
+    }
+}
+
+fn branch(attribute: &str, nodes: Vec<NodeProto>, output: &str) -> AttributeProto {
+    let graph =
+        GraphProto { node: nodes, output: vec![value(output, FLOAT, &["n", "4"])], ..GraphProto::default() };
+    AttributeProto {
+        name: attribute.to_owned(),
+        g: Some(Box::new(graph)),
+        r#type: AttributeType::Graph as i32,
+        ..AttributeProto::default()
+    }
+}
+
+/// A model with an operator that ovolo does not know, another one inside a branch, and a node that is refused for its
+/// attribute.
+fn model() -> Vec<u8> {
+    let mut choice = node("", "If", "choice", &["flag"], &["chosen"]);
+    choice.attribute = vec![
+        branch("then_branch", vec![node("com.example", "Inner", "inner", &["x"], &["t"])], "t"),
+        branch("else_branch", vec![node("", "Relu", "kept", &["x"], &["e"])], "e"),
+    ];
+    let mut odd = node("", "Softmax", "odd", &["x"], &["o"]);
+    odd.attribute.push(AttributeProto {
+        name: "temperature".to_owned(),
+        i: 2,
+        r#type: AttributeType::Int as i32,
+        ..AttributeProto::default()
+    });
+    let graph = GraphProto {
+        node: vec![node("com.example", "Mystery", "first", &["x"], &["m"]), choice, odd],
+        input: vec![value("x", FLOAT, &["n", "4"]), value("flag", BOOL, &[])],
+        output: vec![
+            value("m", FLOAT, &["n", "4"]),
+            value("chosen", FLOAT, &["n", "4"]),
+            value("o", FLOAT, &["n", "4"]),
+        ],
+        ..GraphProto::default()
+    };
+    let opset = |domain: &str, version| OperatorSetId { domain: domain.to_owned(), version };
+    ModelProto {
+        ir_version: 8,
+        opset_import: vec![opset("", 17), opset("com.example", 1)],
+        graph: Some(graph),
+        ..ModelProto::default()
+    }
+    .encode_to_vec()
+}
+
+fn check(at: &Path, arguments: &[&str]) -> Output {
+    let all: Vec<&str> = ["check"].iter().chain(arguments).copied().collect();
+    ovolo(at, &all)
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn a_model_that_runs_is_complete_and_its_dimensions_are_listed() {
+    let at = folder("complete");
+    let digits = root().join("examples/digits/digits.onnx");
+    let output = check(&at, &[digits.to_str().unwrap()]);
+    let text = said(&output);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    for part in [
+        "dimensions without a size: `N` (here 1, which --dim or --size changes)",
+        "everything is there",
+        "Conv",
+    ] {
+        assert!(text.contains(part), "`{part}` is absent from\n{text}");
+    }
+    let work = |arguments: &[&str]| -> f64 {
+        let all = [&[digits.to_str().unwrap(), "--json"], arguments].concat();
+        let json: Value = serde_json::from_str(&said(&check(&at, &all))).unwrap();
+        json["flops"].as_f64().unwrap()
+    };
+    let (one, four) = (work(&[]), work(&["--dim", "N=4"]));
+    assert!((four / one - 4.0).abs() < 0.1, "{one} operations for one digit, {four} for four");
+    assert_eq!(four, work(&["--size", "4"]));
+}
+
+#[test]
+fn everything_that_is_absent_is_listed_at_once_also_in_branches() {
+    let at = folder("absent");
+    std::fs::write(at.join("model.onnx"), model()).unwrap();
+    let output = check(&at, &["model.onnx", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let json: Value = serde_json::from_str(&said(&output)).unwrap();
+    let absent: Vec<String> =
+        json["absent"].as_array().unwrap().iter().map(|one| one["op"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(json["nodes"], 5);
+    for op in ["com.example.Mystery", "com.example.Inner", "Softmax"] {
+        assert!(absent.contains(&op.to_owned()), "{op} is absent from {absent:?}");
+    }
+    assert_eq!(absent.len(), 3, "{json}");
+    assert_eq!(json["control"][0]["node"], "node `choice`");
+    assert_eq!(json["cuts"].as_array().unwrap().len(), 1, "{json}");
+    assert!(json["cuts"][0]["why"].as_str().unwrap().contains("condition"), "{json}");
+    let text = said(&check(&at, &["model.onnx"]));
+    for part in ["ABSENT", "node `inner`", "`temperature`", "absent: 3 of 5 nodes (60.0 %)", "NOT everything"]
+    {
+        assert!(text.contains(part), "`{part}` is absent from\n{text}");
+    }
+}
+
+#[test]
+fn what_is_no_model_is_refused() {
+    let at = folder("refused");
+    let refused = |arguments: &[&str], code: i32, why: &str| {
+        let output = check(&at, arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(why), "{said}");
+        assert_eq!(output.status.code(), Some(code), "{said}");
+    };
+    refused(&["none.onnx"], 1, "none.onnx");
+    std::fs::write(at.join("text.onnx"), "not a model").unwrap();
+    refused(&["text.onnx"], 1, "not an ONNX model");
+    refused(&["graph.ovolo"], 1, "`check` takes ONNX models");
+    std::fs::write(at.join("model.onnx"), model()).unwrap();
+    refused(&["model.onnx", "--dim", "batch=3"], 1, "batch=3");
+    refused(&["model.onnx", "--size", "0"], 2, "--size");
+}
