@@ -1,10 +1,12 @@
 //! Conversion of elements to another type.
 
 use super::args::{Shared, part, tasks};
+use super::lanes::Isa;
 use super::scalar::{Scalar, has_scalar, with_scalar};
 use super::{plain_contract, reference, view_contract};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
+use ovolo::tensor::DType;
 use std::marker::PhantomData;
 
 /// The ops of this family.
@@ -31,6 +33,14 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
         return reference::kernel(call);
     }
     let count = call.output.layout.padded_count(&call.output.shape);
+    match (call.inputs[0].dtype, call.output.dtype) {
+        (DType::I32, DType::F32) => return Ok(Box::new(Vectors::<i32, f32> { count, types: PhantomData })),
+        (DType::U8, DType::F32) => return Ok(Box::new(Vectors::<u8, f32> { count, types: PhantomData })),
+        (DType::I8, DType::F32) => return Ok(Box::new(Vectors::<i8, f32> { count, types: PhantomData })),
+        (DType::U8, DType::I32) => return Ok(Box::new(Vectors::<u8, i32> { count, types: PhantomData })),
+        (DType::I8, DType::I32) => return Ok(Box::new(Vectors::<i8, i32> { count, types: PhantomData })),
+        _ => {}
+    }
     Ok(with_scalar!(call.inputs[0].dtype, A => with_scalar!(call.output.dtype, B => {
         Box::new(Cast::<A, B> { count, types: PhantomData })
     })))
@@ -52,5 +62,63 @@ impl<A: Scalar, B: Scalar> Kernel for Cast<A, B> {
                 unsafe { *output.at(at) = (*input.at(at)).cast::<B>() };
             }
         });
+    }
+}
+
+/// A conversion for which processors have vector instructions.
+trait Direct<B>: Copy {
+    fn direct(self) -> B;
+}
+
+macro_rules! direct {
+    ($($from:ty => $to:ty),*) => { $(impl Direct<$to> for $from {
+        #[inline(always)]
+        fn direct(self) -> $to { self as $to }
+    })* };
+}
+direct!(i32 => f32, u8 => f32, i8 => f32, u8 => i32, i8 => i32);
+
+struct Vectors<A, B> {
+    count: usize,
+    types: PhantomData<(A, B)>,
+}
+
+impl<A: Direct<B> + Send + Sync, B: Copy + Send + Sync> Kernel for Vectors<A, B> {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let (input, output) = (Shared::<A>::input(args, 0), Shared::<B>::output(args));
+        let parts = tasks(self.count, self.count.div_ceil(64), args.team.threads());
+        args.team.run(parts, |index| {
+            let place = part(self.count, parts, index, 64);
+            // SAFETY: the elements are in bounds of both buffers, and only this task writes them.
+            unsafe { convert(input.at(place.start), output.at(place.start), place.len()) };
+        });
+    }
+}
+
+/// Converts some elements. Both may have the same place.
+///
+/// # Safety
+/// The elements must be in bounds.
+unsafe fn convert<A: Direct<B>, B: Copy>(from: *const A, to: *mut B, count: usize) {
+    #[inline(always)]
+    unsafe fn body<A: Direct<B>, B: Copy>(from: *const A, to: *mut B, count: usize) {
+        for at in 0..count {
+            // SAFETY: as the caller promises; each element is read before it is written.
+            unsafe { *to.add(at) = (*from.add(at)).direct() };
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2<A: Direct<B>, B: Copy>(from: *const A, to: *mut B, count: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { body(from, to, count) }
+    }
+    // SAFETY: as the caller promises, and the processor has the instructions.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if Isa::running() >= Isa::Avx2 {
+            return avx2(from, to, count);
+        }
+        body(from, to, count);
     }
 }
