@@ -1,9 +1,17 @@
-//! `native.matmul-integer` and `native.conv-integer`: products of 8-bit integers, summed in 32 bits.
+//! Products of 8-bit integers, summed in 32 bits, and what stands around them: `native.matmul-integer`,
+//! `native.matmul-integer-packed`, `native.conv-integer`, `native.lstm-integer`, `native.quantize` and
+//! `native.dequantize`.
 //!
 //! Factors minus their zero points fit into 16 bits. Neighbours along the inner dimension are multiplied in pairs and
 //! added, for which processors have an instruction.
 
 mod convolution;
+mod level;
+mod lstm;
+mod packed;
+mod panel;
+#[cfg(test)]
+mod test;
 
 use super::args::{Shared, part};
 use super::{plain_contract, reference};
@@ -12,8 +20,14 @@ use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::{DType, Shape, TensorType};
 
 /// The ops of this family.
-pub(super) const OPS: &[Lowering] =
-    &[Lowering::new("native.matmul-integer", "matmul-integer", contract, kernel), convolution::OP];
+pub(super) const OPS: &[Lowering] = &[
+    Lowering::new("native.matmul-integer", "matmul-integer", contract, kernel),
+    packed::OP,
+    convolution::OP,
+    lstm::OP,
+    level::QUANTIZE,
+    level::DEQUANTIZE,
+];
 
 /// The columns of a tile.
 const COLUMNS: usize = 16;
@@ -23,6 +37,8 @@ const ROWS: usize = 4;
 const STRIP: usize = 64;
 /// The rows of a task.
 const BAND: usize = 64;
+/// The most columns that are multiplied one by one, each as a row of 16-bit integers.
+const SINGLE: usize = 4;
 
 /// Returns the index of an operand's element for each element of a shape that it broadcasts to.
 fn broadcast(operand: &[usize], shape: &[usize]) -> Vec<usize> {
@@ -90,10 +106,55 @@ impl Product {
     fn pairs(&self) -> usize {
         self.depth.div_ceil(2)
     }
+
+    /// Returns whether columns are multiplied one by one.
+    fn is_narrow(&self) -> bool {
+        self.columns <= SINGLE && self.batch.len() == 1
+    }
+
+    /// Multiplies each column, copied to scratch memory, by each row.
+    ///
+    /// # Safety
+    /// The buffers must be those of the call.
+    unsafe fn narrow(&self, args: &Args<'_>) {
+        let [a, b, p, q] = [0, 1, 2, 3].map(|at| Shared::<u8>::input(args, at));
+        let columns = Shared::<i16>::scratch(args);
+        let output = Shared::<i32>::output(args);
+        for column in 0..self.columns {
+            for at in 0..self.depth {
+                let own = if self.by_column { column } else { 0 };
+                // SAFETY: the element is in the factor, and the column in the scratch memory.
+                unsafe {
+                    let point = wide(*q.at(self.right_points[0] + own), self.signed[1]);
+                    let value = wide(*b.at(at * self.columns + column), self.signed[1]);
+                    *columns.at(column * self.depth + at) = value - point;
+                }
+            }
+        }
+        let few = self.rows * self.depth < super::args::PARALLEL;
+        let parts = if few { 1 } else { args.team.threads().min(self.rows) };
+        args.team.run(parts, |index| {
+            for row in part(self.rows, parts, index, 16) {
+                for column in 0..self.columns {
+                    // SAFETY: the row and the column have this depth, and only this task writes the row.
+                    unsafe {
+                        let point = wide(*p.at(self.left_points[row]), self.signed[0]);
+                        let to = output.at(row * self.columns + column);
+                        let (row, column) = (a.at(row * self.depth), columns.at(column * self.depth));
+                        *to = panel::dot(row, self.signed[0], point, column, self.depth);
+                    }
+                }
+            }
+        });
+    }
 }
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(product) = Product::new(call) else { return reference::contract(call) };
+    if product.is_narrow() {
+        let scratch = product.columns * product.depth * size_of::<i16>();
+        return Ok(Contract { scratch, ..plain_contract("columns") });
+    }
     let scratch = product.left_rows * product.pairs() * 2 * size_of::<i16>();
     Ok(Contract { scratch, ..plain_contract("pairs") })
 }
@@ -113,6 +174,10 @@ fn wide(byte: u8, signed: bool) -> i16 {
 
 impl Kernel for Product {
     unsafe fn run(&self, args: &Args<'_>) {
+        if self.is_narrow() {
+            // SAFETY: as the caller promises.
+            return unsafe { self.narrow(args) };
+        }
         let [a, b, p, q] = [0, 1, 2, 3].map(|at| Shared::<u8>::input(args, at));
         let packed = Shared::<i16>::scratch(args);
         let output = Shared::<i32>::output(args);

@@ -1,4 +1,4 @@
-//! Products of 8-bit integers, summed in 32 bits.
+//! Products of 8-bit integers, summed in 32 bits, and the levels that such integers are of floats.
 
 use super::broadcast::Broadcast;
 use super::window::{eval_conv, flops_conv, infer_conv};
@@ -43,7 +43,92 @@ pub(super) fn ops() -> Vec<OpDef> {
             flops: flops_conv,
             lowered: None,
         },
+        level(
+            "quantize",
+            "round(x / s) + z within the bounds of z's type, which is that of the result; halves go to the even integer, and NaN to the lower bound. x and s are f32, z are integers of 8 or 16 bits; s and z broadcast to x",
+            |_, types| {
+                levels(types, 2)?;
+                if types[0].dtype == DType::F32 {
+                    return Ok(TensorType { dtype: types[2].dtype, ..types[0].clone() });
+                }
+                Err(OpError::operand(0, types[0], ", not f32"))
+            },
+            eval_quantize,
+        ),
+        level(
+            "dequantize",
+            "(x - z) s in f32, for integers x of 8, 16 or 32 bits, z of the same type, and s of f32; s and z broadcast to x",
+            |_, types| {
+                levels(types, 0)?;
+                if types[0].dtype == types[2].dtype {
+                    return Ok(TensorType { dtype: DType::F32, ..types[0].clone() });
+                }
+                Err(OpError::operand(2, types[2], format!(", and the levels are {}", types[0])))
+            },
+            eval_dequantize,
+        ),
     ]
+}
+
+fn level(name: &'static str, doc: &'static str, infer: super::Infer, eval: super::Eval) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::Exactly(3),
+        attrs: Vec::new(),
+        flags: Flags::default(),
+        infer,
+        eval,
+        #[allow(clippy::cast_precision_loss)]
+        flops: |_, types, _| 4.0 * types[0].shape.count() as f64,
+        lowered: None,
+    }
+}
+
+/// Checks scales and zero points, and the type of levels.
+fn levels(types: &[&TensorType], operand: usize) -> Result<(), OpError> {
+    plain(types)?;
+    let narrow = matches!(types[operand].dtype, DType::I8 | DType::U8 | DType::I16 | DType::U16);
+    if !narrow && !(operand == 0 && types[0].dtype == DType::I32) {
+        return Err(OpError::operand(operand, types[operand], ", which are no levels"));
+    }
+    if types[1].dtype != DType::F32 {
+        return Err(OpError::operand(1, types[1], ", not f32"));
+    }
+    let shape = &types[0].shape;
+    for at in [1, 2] {
+        if types[at].shape.broadcast(shape).as_ref() != Some(shape) {
+            return Err(OpError::operand(at, types[at], format!(", which does not broadcast to {shape}")));
+        }
+    }
+    Ok(())
+}
+
+/// Calls a function on each element with its scale and its zero point, as numbers of binary32.
+#[allow(clippy::cast_possible_truncation)]
+fn with_levels(operands: &[&Tensor], each: impl Fn(f32, f32, f32) -> f32) -> Vec<f64> {
+    let shape = &operands[0].ty().shape;
+    let places = [1, 2].map(|at| Broadcast::new(&operands[at].ty().shape, shape));
+    let [values, scales, zeros] = [0, 1, 2].map(|at| operands[at].to_f64());
+    let one = |(at, value): (usize, &f64)| {
+        let (scale, zero) = (scales[places[0].at(at)], zeros[places[1].at(at)]);
+        f64::from(each(*value as f32, scale as f32, zero as f32))
+    };
+    values.iter().enumerate().map(one).collect()
+}
+
+fn eval_quantize(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    // What is no number has the lowest level, as `clip` gives it.
+    let values = with_levels(operands, |value, scale, zero| {
+        let level = (value / scale).round_ties_even() + zero;
+        if level.is_nan() { f32::MIN } else { level }
+    });
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
+}
+
+fn eval_dequantize(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let values = with_levels(operands, |value, scale, zero| (value - zero) * scale);
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
 }
 
 fn window(name: &'static str, default: &[i64], doc: &'static str) -> AttrDef {

@@ -258,6 +258,32 @@ impl Layer {
         Ok(layer)
     }
 
+    /// Reads the layer of `lstm-integer`, whose weights are 8-bit integers[D,H,4H] with zero points and scales
+    /// [D,1,4H] or [D,1,1]. Operands after these are those of `lstm` after its weights.
+    ///
+    /// # Errors
+    /// Which operand or attribute is wrong.
+    pub fn of_integers(attrs: &Attrs, types: &[&TensorType]) -> Result<Self, OpError> {
+        let (x, w) = (types[0], types[1]);
+        if w.shape.rank() != 3 || !matches!(w.dtype, DType::I8 | DType::U8) {
+            return Err(OpError::operand(1, w, ", not 8-bit integers of three dimensions"));
+        }
+        let [directions, hidden, width] = [0, 1, 2].map(|axis| w.shape[axis]);
+        for operand in [2, 3] {
+            let shape = &types[operand].shape[..];
+            let fits = shape == [directions, 1, width] || shape == [directions, 1, 1];
+            if !fits || types[operand].dtype != DType::F32 || !types[operand].layout.is_plain() {
+                let why = format!(", and must be f32[{directions},1,{width}] or f32[{directions},1,1]");
+                return Err(OpError::operand(operand, types[operand], why));
+            }
+        }
+        let weights = TensorType::plain(x.dtype, [directions, width, hidden]);
+        let mut own = vec![x, &weights];
+        own.extend(&types[4..]);
+        let attrs = attrs.clone().int("rounded", 1);
+        Self::new(Cell::Lstm, &attrs, &own)
+    }
+
     /// Returns the activations of a direction.
     pub fn activations(&self, direction: usize) -> &[Activation] {
         let count = self.cell.activations();
@@ -348,6 +374,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             3,
             &[],
         ),
+        integers(),
         OpDef {
             name: "round-to-levels",
             doc: "each element, rounded to the nearest of 256 levels between the least and the greatest one and zero",
@@ -373,14 +400,61 @@ pub(super) fn ops() -> Vec<OpDef> {
     ]
 }
 
+fn integers() -> OpDef {
+    let mut op = definition(
+        "lstm-integer",
+        "`lstm` with a rounded state and the weights (w - z) s, for 8-bit integers w[D,H,4H], zero points z and scales s of f32[D,1,4H] or f32[D,1,1]; its operands are x, w, z, s, and then those of `lstm` after its weights",
+        |attrs, types| {
+            let layer = Layer::of_integers(attrs, types)?;
+            Ok(TensorType::plain(types[0].dtype, layer.shape()))
+        },
+        eval_integers,
+        6,
+        &[("coupled", "1: the forget gate is what the input gate leaves")],
+    );
+    op.attrs.retain(|attr| attr.name != "rounded");
+    op.flops = |_, types, _| {
+        let hidden = types[1].shape.get(1).copied().unwrap_or(1);
+        #[allow(clippy::cast_precision_loss)]
+        let flops = types[0].shape.count() as f64 * (2.0 * hidden as f64 + 8.0);
+        flops
+    };
+    op
+}
+
+fn eval_integers(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let [directions, hidden, width] = [0, 1, 2].map(|axis| operands[1].ty().shape[axis]);
+    let [weights, zeros, scales] = [1, 2, 3].map(|at| operands[at].to_f64());
+    let mut rows = vec![0.0; weights.len()];
+    for direction in 0..directions {
+        for (at, column) in (0..hidden).flat_map(|at| (0..width).map(move |column| (at, column))) {
+            let own = |list: &[f64]| {
+                let each = list.len() / directions;
+                list[direction * each + if each == 1 { 0 } else { column }]
+            };
+            let weight = weights[(direction * hidden + at) * width + column];
+            rows[(direction * width + column) * hidden + at] = (weight - own(&zeros)) * own(&scales);
+        }
+    }
+    let rows = Tensor::from_f64(DType::F64, [directions, width, hidden], &rows);
+    let mut own = vec![operands[0], &rows];
+    own.extend(&operands[4..]);
+    let types: Vec<TensorType> =
+        own.iter().map(|one| TensorType { dtype: ty.dtype, ..one.ty().clone() }).collect();
+    let types: Vec<&TensorType> = types.iter().collect();
+    let attrs = attrs.clone().int("rounded", 1);
+    let Ok(layer) = Layer::new(Cell::Lstm, &attrs, &types) else { return Tensor::zeros(ty.clone()) };
+    compute(&layer, &own, ty)
+}
+
 /// Rounds values to 256 levels from their least to their greatest, among which is 0.
 pub fn round_to_levels(values: &mut [f64]) {
     #[allow(clippy::cast_possible_truncation)]
     let single = |value: f64| f64::from(value as f32);
     let least = values.iter().copied().fold(0.0, f64::min);
     let most = values.iter().copied().fold(0.0, f64::max);
-    let scale = if most > least { single((most - least) / 255.0) } else { 1.0 };
-    let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
+    let scale = if most > least { single(single(most - least) / 255.0) } else { 1.0 };
+    let zero = single(-least / scale).clamp(0.0, 255.0).round_ties_even();
     for value in values {
         let level = (single(*value / scale).round_ties_even() + zero).clamp(0.0, 255.0);
         *value = (level - zero) * scale;
@@ -390,10 +464,15 @@ pub fn round_to_levels(values: &mut [f64]) {
 fn eval(cell: Cell, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
     let Ok(layer) = Layer::new(cell, attrs, &types) else { return Tensor::zeros(ty.clone()) };
+    compute(&layer, operands, ty)
+}
+
+/// Computes all directions.
+fn compute(layer: &Layer, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let values: Vec<Vec<f64>> = operands.iter().map(|operand| operand.to_f64()).collect();
     let mut result = vec![0.0; ty.shape.count()];
     for direction in 0..layer.directions {
-        walk(&layer, &values, direction, &mut result);
+        walk(layer, &values, direction, &mut result);
     }
     Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
 }

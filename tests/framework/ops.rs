@@ -278,6 +278,13 @@ const FITTING: [(&str, &str, &str); 27] = [
     ("max-pool-index", "f32[1,2,4,4]", "kernel: [2,2], strides: [2,2], dilations: [1,1], pads: [0,0,0,0]"),
     ("matmul-integer", "u8[2,3], i8[3,4], u8[], i8[]", ""),
     ("conv-integer", "u8[1,2,3,3], i8[4,2,1,1], u8[], i8[]", ""),
+    ("quantize", "f32[2,3], f32[2,1], u8[]", ""),
+    ("dequantize", "i8[2,3], f32[3], i8[3]", ""),
+    (
+        "lstm-integer",
+        "f32[3,2,1,8], i8[1,2,8], f32[1,1,8], f32[1,1,1], f32[1,2,2], f32[1,2,2]",
+        r#"activations: "sigmoid 0 0, tanh 0 0, tanh 0 0""#,
+    ),
     (
         "lstm",
         "f32[3,2,1,8], f32[1,8,2], f32[1,2,2], f32[1,2,2]",
@@ -294,7 +301,8 @@ fn fitting(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
     let operands: Vec<String> = (0..types.split(", ").count()).map(|at| format!("x{at}")).collect();
     let inputs = types.split(", ").zip(&operands).map(|(ty, name)| format!("{name}: {ty} = input\n"));
     let inputs: String = inputs.collect();
-    let text = format!("graph g {{\n{inputs}y = {}({}) {{{attrs}}}\nreturn y\n}}", def.name, operands.join(", "));
+    let text =
+        format!("graph g {{\n{inputs}y = {}({}) {{{attrs}}}\nreturn y\n}}", def.name, operands.join(", "));
     let graph = ovolo::graph::text::parse(common::ops(), &text).unwrap_or_else(|why| panic!("{text}: {why}"));
     let mut types: Vec<TensorType> = graph.inputs().map(|(_, input)| input.ty.clone()).collect();
     let mut attrs = graph[graph.outputs().next().unwrap().1].attrs.as_ref().clone();
@@ -358,7 +366,8 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
     let mut never = Vec::new();
     let mut panicked = Vec::new();
     for def in all() {
-        let start = std::time::Instant::now();eprintln!("{} ...", def.name);
+        let start = std::time::Instant::now();
+        eprintln!("{} ...", def.name);
         match try_often(def, &mut random) {
             Ok(0) => never.push(def.name),
             Ok(_) => {}

@@ -5,8 +5,19 @@ use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::Refusal;
 
-pub(super) const TABLE: &[Operator] =
-    &[entry("ConvInteger", 2, 4, convolution), entry("MatMulInteger", 2, 4, product)];
+pub(super) const TABLE: &[Operator] = &[
+    entry("ConvInteger", 2, 4, convolution),
+    entry("MatMulInteger", 2, 4, product),
+    // The heart of `QuantizeLinear` and `DequantizeLinear`, for their definitions in `ops/quantised.ron`.
+    entry("ovolo.Quantize", 3, 3, |call| level(call, "quantize")),
+    entry("ovolo.Dequantize", 3, 3, |call| level(call, "dequantize")),
+];
+
+/// Levels of numbers, or numbers of levels, with scales and zero points that broadcast to them.
+fn level(call: &mut Call<'_>, op: &str) -> Results {
+    let (x, scale, zero) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    Ok(vec![call.result(op, Attrs::new(), &[&x, &scale, &zero])?])
+}
 
 /// Returns the zero point of a factor, which is 0 if it is left out.
 fn zero_point(call: &mut Call<'_>, at: usize, factor: &ImportedValue) -> ImportedValue {

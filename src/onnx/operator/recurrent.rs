@@ -14,17 +14,32 @@ pub(super) const TABLE: &[Operator] = &[
     entry("com.microsoft.DynamicQuantizeLSTM", 3, 12, quantised),
 ];
 
-/// The weights of a layer: those of the inputs [D, G H, I], those of the state [D, G H, H].
+/// The weights of a layer: those of the inputs [D, G H, I], those of the state [D, G H, H]. Weights of 8-bit integers
+/// lie the other way round, [D, I, G H] and [D, H, G H].
 struct Weights {
     input: ImportedValue,
     state: ImportedValue,
-    /// Whether inputs and states are rounded to 256 levels before they are multiplied.
-    rounded: bool,
+    /// The scales of weights of 8-bit integers.
+    levels: Option<[Levels; 2]>,
+}
+
+impl Weights {
+    /// Returns the axes of columns and of rows.
+    fn axes(&self) -> (usize, usize) {
+        if self.levels.is_some() { (2, 1) } else { (1, 2) }
+    }
+}
+
+/// The scales and zero points of weights: [D, 1, G H], or [D, 1, 1].
+struct Levels {
+    scale: ImportedValue,
+    /// In 8 bits, and in f32.
+    zero: [ImportedValue; 2],
 }
 
 fn layer(call: &mut Call<'_>, cell: Cell) -> Results {
     let (input, state) = (call.input(1)?, call.input(2)?);
-    run(call, cell, &Weights { input, state, rounded: false })
+    run(call, cell, &Weights { input, state, levels: None })
 }
 
 /// The weights are 8-bit integers with a scale and a zero point for each direction or each column. Inputs and states
@@ -42,16 +57,14 @@ fn quantised(call: &mut Call<'_>) -> Results {
         let scale = call.reshape(Some("scale"), &scale, &shape)?;
         let shape = [directions, 1, columns(&zero)];
         let zero = call.reshape(Some("zero"), &zero, &shape)?;
-        let float = || Attrs::new().with("to", Attr::DType(DType::F32));
-        let weights = call.helper("weights", "cast", float(), &[&weights])?;
-        let zero = call.helper("zero-point", "cast", float(), &[&zero])?;
-        let weights = call.helper("centred", "sub", Attrs::new(), &[&weights, &zero])?;
-        let weights = call.helper("scaled", "mul", Attrs::new(), &[&weights, &scale])?;
-        let swap = Attrs::new().ints("perm", &[0, 2, 1]);
-        both.push(call.helper("rows", "transpose", swap, &[&weights])?);
+        let float = Attrs::new().with("to", Attr::DType(DType::F32));
+        let number = call.helper("zero-point", "cast", float, &[&zero])?;
+        both.push((weights, Levels { scale, zero: [zero, number] }));
     }
-    let (Some(state), Some(input)) = (both.pop(), both.pop()) else { return Ok(Vec::new()) };
-    run(call, Cell::Lstm, &Weights { input, state, rounded: true })
+    let (Some((state, second)), Some((input, first))) = (both.pop(), both.pop()) else {
+        return Ok(Vec::new());
+    };
+    run(call, Cell::Lstm, &Weights { input, state, levels: Some([first, second]) })
 }
 
 /// The sizes of a layer.
@@ -76,7 +89,7 @@ fn run(call: &mut Call<'_>, cell: Cell, weights: &Weights) -> Results {
         steps: x.dims()[0],
         batch: x.dims()[1],
         directions: weights.state.dims()[0],
-        hidden: weights.state.dims()[2],
+        hidden: weights.state.dims()[weights.axes().1],
     };
     let reverse = match (call.text("direction", "forward")?, sizes.directions) {
         ("forward", 1) | ("bidirectional", 2) => 0,
@@ -95,8 +108,7 @@ fn run(call: &mut Call<'_>, cell: Cell, weights: &Weights) -> Results {
     let mut attrs = Attrs::new()
         .with("activations", Attr::Str(activations(call, cell, sizes.directions)?.into()))
         .float("clip", call.float("clip", 0.0)?)
-        .int("reverse", reverse)
-        .int("rounded", i64::from(weights.rounded));
+        .int("reverse", reverse);
     let mut linear = false;
     match cell {
         Cell::Lstm => attrs = attrs.int("coupled", i64::from(call.flag("input_forget", false)?)),
@@ -113,6 +125,9 @@ fn run(call: &mut Call<'_>, cell: Cell, weights: &Weights) -> Results {
     };
     let x = products(call, x, weights, outer, sizes)?;
     let mut operands = vec![x, weights.state.clone()];
+    if let Some([_, levels]) = &weights.levels {
+        operands.extend([levels.zero[1].clone(), levels.scale.clone()]);
+    }
     for at in 0..cell.finals() {
         operands.push(initial(call, 5 + at, by_batch, sizes)?);
     }
@@ -123,6 +138,7 @@ fn run(call: &mut Call<'_>, cell: Cell, weights: &Weights) -> Results {
         !lengths.known().and_then(Tensor::to_i64).is_some_and(|list| list.iter().all(|one| *one == whole))
     }));
     let op = match cell {
+        Cell::Lstm if weights.levels.is_some() => "lstm-integer",
         Cell::Lstm => "lstm",
         Cell::Gru => "gru",
         Cell::Rnn => "rnn",
@@ -168,25 +184,87 @@ fn products(
     sizes: Sizes,
 ) -> Result<ImportedValue, Refusal> {
     let Sizes { steps, batch, directions, .. } = sizes;
-    let (width, size) = (weights.input.dims()[1], weights.input.dims()[2]);
+    let (columns, rows) = weights.axes();
+    let (width, size) = (weights.input.dims()[columns], weights.input.dims()[rows]);
     if x.dims()[2] != size {
         return Err(Refusal::other(format!(
             "its input is {}, and its weights are for {size} features",
             x.ty
         )));
     }
-    let mut rows = call.reshape(Some("inputs"), &x, &[steps * batch, size])?;
-    if weights.rounded {
-        rows = call.helper("rounded", "round-to-levels", Attrs::new(), &[&rows])?;
-    }
-    let columns = call.reshape(Some("input-weights"), &weights.input, &[directions * width, size])?;
-    let swap = Attrs::new().ints("perm", &[1, 0]);
-    let columns = call.helper("input-columns", "transpose", swap, &[&columns])?;
-    let mut product = call.helper("products", "matmul", Attrs::new(), &[&rows, &columns])?;
+    let rows = call.reshape(Some("inputs"), &x, &[steps * batch, size])?;
+    let mut product = match &weights.levels {
+        Some([levels, _]) => product_of_levels(call, &rows, &weights.input, levels)?,
+        None => {
+            let columns = call.reshape(Some("input-weights"), &weights.input, &[directions * width, size])?;
+            let swap = Attrs::new().ints("perm", &[1, 0]);
+            let columns = call.helper("input-columns", "transpose", swap, &[&columns])?;
+            call.helper("products", "matmul", Attrs::new(), &[&rows, &columns])?
+        }
+    };
     if let Some(bias) = bias {
         product = call.helper("biased", "add", Attrs::new(), &[&product, &bias])?;
     }
     call.reshape(Some("gates"), &product, &[steps, batch, directions, width])
+}
+
+/// Returns the products of rows, rounded to 256 levels, with weights of 8-bit integers [D, I, G H].
+fn product_of_levels(
+    call: &mut Call<'_>,
+    rows: &ImportedValue,
+    weights: &ImportedValue,
+    levels: &Levels,
+) -> Result<ImportedValue, Refusal> {
+    let (directions, size, width) = (weights.dims()[0], weights.dims()[1], weights.dims()[2]);
+    let [rounded, scale, zero] = dynamic_levels(call, rows)?;
+    // A column for each gate of each direction.
+    let order = Attrs::new().ints("perm", &[1, 0, 2]);
+    let columns = call.helper("input-weights", "transpose", order, &[weights])?;
+    let columns = call.reshape(Some("input-columns"), &columns, &[size, directions * width])?;
+    let mut spread = |name: &str, value: &ImportedValue| {
+        if value.ty.shape.count() == 1 {
+            return call.reshape(Some(name), value, &[]);
+        }
+        let shape = Attrs::new().ints("shape", &signed(&[directions, 1, width]));
+        let value = call.helper(name, "expand", shape, &[value])?;
+        call.reshape(Some(&format!("{name}-row")), &value, &[directions * width])
+    };
+    let (own, points) = (spread("input-scale", &levels.scale)?, spread("input-zero", &levels.zero[0])?);
+    let sum = call.helper("sums", "matmul-integer", Attrs::new(), &[&rounded, &columns, &zero, &points])?;
+    let float = Attrs::new().with("to", Attr::DType(DType::F32));
+    let sum = call.helper("whole", "cast", float, &[&sum])?;
+    let scale = call.helper("scales", "mul", Attrs::new(), &[&scale, &own])?;
+    call.helper("products", "mul", Attrs::new(), &[&sum, &scale])
+}
+
+/// Returns 256 levels of numbers between the least and the greatest of them and zero, as `DynamicQuantizeLinear` has
+/// them, with their scale and their zero point.
+fn dynamic_levels(call: &mut Call<'_>, x: &ImportedValue) -> Result<[ImportedValue; 3], Refusal> {
+    let none = Attrs::new;
+    let axes: Vec<usize> = (0..x.rank()).collect();
+    let all = || Attrs::new().ints("axes", &signed(&axes)).int("keepdims", 0);
+    let (zero, one, steps) = (
+        call.scalar("none", DType::F32, 0.0),
+        call.scalar("one", DType::F32, 1.0),
+        call.scalar("steps", DType::F32, 255.0),
+    );
+    let least = call.helper("least-element", "reduce-min", all(), &[x])?;
+    let least = call.helper("least", "min", none(), &[&least, &zero])?;
+    let most = call.helper("greatest-element", "reduce-max", all(), &[x])?;
+    let most = call.helper("greatest", "max", none(), &[&most, &zero])?;
+    let range = call.helper("range", "sub", none(), &[&most, &least])?;
+    let flat = call.helper("flat", "equal", none(), &[&range, &zero])?;
+    let scale = call.helper("step", "div", none(), &[&range, &steps])?;
+    let scale = call.helper("scale-of-inputs", "where", none(), &[&flat, &one, &scale])?;
+    let point = call.helper("least-steps", "div", none(), &[&least, &scale])?;
+    let point = call.helper("steps-below", "neg", none(), &[&point])?;
+    let bounds = Attrs::new().float("min", 0.0).float("max", 255.0);
+    let point = call.helper("steps-within", "clip", bounds, &[&point])?;
+    let point = call.helper("whole-steps", "round", none(), &[&point])?;
+    let byte = Attrs::new().with("to", Attr::DType(DType::U8));
+    let point = call.helper("zero-of-inputs", "cast", byte, &[&point])?;
+    let levels = call.helper("levels", "quantize", none(), &[x, &scale, &point])?;
+    Ok([levels, scale, point])
 }
 
 /// Returns the bias that is added to the products of the inputs, and the one inside of the reset gate of a GRU.

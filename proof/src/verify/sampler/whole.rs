@@ -246,6 +246,39 @@ pub(super) fn conv_integer(ask: &mut Ask<'_>) -> Option<Offer> {
     offer(Attrs::new(), operands)
 }
 
+/// Levels with scales and zero points, each one for all elements or one for each index of an axis.
+pub(super) fn levels(ask: &mut Ask<'_>) -> Option<Offer> {
+    let dtype = ask.rng.pick(&[DType::U8, DType::I8, DType::U16, DType::I16]);
+    let rank = 1 + ask.rng.below(3);
+    let dims = sizes(ask, rank);
+    let axis = ask.rng.below(rank);
+    let mut column = vec![1; rank];
+    column[axis] = dims[axis];
+    let small = |ask: &mut Ask<'_>| if ask.rng.percent(50) { vec![] } else { column.clone() };
+    let (scale, zero) = (small(ask), small(ask));
+    let x = if ask.op.logical().name == "quantize" { DType::F32 } else { dtype };
+    offer(Attrs::new(), vec![Wish::plain(x, dims), Wish::plain(DType::F32, scale), Wish::plain(dtype, zero)])
+}
+
+/// The steps of an LSTM with weights of 8 bits.
+pub(super) fn lstm_integer(ask: &mut Ask<'_>) -> Option<Offer> {
+    let (steps, batch, hidden, directions) = (size(ask), size(ask), size(ask), 1 + ask.rng.below(2));
+    let dtype = ask.rng.pick(&[DType::U8, DType::I8]);
+    let mut operands = vec![
+        Wish::plain(DType::F32, vec![steps, batch, directions, 4 * hidden]),
+        Wish::plain(dtype, vec![directions, hidden, 4 * hidden]),
+    ];
+    for _ in 0..2 {
+        let columns = if ask.rng.percent(50) { 1 } else { 4 * hidden };
+        operands.push(Wish::plain(DType::F32, vec![directions, 1, columns]));
+    }
+    operands.resize(6, Wish::plain(DType::F32, vec![directions, batch, hidden]));
+    let activations = vec!["sigmoid 0 0, tanh 0 0, tanh 0 0"; directions].join(", ");
+    let attrs = Attrs::new().with("activations", Attr::Str(activations.into()));
+    let reverse = int(if directions == 1 { ask.rng.below(2) } else { 0 });
+    offer(attrs.int("reverse", reverse), operands)
+}
+
 /// The steps of a recurrent layer.
 pub(super) fn recurrent(ask: &mut Ask<'_>) -> Option<Offer> {
     let (steps, batch, hidden, directions) = (size(ask), size(ask), size(ask), 1 + ask.rng.below(2));

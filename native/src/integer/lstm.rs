@@ -1,0 +1,312 @@
+//! `native.lstm-integer`: all steps of an LSTM whose weights are 8-bit integers, packed into panels of columns.
+//!
+//! Before each step the state is rounded to 256 levels, so its products with the weights are those of integers. A step
+//! reads a quarter of the bytes that weights in `f32` have. The units of one direction are divided among threads, and
+//! each thread computes all gates of its units; several directions run in parallel.
+
+use super::level::centred;
+use super::panel::{COLUMNS, PAIR, Panel, ROWS};
+use crate::args::{Buffers, Shared, part};
+use crate::lanes::{Lanes, widened};
+use crate::{ISAS, math, plain_contract, reference};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::recurrent::{Kind, Layer};
+use ovolo::op::{Form, Layouts, Lowering, OpError};
+use ovolo::tensor::DType;
+
+/// The op.
+pub(super) const OP: Lowering = Lowering {
+    layouts: Layouts::Forms(&[Form::new(
+        &["plain", "aCB16c2b", "plain", "plain", "plain", "plain"],
+        "plain",
+    )]),
+    instruction_sets: ISAS,
+    ..Lowering::new("native.lstm-integer", "lstm-integer", contract, kernel)
+};
+
+/// The multiply-adds of a step from which on its units are divided among threads.
+const DIVIDED: usize = 64 * 1024;
+
+struct Lstm {
+    layer: Layer,
+    /// Whether the zero points, and the scales, are those of columns.
+    by_column: [bool; 2],
+    signed: bool,
+    parts: usize,
+}
+
+impl Lstm {
+    /// Returns `None` where the layer is none of the usual kind.
+    fn new(call: &Call<'_>) -> Option<Self> {
+        let [x, w, zero, scale, ..] = call.inputs else { return None };
+        let layer = Layer::of_integers(call.attrs, call.inputs).ok()?;
+        let usual = [Kind::Sigmoid, Kind::Tanh, Kind::Tanh];
+        let known = layer
+            .activations
+            .iter()
+            .map(|one| one.kind)
+            .eq(usual.into_iter().cycle().take(3 * layer.directions));
+        let plain =
+            layer.clip.is_none() && layer.extra.is_none() && layer.lengths.is_none() && !layer.coupled;
+        let fits = w.layout.blocks() == [(2, COLUMNS), (1, 2)] && w.layout.order(3) == [0, 2, 1];
+        if !(known
+            && plain
+            && fits
+            && x.dtype == DType::F32
+            && layer.hidden > 0
+            && layer.hidden % COLUMNS == 0)
+        {
+            return None;
+        }
+        let work = 4 * layer.hidden * layer.hidden * layer.batch;
+        let divides = layer.directions == 1 && work >= DIVIDED;
+        let parts = if divides { call.threads.clamp(1, layer.hidden / COLUMNS) } else { 1 };
+        let by_column = [zero, scale].map(|ty| ty.shape[2] != 1);
+        Some(Self { by_column, signed: w.dtype == DType::I8, parts, layer })
+    }
+
+    fn plane(&self) -> usize {
+        self.layer.batch * self.layer.hidden
+    }
+
+    /// Returns the size of the scratch memory of a direction, in elements of 32 bits: two states, the memory, and for
+    /// each part the steps of the state from zero.
+    fn buffer(&self) -> usize {
+        3 * self.plane() + self.parts * self.plane().div_ceil(2)
+    }
+}
+
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
+    let Some(lstm) = Lstm::new(call) else { return reference::contract(call) };
+    let scratch = lstm.layer.directions * lstm.buffer() * size_of::<f32>();
+    Ok(Contract { scratch, ..plain_contract("panels") })
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    match Lstm::new(call) {
+        Some(lstm) => Ok(Box::new(lstm)),
+        None => reference::kernel(call),
+    }
+}
+
+impl Kernel for Lstm {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let buffers = Buffers::new(args);
+        if self.parts > 1 {
+            let one = Direction { lstm: self, args: buffers.args(), index: 0 };
+            // SAFETY: steps follow each other, and the parts of a step write different units.
+            unsafe {
+                one.start();
+                for step in 0..self.layer.steps {
+                    args.team.run(self.parts, |part| {
+                        Direction { lstm: self, args: buffers.args(), index: 0 }.step(step, part);
+                    });
+                }
+                one.finish();
+            }
+            return;
+        }
+        args.team.run(self.layer.directions, |index| {
+            let one = Direction { lstm: self, args: buffers.args(), index };
+            // SAFETY: directions write different parts of the result and of the scratch memory.
+            unsafe {
+                one.start();
+                for step in 0..self.layer.steps {
+                    one.step(step, 0);
+                }
+                one.finish();
+            }
+        });
+    }
+}
+
+/// One direction of a layer during a run.
+struct Direction<'a> {
+    lstm: &'a Lstm,
+    args: &'a Args<'a>,
+    index: usize,
+}
+
+impl Direction<'_> {
+    /// Returns the address of one of the states before and after a step, or of the memory.
+    fn buffer(&self, which: usize) -> *mut f32 {
+        Shared::<f32>::scratch(self.args).at(self.index * self.lstm.buffer() + which * self.lstm.plane())
+    }
+
+    /// Returns the place in the result of a row of states.
+    fn place(&self, time: usize, row: usize) -> *mut f32 {
+        let Layer { batch, directions, hidden, .. } = self.lstm.layer;
+        Shared::<f32>::output(self.args).at(((time * directions + self.index) * batch + row) * hidden)
+    }
+
+    /// Copies the initial states.
+    unsafe fn start(&self) {
+        let plane = self.lstm.plane();
+        for (operand, which) in [(4, 0), (5, 2)] {
+            let from = Shared::<f32>::input(self.args, operand).at(self.index * plane);
+            // SAFETY: both have this number of elements.
+            unsafe { std::ptr::copy_nonoverlapping(from, self.buffer(which), plane) };
+        }
+    }
+
+    /// Copies the final states to the result.
+    unsafe fn finish(&self) {
+        let steps = self.lstm.layer.steps;
+        for (at, which) in [steps % 2, 2].into_iter().enumerate() {
+            // SAFETY: both have this number of elements.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    self.buffer(which),
+                    self.place(steps + at, 0),
+                    self.lstm.plane(),
+                );
+            }
+        }
+    }
+
+    /// Computes a step for a part of the units.
+    unsafe fn step(&self, step: usize, index: usize) {
+        let Layer { batch, hidden, steps, .. } = self.lstm.layer;
+        let plane = self.lstm.plane();
+        let own = Shared::<i16>::new(self.buffer(3).cast()).at(index * 2 * plane.div_ceil(2));
+        // SAFETY: the states of before the step are complete, and only this part uses the rounded ones.
+        let (scale, seen) = unsafe {
+            let state = std::slice::from_raw_parts(self.buffer(step % 2), plane);
+            let seen = std::slice::from_raw_parts_mut(own, plane);
+            (centred(state, seen), &*seen)
+        };
+        let time = if self.lstm.layer.is_reversed(self.index) { steps - 1 - step } else { step };
+        for row in (0..batch).step_by(ROWS) {
+            let rows = ROWS.min(batch - row);
+            let seen = &seen[row * hidden..(row + rows) * hidden];
+            let mut totals = [0.0_f32; ROWS];
+            for (total, seen) in totals.iter_mut().zip(seen.chunks_exact(hidden)) {
+                *total = seen.iter().fold(0, |sum, one| sum + i32::from(*one)) as f32;
+            }
+            for unit in part(hidden, self.lstm.parts, index, COLUMNS).step_by(COLUMNS) {
+                let mut sums = [[[0; COLUMNS]; ROWS]; 4];
+                for (gate, sums) in sums.iter_mut().enumerate() {
+                    // SAFETY: the gate and its units are within the weights.
+                    unsafe { self.panel(gate * hidden + unit, seen).sums(sums) };
+                }
+                for at in 0..rows {
+                    let place = (row + at) * hidden + unit;
+                    let sums = [0, 1, 2, 3].map(|gate: usize| sums[gate][at]);
+                    // SAFETY: the units are within the operands, the states and the result, and only this part writes
+                    // them.
+                    unsafe {
+                        let gates = self.gates(unit, time * batch + row + at, totals[at], scale);
+                        let new = self.buffer(1 - step % 2).add(place);
+                        cell(&gates, &sums, self.buffer(2).add(place), new);
+                        std::ptr::copy_nonoverlapping(new, self.place(time, row + at).add(unit), COLUMNS);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the product of rows of steps of the state with a panel.
+    fn panel(&self, column: usize, seen: &[i16]) -> Panel {
+        let hidden = self.lstm.layer.hidden;
+        let before = self.index * 4 * hidden * hidden + column / COLUMNS * (hidden / 2) * PAIR;
+        Panel {
+            a: seen.as_ptr(),
+            a_stride: hidden,
+            rows: seen.len() / hidden,
+            b: Shared::<u8>::input(self.args, 1).at(before),
+            pairs: hidden / 2,
+            signed: self.lstm.signed,
+        }
+    }
+
+    /// Returns what the sums of the gates need, for the units of a panel.
+    fn gates(&self, unit: usize, place: usize, total: f32, scale: f32) -> Gates {
+        let Layer { hidden, directions, .. } = self.lstm.layer;
+        let x = (place * directions + self.index) * 4 * hidden + unit;
+        let operand = |at: usize, by_column: bool| {
+            let own = if by_column { self.index * 4 * hidden + unit } else { self.index };
+            Shared::<f32>::input(self.args, at).at(own).cast_const()
+        };
+        Gates {
+            x: Shared::<f32>::input(self.args, 0).at(x),
+            zeros: operand(2, self.lstm.by_column[0]),
+            scales: operand(3, self.lstm.by_column[1]),
+            by_column: self.lstm.by_column,
+            hidden,
+            total,
+            scale,
+        }
+    }
+}
+
+/// What the sums of the gates of some units need beside the products of integers.
+struct Gates {
+    /// The sums of the inputs.
+    x: *const f32,
+    /// The zero points and the scales of the weights, for each column or one for all of them.
+    zeros: *const f32,
+    scales: *const f32,
+    by_column: [bool; 2],
+    /// The distance between gates.
+    hidden: usize,
+    /// The sum of the steps of the state, and their scale.
+    total: f32,
+    scale: f32,
+}
+
+impl Gates {
+    /// Returns the sums of a gate.
+    ///
+    /// # Safety
+    /// The columns of the gate must be in bounds.
+    #[inline(always)]
+    unsafe fn sums(&self, gate: usize, products: &[i32; COLUMNS]) -> [f32; COLUMNS] {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let row = |from: *const f32| from.add(gate * self.hidden).cast::<[f32; COLUMNS]>().read();
+            let x = row(self.x);
+            let zeros = if self.by_column[0] { row(self.zeros) } else { [*self.zeros; COLUMNS] };
+            let scales = if self.by_column[1] { row(self.scales) } else { [*self.scales; COLUMNS] };
+            let mut sums = [0.0; COLUMNS];
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                let product = products[lane] as f32 - zeros[lane] * self.total;
+                *sum = x[lane] + product * (self.scale * scales[lane]);
+            }
+            sums
+        }
+    }
+}
+
+widened! {
+    /// Computes the memory and the state of the units of a panel from the sums of their gates.
+    unsafe fn cell(gates: &Gates, products: &[[i32; COLUMNS]; 4], memory: *mut f32, state: *mut f32) = cell_body;
+}
+
+#[inline(always)]
+unsafe fn cell_body<V: Lanes>(
+    gates: &Gates,
+    products: &[[i32; COLUMNS]; 4],
+    memory: *mut f32,
+    state: *mut f32,
+) {
+    // SAFETY: as the caller of the outer function promises.
+    let [input, output, forget, new] = unsafe {
+        [
+            gates.sums(0, &products[0]),
+            gates.sums(1, &products[1]),
+            gates.sums(2, &products[2]),
+            gates.sums(3, &products[3]),
+        ]
+    };
+    for at in (0..COLUMNS).step_by(V::COUNT) {
+        // SAFETY: as the caller of the outer function promises; 16 is a multiple of the lanes.
+        unsafe {
+            let kept = math::sigmoid(V::load(forget.as_ptr().add(at))).mul(V::load(memory.add(at)));
+            let added =
+                math::sigmoid(V::load(input.as_ptr().add(at))).mul(math::tanh(V::load(new.as_ptr().add(at))));
+            let next = kept.add(added);
+            next.store(memory.add(at));
+            math::sigmoid(V::load(output.as_ptr().add(at))).mul(math::tanh(next)).store(state.add(at));
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Kernels of integers, held to the reference evaluation: exactly where the results are integers.
+
+use crate::check::{Random, assert_close, verify};
+use ovolo::attr::{Attr, Attrs};
+use ovolo::tensor::{DType, Tensor};
+
+/// Returns a tensor of all values of an 8-bit type, the largest and the smallest among its first ones.
+fn bytes(random: &mut Random, dtype: DType, shape: &[usize]) -> Tensor {
+    let count = shape.iter().product();
+    let least = if dtype == DType::I8 { -128.0 } else { 0.0 };
+    let mut value = |at: usize| match at {
+        0 => 255.0,
+        1 => 0.0,
+        _ => random.below(256) as f64,
+    };
+    let values: Vec<f64> = (0..count).map(|at| value(at) + least).collect();
+    Tensor::from_f64(dtype, shape.to_vec(), &values)
+}
+
+#[test]
+fn packed_products_of_all_bytes_are_exact() {
+    let mut random = Random::new(7);
+    for (a, b) in [DType::U8, DType::I8].into_iter().flat_map(|a| [(a, DType::U8), (a, DType::I8)]) {
+        for (rows, depth, columns) in
+            [(1, 1, 1), (1, 64, 48), (5, 33, 17), (13, 7, 16), (100, 130, 70), (2, 0, 3)]
+        {
+            let x = bytes(&mut random, a, &[rows, depth]);
+            let w = bytes(&mut random, b, &[depth, columns]).to_layout(&"BA16b2a".parse().unwrap());
+            for (p, q) in [(vec![], vec![]), (vec![rows, 1], vec![columns]), (vec![], vec![1, columns])] {
+                let (p, q) = (bytes(&mut random, a, &p), bytes(&mut random, b, &q));
+                let contract = verify("native.matmul-integer-packed", &Attrs::new(), &[&x, &w, &p, &q], 0.0);
+                assert_eq!(contract.implementation, "panels");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_largest_products_do_not_saturate() {
+    // On processors whose instruction for pairs of bytes saturates, 2 * 255 * 127 would become 32767.
+    let x = Tensor::from_elements([1, 4], &[255_u8; 4]);
+    let w = Tensor::from_elements([4, 1], &[127_i8; 4]);
+    let (p, q) = (Tensor::scalar(0_u8), Tensor::scalar(0_i8));
+    let want = Tensor::from_elements([1, 1], &[4 * 255 * 127]);
+    let (_, got) =
+        crate::check::run("native.matmul-integer", &Attrs::new(), &[&x, &w, &p, &q], want.ty(), 1, None);
+    assert_close("plain", &got, &want, 0.0);
+    let packed = w.to_layout(&"BA16b2a".parse().unwrap());
+    let op = "native.matmul-integer-packed";
+    let (_, got) = crate::check::run(op, &Attrs::new(), &[&x, &packed, &p, &q], want.ty(), 1, None);
+    assert_close("packed", &got, &want, 0.0);
+}
+
+#[test]
+fn products_with_few_columns_are_exact() {
+    let mut random = Random::new(8);
+    for (a, b) in [(DType::U8, DType::I8), (DType::I8, DType::U8)] {
+        for (shape, columns) in [(vec![3, 4, 50], 1), (vec![100, 512], 1), (vec![7, 16], 4), (vec![2, 15], 3)]
+        {
+            let depth = *shape.last().unwrap();
+            let x = bytes(&mut random, a, &shape);
+            let w = bytes(&mut random, b, &[depth, columns]);
+            for q in [vec![], vec![columns]] {
+                let (p, q) = (bytes(&mut random, a, &[]), bytes(&mut random, b, &q));
+                let contract = verify("native.matmul-integer", &Attrs::new(), &[&x, &w, &p, &q], 0.0);
+                assert_eq!(contract.implementation, "columns");
+            }
+        }
+    }
+}
+
+#[test]
+fn levels_are_those_of_the_definition() {
+    let mut random = Random::new(9);
+    for dtype in [DType::U8, DType::I8] {
+        for (shape, column) in [
+            (vec![70], vec![]),
+            (vec![3, 5, 7], vec![5, 1]),
+            (vec![3, 5, 33], vec![33]),
+            (vec![2, 3], vec![2, 1]),
+        ] {
+            // Halves are frequent with these numbers, and some lie outside of the bounds.
+            let count: usize = shape.iter().product();
+            let values: Vec<f64> = (0..count).map(|_| random.below(2000) as f64 / 4.0 - 250.0).collect();
+            let x = Tensor::from_f64(DType::F32, shape.clone(), &values);
+            let number = column.iter().product();
+            let scales: Vec<f64> = (0..number).map(|_| [0.5, 1.0, 2.0, 0.3][random.below(4)]).collect();
+            let scale = Tensor::from_f64(DType::F32, column.clone(), &scales);
+            for zero in [vec![], column.clone()] {
+                let zero = bytes(&mut random, dtype, &zero);
+                let contract = verify("native.quantize", &Attrs::new(), &[&x, &scale, &zero], 0.0);
+                assert_eq!(contract.implementation, "levels");
+                let levels = bytes(&mut random, dtype, &shape);
+                verify("native.dequantize", &Attrs::new(), &[&levels, &scale, &zero], 0.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_has_the_lowest_level_and_infinities_have_the_bounds() {
+    let x = Tensor::from_elements([4], &[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30]);
+    for zero in [Tensor::scalar(7_u8), Tensor::scalar(-7_i8)] {
+        verify("native.quantize", &Attrs::new(), &[&x, &Tensor::scalar(0.5_f32), &zero], 0.0);
+    }
+}
+
+#[test]
+fn layers_with_weights_of_bytes_have_the_states_of_the_definition() {
+    let mut random = Random::new(10);
+    for (steps, batch, directions, hidden, reverse) in
+        [(3, 1, 1, 16, 0), (4, 2, 2, 32, 0), (2, 7, 1, 16, 1), (3, 1, 1, 144, 0)]
+    {
+        for (dtype, by_column) in [(DType::I8, false), (DType::U8, true)] {
+            let columns = if by_column { 4 * hidden } else { 1 };
+            let x = random.f32([steps, batch, directions, 4 * hidden]);
+            let w = bytes(&mut random, dtype, &[directions, hidden, 4 * hidden]);
+            let w = w.to_layout(&"aCB16c2b".parse().unwrap());
+            let zeros: Vec<f64> = (0..directions * columns).map(|_| random.below(9) as f64).collect();
+            let zeros = Tensor::from_f64(DType::F32, [directions, 1, columns], &zeros);
+            let scales: Vec<f64> =
+                (0..directions * columns).map(|_| 0.001 + random.below(9) as f64 / 4000.0).collect();
+            let scales = Tensor::from_f64(DType::F32, [directions, 1, columns], &scales);
+            let (state, memory) =
+                (random.f32([directions, batch, hidden]), random.f32([directions, batch, hidden]));
+            let functions = vec!["sigmoid 0 0, tanh 0 0, tanh 0 0"; directions].join(", ");
+            let attrs = Attrs::new()
+                .with("activations", Attr::Str(functions.into()))
+                .float("clip", 0.0)
+                .int("reverse", reverse)
+                .int("coupled", 0);
+            let operands = [&x, &w, &zeros, &scales, &state, &memory];
+            // A state at the border of two levels may fall on either side.
+            let contract = verify("native.lstm-integer", &attrs, &operands, 2e-3);
+            assert_eq!(contract.implementation, "panels");
+        }
+    }
+}
