@@ -43,14 +43,14 @@ pub(super) fn ops() -> Vec<OpDef> {
         reduction!("reduce-mean", "the mean along the axes", float_mean, integer_mean),
         reduction!(
             "reduce-max",
-            "the largest element along the axes",
-            |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            "the largest element along the axes; NaN if there is one",
+            |line| line.iter().copied().fold(f64::NEG_INFINITY, |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }),
             |line, (least, _)| { line.iter().copied().max().unwrap_or(least) }
         ),
         reduction!(
             "reduce-min",
-            "the smallest element along the axes",
-            |line| line.iter().copied().fold(f64::INFINITY, f64::min),
+            "the smallest element along the axes; NaN if there is one",
+            |line| line.iter().copied().fold(f64::INFINITY, |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }),
             |line, (_, most)| { line.iter().copied().min().unwrap_or(most) }
         ),
         reduction!(
