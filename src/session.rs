@@ -216,7 +216,8 @@ impl Session {
                     Some(kernel.map_err(refused)?)
                 }
             });
-            demands.push(check::ask(step, plan.threads, |call| Demand::new(call.op, call.attrs, call.inputs)));
+            demands
+                .push(check::ask(step, plan.threads, |call| Demand::new(call.op, call.attrs, call.inputs)));
             starts.push(operands.len());
             for place in &step.inputs {
                 let pointer = match place.base {

@@ -97,7 +97,8 @@ impl Bench {
         ovolo_onednn::register(&mut registry).map_err(|error| error.to_string())?;
         let rules = registry.rule_set().map_err(|mistakes| mistakes.to_string())?;
         let one = |name: &&str| {
-            let (_, text) = registry.pipeline(name).ok_or_else(|| format!("there is no pipeline `{name}`"))?;
+            let (_, text) =
+                registry.pipeline(name).ok_or_else(|| format!("there is no pipeline `{name}`"))?;
             Ok(((*name).to_owned(), Arc::new((rules.clone(), text.to_owned()))))
         };
         let pipelines = pipelines.iter().map(one).collect::<Result<_, String>>()?;
@@ -163,7 +164,10 @@ impl Bench {
             let got = match self.run(model, pipeline) {
                 Ok(got) => got,
                 Err(failure) => {
-                    return Verdict::Wrong(Failure::new(failure.kind, format!("pipeline `{name}`: {}", failure.what)));
+                    return Verdict::Wrong(Failure::new(
+                        failure.kind,
+                        format!("pipeline `{name}`: {}", failure.what),
+                    ));
                 }
             };
             if let Some(why) = differ(&got, &expected, &mut near) {
@@ -241,7 +245,8 @@ impl Bench {
         let options = self.options(pipeline)?;
         let dynamic = Dynamic::from_bytes(self.registry.onnx(), model.bytes(), "random")
             .map_err(|error| Failure::new(Kind::Refused, error.to_string()))?;
-        let compile: ovolo::dynamic::Compile<'_> = Box::new(|request| self.session(request.graph.clone(), &options));
+        let compile: ovolo::dynamic::Compile<'_> =
+            Box::new(|request| self.session(request.graph.clone(), &options));
         let mut session = DynamicSession::new(dynamic, &self.registry, compile);
         let outputs =
             session.run(&model.given()).map_err(|error| Failure::new(Kind::Failed, error.to_string()))?;
@@ -312,8 +317,11 @@ fn all(graph: &Graph, inputs: &[Tensor], noise: Option<u64>) -> Vec<Tensor> {
         values.push(match &mut rng {
             Some(rng) if value.ty().dtype.is_float() && node.ty.layout.is_plain() => {
                 let by = if value.ty().dtype.size() < 4 { 5e-4 } else { 3e-7 };
-                let noisy: Vec<f64> =
-                    value.to_f64().iter().map(|value| value * (1.0 + by * (2.0 * rng.unit() - 1.0))).collect();
+                let noisy: Vec<f64> = value
+                    .to_f64()
+                    .iter()
+                    .map(|value| value * (1.0 + by * (2.0 * rng.unit() - 1.0)))
+                    .collect();
                 Tensor::from_f64(value.ty().dtype, value.ty().shape.clone(), &noisy)
             }
             _ => value,

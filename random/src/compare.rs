@@ -28,10 +28,13 @@ pub(crate) fn difference(got: &Tensor, want: &Tensor, near: &[Tensor]) -> Option
         if a == b || a.is_nan() && b.is_nan() {
             return false;
         }
-        let mut allowed = if dtype.is_float() { tolerance(dtype) * b.abs().max(mean).max(1e-30) } else { 0.0 };
+        let mut allowed = if dtype.is_float() { tolerance(dtype) * b.abs().max(mean).max(1e-4) } else { 0.0 };
         for other in &near {
             let Some(c) = other.get(at) else { continue };
-            if c.is_nan() != b.is_nan() || c.is_infinite() != b.is_infinite() || !c.is_finite() && *c != b && !c.is_nan() {
+            if c.is_nan() != b.is_nan()
+                || c.is_infinite() != b.is_infinite()
+                || !c.is_finite() && *c != b && !c.is_nan()
+            {
                 return false; // Rounding decides whether there is a number.
             }
             allowed += 50.0 * (b - c).abs();

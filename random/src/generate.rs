@@ -105,8 +105,12 @@ impl Draft<'_> {
 
     /// Returns a value of one of these types: a known one mostly, or else a new leaf.
     pub fn any(&mut self, types: &[DType], ranks: std::ops::RangeInclusive<usize>) -> Known {
-        let fits: Vec<Known> =
-            self.pool.iter().filter(|known| types.contains(&known.dtype) && ranks.contains(&known.rank())).cloned().collect();
+        let fits: Vec<Known> = self
+            .pool
+            .iter()
+            .filter(|known| types.contains(&known.dtype) && ranks.contains(&known.rank()))
+            .cloned()
+            .collect();
         if !fits.is_empty() && self.rng.percent(80) {
             // The newest ones make deeper models.
             let at = fits.len() - 1 - self.rng.below(fits.len().min(3));
@@ -152,21 +156,41 @@ impl Draft<'_> {
         if dtype == DType::Bool {
             return f64::from(u8::from(self.rng.percent(50)));
         }
-        if let Some((least, most)) = dtype.integer_range() {
+        if let Some((least, _)) = dtype.integer_range() {
+            // Integers at the ends of their types wrap here, and saturate there: `docs/NUMERICS.md`.
             #[allow(clippy::cast_precision_loss)]
-            return if self.edge && self.rng.percent(15) {
-                self.rng.pick(&[least as f64, most as f64, 0.0, 1.0])
-            } else {
-                self.rng.between(if least == 0 { 0 } else { -5 }, 6) as f64
-            };
+            return self.rng.between(if least == 0 { 0 } else { -5 }, 6) as f64;
         }
         if self.edge && self.rng.percent(20) {
-            return self.rng.pick(&[f64::NAN, f64::INFINITY, -f64::INFINITY, 0.0, -0.0, 1e30, -1e-30, 60000.0]);
+            return self.rng.pick(&[
+                f64::NAN,
+                f64::INFINITY,
+                -f64::INFINITY,
+                0.0,
+                -0.0,
+                1e15,
+                -1e-15,
+                60000.0,
+            ]);
         }
         match self.rng.below(8) {
             0 => (self.rng.unit() * 8.0).floor() - 4.0,
             _ => self.rng.unit() * 4.0 - 2.0,
         }
+    }
+
+    /// Adds a leaf of finite values, which other nodes may read: weights, slopes and their kind. What an infinite one gives
+    /// depends on whether padding is multiplied, and on the order of factors.
+    pub fn weights(&mut self, dtype: DType, dims: &[usize]) -> Known {
+        let edge = std::mem::take(&mut self.edge);
+        let leaf = self.leaf(dtype, dims);
+        self.edge = edge;
+        leaf
+    }
+
+    /// Returns whether values may be NaN, infinite or far from one.
+    pub fn at_the_edge(&self) -> bool {
+        self.edge
     }
 
     /// Adds a leaf with these values.
@@ -220,7 +244,8 @@ impl Draft<'_> {
             outputs: output.iter().cloned().zip(results.iter().copied()).collect(),
             ..self.model.clone()
         };
-        let imported = onnx::from_bytes(self.registry.onnx(), alone.bytes(), "draft", &ImportOptions::default());
+        let imported =
+            onnx::from_bytes(self.registry.onnx(), alone.bytes(), "draft", &ImportOptions::default());
         let Ok(imported) = imported else {
             self.closed = true;
             return Some(());

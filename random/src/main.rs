@@ -77,7 +77,8 @@ fn run(settings: &Settings) -> Result<usize, String> {
             Verdict::Wrong(failure) => failure.what,
             _ => failure.what,
         };
-        std::fs::create_dir_all(&settings.out).map_err(|error| format!("{}: {error}", settings.out.display()))?;
+        std::fs::create_dir_all(&settings.out)
+            .map_err(|error| format!("{}: {error}", settings.out.display()))?;
         let file = settings.out.join(format!("{seed}.onnx"));
         std::fs::write(&file, small.bytes()).map_err(|error| format!("{}: {error}", file.display()))?;
         println!("seed {seed}: {:?}: {what}\n{}in {}\n", failure.kind, small.text(), file.display());

@@ -1,8 +1,8 @@
 //! A model with the values of its inputs, and how it is written.
 
 use ovolo::onnx::proto::{
-    AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId, TensorProto,
-    TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 use ovolo::onnx::{Item, encode_value};
 use ovolo::tensor::{DType, Tensor};
@@ -67,14 +67,19 @@ pub(crate) fn declaration(name: &str, dtype: DType, shape: Option<&[usize]>) -> 
         |dim: &usize| DimensionProto { dim_value: i64::try_from(*dim).ok(), ..DimensionProto::default() };
     let shape = shape.map(|shape| TensorShapeProto { dim: shape.iter().map(dimension).collect() });
     let tensor = TensorTypeProto { elem_type: number(dtype), shape };
-    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type: Some(tensor), ..TypeProto::default() }) }
+    ValueInfoProto {
+        name: name.to_owned(),
+        r#type: Some(TypeProto { tensor_type: Some(tensor), ..TypeProto::default() }),
+    }
 }
 
 impl Model {
     /// Returns the message of the model.
     pub fn proto(&self) -> ModelProto {
-        let declared = |leaf: &Leaf| declaration(&leaf.name, leaf.tensor.ty().dtype, Some(&leaf.tensor.ty().shape));
-        let (constants, inputs): (Vec<&Leaf>, Vec<&Leaf>) = self.leaves.iter().partition(|leaf| leaf.constant);
+        let declared =
+            |leaf: &Leaf| declaration(&leaf.name, leaf.tensor.ty().dtype, Some(&leaf.tensor.ty().shape));
+        let (constants, inputs): (Vec<&Leaf>, Vec<&Leaf>) =
+            self.leaves.iter().partition(|leaf| leaf.constant);
         let graph = GraphProto {
             name: "random".to_owned(),
             node: self.nodes.clone(),
@@ -111,8 +116,7 @@ impl Model {
     pub fn expose(&mut self, types: &BTreeMap<String, DType>) {
         let read: Vec<&String> = self.nodes.iter().flat_map(reads).collect();
         let loose = self.nodes.iter().flat_map(|node| &node.output).filter(|name| !read.contains(name));
-        self.outputs =
-            loose.filter_map(|name| Some((name.clone(), *types.get(name.as_str())?))).collect();
+        self.outputs = loose.filter_map(|name| Some((name.clone(), *types.get(name.as_str())?))).collect();
     }
 
     /// Drops nodes and leaves that no output needs.
@@ -138,7 +142,8 @@ impl Model {
             let all = leaf.tensor.to_f64();
             let shown: Vec<String> = all.iter().take(24).map(ToString::to_string).collect();
             let more = if all.len() > shown.len() { ", …" } else { "" };
-            let _ = writeln!(text, "{}: {} = {kind} [{}{more}]", leaf.name, leaf.tensor.ty(), shown.join(", "));
+            let _ =
+                writeln!(text, "{}: {} = {kind} [{}{more}]", leaf.name, leaf.tensor.ty(), shown.join(", "));
         }
         self.nodes.iter().for_each(|node| line(&mut text, node, ""));
         let outputs: Vec<&str> = self.outputs.iter().map(|(name, _)| name.as_str()).collect();

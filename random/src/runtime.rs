@@ -53,7 +53,8 @@ impl Runtime {
 
     fn exchange(&mut self, model: &Model) -> Result<Answer, String> {
         let gone = || "its pipes are closed".to_owned();
-        let (input, output) = (self.child.stdin.as_mut().ok_or_else(gone)?, self.child.stdout.as_mut().ok_or_else(gone)?);
+        let (input, output) =
+            (self.child.stdin.as_mut().ok_or_else(gone)?, self.child.stdout.as_mut().ok_or_else(gone)?);
         let mut message = Vec::new();
         let mut put = |bytes: &[u8]| {
             message.extend(u32::try_from(bytes.len()).unwrap_or(0).to_le_bytes());
@@ -77,7 +78,9 @@ impl Runtime {
         let mut values = Vec::new();
         for _ in 0..count {
             let bytes = bytes(output)?;
-            let name = ovolo::onnx::proto::TensorProto::decode(bytes.as_slice()).map_err(|error| error.to_string())?.name;
+            let name = ovolo::onnx::proto::TensorProto::decode(bytes.as_slice())
+                .map_err(|error| error.to_string())?
+                .name;
             match decode_value(&bytes, &ValueType::Tensor(DType::F32)) {
                 Ok(Value::Tensor(tensor)) => values.push((name, tensor)),
                 Ok(_) => return Ok(Answer::Refused("an output is no tensor of numbers".to_owned())),

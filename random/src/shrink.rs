@@ -43,7 +43,8 @@ fn candidates(bench: &Bench, model: &Model) -> Vec<Model> {
         if node.output.iter().any(|name| model.outputs.iter().any(|(output, _)| output == name)) {
             continue;
         }
-        let value = |name: &String| values.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        let value =
+            |name: &String| values.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         let leaves: Option<Vec<Leaf>> = node
             .output
             .iter()
@@ -65,7 +66,8 @@ fn candidates(bench: &Bench, model: &Model) -> Vec<Model> {
         };
         let ty = leaf.tensor.ty();
         let old = leaf.tensor.to_f64();
-        let simple = |new: &[f64]| Leaf { tensor: Tensor::from_f64(ty.dtype, ty.shape.clone(), new), ..leaf.clone() };
+        let simple =
+            |new: &[f64]| Leaf { tensor: Tensor::from_f64(ty.dtype, ty.shape.clone(), new), ..leaf.clone() };
         if ty.dtype.is_float() {
             let rounded: Vec<f64> = old.iter().map(|value| value.round()).collect();
             if old.iter().any(|value| *value != 1.0) {

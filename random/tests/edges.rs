@@ -32,8 +32,13 @@ fn model(leaves: Vec<Leaf>, nodes: Vec<NodeProto>, output: DType) -> Model {
 fn gives(model: &Model, want: &[f64]) {
     for outputs in BENCH.outputs(model).unwrap_or_else(|failure| panic!("{failure:?}\n{}", model.text())) {
         let got = outputs[0].to_f64();
-        let same = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-3 * b.abs();
-        assert!(got.len() == want.len() && got.iter().zip(want).all(same), "{got:?} is not {want:?}\n{}", model.text());
+        let same =
+            |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-3 * b.abs();
+        assert!(
+            got.len() == want.len() && got.iter().zip(want).all(same),
+            "{got:?} is not {want:?}\n{}",
+            model.text()
+        );
     }
 }
 
@@ -73,7 +78,8 @@ fn factors_are_joined_only_where_their_type_holds_the_product() {
 
 #[test]
 fn a_divisor_without_a_reciprocal_divides() {
-    let leaves = vec![input("x", DType::F32, &[3], &[0.0, 1e-38, 1e-40]), constant("c", DType::F32, &[], &[1e-40])];
+    let leaves =
+        vec![input("x", DType::F32, &[3], &[0.0, 1e-38, 1e-40]), constant("c", DType::F32, &[], &[1e-40])];
     let want = [0.0, f64::from(1e-38_f32 / 1e-40_f32), 1.0];
     gives(&model(leaves, vec![node("Div", &["x", "c"], "y", vec![])], DType::F32), &want);
 }
@@ -109,10 +115,14 @@ fn norms_far_from_zero_keep_the_digits_of_their_elements() {
 #[test]
 fn the_extreme_of_a_line_with_nan_is_nan() {
     for op in ["ReduceMax", "ReduceMin"] {
-        let lines: Vec<f64> = (0..3).flat_map(|line| (0..40).map(move |at| if line == 1 && at == 3 { NAN } else { 1.0 })).collect();
+        let lines: Vec<f64> = (0..3)
+            .flat_map(|line| (0..40).map(move |at| if line == 1 && at == 3 { NAN } else { 1.0 }))
+            .collect();
         let attributes = vec![ovolo_random::list("axes", &[1]), int("keepdims", 0)];
         unary(op, attributes, &[3, 40], &lines, &[1.0, NAN, 1.0]);
-        let columns: Vec<f64> = (0..40).flat_map(|at| (0..3).map(move |line| if line == 1 && at == 3 { NAN } else { 1.0 })).collect();
+        let columns: Vec<f64> = (0..40)
+            .flat_map(|at| (0..3).map(move |line| if line == 1 && at == 3 { NAN } else { 1.0 }))
+            .collect();
         let attributes = vec![ovolo_random::list("axes", &[0]), int("keepdims", 0)];
         unary(op, attributes, &[40, 3], &columns, &[1.0, NAN, 1.0]);
     }
@@ -132,7 +142,9 @@ fn the_inverse_hyperbolic_cosine_has_no_overflow() {
 
 #[test]
 fn a_slope_that_is_no_number_matters_only_below_zero() {
-    let leaves = |slope: f64| vec![input("x", DType::F32, &[3], &[2.0, 0.0, -1.0]), input("s", DType::F32, &[1], &[slope])];
+    let leaves = |slope: f64| {
+        vec![input("x", DType::F32, &[3], &[2.0, 0.0, -1.0]), input("s", DType::F32, &[1], &[slope])]
+    };
     let node = || vec![node("PRelu", &["x", "s"], "y", vec![])];
     gives(&model(leaves(NAN), node(), DType::F32), &[2.0, 0.0, NAN]);
     gives(&model(leaves(INF), node(), DType::F32), &[2.0, 0.0, -INF]);
@@ -160,22 +172,32 @@ fn an_index_out_of_range_is_an_error_that_names_it() {
         ("GatherND", &[2, 1], &[2.0, 3.0]),
     ] {
         let one = model(leaves(index, dims), vec![node(op, &["x", "i"], "y", vec![])], DType::F32);
-        let why = format!("index {} (element 1 of the indices) is out of range for dimension 0, which is 3", index[1]);
+        let why = format!(
+            "index {} (element 1 of the indices) is out of range for dimension 0, which is 3",
+            index[1]
+        );
         refuses(&one, Kind::Failed, &why);
         refuses(&one, Kind::Failed, "`y`");
     }
-    for (op, dims, updates) in [("ScatterElements", &[1, 1][..], &[1, 1][..]), ("ScatterND", &[1, 1], &[1, 4])] {
+    for (op, dims, updates) in
+        [("ScatterElements", &[1, 1][..], &[1, 1][..]), ("ScatterND", &[1, 1], &[1, 4])]
+    {
         let mut leaves = leaves(&[3.0], dims);
         leaves.push(input("u", DType::F32, updates, &vec![1.0; updates.iter().product()]));
         let one = model(leaves, vec![node(op, &["x", "i", "u"], "y", vec![])], DType::F32);
-        refuses(&one, Kind::Failed, "index 3 (element 0 of the indices) is out of range for dimension 0, which is 3");
+        refuses(
+            &one,
+            Kind::Failed,
+            "index 3 (element 0 of the indices) is out of range for dimension 0, which is 3",
+        );
     }
 }
 
 #[test]
 fn a_division_of_integers_by_zero_is_an_error_that_names_the_element() {
     for (op, dtype) in [("Div", DType::I32), ("Mod", DType::I64), ("Div", DType::U8)] {
-        let leaves = vec![input("a", dtype, &[3], &[1.0, 2.0, 3.0]), input("b", dtype, &[3], &[1.0, 2.0, 0.0])];
+        let leaves =
+            vec![input("a", dtype, &[3], &[1.0, 2.0, 3.0]), input("b", dtype, &[3], &[1.0, 2.0, 0.0])];
         let one = model(leaves, vec![node(op, &["a", "b"], "y", vec![])], dtype);
         refuses(&one, Kind::Failed, "division of integers by zero: element 2 of the divisor is 0");
     }
@@ -207,7 +229,10 @@ fn an_infinite_pixel_stays_in_its_window_where_nothing_is_assumed() {
         constant("w", DType::F32, &[32, 16, 3, 3], &weights),
     ];
     let pads = ovolo_random::list("pads", &[1, 1, 1, 1]);
-    let nodes = vec![node("Conv", &["x", "w"], "t", vec![pads]), node("LeakyRelu", &["t"], "y", vec![float("alpha", 0.1)])];
+    let nodes = vec![
+        node("Conv", &["x", "w"], "t", vec![pads]),
+        node("LeakyRelu", &["t"], "y", vec![float("alpha", 0.1)]),
+    ];
     let outputs = strict.outputs(&model(leaves, nodes, DType::F32)).unwrap();
     let numberless = outputs[0][0].to_f64().iter().filter(|value| !value.is_finite()).count();
     assert!((1..=32 * 9).contains(&numberless), "{numberless} elements are not finite");

@@ -6,20 +6,70 @@ use ovolo::tensor::{DType, Tensor};
 use ovolo_random::{Bench, Kind, Leaf, Model};
 
 const TYPES: [DType; 13] = [
-    DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16,
-    DType::U32, DType::U64, DType::Bool,
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::F64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::Bool,
 ];
 const SHAPES: [(&[usize], &[usize]); 9] = [
-    (&[2, 3], &[2, 3]), (&[], &[2, 3]), (&[1], &[2, 3]), (&[3], &[2, 3]), (&[2, 1], &[1, 3]), (&[17, 7, 3], &[2, 17, 7, 3]),
-    (&[1, 1], &[3]), (&[0, 3], &[3]), (&[], &[]),
+    (&[2, 3], &[2, 3]),
+    (&[], &[2, 3]),
+    (&[1], &[2, 3]),
+    (&[3], &[2, 3]),
+    (&[2, 1], &[1, 3]),
+    (&[17, 7, 3], &[2, 17, 7, 3]),
+    (&[1, 1], &[3]),
+    (&[0, 3], &[3]),
+    (&[], &[]),
 ];
 const BINARY: [(&str, bool); 14] = [
-    ("Add", false), ("Sub", false), ("Mul", false), ("Div", false), ("Pow", false), ("Max", false), ("Min", false),
-    ("Mod", false), ("Equal", true), ("Greater", true), ("LessOrEqual", true), ("And", true), ("Or", true), ("Xor", true),
+    ("Add", false),
+    ("Sub", false),
+    ("Mul", false),
+    ("Div", false),
+    ("Pow", false),
+    ("Max", false),
+    ("Min", false),
+    ("Mod", false),
+    ("Equal", true),
+    ("Greater", true),
+    ("LessOrEqual", true),
+    ("And", true),
+    ("Or", true),
+    ("Xor", true),
 ];
 const UNARY: [&str; 22] = [
-    "Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Floor", "Ceil", "Round", "Sign", "Erf",
-    "Softplus", "Elu", "HardSwish", "Sin", "Tan", "Identity", "Not", "IsNaN",
+    "Relu",
+    "Sigmoid",
+    "Tanh",
+    "Exp",
+    "Log",
+    "Sqrt",
+    "Neg",
+    "Abs",
+    "Reciprocal",
+    "Floor",
+    "Ceil",
+    "Round",
+    "Sign",
+    "Erf",
+    "Softplus",
+    "Elu",
+    "HardSwish",
+    "Sin",
+    "Tan",
+    "Identity",
+    "Not",
+    "IsNaN",
 ];
 
 fn leaf(name: &str, dtype: DType, dims: &[usize], constant: bool) -> Leaf {
@@ -53,10 +103,9 @@ fn every_elementwise_operator_runs_for_all_types_broadcasts_and_constants() {
     for (op, logical) in BINARY {
         for dtype in TYPES {
             for (one, other) in SHAPES {
-                for ([left, right], [a, b]) in [[one, other], [other, one]]
-                    .into_iter()
-                    .flat_map(|shapes| [[false, false], [true, false], [false, true]].map(|constant| (shapes, constant)))
-                {
+                for ([left, right], [a, b]) in [[one, other], [other, one]].into_iter().flat_map(|shapes| {
+                    [[false, false], [true, false], [false, true]].map(|constant| (shapes, constant))
+                }) {
                     let leaves = vec![leaf("a", dtype, left, a), leaf("b", dtype, right, b)];
                     let output = if logical { DType::Bool } else { dtype };
                     ran += usize::from(runs(&bench, &model(op, leaves, output), &mut wrong));

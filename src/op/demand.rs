@@ -80,7 +80,9 @@ impl Demand {
             }
             Kind::Divisor => {
                 return match all().find(|(_, value)| *value == 0) {
-                    Some((at, _)) => Err(format!("division of integers by zero: element {at} of the divisor is 0")),
+                    Some((at, _)) => {
+                        Err(format!("division of integers by zero: element {at} of the divisor is 0"))
+                    }
                     None => Ok(()),
                 };
             }

@@ -96,8 +96,8 @@ impl Binary {
             Self::Sub => a - b,
             Self::Mul => a * b,
             Self::Div => a / b,
-            Self::Min => a.min(b),
-            Self::Max => a.max(b),
+            Self::Min => smaller(a, b),
+            Self::Max => larger(a, b),
         }
     }
 }
@@ -169,4 +169,14 @@ pub fn erf(x: f64) -> f64 {
         fraction = f64::from(k) / 2.0 / (a + fraction);
     }
     x.signum() * (1.0 - (-a * a).exp() / ((a + fraction) * PI.sqrt()))
+}
+
+/// Returns the larger of two numbers; NaN if either is NaN, as ONNX's reference does.
+pub(crate) fn larger(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+}
+
+/// Returns the smaller of two numbers; NaN if either is NaN, as ONNX's reference does.
+pub(crate) fn smaller(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
 }

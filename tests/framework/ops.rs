@@ -294,7 +294,8 @@ fn fitting(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
     let operands: Vec<String> = (0..types.split(", ").count()).map(|at| format!("x{at}")).collect();
     let inputs = types.split(", ").zip(&operands).map(|(ty, name)| format!("{name}: {ty} = input\n"));
     let inputs: String = inputs.collect();
-    let text = format!("graph g {{\n{inputs}y = {}({}) {{{attrs}}}\nreturn y\n}}", def.name, operands.join(", "));
+    let text =
+        format!("graph g {{\n{inputs}y = {}({}) {{{attrs}}}\nreturn y\n}}", def.name, operands.join(", "));
     let graph = ovolo::graph::text::parse(common::ops(), &text).unwrap_or_else(|why| panic!("{text}: {why}"));
     let mut types: Vec<TensorType> = graph.inputs().map(|(_, input)| input.ty.clone()).collect();
     let mut attrs = graph[graph.outputs().next().unwrap().1].attrs.as_ref().clone();
@@ -358,7 +359,8 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
     let mut never = Vec::new();
     let mut panicked = Vec::new();
     for def in all() {
-        let start = std::time::Instant::now();eprintln!("{} ...", def.name);
+        let start = std::time::Instant::now();
+        eprintln!("{} ...", def.name);
         match try_often(def, &mut random) {
             Ok(0) => never.push(def.name),
             Ok(_) => {}

@@ -25,16 +25,17 @@ pub(super) fn reshape(draft: &mut Draft<'_>) -> Option<()> {
     let mut shape: Vec<i64> = x.dims.iter().map(|&dim| signed(dim)).collect();
     match draft.rng.below(5) {
         0 => shape = vec![-1],
-        1 => shape.insert(draft.rng.below(shape.len() + 1), 1),
-        2 if shape.len() > 1 => {
+        1 if x.count() > 0 => shape.insert(draft.rng.below(shape.len() + 1), 1),
+        2 if shape.len() > 1 && x.count() > 0 => {
             let first = shape.remove(0);
             shape[0] *= first;
         }
-        3 if !shape.is_empty() => {
+        3 if !shape.is_empty() && x.count() > 0 => {
             let at = draft.rng.below(shape.len());
             shape[at] = 0;
         }
-        _ => shape.reverse(),
+        _ if x.count() > 0 => shape.reverse(),
+        _ => {}
     }
     if shape != [-1] && !shape.contains(&0) && !shape.is_empty() && draft.rng.percent(40) {
         let at = draft.rng.below(shape.len());
@@ -92,7 +93,8 @@ pub(super) fn slice(draft: &mut Draft<'_>) -> Option<()> {
     }
     let step = draft.rng.pick(&[1, 1, 2, -1, -2, 3]);
     let [start, end, axis, step] =
-        [start, if draft.rng.percent(20) { i64::MAX } else { end }, signed(at), step].map(|value| draft.ints(&[value]));
+        [start, if step > 0 && draft.rng.percent(20) { i64::MAX } else { end }, signed(at), step]
+            .map(|value| draft.ints(&[value]));
     draft.node("Slice", &[&x.name, &start, &end, &axis, &step], Vec::new(), &[x.dtype])
 }
 
@@ -119,14 +121,16 @@ pub(super) fn pad(draft: &mut Draft<'_>) -> Option<()> {
     if x.count() == 0 {
         return None;
     }
-    let pads: Vec<i64> =
-        x.dims.iter().chain(&x.dims).map(|&dim| draft.rng.between(0, most(dim))).collect();
+    let pads: Vec<i64> = x.dims.iter().chain(&x.dims).map(|&dim| draft.rng.between(0, most(dim))).collect();
     if draft.opset() < 11 {
         return draft.node("Pad", &[&x.name], vec![text("mode", mode), list("pads", &pads)], &[x.dtype]);
     }
     let pads = draft.ints(&pads);
-    let value =
-        if draft.rng.percent(50) { draft.hidden(Tensor::from_f64(x.dtype, [0_usize; 0], &[0.5])) } else { String::new() };
+    let value = if draft.rng.percent(50) {
+        draft.hidden(Tensor::from_f64(x.dtype, [0_usize; 0], &[0.5]))
+    } else {
+        String::new()
+    };
     draft.node("Pad", &[&x.name, &pads, &value], vec![text("mode", mode)], &[x.dtype])
 }
 
@@ -138,7 +142,15 @@ pub(super) fn expand(draft: &mut Draft<'_>) -> Option<()> {
     let mut dims: Vec<i64> = x
         .dims
         .iter()
-        .map(|&dim| if dim == 1 { draft.rng.between(1, 4) } else if draft.rng.percent(30) { 1 } else { signed(dim) })
+        .map(|&dim| {
+            if dim == 1 {
+                draft.rng.between(1, 4)
+            } else if draft.rng.percent(30) {
+                1
+            } else {
+                signed(dim)
+            }
+        })
         .collect();
     if draft.rng.percent(40) {
         dims.insert(0, draft.rng.between(1, 3));
@@ -164,7 +176,8 @@ pub(super) fn flatten(draft: &mut Draft<'_>) -> Option<()> {
 }
 
 pub(super) fn depth(draft: &mut Draft<'_>) -> Option<()> {
-    let mut dims = [draft.rng.below(2) + 1, draft.rng.below(3) + 1, draft.rng.below(3) + 1, draft.rng.below(3) + 1];
+    let mut dims =
+        [draft.rng.below(2) + 1, draft.rng.below(3) + 1, draft.rng.below(3) + 1, draft.rng.below(3) + 1];
     if draft.rng.percent(50) {
         dims[1] *= 4;
         let x = draft.leaf(DType::F32, &dims);

@@ -14,7 +14,12 @@ fn inner(op: &str, inputs: &[&str], output: &str) -> NodeProto {
     }
 }
 
-fn body(name: &str, node: Vec<NodeProto>, input: Vec<ValueInfoProto>, output: Vec<ValueInfoProto>) -> GraphProto {
+fn body(
+    name: &str,
+    node: Vec<NodeProto>,
+    input: Vec<ValueInfoProto>,
+    output: Vec<ValueInfoProto>,
+) -> GraphProto {
     GraphProto { name: name.to_owned(), node, input, output, ..GraphProto::default() }
 }
 
@@ -29,10 +34,16 @@ pub(super) fn branch(draft: &mut Draft<'_>) -> Option<()> {
     let condition = draft.add(condition, constant).name;
     draft.pool.pop();
     let number = draft.model.nodes.len();
-    let (left, right) = (draft.rng.pick(&["Relu", "Neg", "Exp"]), draft.rng.pick(&["Tanh", "Abs", "Identity"]));
+    let (left, right) =
+        (draft.rng.pick(&["Relu", "Neg", "Exp"]), draft.rng.pick(&["Tanh", "Abs", "Identity"]));
     let one = |op: &str, name: &str| {
         let result = format!("{name}{number}");
-        body(name, vec![inner(op, &[&x.name], &result)], Vec::new(), vec![declaration(&result, DType::F32, None)])
+        body(
+            name,
+            vec![inner(op, &[&x.name], &result)],
+            Vec::new(),
+            vec![declaration(&result, DType::F32, None)],
+        )
     };
     let attributes = vec![graph("then_branch", one(left, "then")), graph("else_branch", one(right, "else"))];
     draft.node("If", &[&condition], attributes, &[DType::F32])

@@ -6,11 +6,43 @@ use ovolo::tensor::{DType, Tensor};
 
 /// Functions of one float, with the first opset that has them.
 const UNARY: &[(&str, i64)] = &[
-    ("Relu", 7), ("Sigmoid", 7), ("Tanh", 7), ("Exp", 7), ("Log", 7), ("Sqrt", 7), ("Neg", 7), ("Abs", 7),
-    ("Reciprocal", 7), ("Floor", 7), ("Ceil", 7), ("Erf", 9), ("Sign", 9), ("Softplus", 7), ("Softsign", 7),
-    ("Elu", 7), ("Selu", 7), ("LeakyRelu", 7), ("HardSigmoid", 7), ("ThresholdedRelu", 10), ("Celu", 12),
-    ("HardSwish", 14), ("Mish", 18), ("Gelu", 20), ("Round", 11), ("Sin", 7), ("Cos", 7), ("Tan", 7), ("Atan", 7),
-    ("Asinh", 9), ("Sinh", 9), ("Cosh", 9), ("Shrink", 9), ("Identity", 7), ("Asin", 7), ("Acos", 7), ("Acosh", 9),
+    ("Relu", 7),
+    ("Sigmoid", 7),
+    ("Tanh", 7),
+    ("Exp", 7),
+    ("Log", 7),
+    ("Sqrt", 7),
+    ("Neg", 7),
+    ("Abs", 7),
+    ("Reciprocal", 7),
+    ("Floor", 7),
+    ("Ceil", 7),
+    ("Erf", 9),
+    ("Sign", 9),
+    ("Softplus", 7),
+    ("Softsign", 7),
+    ("Elu", 7),
+    ("Selu", 7),
+    ("LeakyRelu", 7),
+    ("HardSigmoid", 7),
+    ("ThresholdedRelu", 10),
+    ("Celu", 12),
+    ("HardSwish", 14),
+    ("Mish", 18),
+    ("Gelu", 20),
+    ("Round", 11),
+    ("Sin", 7),
+    ("Cos", 7),
+    ("Tan", 7),
+    ("Atan", 7),
+    ("Asinh", 9),
+    ("Sinh", 9),
+    ("Cosh", 9),
+    ("Shrink", 9),
+    ("Identity", 7),
+    ("Asin", 7),
+    ("Acos", 7),
+    ("Acosh", 9),
     ("Atanh", 9),
 ];
 
@@ -33,12 +65,13 @@ pub(super) fn unary(draft: &mut Draft<'_>) -> Option<()> {
 
 pub(super) fn binary(draft: &mut Draft<'_>) -> Option<()> {
     let op = draft.rng.pick(&["Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Add", "Mul"]);
-    let x = draft.any(if op == "PRelu" { FLOATS } else { NUMBERS }, 0..=4);
-    if x.dtype.is_integer() && (op == "Pow" && draft.opset() < 12 || op == "Div") {
+    let x = draft.any(if matches!(op, "PRelu" | "Pow") { FLOATS } else { NUMBERS }, 0..=4);
+    if x.dtype.is_integer() && op == "Div" {
         return None; // A divisor may be zero; `modulo` draws one that is not.
     }
     let y = if op == "PRelu" {
-        let dims: Vec<usize> = x.dims.iter().map(|&dim| if draft.rng.percent(40) { 1 } else { dim }).collect();
+        let dims: Vec<usize> =
+            x.dims.iter().map(|&dim| if draft.rng.percent(40) { 1 } else { dim }).collect();
         draft.leaf(x.dtype, &dims)
     } else {
         draft.partner(x.dtype, &x.dims)
@@ -65,8 +98,18 @@ pub(super) fn several(draft: &mut Draft<'_>) -> Option<()> {
 }
 
 pub(super) fn compare(draft: &mut Draft<'_>) -> Option<()> {
-    let (op, since) =
-        draft.rng.pick(&[("Equal", 11), ("Greater", 9), ("Less", 9), ("GreaterOrEqual", 12), ("LessOrEqual", 12), ("IsNaN", 9), ("And", 7), ("Or", 7), ("Xor", 7), ("Not", 7)]);
+    let (op, since) = draft.rng.pick(&[
+        ("Equal", 11),
+        ("Greater", 9),
+        ("Less", 9),
+        ("GreaterOrEqual", 12),
+        ("LessOrEqual", 12),
+        ("IsNaN", 9),
+        ("And", 7),
+        ("Or", 7),
+        ("Xor", 7),
+        ("Not", 7),
+    ]);
     if draft.opset() < since {
         return None;
     }
@@ -128,7 +171,8 @@ pub(super) fn modulo(draft: &mut Draft<'_>) -> Option<()> {
         return None;
     }
     let x = draft.any(&[DType::I32, DType::I64], 0..=3);
-    let values: Vec<f64> = (0..x.count()).map(|_| draft.rng.pick(&[1.0, 2.0, 3.0, -2.0, 7.0, -1.0, -5.0])).collect();
+    let values: Vec<f64> =
+        (0..x.count()).map(|_| draft.rng.pick(&[1.0, 2.0, 3.0, -2.0, 7.0, -1.0, -5.0])).collect();
     let constant = draft.rng.percent(50);
     let y = draft.add(Tensor::from_f64(x.dtype, x.dims.clone(), &values), constant);
     let attributes = if op == "Mod" && draft.rng.percent(50) { vec![int("fmod", 1)] } else { Vec::new() };

@@ -74,6 +74,9 @@ pub(super) fn layer_norm(draft: &mut Draft<'_>) -> Option<()> {
 }
 
 pub(super) fn recurrent(draft: &mut Draft<'_>) -> Option<()> {
+    if draft.at_the_edge() {
+        return None; // ONNX Runtime's activations give numbers for NaN.
+    }
     let (op, gates) = draft.rng.pick(&[("LSTM", 4), ("GRU", 3), ("RNN", 1)]);
     let direction = draft.rng.pick(&["forward", "reverse", "bidirectional"]);
     let directions = if direction == "bidirectional" { 2 } else { 1 };
