@@ -1,5 +1,6 @@
 //! Draws models.
 
+use crate::bench::evaluate;
 use crate::families::FAMILIES;
 use crate::model::{Leaf, Model};
 use crate::rng::Rng;
@@ -25,6 +26,8 @@ pub(crate) struct Known {
     pub name: String,
     pub dtype: DType,
     pub dims: Vec<usize>,
+    /// Whether all elements are finite.
+    pub finite: bool,
 }
 
 impl Known {
@@ -188,17 +191,13 @@ impl Draft<'_> {
         leaf
     }
 
-    /// Returns whether values may be NaN, infinite or far from one.
-    pub fn at_the_edge(&self) -> bool {
-        self.edge
-    }
-
     /// Adds a leaf with these values.
     pub fn add(&mut self, tensor: Tensor, constant: bool) -> Known {
         let known = Known {
             name: format!("{}{}", if constant { 'c' } else { 'x' }, self.model.leaves.len()),
             dtype: tensor.ty().dtype,
             dims: tensor.ty().shape.to_vec(),
+            finite: finite(&tensor),
         };
         self.model.leaves.push(Leaf { name: known.name.clone(), tensor, constant });
         self.pool.push(known.clone());
@@ -250,12 +249,18 @@ impl Draft<'_> {
             self.closed = true;
             return Some(());
         };
-        for ((_, id), name) in imported.graph.outputs().zip(output) {
-            let ty = &imported.graph[id].ty;
-            self.pool.push(Known { name, dtype: ty.dtype, dims: ty.shape.to_vec() });
+        let inputs: Vec<Tensor> = alone.inputs().map(|leaf| leaf.tensor.clone()).collect();
+        for ((_, value), name) in evaluate(&imported.graph, &inputs, None).iter().zip(output) {
+            let (dtype, dims) = (value.ty().dtype, value.ty().shape.to_vec());
+            self.pool.push(Known { name, dtype, dims, finite: finite(value) });
         }
         Some(())
     }
+}
+
+/// Returns whether all elements are finite.
+fn finite(tensor: &Tensor) -> bool {
+    !tensor.ty().dtype.is_float() || tensor.to_f64().iter().all(|value| value.is_finite())
 }
 
 /// Returns whether shapes can be broadcast together.

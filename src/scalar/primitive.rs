@@ -33,7 +33,7 @@ macro_rules! unary {
 unary! {
     Neg "neg" "The negative." |x| -x;
     Abs "abs" "The absolute value." |x| x.abs();
-    Sign "sign" "-1, 0 or 1; 0 for what is not a number." |x| f64::from(i8::from(x > 0.0) - i8::from(x < 0.0));
+    Sign "sign" "-1, 0 or 1; what is not a number stays." |x| if x.is_nan() { x } else { f64::from(i8::from(x > 0.0) - i8::from(x < 0.0)) };
     Floor "floor" "The largest integer not above it." |x| x.floor();
     Ceil "ceil" "The smallest integer not below it." |x| x.ceil();
     Round "round" "The nearest integer, halves to even." |x| x.round_ties_even();
