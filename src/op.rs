@@ -11,6 +11,7 @@ mod bits;
 mod broadcast;
 mod cast;
 mod declaration;
+mod demand;
 mod device;
 mod elementwise;
 mod error;
@@ -48,6 +49,7 @@ mod window;
 pub mod winograd;
 
 pub use declaration::{attr_errors, operand_count};
+pub use demand::Demand;
 pub use elementwise::scalar;
 pub use error::OpError;
 pub use handle::{CONST, INPUT, Op};

@@ -18,6 +18,7 @@ mod read;
 
 pub use formula::Formula;
 pub use primitive::{Binary, Compare, Unary, erf};
+pub(crate) use primitive::{larger, smaller};
 pub use program::{Instruction, Operand, Program};
 pub use read::read;
 

@@ -13,6 +13,7 @@ pub use workspace::Workspace;
 use crate::backend::{Args, Artifacts, BackendError, Backends, Kernel, Loading, OpError, Runner, Unkept};
 use crate::digest::Digest;
 use crate::graph::{Graph, NodeId};
+use crate::op::Demand;
 use crate::plan::schedule::{self, Item, Schedule};
 use crate::plan::{Base, Place, Plan, Unsound};
 use crate::team::Team;
@@ -48,6 +49,8 @@ struct Host {
     plan: Plan,
     /// The kernel of each step; `None` for a step of a device.
     kernels: Vec<Option<Box<dyn Kernel>>>,
+    /// What the op of each step demands of the elements of an operand.
+    demands: Vec<Option<Demand>>,
     /// The operands of all steps, one after another.
     operands: Vec<*const u8>,
     /// The index at which the operands of each step begin.
@@ -140,6 +143,17 @@ pub enum SessionError {
         /// The message of the panic.
         message: String,
     },
+    /// The elements of an operand are none that the op takes, such as an index out of range. The outputs of this run
+    /// are lost; the session can run again.
+    #[error("`{step}` ({op}): {why}")]
+    Elements {
+        /// The value that the step computes.
+        step: String,
+        /// Its op.
+        op: String,
+        /// What is wrong.
+        why: String,
+    },
     /// A stored plan does not fit this process.
     #[error(transparent)]
     Stored(#[from] Unsound),
@@ -220,6 +234,7 @@ impl Session {
         let arena = runner.as_mut().map_or(std::ptr::null_mut(), |runner| runner.arena());
         let base = arena.cast_const();
         let mut kernels = Vec::with_capacity(plan.steps.len());
+        let mut demands = Vec::with_capacity(plan.steps.len());
         let (mut operands, mut starts) = (Vec::new(), Vec::new());
         let (mut from_inputs, mut from_arena) = (Vec::new(), Vec::new());
         for step in &plan.steps {
@@ -232,6 +247,8 @@ impl Session {
                     Some(kernel.map_err(refused)?)
                 }
             });
+            demands
+                .push(check::ask(step, plan.threads, |call| Demand::new(call.op, call.attrs, call.inputs)));
             starts.push(operands.len());
             for place in &step.inputs {
                 let pointer = match place.base {
@@ -252,7 +269,7 @@ impl Session {
         }
         starts.push(operands.len());
         let outputs = plan.outputs.iter().map(|(_, ty, _)| take(ty.clone())).collect::<Result<_, _>>()?;
-        let host = Host { plan, kernels, operands, starts, arena, team };
+        let host = Host { plan, kernels, demands, operands, starts, arena, team };
         Ok(Self { host, schedule, runner, from_inputs, from_arena, workspace, constants, recipes, outputs })
     }
 
@@ -431,6 +448,16 @@ impl Host {
             scratch: arena.wrapping_add(step.scratch_offset),
             team: &self.team,
         };
+        if let Some(demand) = &self.demands[index] {
+            let bytes = step.input_types[demand.operand].bytes();
+            // SAFETY: `load` has checked that the operand lies within its memory, and steps before have written it.
+            let bytes = unsafe { std::slice::from_raw_parts(inputs[demand.operand], bytes) };
+            demand.check(bytes).map_err(|why| SessionError::Elements {
+                step: step.name.to_string(),
+                op: step.op.to_string(),
+                why,
+            })?;
+        }
         if let Some(operand) = step.copied {
             // SAFETY: `load` has checked that both lie within their memory, have the same size and are apart.
             unsafe {

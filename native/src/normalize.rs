@@ -81,33 +81,41 @@ widened! {
     ) = layer_row_on;
 }
 
-/// Returns the mean of a row, and the reciprocal of its standard deviation.
+/// Returns the mean of a row as a sum of two numbers, and the reciprocal of its standard deviation.
+///
+/// This is the two-pass algorithm with a correction: the differences from the first mean have a mean of their own, which
+/// is what rounding took from the first. Far from zero that is as large as the row's deviation.
 ///
 /// # Safety
 /// The row must be in bounds, and the processor must have the instruction set of `V`.
 #[inline(always)]
-unsafe fn moments<V: Lanes>(source: *const f32, length: usize, epsilon: f32) -> (f32, f32) {
+unsafe fn moments<V: Lanes>(source: *const f32, length: usize, epsilon: f32) -> (f32, f32, f32) {
     // SAFETY: as the caller promises.
     unsafe {
         let size = length as f32;
         let mean = sum::<V>(source, length) / size;
         let centre = V::splat(mean);
         let mut squares = [V::splat(0.0); 2];
+        let mut rests = [V::splat(0.0); 2];
         let mut at = 0;
         while at + 2 * V::COUNT <= length {
-            for (i, sum) in squares.iter_mut().enumerate() {
+            for (i, (square, rest)) in squares.iter_mut().zip(&mut rests).enumerate() {
                 let x = V::load(source.add(at + i * V::COUNT)).sub(centre);
-                *sum = x.mul_add(x, *sum);
+                *square = x.mul_add(x, *square);
+                *rest = rest.add(x);
             }
             at += 2 * V::COUNT;
         }
         let mut sum = squares[0].add(squares[1]).sum();
+        let mut rest = rests[0].add(rests[1]).sum();
         while at < length {
             let x = *source.add(at) - mean;
             sum += x * x;
+            rest += x;
             at += 1;
         }
-        (mean, 1.0 / (sum / size + epsilon).sqrt())
+        let rest = rest / size;
+        (mean, rest, 1.0 / ((sum / size - rest * rest).max(0.0) + epsilon).sqrt())
     }
 }
 
@@ -149,15 +157,15 @@ unsafe fn layer_row_on<V: Lanes>(
 ) {
     // SAFETY: as the caller promises.
     unsafe {
-        let (mean, factor) = moments::<V>(source, length, epsilon);
-        let (mean, factor) = (V::splat(mean), V::splat(factor));
+        let (mean, correction, factor) = moments::<V>(source, length, epsilon);
+        let (mean, correction, factor) = (V::splat(mean), V::splat(correction), V::splat(factor));
         let mut at = 0;
         while at < length {
             let rest = length - at;
             let load = |from: *const f32| {
                 if rest >= V::COUNT { V::load(from.add(at)) } else { V::load_first(from.add(at), rest) }
             };
-            let x = load(source).sub(mean).mul(factor);
+            let x = load(source).sub(mean).sub(correction).mul(factor);
             let y = x.mul_add(load(scale), load(bias));
             if rest >= V::COUNT {
                 y.store(target.add(at))
@@ -250,11 +258,13 @@ unsafe fn plane_row_on<V: Lanes>(
 ) {
     // SAFETY: as the caller promises.
     unsafe {
-        let (mean, factor) = match fixed {
-            Some(moments) => moments,
+        let (mean, correction, factor) = match fixed {
+            Some((mean, factor)) => (mean, 0.0, factor),
             None => moments::<V>(source, length, epsilon),
         };
-        let (mean, factor, bias) = (V::splat(mean), V::splat(factor * scale), V::splat(bias));
+        let factor = factor * scale;
+        let (mean, bias) = (V::splat(mean), V::splat(bias - correction * factor));
+        let factor = V::splat(factor);
         let mut at = 0;
         while at < length {
             let rest = length - at;

@@ -9,7 +9,6 @@ use super::broadcast::physical;
 use super::lanes::{Lanes, widened};
 use super::normalize;
 use super::scalar::{Scalar, with_scalar};
-use super::softmax::greatest;
 use super::{IMAGES, ISAS, plain_contract, reference, view_contract};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError, image};
@@ -196,8 +195,7 @@ unsafe fn row_on<V: Lanes>(kind: Kind, source: *const f32, target: *mut f32, cou
         *target = match kind {
             Kind::Sum => normalize::sum::<V>(source, count),
             Kind::Mean => normalize::sum::<V>(source, count) / count as f32,
-            Kind::Max => greatest::<V>(source, count),
-            Kind::Min => elements().fold(f32::INFINITY, f32::min),
+            Kind::Max | Kind::Min => extreme_of_row::<V>(kind, source, count),
             Kind::Prod => elements().product(),
         };
     }
@@ -235,15 +233,13 @@ unsafe fn columns_on<V: Lanes>(
                 let chain = &mut chains[i % 4];
                 *chain = match kind {
                     Kind::Sum | Kind::Mean => chain.add(row(i)),
-                    Kind::Max => row(i).max(*chain),
-                    Kind::Min => row(i).min(*chain),
+                    Kind::Max | Kind::Min => extreme(kind, *chain, row(i)),
                     Kind::Prod => chain.mul(row(i)),
                 };
             }
             let join = |a: V, b: V| match kind {
                 Kind::Sum | Kind::Mean => a.add(b),
-                Kind::Max => a.max(b),
-                Kind::Min => a.min(b),
+                Kind::Max | Kind::Min => extreme(kind, a, b),
                 Kind::Prod => a.mul(b),
             };
             let mut value = join(join(chains[0], chains[1]), join(chains[2], chains[3]));
@@ -258,6 +254,50 @@ unsafe fn columns_on<V: Lanes>(
             }
             at += V::COUNT;
         }
+    }
+}
+
+/// Returns the larger or the smaller number of each lane; NaN where either is NaN.
+///
+/// # Safety
+/// The processor must have the instruction set of `V`.
+#[inline(always)]
+unsafe fn extreme<V: Lanes>(kind: Kind, a: V, b: V) -> V {
+    // SAFETY: as the caller promises. Where either is NaN, `max` and `min` return their right operand.
+    unsafe { V::select(a.equal(a), if kind == Kind::Max { a.max(b) } else { a.min(b) }, a) }
+}
+
+/// Returns the largest or the smallest of `count` contiguous elements; NaN if there is one.
+///
+/// # Safety
+/// The elements must be in bounds, and the processor must have the instruction set of `V`.
+#[inline(always)]
+unsafe fn extreme_of_row<V: Lanes>(kind: Kind, source: *const f32, count: usize) -> f32 {
+    let (start, join): (_, fn(f32, f32) -> f32) =
+        if kind == Kind::Max { (f32::NEG_INFINITY, f32::max) } else { (f32::INFINITY, f32::min) };
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut chains = [V::splat(start); 2];
+        let mut at = 0;
+        while at + 2 * V::COUNT <= count {
+            for (i, chain) in chains.iter_mut().enumerate() {
+                *chain = extreme(kind, *chain, V::load(source.add(at + i * V::COUNT)));
+            }
+            at += 2 * V::COUNT;
+        }
+        let mut lanes = [start; 16];
+        extreme(kind, chains[0], chains[1]).store(lanes.as_mut_ptr());
+        let rest = (at..count).map(|i| *source.add(i));
+        lanes.into_iter().chain(rest).fold(start, |a, b| number(a, b, join))
+    }
+}
+
+/// Joins two numbers; NaN if either is NaN.
+fn number<T: PartialOrd>(a: T, b: T, join: impl Fn(T, T) -> T) -> T {
+    match (a.partial_cmp(&a), b.partial_cmp(&b)) {
+        (None, _) => a,
+        (_, None) => b,
+        _ => join(a, b),
     }
 }
 
@@ -298,8 +338,8 @@ impl<T: Scalar> Kernel for Elements<T> {
                     T::from_f64(match kind {
                         Kind::Sum => values.sum(),
                         Kind::Mean => values.sum::<f64>() / count as f64,
-                        Kind::Max => values.fold(f64::NEG_INFINITY, f64::max),
-                        Kind::Min => values.fold(f64::INFINITY, f64::min),
+                        Kind::Max => values.fold(f64::NEG_INFINITY, |a, b| number(a, b, f64::max)),
+                        Kind::Min => values.fold(f64::INFINITY, |a, b| number(a, b, f64::min)),
                         Kind::Prod => values.product(),
                     })
                 } else {

@@ -297,11 +297,14 @@ macro_rules! float_number {
             }
             #[inline(always)]
             fn min(self, other: Self) -> Self {
-                $down(<$wide>::min($up(self), $up(other)))
+                let (a, b) = ($up(self), $up(other));
+                // A NaN stays, whichever side it is on.
+                if a.is_nan() || a < b { self } else { other }
             }
             #[inline(always)]
             fn max(self, other: Self) -> Self {
-                $down(<$wide>::max($up(self), $up(other)))
+                let (a, b) = ($up(self), $up(other));
+                if a.is_nan() || a > b { self } else { other }
             }
             fn remainder(self, other: Self) -> Self {
                 $down($up(self) % $up(other))

@@ -154,18 +154,20 @@ unsafe fn row_on<V: Lanes>(source: *const f32, target: *mut f32, length: usize, 
             at += V::COUNT;
         }
         let sum = sum.sum();
-        let (from, factor, shift) = if log {
-            (source, V::splat(1.0), shift.mul(V::splat(-1.0)).sub(V::splat(sum.ln())))
+        // The logarithm of the sum is far below the resolution of a large element, so it is subtracted last.
+        let (from, factor, first, last) = if log {
+            (source, V::splat(1.0), shift, V::splat(sum.ln()))
         } else {
-            (target.cast_const(), V::splat(1.0 / sum), V::splat(0.0))
+            (target.cast_const(), V::splat(1.0 / sum), V::splat(0.0), V::splat(0.0))
         };
         let mut at = 0;
         while at < length {
             let rest = length - at;
             if rest >= V::COUNT {
-                V::load(from.add(at)).mul_add(factor, shift).store(target.add(at));
+                V::load(from.add(at)).sub(first).mul(factor).sub(last).store(target.add(at));
             } else {
-                V::load_first(from.add(at), rest).mul_add(factor, shift).store_first(target.add(at), rest);
+                let x = V::load_first(from.add(at), rest);
+                x.sub(first).mul(factor).sub(last).store_first(target.add(at), rest);
             }
             at += V::COUNT;
         }
@@ -204,10 +206,10 @@ unsafe fn columns_on<V: Lanes>(
                 }
             }
             let factor = V::splat(1.0).div(sum);
-            let shift = if log { greatest.add(math::log(sum)) } else { greatest };
+            let log_sum = math::log(sum);
             for i in 0..length {
                 let value = if log {
-                    V::load_first(from.add(i * stride), lanes).sub(shift)
+                    V::load_first(from.add(i * stride), lanes).sub(greatest).sub(log_sum)
                 } else {
                     V::load_first(to.add(i * stride), lanes).mul(factor)
                 };

@@ -54,12 +54,15 @@ impl Record {
 /// The reason for refusing a match of a multi-output rule that no program could use.
 pub(super) const KNOTS: &str = "an operand is computed from one of the outputs";
 
+/// A phase may exceed its limit of nodes by this part of it, and by what one match adds.
+const ALLOWANCE: usize = 64;
+
 /// The limits of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest number of rounds.
     pub rounds: usize,
-    /// The largest number of e-nodes. The last match may exceed it.
+    /// The largest number of e-nodes. The last matches may exceed it by a little.
     pub nodes: usize,
 }
 
@@ -289,10 +292,16 @@ impl EGraph {
         drop(below);
         self.egg.analysis.take_changes();
         let mut changed = false;
+        // Nodes that turned out to be equal are counted until congruence is restored. That is done once there may be too
+        // many nodes, and again only after as many have been added as were left then: each time costs as much as all
+        // nodes together.
+        let mut ask_at = limits.nodes;
         let mut found = found.into_iter().zip(knots).peekable();
         while let Some(((index, one), knots)) = found.next() {
-            if self.egg.total_size() >= limits.nodes {
+            if self.egg.total_size() >= ask_at {
                 self.close();
+                let left = limits.nodes.saturating_sub(self.nodes());
+                ask_at = self.egg.total_size() + left.max(limits.nodes / ALLOWANCE).max(1);
                 if self.nodes() >= limits.nodes {
                     // A later phase may apply the matches that are left.
                     for (index, one) in std::iter::once((index, one)).chain(found.map(|(one, _)| one)) {

@@ -5,7 +5,7 @@ use super::element::checked_type;
 use super::weight::Weights;
 use crate::attr::Attrs;
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
-use crate::op::{self, Ops};
+use crate::op::{self, Demand, Ops};
 use crate::tensor::{Tensor, TensorType};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
@@ -259,6 +259,9 @@ impl Builder {
             }
             let small = |ty: &TensorType| ty.shape.count() <= FOLDED || !ty.dtype.is_float();
             if types.iter().all(|ty| small(ty)) && ty.shape.count() <= FOLDED_RESULT {
+                if let Some(demand) = Demand::new(def, &attrs, &types) {
+                    demand.check(tensors[demand.operand].bytes()).map_err(Refusal::other)?;
+                }
                 return Ok(ImportedValue::constant(name, def.evaluate(&attrs, &tensors, &ty)));
             }
         }

@@ -82,6 +82,18 @@ impl Dynamic {
         Self::open(tables, proto, &path.display().to_string(), folder, map, weights)
     }
 
+    /// Opens a model from memory. `name` is its name in messages. External data is refused.
+    ///
+    /// # Errors
+    /// See [`OnnxError`].
+    pub fn from_bytes(
+        tables: Tables<'_>,
+        bytes: impl Into<prost::bytes::Bytes>,
+        name: &str,
+    ) -> Result<Self, OnnxError> {
+        Self::open(tables, super::decode(bytes.into(), name)?, name, None, None, MissingWeights::Refuse)
+    }
+
     fn open(
         tables: Tables<'_>,
         proto: ModelProto,

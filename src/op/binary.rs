@@ -4,6 +4,7 @@ use super::broadcast::{Broadcast, FLAGS, relayout};
 use super::elementwise::{infer_comparison, infer_logical, infer_number};
 use super::{Arity, AttrDef, Flags, OpDef, count};
 use crate::attr::{Attr, AttrKind};
+use crate::scalar::{larger, smaller};
 use crate::tensor::{Layout, Tensor, TensorType};
 
 #[derive(Clone, Copy)]
@@ -98,8 +99,10 @@ pub(super) fn ops() -> Vec<OpDef> {
             |a, b| a.checked_div(b).unwrap_or(0)
         ),
         binary!("pow", "a to the power b", infer_number, false, f64::powf, integer_power),
-        binary!("min", "the smaller of a and b", infer_number, true, f64::min, |a, b| a.min(b)),
-        binary!("max", "the larger of a and b", infer_number, true, f64::max, |a, b| a.max(b)),
+        binary!("min", "the smaller of a and b; NaN if either is", infer_number, true, smaller, |a, b| a
+            .min(b)),
+        binary!("max", "the larger of a and b; NaN if either is", infer_number, true, larger, |a, b| a
+            .max(b)),
         binary!("equal", "a = b", infer_comparison, true, |a, b| truth(a == b), |a, b| i128::from(a == b)),
         binary!("greater", "a > b", infer_comparison, false, |a, b| truth(a > b), |a, b| i128::from(a > b)),
         binary!("less", "a < b", infer_comparison, false, |a, b| truth(a < b), |a, b| i128::from(a < b)),

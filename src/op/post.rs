@@ -3,7 +3,7 @@
 use super::broadcast::Broadcast;
 use super::{OpError, step};
 use crate::attr::{Step, StepOp};
-use crate::scalar::{Function, Parameter};
+use crate::scalar::{Function, Parameter, larger, smaller};
 use crate::tensor::{Layout, Tensor, TensorType};
 
 /// Applies the binary step of this name to the chain's value `acc` and the operand `extra`; `None` if there is no
@@ -17,8 +17,8 @@ pub fn binary(op: &str, acc: f64, extra: f64) -> Option<f64> {
         "mul" => acc * extra,
         "div" => acc / extra,
         "rdiv" => extra / acc,
-        "min" => acc.min(extra),
-        "max" => acc.max(extra),
+        "min" => smaller(acc, extra),
+        "max" => larger(acc, extra),
         "pow" => acc.powf(extra),
         "rpow" => extra.powf(acc),
         _ => return None,

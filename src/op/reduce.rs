@@ -2,6 +2,7 @@
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
+use crate::scalar::{larger, smaller};
 use crate::tensor::{DType, Tensor, TensorType};
 use std::cmp::Ordering;
 
@@ -43,14 +44,14 @@ pub(super) fn ops() -> Vec<OpDef> {
         reduction!("reduce-mean", "the mean along the axes", float_mean, integer_mean),
         reduction!(
             "reduce-max",
-            "the largest element along the axes",
-            |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            "the largest element along the axes; NaN if there is one",
+            |line| line.iter().copied().fold(f64::NEG_INFINITY, larger),
             |line, (least, _)| { line.iter().copied().max().unwrap_or(least) }
         ),
         reduction!(
             "reduce-min",
-            "the smallest element along the axes",
-            |line| line.iter().copied().fold(f64::INFINITY, f64::min),
+            "the smallest element along the axes; NaN if there is one",
+            |line| line.iter().copied().fold(f64::INFINITY, smaller),
             |line, (_, most)| { line.iter().copied().min().unwrap_or(most) }
         ),
         reduction!(

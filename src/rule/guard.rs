@@ -1,6 +1,7 @@
 //! Guards: conditions over facts about operands. A guard that rejects a match says why.
 
 use super::Kind::{self, Attribute, Guard, Integer, List, Number, Operand, Rest, Same, Size};
+use super::expr::Arguments;
 use super::expr::argument::{attr, float, int, ints, operand, rest};
 use super::{Fact, Function, No, Value};
 use crate::attr::Attr;
@@ -103,6 +104,31 @@ pub(super) const GUARDS: &[Function] = &[
             format!("{} has an element {}, not {expected}", v.show(0), other.unwrap_or_default())
         })
     }),
+    Function::guard(
+        "product-holds",
+        "the constants of one element have a product that their type holds: where it is of floats, neither infinite nor \
+         rounded to few digits, unless a factor is zero",
+        &[Operand, Operand],
+        |v| {
+            let factors = [number(v, 0)?, number(v, 1)?];
+            let product = factors[0] * factors[1];
+            let dtype = operand(v, 0)?.ty.dtype;
+            say(factors.contains(&0.0) || holds(dtype, product), || {
+                format!("{dtype} does not hold the product {product:e} of {} and {}", v.show(0), v.show(1))
+            })
+        },
+    ),
+    Function::guard(
+        "reciprocal-holds",
+        "the constant of one element has a reciprocal that its type holds, neither infinite nor rounded to few digits",
+        &[Operand],
+        |v| {
+            let (value, dtype) = (number(v, 0)?, operand(v, 0)?.ty.dtype);
+            say(holds(dtype, value) && holds(dtype, 1.0 / value), || {
+                format!("{dtype} does not hold the reciprocal of {} ({value:e})", v.show(0))
+            })
+        },
+    ),
     Function::guard("divisible", "the second integer divides the first", &[Integer, Integer], |v| {
         say(int(v, 0)?.checked_rem(int(v, 1)?) == Some(0), || {
             format!("{} is not divisible by {}", v.show(0), v.show(1))
@@ -150,6 +176,25 @@ pub(super) const GUARDS: &[Function] = &[
         ..Function::guard("any", "at least one of the guards holds", &[Guard], |_| Ok(Value::yes()))
     },
 ];
+
+/// Returns the value of a constant of one element.
+fn number(v: &Arguments<'_, '_>, at: usize) -> Result<f64, No> {
+    let value = operand(v, at)?.value.and_then(|value| value.to_f64().first().copied());
+    value.ok_or_else(|| format!("the value of {} is not known", v.show(at)).into())
+}
+
+/// Returns whether a type holds a number with all its digits. Integers wrap, which loses nothing that rules ask for.
+fn holds(dtype: DType, value: f64) -> bool {
+    // The smallest number with all digits, and the largest one.
+    let (least, most) = match dtype {
+        DType::F16 => (f64::from(half::f16::MIN_POSITIVE), f64::from(half::f16::MAX)),
+        DType::BF16 => (f64::from(half::bf16::MIN_POSITIVE), f64::from(half::bf16::MAX)),
+        DType::F32 => (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)),
+        DType::F64 => (f64::MIN_POSITIVE, f64::MAX),
+        _ => return dtype.is_integer(),
+    };
+    (least..=most).contains(&value.abs())
+}
 
 fn say(holds: bool, why_not: impl FnOnce() -> String) -> Result<Value<'static>, No> {
     if holds { Ok(Value::yes()) } else { Err(why_not().into()) }

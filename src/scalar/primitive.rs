@@ -33,7 +33,7 @@ macro_rules! unary {
 unary! {
     Neg "neg" "The negative." |x| -x;
     Abs "abs" "The absolute value." |x| x.abs();
-    Sign "sign" "-1, 0 or 1; 0 for what is not a number." |x| f64::from(i8::from(x > 0.0) - i8::from(x < 0.0));
+    Sign "sign" "-1, 0 or 1; what is not a number stays." |x| if x.is_nan() { x } else { f64::from(i8::from(x > 0.0) - i8::from(x < 0.0)) };
     Floor "floor" "The largest integer not above it." |x| x.floor();
     Ceil "ceil" "The smallest integer not below it." |x| x.ceil();
     Round "round" "The nearest integer, halves to even." |x| x.round_ties_even();
@@ -96,8 +96,8 @@ impl Binary {
             Self::Sub => a - b,
             Self::Mul => a * b,
             Self::Div => a / b,
-            Self::Min => a.min(b),
-            Self::Max => a.max(b),
+            Self::Min => smaller(a, b),
+            Self::Max => larger(a, b),
         }
     }
 }
@@ -169,4 +169,14 @@ pub fn erf(x: f64) -> f64 {
         fraction = f64::from(k) / 2.0 / (a + fraction);
     }
     x.signum() * (1.0 - (-a * a).exp() / ((a + fraction) * PI.sqrt()))
+}
+
+/// Returns the larger of two numbers; NaN if either is NaN, as ONNX's reference does.
+pub(crate) fn larger(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+}
+
+/// Returns the smaller of two numbers; NaN if either is NaN, as ONNX's reference does.
+pub(crate) fn smaller(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
 }

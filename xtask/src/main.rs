@@ -7,6 +7,7 @@ mod models;
 mod nvrtc;
 mod onednn;
 mod python;
+mod random;
 mod ray;
 mod wheel;
 
@@ -31,6 +32,11 @@ const TASKS: &[Task] = &[
     ("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run),
     ("nvrtc", "fetch NVIDIA's run-time compiler, which the backend `cuda` needs", nvrtc::run),
     ("onednn", "fetch the library oneDNN, which the backend of that name needs", onednn::run),
+    (
+        "random",
+        "compare random models with the reference evaluation and with ONNX Runtime: --count N, --seed S",
+        random::run,
+    ),
     ("ray", "install the Python package Ray, which the test of experiments on a cluster needs", ray::run),
 ];
 

@@ -54,10 +54,16 @@ fn reshape(call: &mut Call<'_>) -> Results {
     }
     let (count, given) = (x.ty.shape.count(), checked_type(x.ty.dtype, dims.clone())?.shape.count());
     if let Some(at) = open {
-        if given == 0 || count % given != 0 {
-            return refuse("does not divide the elements");
-        }
-        dims[at] = count / given;
+        dims[at] = match count.checked_div(given) {
+            Some(rest) if rest * given == count => rest,
+            // Without elements any size would do. ONNX Runtime takes the size that its other dimensions leave of the
+            // operand's, without those that are zero.
+            None if count == 0 => {
+                let without = |dims: &[usize]| dims.iter().filter(|dim| **dim != 0).product::<usize>();
+                without(x.dims()) / without(&dims).max(1)
+            }
+            _ => return refuse("does not divide the elements"),
+        };
     } else if count != given {
         return refuse(&format!("has {given} elements, not {count}"));
     }

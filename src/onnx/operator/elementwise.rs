@@ -88,7 +88,7 @@ fn is_inf(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("equal", Attrs::new(), &[&size, &limit])?])
 }
 
-/// `max(x, 0) + slope * min(x, 0)`.
+/// `x` where it is not negative, else `slope * x`.
 fn prelu(call: &mut Call<'_>) -> Results {
     let (x, mut slope) = (call.input(0)?, call.input(1)?);
     // Before opset 7, a line of slopes was one for each channel.
@@ -101,6 +101,13 @@ fn prelu(call: &mut Call<'_>) -> Results {
         return Err(Refusal::other("its slope does not broadcast to the shape of its first operand"));
     }
     let zero = call.scalar("zero", x.ty.dtype, 0.0);
+    let finite = slope.known().is_some_and(|tensor| tensor.to_f64().iter().all(|slope| slope.is_finite()));
+    if !finite {
+        // Zero times a slope that may be infinite or NaN is no zero.
+        let sloped = call.helper("sloped", "mul", Attrs::new(), &[&x, &slope])?;
+        let negative = call.helper("negative", "less", Attrs::new(), &[&x, &zero])?;
+        return Ok(vec![call.result("where", Attrs::new(), &[&negative, &sloped, &x])?]);
+    }
     let positive = call.helper("positive", "max", Attrs::new(), &[&x, &zero])?;
     let negative = call.helper("negative", "min", Attrs::new(), &[&x, &zero])?;
     let sloped = call.helper("sloped", "mul", Attrs::new(), &[&negative, &slope])?;
@@ -137,7 +144,15 @@ fn clip(call: &mut Call<'_>) -> Results {
         _ => {}
     }
     // Integers, and limits that are computed while the model runs.
+    let float = x.ty.dtype.is_float();
     match (call.optional(1), call.optional(2)) {
+        // By ONNX's definition a limit bounds what compares beyond it, so a limit that is NaN bounds nothing.
+        (Some(low), None) if float => bounded(call, None, "greater", &low, &x).map(|value| vec![value]),
+        (None, Some(high)) if float => bounded(call, None, "less", &high, &x).map(|value| vec![value]),
+        (Some(low), Some(high)) if float => {
+            let raised = bounded(call, Some("raised"), "greater", &low, &x)?;
+            bounded(call, None, "less", &high, &raised).map(|value| vec![value])
+        }
         (None, None) => Err(Refusal::other(format!("its limits are floats, but it clips {}", x.ty))),
         (Some(low), None) => Ok(vec![call.result("max", Attrs::new(), &[&x, &low])?]),
         (None, Some(high)) => Ok(vec![call.result("min", Attrs::new(), &[&x, &high])?]),
@@ -145,6 +160,21 @@ fn clip(call: &mut Call<'_>) -> Results {
             let raised = call.helper("raised", "max", Attrs::new(), &[&x, &low])?;
             Ok(vec![call.result("min", Attrs::new(), &[&raised, &high])?])
         }
+    }
+}
+
+/// The limit where it compares so with `x`, else `x`. The result has no suffix.
+fn bounded(
+    call: &mut Call<'_>,
+    suffix: Option<&str>,
+    compare: &str,
+    limit: &ImportedValue,
+    x: &ImportedValue,
+) -> Result<ImportedValue, Refusal> {
+    let beyond = call.helper(suffix.map_or("beyond", |_| "below"), compare, Attrs::new(), &[limit, x])?;
+    match suffix {
+        Some(suffix) => call.helper(suffix, "where", Attrs::new(), &[&beyond, limit, x]),
+        None => call.result("where", Attrs::new(), &[&beyond, limit, x]),
     }
 }
 

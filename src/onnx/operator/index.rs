@@ -128,7 +128,7 @@ fn slice(call: &mut Call<'_>) -> Results {
             (start, start - wrap(end).min(size - 1).max(-1))
         };
         let stride = i64::try_from(step.unsigned_abs()).unwrap_or(i64::MAX);
-        part.sizes[at] = if distance <= 0 { 0 } else { (distance - 1) / stride + 1 };
+        part.sizes[at] = if distance <= 0 || size == 0 { 0 } else { (distance - 1) / stride + 1 };
         // The step of a single element is never used. It is set to 1, since an enormous one could overflow.
         part.steps[at] = if part.sizes[at] <= 1 { 1 } else { step };
         part.starts[at] = start;

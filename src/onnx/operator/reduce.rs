@@ -104,6 +104,7 @@ fn log_sum_exp(call: &mut Call<'_>) -> Results {
         return Ok(vec![x]);
     }
     let greatest = call.helper("greatest", "reduce-max", axes.attrs(true), &[&x])?;
+    let greatest = if x.ty.dtype.is_float() { finite(call, greatest)? } else { greatest };
     let shifted = call.helper("shifted", "sub", Attrs::new(), &[&x, &greatest])?;
     let powers = call.helper("exp", "exp", Attrs::new(), &[&shifted])?;
     let sum = call.helper("reduced", "reduce-sum", axes.attrs(true), &[&powers])?;
@@ -116,6 +117,14 @@ fn log_sum_exp(call: &mut Call<'_>) -> Results {
     let dims: Vec<usize> =
         (0..kept.rank()).filter(|&at| !gone.contains(&signed(&[at])[0])).map(|at| kept.dims()[at]).collect();
     Ok(vec![call.reshape(None, &kept, &dims)?])
+}
+
+/// Returns the greatest elements, with zero in place of what is not finite: an infinity less itself is NaN.
+fn finite(call: &mut Call<'_>, greatest: ImportedValue) -> Result<ImportedValue, Refusal> {
+    let zero = call.scalar("zero", greatest.ty.dtype, 0.0);
+    let difference = call.helper("difference", "sub", Attrs::new(), &[&greatest, &greatest])?;
+    let usual = call.helper("usual", "equal", Attrs::new(), &[&difference, &zero])?;
+    call.helper("shift", "where", Attrs::new(), &[&usual, &greatest, &zero])
 }
 
 fn sum_square(call: &mut Call<'_>) -> Results {

@@ -124,6 +124,13 @@ pub const EQUIVALENT: &[Reason] = &[
         &["divide-by-multiplying: without scalar(?s)"],
     ),
     (
+        "real numbers have no ends; the guard keeps a constant within the range of its type",
+        &[
+            "divide-by-multiplying: without reciprocal-holds(?s)",
+            "join-scales: without product-holds(?s, ?t)",
+        ],
+    ),
+    (
         "multiplication is associative; the guard only limits cost",
         &["join-scales: without scalar(?s)", "join-scales: without scalar(?t)"],
     ),

@@ -1,0 +1,350 @@
+//! Runs a model in pipelines, and holds the results to the reference evaluation and to ONNX Runtime's.
+
+use crate::compare::difference;
+use crate::model::Model;
+use crate::rng::Rng;
+use crate::runtime::{Answer, Runtime};
+use ovolo::compile::{self, Options};
+use ovolo::cost::Machine;
+use ovolo::cost::pricing::ByFlops;
+use ovolo::dynamic::DynamicSession;
+use ovolo::graph::{CONST, Graph, INPUT};
+use ovolo::onnx::{self, Dynamic, ImportOptions, Item};
+use ovolo::pass::pipeline::Pipeline;
+use ovolo::registry::Registry;
+use ovolo::rule::RuleSet;
+use ovolo::session::Session;
+use ovolo::tensor::Tensor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// The most time that one model may take in all pipelines.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is wrong with a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Ovolo refuses what ONNX Runtime runs.
+    Refused,
+    /// It has no program for a pipeline.
+    Uncompiled,
+    /// A run fails.
+    Failed,
+    /// Something panics.
+    Panicked,
+    /// It does not end within a minute.
+    Endless,
+    /// A pipeline departs from the reference evaluation.
+    Wrong,
+    /// The reference evaluation and ONNX Runtime depart from each other.
+    Apart,
+}
+
+/// A failure: what is wrong, and how it shows.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What is wrong.
+    pub kind: Kind,
+    /// How it shows, in one line.
+    pub what: String,
+}
+
+impl Failure {
+    fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into() }
+    }
+}
+
+/// What came of a model.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// All agree.
+    Right,
+    /// Pipelines agree with the reference evaluation; ONNX Runtime cannot run the model.
+    Alone(String),
+    /// Neither ovolo nor, where it was asked, ONNX Runtime takes the model.
+    Invalid(String),
+    /// Something is wrong.
+    Wrong(Failure),
+}
+
+/// A place where models are run.
+#[derive(Clone)]
+pub struct Bench {
+    registry: Arc<Registry>,
+    pipelines: Vec<(String, Arc<(RuleSet, String)>)>,
+}
+
+/// The results of a model, or why there are none.
+type Results = Result<Vec<(String, Tensor)>, Failure>;
+
+/// The results of a model with fixed shapes, and its graph; the graph is absent where shapes depend on a run.
+struct Expected {
+    values: Vec<(String, Tensor)>,
+    graph: Option<(Graph, Vec<Tensor>)>,
+    /// Where the graph is absent: the results for inputs that are off by rounding.
+    near: Vec<Vec<(String, Tensor)>>,
+}
+
+impl Bench {
+    /// Makes a bench with the backends of the host, for shipped pipelines.
+    ///
+    /// # Errors
+    /// If a pipeline does not exist, or the shipped rules do not read.
+    pub fn new(pipelines: &[&str]) -> Result<Self, String> {
+        let mut registry = Registry::new();
+        ovolo_native::register(&mut registry).map_err(|error| error.to_string())?;
+        ovolo_onednn::register(&mut registry).map_err(|error| error.to_string())?;
+        let rules = registry.rule_set().map_err(|mistakes| mistakes.to_string())?;
+        let one = |name: &&str| {
+            let (_, text) =
+                registry.pipeline(name).ok_or_else(|| format!("there is no pipeline `{name}`"))?;
+            Ok(((*name).to_owned(), Arc::new((rules.clone(), text.to_owned()))))
+        };
+        let pipelines = pipelines.iter().map(one).collect::<Result<_, String>>()?;
+        Ok(Self { registry: Arc::new(registry), pipelines })
+    }
+
+    /// Returns the registry.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Returns the outputs of a model in each pipeline, in the order of the model's outputs.
+    ///
+    /// # Errors
+    /// What is wrong with the first pipeline that has none.
+    pub fn outputs(&self, model: &Model) -> Result<Vec<Vec<Tensor>>, Failure> {
+        let one = |(_, pipeline): &(String, Arc<(RuleSet, String)>)| {
+            Ok(self.run(model, pipeline)?.into_iter().map(|(_, tensor)| tensor).collect())
+        };
+        self.pipelines.iter().map(one).collect()
+    }
+
+    /// Runs a model in all pipelines, and in ONNX Runtime if it is given.
+    pub fn judge(&self, model: &Model, runtime: Option<&mut Runtime>) -> Verdict {
+        let answer = runtime.map(|runtime| runtime.run(model));
+        let (sender, receiver) = channel();
+        let (bench, own) = (self.clone(), model.clone());
+        let asked = answer.clone();
+        // A model that never ends must not stop the others: its thread is left alone.
+        std::thread::spawn(move || {
+            let judged = catch_unwind(AssertUnwindSafe(|| bench.alone(&own, asked.as_ref())));
+            let judged = judged.unwrap_or_else(|payload| {
+                let text = payload.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                Verdict::Wrong(Failure::new(Kind::Panicked, text.unwrap_or_default()))
+            });
+            let _ = sender.send(judged);
+        });
+        match receiver.recv_timeout(PATIENCE) {
+            Ok(verdict) => verdict,
+            Err(RecvTimeoutError::Timeout) => {
+                Verdict::Wrong(Failure::new(Kind::Endless, format!("it takes more than {PATIENCE:?}")))
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                Verdict::Wrong(Failure::new(Kind::Panicked, "its thread is gone"))
+            }
+        }
+    }
+
+    fn alone(&self, model: &Model, answer: Option<&Answer>) -> Verdict {
+        let expected = match self.expected(model) {
+            Ok(expected) => expected,
+            Err(failure) if failure.kind == Kind::Refused => {
+                return match answer {
+                    Some(Answer::Values(_)) => Verdict::Wrong(failure),
+                    _ => Verdict::Invalid(failure.what),
+                };
+            }
+            Err(failure) => return Verdict::Wrong(failure),
+        };
+        let mut near = None;
+        for (name, pipeline) in &self.pipelines {
+            let got = match self.run(model, pipeline) {
+                Ok(got) => got,
+                Err(failure) => {
+                    return Verdict::Wrong(Failure::new(
+                        failure.kind,
+                        format!("pipeline `{name}`: {}", failure.what),
+                    ));
+                }
+            };
+            if let Some(why) = differ(&got, &expected, &mut near) {
+                return Verdict::Wrong(Failure::new(Kind::Wrong, format!("pipeline `{name}`: {why}")));
+            }
+        }
+        match answer {
+            None => Verdict::Right,
+            Some(Answer::Refused(why)) => Verdict::Alone(why.clone()),
+            Some(Answer::Values(values)) => match differ(values, &expected, &mut near) {
+                Some(why) => Verdict::Wrong(Failure::new(Kind::Apart, format!("ONNX Runtime: {why}"))),
+                None => Verdict::Right,
+            },
+        }
+    }
+
+    /// Evaluates a model by the ops' reference evaluation; one whose shapes depend on the run by the first pipeline.
+    fn expected(&self, model: &Model) -> Result<Expected, Failure> {
+        let options = ImportOptions::default();
+        match onnx::from_bytes(self.registry.onnx(), model.bytes(), "random", &options) {
+            Ok(imported) => {
+                let inputs: Vec<Tensor> = model.inputs().map(|leaf| leaf.tensor.clone()).collect();
+                let values = evaluate(&imported.graph, &inputs, None);
+                Ok(Expected { values, graph: Some((imported.graph, inputs)), near: Vec::new() })
+            }
+            Err(error) if error.is_dynamic() => {
+                let (_, pipeline) = &self.pipelines[0];
+                let near = (1..=4)
+                    .map(|seed| self.regions(&noisy(model, seed), pipeline))
+                    .collect::<Result<_, _>>()?;
+                Ok(Expected { values: self.regions(model, pipeline)?, graph: None, near })
+            }
+            Err(error) => Err(Failure::new(Kind::Refused, error.to_string().replace('\n', " "))),
+        }
+    }
+
+    /// Returns the compile options of a pipeline, under the nominal cost model, which chooses the same on any machine.
+    fn options(&self, (rules, text): &(RuleSet, String)) -> Result<Options, Failure> {
+        let mut pipeline = Pipeline::read(&self.registry.scope(), "random", text)
+            .map_err(|error| Failure::new(Kind::Uncompiled, error.to_string()))?;
+        if let Some(extract) = pipeline.extract_mut() {
+            extract.cost = Arc::new(ByFlops);
+        }
+        Ok(Options {
+            registry: Arc::clone(&self.registry),
+            rules: rules.clone(),
+            pipeline,
+            threads: 1,
+            machine: Machine::NOMINAL,
+            measured: None,
+            keep_egraph_after: None,
+        })
+    }
+
+    fn session(&self, graph: Graph, options: &Options) -> Result<Session, ovolo::Error> {
+        let compilation = compile::compile(graph, options)?;
+        Ok(Session::new(&compilation.program, compilation.plan, self.registry.backends())?)
+    }
+
+    fn run(&self, model: &Model, pipeline: &(RuleSet, String)) -> Results {
+        let options = ImportOptions::default();
+        let imported = match onnx::from_bytes(self.registry.onnx(), model.bytes(), "random", &options) {
+            Ok(imported) => imported,
+            Err(error) if error.is_dynamic() => return self.regions(model, pipeline),
+            Err(error) => return Err(Failure::new(Kind::Refused, error.to_string())),
+        };
+        let names: Vec<String> = imported.graph.outputs().map(|(name, _)| name.to_string()).collect();
+        let mut session = self
+            .session(imported.graph, &self.options(pipeline)?)
+            .map_err(|error| Failure::new(Kind::Uncompiled, error.to_string()))?;
+        let inputs: Vec<&Tensor> = model.inputs().map(|leaf| &leaf.tensor).collect();
+        let outputs = session.run(&inputs).map_err(|error| Failure::new(Kind::Failed, error.to_string()))?;
+        Ok(names.into_iter().zip(outputs.iter().cloned()).collect())
+    }
+
+    /// Runs a model whose shapes depend on the run, region by region.
+    fn regions(&self, model: &Model, pipeline: &(RuleSet, String)) -> Results {
+        let options = self.options(pipeline)?;
+        let dynamic = Dynamic::from_bytes(self.registry.onnx(), model.bytes(), "random")
+            .map_err(|error| Failure::new(Kind::Refused, error.to_string()))?;
+        let compile: ovolo::dynamic::Compile<'_> =
+            Box::new(|request| self.session(request.graph.clone(), &options));
+        let mut session = DynamicSession::new(dynamic, &self.registry, compile);
+        let outputs =
+            session.run(&model.given()).map_err(|error| Failure::new(Kind::Failed, error.to_string()))?;
+        let tensors = outputs.into_iter().filter_map(|(name, item)| match item {
+            Item::Tensor(tensor) => Some((name, tensor)),
+            _ => None,
+        });
+        Ok(tensors.collect())
+    }
+
+    /// Returns the value of every node of a model by its name, if its shapes are fixed.
+    pub(crate) fn values(&self, model: &Model) -> Vec<(String, Tensor)> {
+        let imported =
+            onnx::from_bytes(self.registry.onnx(), model.bytes(), "random", &ImportOptions::default());
+        let Ok(imported) = imported else { return Vec::new() };
+        let inputs: Vec<Tensor> = model.inputs().map(|leaf| leaf.tensor.clone()).collect();
+        let values = all(&imported.graph, &inputs, None);
+        imported.graph.nodes().map(|(id, node)| (node.name.to_string(), values[id.index()].clone())).collect()
+    }
+}
+
+/// Returns the first difference between outputs and what is expected. The values under rounding are computed only where
+/// there is one at first sight.
+fn differ(
+    got: &[(String, Tensor)],
+    expected: &Expected,
+    near: &mut Option<Vec<Vec<(String, Tensor)>>>,
+) -> Option<String> {
+    for (at, (name, want)) in expected.values.iter().enumerate() {
+        let Some((_, value)) = got.get(at) else { return Some(format!("it has no output `{name}`")) };
+        if difference(value, want, &[]).is_none() {
+            continue;
+        }
+        let near = near.get_or_insert_with(|| match &expected.graph {
+            Some((graph, inputs)) => (1..=8).map(|seed| evaluate(graph, inputs, Some(seed))).collect(),
+            None => expected.near.clone(),
+        });
+        let near: Vec<Tensor> =
+            near.iter().filter_map(|values| values.get(at)).map(|(_, value)| value.clone()).collect();
+        if let Some(why) = difference(value, want, &near) {
+            return Some(format!("output `{name}`: {why}"));
+        }
+    }
+    None
+}
+
+/// Evaluates the outputs of a graph, as [`all`] does.
+pub(crate) fn evaluate(graph: &Graph, inputs: &[Tensor], noise: Option<u64>) -> Vec<(String, Tensor)> {
+    let values = all(graph, inputs, noise);
+    graph.outputs().map(|(name, id)| (name.to_string(), values[id.index()].clone())).collect()
+}
+
+/// Evaluates every node of a graph. With a seed of noise every float is changed on the way, by about as much as other
+/// orders of computation would change it.
+fn all(graph: &Graph, inputs: &[Tensor], noise: Option<u64>) -> Vec<Tensor> {
+    let mut rng = noise.map(Rng::new);
+    let mut values: Vec<Tensor> = Vec::new();
+    let mut inputs = inputs.iter();
+    for (id, node) in graph.nodes() {
+        let value = if node.op == INPUT {
+            inputs.next().cloned()
+        } else if node.op == CONST {
+            graph.constant(id).cloned()
+        } else {
+            let operands: Vec<&Tensor> = node.inputs.iter().map(|input| &values[input.index()]).collect();
+            Some(node.op.evaluate(&node.attrs, &operands, &node.ty))
+        };
+        let value = value.unwrap_or_else(|| Tensor::zeros(node.ty.clone()));
+        values.push(match &mut rng {
+            Some(rng) if value.ty().dtype.is_float() && node.ty.layout.is_plain() => {
+                let by = if value.ty().dtype.size() < 4 { 5e-4 } else { 3e-7 };
+                let noisy: Vec<f64> = value
+                    .to_f64()
+                    .iter()
+                    .map(|value| value * (1.0 + by * (2.0 * rng.unit() - 1.0)))
+                    .collect();
+                Tensor::from_f64(value.ty().dtype, value.ty().shape.clone(), &noisy)
+            }
+            _ => value,
+        });
+    }
+    values
+}
+
+/// Returns a model whose floats are off by rounding.
+fn noisy(model: &Model, seed: u64) -> Model {
+    let mut rng = Rng::new(seed);
+    let mut model = model.clone();
+    for leaf in model.leaves.iter_mut().filter(|leaf| leaf.tensor.ty().dtype.is_float()) {
+        let by = if leaf.tensor.ty().dtype.size() < 4 { 5e-4 } else { 3e-7 };
+        let noisy: Vec<f64> =
+            leaf.tensor.to_f64().iter().map(|value| value * (1.0 + by * (2.0 * rng.unit() - 1.0))).collect();
+        leaf.tensor = Tensor::from_f64(leaf.tensor.ty().dtype, leaf.tensor.ty().shape.clone(), &noisy);
+    }
+    model
+}

@@ -1,0 +1,180 @@
+//! Operators that work on each element.
+
+use crate::generate::{Draft, FLOATS, NUMBERS, float, int};
+use crate::model::number;
+use ovolo::tensor::{DType, Tensor};
+
+/// Functions of one float, with the first opset that has them.
+const UNARY: &[(&str, i64)] = &[
+    ("Relu", 7),
+    ("Sigmoid", 7),
+    ("Tanh", 7),
+    ("Exp", 7),
+    ("Log", 7),
+    ("Sqrt", 7),
+    ("Neg", 7),
+    ("Abs", 7),
+    ("Reciprocal", 7),
+    ("Floor", 7),
+    ("Ceil", 7),
+    ("Erf", 9),
+    ("Sign", 9),
+    ("Softplus", 7),
+    ("Softsign", 7),
+    ("Elu", 7),
+    ("Selu", 7),
+    ("LeakyRelu", 7),
+    ("HardSigmoid", 7),
+    ("ThresholdedRelu", 10),
+    ("Celu", 12),
+    ("HardSwish", 14),
+    ("Mish", 18),
+    ("Gelu", 20),
+    ("Round", 11),
+    ("Sin", 7),
+    ("Cos", 7),
+    ("Tan", 7),
+    ("Atan", 7),
+    ("Asinh", 9),
+    ("Sinh", 9),
+    ("Cosh", 9),
+    ("Shrink", 9),
+    ("Identity", 7),
+    ("Asin", 7),
+    ("Acos", 7),
+    ("Acosh", 9),
+    ("Atanh", 9),
+];
+
+pub(super) fn unary(draft: &mut Draft<'_>) -> Option<()> {
+    let (op, since) = draft.rng.pick(UNARY);
+    if draft.opset() < since {
+        return None;
+    }
+    let x = draft.any(FLOATS, 0..=4);
+    let attributes = match op {
+        "Elu" | "LeakyRelu" | "ThresholdedRelu" | "Celu" if draft.rng.percent(60) => {
+            vec![float("alpha", draft.rng.pick(&[0.5, 0.1, 1.0, 2.0]))]
+        }
+        "HardSigmoid" if draft.rng.percent(60) => vec![float("alpha", 0.25), float("beta", 0.4)],
+        "Shrink" => vec![float("lambd", 0.4), float("bias", draft.rng.pick(&[0.0, 0.3]))],
+        _ => Vec::new(),
+    };
+    draft.node(op, &[&x.name], attributes, &[x.dtype])
+}
+
+pub(super) fn binary(draft: &mut Draft<'_>) -> Option<()> {
+    let op = draft.rng.pick(&["Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Add", "Mul"]);
+    let x = draft.any(if matches!(op, "PRelu" | "Pow") { FLOATS } else { NUMBERS }, 0..=4);
+    if x.dtype.is_integer() && op == "Div" {
+        return None; // A divisor may be zero; `modulo` draws one that is not.
+    }
+    let y = if op == "PRelu" {
+        let dims: Vec<usize> =
+            x.dims.iter().map(|&dim| if draft.rng.percent(40) { 1 } else { dim }).collect();
+        draft.leaf(x.dtype, &dims)
+    } else {
+        draft.partner(x.dtype, &x.dims)
+    };
+    let both = if op != "PRelu" && draft.rng.percent(40) { [&y.name, &x.name] } else { [&x.name, &y.name] };
+    draft.node(op, &both.map(String::as_str), Vec::new(), &[x.dtype])
+}
+
+pub(super) fn several(draft: &mut Draft<'_>) -> Option<()> {
+    let op = draft.rng.pick(&["Max", "Min", "Sum", "Mean"]);
+    let extreme = matches!(op, "Max" | "Min");
+    let x = draft.any(if extreme && draft.opset() >= 12 { NUMBERS } else { FLOATS }, 0..=4);
+    let mut names = vec![x.name.clone()];
+    for _ in 0..draft.rng.below(3) {
+        let y = draft.partner(x.dtype, &x.dims);
+        let larger = y.rank() > x.rank() || y.count() > x.count();
+        names.push(y.name);
+        if larger {
+            break; // The next operand would have to fit both.
+        }
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    draft.node(op, &names, Vec::new(), &[x.dtype])
+}
+
+pub(super) fn compare(draft: &mut Draft<'_>) -> Option<()> {
+    let (op, since) = draft.rng.pick(&[
+        ("Equal", 11),
+        ("Greater", 9),
+        ("Less", 9),
+        ("GreaterOrEqual", 12),
+        ("LessOrEqual", 12),
+        ("IsNaN", 9),
+        ("And", 7),
+        ("Or", 7),
+        ("Xor", 7),
+        ("Not", 7),
+    ]);
+    if draft.opset() < since {
+        return None;
+    }
+    let types: &[DType] = match op {
+        "And" | "Or" | "Xor" | "Not" => &[DType::Bool],
+        "IsNaN" => &[DType::F32],
+        _ => NUMBERS,
+    };
+    let x = draft.any(types, 0..=4);
+    if matches!(op, "IsNaN" | "Not") {
+        return draft.node(op, &[&x.name], Vec::new(), &[DType::Bool]);
+    }
+    let y = draft.partner(x.dtype, &x.dims);
+    draft.node(op, &[&x.name, &y.name], Vec::new(), &[DType::Bool])
+}
+
+pub(super) fn select(draft: &mut Draft<'_>) -> Option<()> {
+    if draft.opset() < 9 {
+        return None;
+    }
+    let x = draft.any(&[DType::F32, DType::I64, DType::F16], 0..=4);
+    let condition = draft.partner(DType::Bool, &x.dims);
+    if condition.rank() > x.rank() || condition.count() > x.count() {
+        return None;
+    }
+    let y = draft.partner(x.dtype, &x.dims);
+    draft.node("Where", &[&condition.name, &x.name, &y.name], Vec::new(), &[x.dtype])
+}
+
+/// Casts that stay in range, since ONNX leaves the others open.
+pub(super) fn cast(draft: &mut Draft<'_>) -> Option<()> {
+    let x = draft.any(&[DType::F32, DType::I32, DType::I64, DType::Bool, DType::U8, DType::F16], 0..=4);
+    let targets: &[DType] = match x.dtype {
+        DType::Bool | DType::U8 => &[DType::F32, DType::I32, DType::I64, DType::F64, DType::F16],
+        _ => &[DType::F32, DType::F64, DType::Bool, DType::F32],
+    };
+    let to = draft.rng.pick(targets);
+    draft.node("Cast", &[&x.name], vec![int("to", i64::from(number(to)))], &[to])
+}
+
+pub(super) fn clip(draft: &mut Draft<'_>) -> Option<()> {
+    let x = draft.any(&[DType::F32], 0..=4);
+    if draft.opset() < 11 {
+        return draft.node("Clip", &[&x.name], vec![float("min", -0.5), float("max", 1.25)], &[x.dtype]);
+    }
+    let bound = |draft: &mut Draft<'_>, value: f64| {
+        let constant = draft.rng.percent(60);
+        draft.add(Tensor::from_f64(DType::F32, [0_usize; 0], &[value]), constant).name
+    };
+    let low = if draft.rng.percent(80) { bound(draft, -0.5) } else { String::new() };
+    let high = if draft.rng.percent(80) { bound(draft, 1.25) } else { String::new() };
+    draft.node("Clip", &[&x.name, &low, &high], Vec::new(), &[x.dtype])
+}
+
+/// Division and remainder of integers by numbers that are not zero.
+pub(super) fn modulo(draft: &mut Draft<'_>) -> Option<()> {
+    let op = draft.rng.pick(&["Mod", "Div"]);
+    if op == "Mod" && draft.opset() < 10 {
+        return None;
+    }
+    let x = draft.any(&[DType::I32, DType::I64], 0..=3);
+    let values: Vec<f64> =
+        (0..x.count()).map(|_| draft.rng.pick(&[1.0, 2.0, 3.0, -2.0, 7.0, -1.0, -5.0])).collect();
+    let constant = draft.rng.percent(50);
+    let y = draft.add(Tensor::from_f64(x.dtype, x.dims.clone(), &values), constant);
+    let attributes = if op == "Mod" && draft.rng.percent(50) { vec![int("fmod", 1)] } else { Vec::new() };
+    draft.node(op, &[&x.name, &y.name], attributes, &[x.dtype])
+}

@@ -1,0 +1,96 @@
+//! Products of matrices, and what goes with them.
+
+use crate::generate::{Draft, float, int, text};
+use ovolo::tensor::DType;
+
+fn signed(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(0)
+}
+
+pub(super) fn matmul(draft: &mut Draft<'_>) -> Option<()> {
+    let x = draft.any(&[DType::F32, DType::F32, DType::F32, DType::F16, DType::F64], 2..=4);
+    let (rank, columns) = (x.rank(), draft.size());
+    if x.dims[rank - 1] == 0 {
+        return None; // ONNX Runtime leaves the result of an empty sum as its memory was.
+    }
+    let mut dims = vec![x.dims[rank - 1], columns];
+    if draft.rng.percent(40) {
+        let batch: Vec<usize> = x.dims[..rank - 2].to_vec();
+        dims.splice(0..0, batch);
+    }
+    if draft.rng.percent(10) {
+        dims = vec![x.dims[rank - 1]];
+    }
+    let y = draft.leaf(x.dtype, &dims);
+    draft.node("MatMul", &[&x.name, &y.name], Vec::new(), &[x.dtype])
+}
+
+pub(super) fn gemm(draft: &mut Draft<'_>) -> Option<()> {
+    let (m, k, n) = (draft.size().max(1), draft.size().max(1), draft.size().max(1));
+    let (ta, tb) = (draft.rng.below(2), draft.rng.below(2));
+    let a = draft.leaf(DType::F32, &if ta == 1 { [k, m] } else { [m, k] });
+    let b = draft.leaf(DType::F32, &if tb == 1 { [n, k] } else { [k, n] });
+    let shape = draft.rng.pick(&[vec![n], vec![1, n], vec![m, n], vec![m, 1], vec![]]);
+    let c = draft.leaf(DType::F32, &shape);
+    let alpha = draft.rng.pick(&[1.0, 0.5, -2.0]);
+    let attributes = vec![
+        int("transA", signed(ta)),
+        int("transB", signed(tb)),
+        float("alpha", alpha),
+        float("beta", draft.rng.pick(&[1.0, 0.25])),
+    ];
+    let bias = draft.opset() < 11 || draft.rng.percent(70);
+    draft.node("Gemm", &[&a.name, &b.name, if bias { &c.name } else { "" }], attributes, &[DType::F32])
+}
+
+pub(super) fn einsum(draft: &mut Draft<'_>) -> Option<()> {
+    if draft.opset() < 12 {
+        return None;
+    }
+    let (a, b, c, d) =
+        (1 + draft.rng.below(3), 1 + draft.rng.below(4), 1 + draft.rng.below(4), 1 + draft.rng.below(3));
+    let (equation, left, right) = draft.rng.pick(&[
+        ("ij,jk->ik", vec![a, b], vec![b, c]),
+        ("bij,bjk->bik", vec![a, b, c], vec![a, c, d]),
+        ("bhid,bhjd->bhij", vec![a, b, c, d], vec![a, b, a, d]),
+        ("ij,ij->i", vec![a, b], vec![a, b]),
+        ("i,j->ij", vec![a], vec![b]),
+    ]);
+    let (x, y) = (draft.leaf(DType::F32, &left), draft.leaf(DType::F32, &right));
+    draft.node("Einsum", &[&x.name, &y.name], vec![text("equation", equation)], &[DType::F32])
+}
+
+pub(super) fn layer_norm(draft: &mut Draft<'_>) -> Option<()> {
+    if draft.opset() < 17 {
+        return None;
+    }
+    let x = draft.any(&[DType::F32], 2..=4);
+    let at = x.rank() - 1 - draft.rng.below(2).min(x.rank() - 2);
+    if x.dims[at..].iter().product::<usize>() < 2 {
+        return None; // The deviation of one element is zero, and rounding alone would be compared.
+    }
+    let scale = draft.leaf(DType::F32, &x.dims[at..]);
+    let bias = draft.leaf(DType::F32, &x.dims[at..]);
+    let bias = if draft.rng.percent(70) { bias.name } else { String::new() };
+    let attributes = vec![int("axis", signed(at)), float("epsilon", 1e-3)];
+    draft.node("LayerNormalization", &[&x.name, &scale.name, &bias], attributes, &[DType::F32])
+}
+
+/// Of finite numbers alone: ONNX Runtime's activations give numbers for NaN.
+pub(super) fn recurrent(draft: &mut Draft<'_>) -> Option<()> {
+    let (op, gates) = draft.rng.pick(&[("LSTM", 4), ("GRU", 3), ("RNN", 1)]);
+    let direction = draft.rng.pick(&["forward", "reverse", "bidirectional"]);
+    let directions = if direction == "bidirectional" { 2 } else { 1 };
+    let (length, batch, input, hidden) =
+        (1 + draft.rng.below(4), 1 + draft.rng.below(2), 1 + draft.rng.below(5), 1 + draft.rng.below(5));
+    let x = draft.weights(DType::F32, &[length, batch, input]);
+    let w = draft.weights(DType::F32, &[directions, gates * hidden, input]);
+    let r = draft.weights(DType::F32, &[directions, gates * hidden, hidden]);
+    let b = draft.weights(DType::F32, &[directions, 2 * gates * hidden]);
+    let bias = if draft.rng.percent(70) { b.name } else { String::new() };
+    let mut attributes = vec![text("direction", direction), int("hidden_size", signed(hidden))];
+    if op == "GRU" && draft.rng.percent(50) {
+        attributes.push(int("linear_before_reset", 1));
+    }
+    draft.node(op, &[&x.name, &w.name, &r.name, &bias], attributes, &[DType::F32, DType::F32])
+}

@@ -1,0 +1,20 @@
+//! Random ONNX models: valid by ONNX's standard, small, and the same for the same seed on every machine.
+//!
+//! [`generate()`] draws a model, [`Bench`] runs it in pipelines and holds the results to the reference evaluation and, with
+//! a [`Runtime`], to ONNX Runtime's, and [`shrink()`] takes a model that fails apart until nothing can be taken away.
+
+mod bench;
+mod compare;
+mod families;
+mod generate;
+mod model;
+mod rng;
+mod runtime;
+mod shrink;
+
+pub use bench::{Bench, Failure, Kind, Verdict};
+pub use generate::generate;
+pub use generate::{float, int, list, text};
+pub use model::{Leaf, Model};
+pub use runtime::Runtime;
+pub use shrink::shrink;

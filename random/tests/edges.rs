@@ -1,0 +1,239 @@
+//! What happens at the edges, as `docs/NUMERICS.md` says it.
+#![allow(clippy::unwrap_used)]
+
+use ovolo::onnx::proto::{AttributeProto, NodeProto};
+use ovolo::tensor::{DType, Tensor};
+use ovolo_random::{Bench, Kind, Leaf, Model, float, int};
+use std::sync::LazyLock;
+
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
+
+static BENCH: LazyLock<Bench> = LazyLock::new(|| Bench::new(&["native", "cpu", "strict"]).unwrap());
+
+fn node(op: &str, inputs: &[&str], output: &str, attribute: Vec<AttributeProto>) -> NodeProto {
+    let input = inputs.iter().map(|&name| name.to_owned()).collect();
+    NodeProto { op_type: op.into(), input, output: vec![output.into()], attribute, ..NodeProto::default() }
+}
+
+fn input(name: &str, dtype: DType, dims: &[usize], values: &[f64]) -> Leaf {
+    Leaf { name: name.into(), tensor: Tensor::from_f64(dtype, dims, values), constant: false }
+}
+
+fn constant(name: &str, dtype: DType, dims: &[usize], values: &[f64]) -> Leaf {
+    Leaf { constant: true, ..input(name, dtype, dims, values) }
+}
+
+fn model(leaves: Vec<Leaf>, nodes: Vec<NodeProto>, output: DType) -> Model {
+    Model { opset: 17, leaves, nodes, outputs: vec![("y".into(), output)] }
+}
+
+/// Asserts that every pipeline gives these values, within a thousandth.
+fn gives(model: &Model, want: &[f64]) {
+    for outputs in BENCH.outputs(model).unwrap_or_else(|failure| panic!("{failure:?}\n{}", model.text())) {
+        let got = outputs[0].to_f64();
+        let same =
+            |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-3 * b.abs();
+        assert!(
+            got.len() == want.len() && got.iter().zip(want).all(same),
+            "{got:?} is not {want:?}\n{}",
+            model.text()
+        );
+    }
+}
+
+/// Asserts that no pipeline runs the model, and that the message says why.
+fn refuses(model: &Model, kind: Kind, why: &str) {
+    let failure = BENCH.outputs(model).unwrap_err();
+    assert!(failure.kind == kind && failure.what.contains(why), "{failure:?}");
+}
+
+/// One node of one operand.
+fn unary(op: &str, attributes: Vec<AttributeProto>, dims: &[usize], values: &[f64], want: &[f64]) {
+    let node = node(op, &["x"], "y", attributes);
+    gives(&model(vec![input("x", DType::F32, dims, values)], vec![node], DType::F32), want);
+}
+
+#[test]
+fn a_factor_and_its_divisor_end_the_growth() {
+    let leaves = vec![input("x", DType::F32, &[2], &[3.0, -1.0]), constant("c", DType::F32, &[], &[0.125])];
+    let nodes = vec![node("Mul", &["x", "c"], "t", vec![]), node("Div", &["t", "c"], "y", vec![])];
+    gives(&model(leaves, nodes, DType::F32), &[3.0, -1.0]);
+}
+
+#[test]
+fn factors_are_joined_only_where_their_type_holds_the_product() {
+    let scaled = |dtype, x: f64, first: f64, second: f64, want: f64| {
+        let leaves = vec![
+            input("x", dtype, &[1], &[x]),
+            constant("c", dtype, &[], &[first]),
+            constant("d", dtype, &[], &[second]),
+        ];
+        let nodes = vec![node("Mul", &["x", "c"], "t", vec![]), node("Mul", &["t", "d"], "y", vec![])];
+        gives(&model(leaves, nodes, dtype), &[want]);
+    };
+    scaled(DType::F32, 1e-30, 1e30, 1e30, 1e30);
+    scaled(DType::F16, 0.001, 1000.0, 1000.0, 1000.5);
+}
+
+#[test]
+fn a_divisor_without_a_reciprocal_divides() {
+    let leaves =
+        vec![input("x", DType::F32, &[3], &[0.0, 1e-38, 1e-40]), constant("c", DType::F32, &[], &[1e-40])];
+    let want = [0.0, f64::from(1e-38_f32 / 1e-40_f32), 1.0];
+    gives(&model(leaves, vec![node("Div", &["x", "c"], "y", vec![])], DType::F32), &want);
+}
+
+#[test]
+fn large_equal_elements_share_the_probability() {
+    let half = -std::f64::consts::LN_2;
+    unary("LogSoftmax", vec![int("axis", 1)], &[1, 2], &[3e38, 3e38], &[half, half]);
+    unary("LogSoftmax", vec![int("axis", 0)], &[2, 1], &[3e38, 3e38], &[half, half]);
+}
+
+#[test]
+fn norms_far_from_zero_keep_the_digits_of_their_elements() {
+    let row: Vec<f64> = (0..64).map(|at| 10000.0 + f64::from(at % 7) / 4.0).collect();
+    #[allow(clippy::cast_precision_loss)]
+    let mean = row.iter().sum::<f64>() / row.len() as f64;
+    #[allow(clippy::cast_precision_loss)]
+    let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / row.len() as f64;
+    let want: Vec<f64> = row.iter().map(|x| (x - mean) / (variance + 1e-5).sqrt()).collect();
+    let leaves = |dims: &[usize], scales: usize| {
+        vec![
+            input("x", DType::F32, dims, &row),
+            constant("s", DType::F32, &[scales], &vec![1.0; scales]),
+            constant("b", DType::F32, &[scales], &vec![0.0; scales]),
+        ]
+    };
+    let layer = node("LayerNormalization", &["x", "s", "b"], "y", vec![]);
+    gives(&model(leaves(&[1, 64], 64), vec![layer], DType::F32), &want);
+    let instance = node("InstanceNormalization", &["x", "s", "b"], "y", vec![]);
+    gives(&model(leaves(&[1, 1, 8, 8], 1), vec![instance], DType::F32), &want);
+}
+
+#[test]
+fn the_extreme_of_a_line_with_nan_is_nan() {
+    for op in ["ReduceMax", "ReduceMin"] {
+        let lines: Vec<f64> = (0..3)
+            .flat_map(|line| (0..40).map(move |at| if line == 1 && at == 3 { NAN } else { 1.0 }))
+            .collect();
+        let attributes = vec![ovolo_random::list("axes", &[1]), int("keepdims", 0)];
+        unary(op, attributes, &[3, 40], &lines, &[1.0, NAN, 1.0]);
+        let columns: Vec<f64> = (0..40)
+            .flat_map(|at| (0..3).map(move |line| if line == 1 && at == 3 { NAN } else { 1.0 }))
+            .collect();
+        let attributes = vec![ovolo_random::list("axes", &[0]), int("keepdims", 0)];
+        unary(op, attributes, &[40, 3], &columns, &[1.0, NAN, 1.0]);
+    }
+}
+
+#[test]
+fn the_logarithm_of_a_sum_of_powers_bears_infinities() {
+    let attributes = vec![ovolo_random::list("axes", &[1]), int("keepdims", 0)];
+    let lines = [INF, 1.0, -INF, -INF, -INF, 0.0, 1000.0, 0.0];
+    unary("ReduceLogSumExp", attributes, &[4, 2], &lines, &[INF, -INF, 0.0, 1000.0]);
+}
+
+#[test]
+fn the_inverse_hyperbolic_cosine_has_no_overflow() {
+    unary("Acosh", vec![], &[2], &[3.4e38, 1.0], &[89.415_15, 0.0]);
+}
+
+#[test]
+fn a_slope_that_is_no_number_matters_only_below_zero() {
+    let leaves = |slope: f64| {
+        vec![input("x", DType::F32, &[3], &[2.0, 0.0, -1.0]), input("s", DType::F32, &[1], &[slope])]
+    };
+    let node = || vec![node("PRelu", &["x", "s"], "y", vec![])];
+    gives(&model(leaves(NAN), node(), DType::F32), &[2.0, 0.0, NAN]);
+    gives(&model(leaves(INF), node(), DType::F32), &[2.0, 0.0, -INF]);
+}
+
+#[test]
+fn a_bound_that_is_nan_bounds_nothing() {
+    let x = || input("x", DType::F32, &[4], &[INF, -INF, 0.5, NAN]);
+    let scalar = |name, value| input(name, DType::F32, &[], &[value]);
+    let clip = || vec![node("Clip", &["x", "lo", "hi"], "y", vec![])];
+    let leaves = vec![x(), scalar("lo", NAN), scalar("hi", 1.0)];
+    gives(&model(leaves, clip(), DType::F32), &[1.0, -INF, 0.5, NAN]);
+    let leaves = vec![x(), scalar("lo", 0.0), scalar("hi", NAN)];
+    gives(&model(leaves, clip(), DType::F32), &[INF, 0.0, 0.5, NAN]);
+}
+
+#[test]
+fn an_index_out_of_range_is_an_error_that_names_it() {
+    let leaves = |index: &[f64], dims: &[usize]| {
+        vec![input("x", DType::F32, &[3, 4], &[0.0; 12]), input("i", DType::I64, dims, index)]
+    };
+    for (op, dims, index) in [
+        ("Gather", &[2][..], &[0.0, 5.0][..]),
+        ("GatherElements", &[1, 2], &[-3.0, -4.0]),
+        ("GatherND", &[2, 1], &[2.0, 3.0]),
+    ] {
+        let one = model(leaves(index, dims), vec![node(op, &["x", "i"], "y", vec![])], DType::F32);
+        let why = format!(
+            "index {} (element 1 of the indices) is out of range for dimension 0, which is 3",
+            index[1]
+        );
+        refuses(&one, Kind::Failed, &why);
+        refuses(&one, Kind::Failed, "`y`");
+    }
+    for (op, dims, updates) in
+        [("ScatterElements", &[1, 1][..], &[1, 1][..]), ("ScatterND", &[1, 1], &[1, 4])]
+    {
+        let mut leaves = leaves(&[3.0], dims);
+        leaves.push(input("u", DType::F32, updates, &vec![1.0; updates.iter().product()]));
+        let one = model(leaves, vec![node(op, &["x", "i", "u"], "y", vec![])], DType::F32);
+        refuses(
+            &one,
+            Kind::Failed,
+            "index 3 (element 0 of the indices) is out of range for dimension 0, which is 3",
+        );
+    }
+}
+
+#[test]
+fn a_division_of_integers_by_zero_is_an_error_that_names_the_element() {
+    for (op, dtype) in [("Div", DType::I32), ("Mod", DType::I64), ("Div", DType::U8)] {
+        let leaves =
+            vec![input("a", dtype, &[3], &[1.0, 2.0, 3.0]), input("b", dtype, &[3], &[1.0, 2.0, 0.0])];
+        let one = model(leaves, vec![node(op, &["a", "b"], "y", vec![])], dtype);
+        refuses(&one, Kind::Failed, "division of integers by zero: element 2 of the divisor is 0");
+    }
+    let leaves = vec![constant("a", DType::I64, &[1], &[1.0]), constant("b", DType::I64, &[1], &[0.0])];
+    let one = model(leaves, vec![node("Div", &["a", "b"], "y", vec![])], DType::I64);
+    refuses(&one, Kind::Refused, "division of integers by zero");
+}
+
+#[test]
+fn an_empty_value_takes_the_size_that_is_left() {
+    let leaves = vec![input("x", DType::F32, &[0, 3], &[]), input("s", DType::F32, &[3], &[0.0; 3])];
+    let leaves = leaves.into_iter().chain([Leaf {
+        name: "shape".into(),
+        tensor: Tensor::from_elements([2], &[0_i64, -1]),
+        constant: true,
+    }]);
+    let nodes = vec![node("Reshape", &["x", "shape"], "t", vec![]), node("Add", &["t", "s"], "y", vec![])];
+    gives(&model(leaves.collect(), nodes, DType::F32), &[]);
+}
+
+#[test]
+fn an_infinite_pixel_stays_in_its_window_where_nothing_is_assumed() {
+    let strict = Bench::new(&["strict"]).unwrap();
+    let mut image = vec![0.5; 16 * 26 * 26];
+    image[5 * 26 + 7] = INF;
+    let weights: Vec<f64> = (0..32 * 16 * 9).map(|at| f64::from(at % 5) / 8.0 - 0.2).collect();
+    let leaves = vec![
+        input("x", DType::F32, &[1, 16, 26, 26], &image),
+        constant("w", DType::F32, &[32, 16, 3, 3], &weights),
+    ];
+    let pads = ovolo_random::list("pads", &[1, 1, 1, 1]);
+    let nodes = vec![
+        node("Conv", &["x", "w"], "t", vec![pads]),
+        node("LeakyRelu", &["t"], "y", vec![float("alpha", 0.1)]),
+    ];
+    let outputs = strict.outputs(&model(leaves, nodes, DType::F32)).unwrap();
+    let numberless = outputs[0][0].to_f64().iter().filter(|value| !value.is_finite()).count();
+    assert!((1..=32 * 9).contains(&numberless), "{numberless} elements are not finite");
+}
