@@ -14,6 +14,7 @@ mod declaration;
 mod device;
 mod elementwise;
 mod error;
+pub mod forest;
 mod function;
 mod grad;
 mod handle;
@@ -22,6 +23,7 @@ mod integer;
 mod kernel;
 pub(crate) mod law;
 mod layout;
+mod lookup;
 mod lowered;
 mod matmul;
 mod normalize;
@@ -42,6 +44,7 @@ mod squeeze;
 mod step;
 pub mod strassen;
 mod suppress;
+mod text;
 pub mod transposed;
 pub mod tree;
 mod window;
@@ -276,6 +279,9 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     suppress::ops,
     bits::ops,
     positions::ops,
+    forest::ops,
+    lookup::ops,
+    text::ops,
 ];
 
 /// Checks that every operand is in the default layout.

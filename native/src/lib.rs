@@ -19,6 +19,7 @@ mod conv;
 mod convert;
 #[cfg(test)]
 mod fixture;
+mod forest;
 mod formula;
 mod gather;
 mod gemm;
@@ -80,6 +81,7 @@ const FAMILIES: &[&[Lowering]] = &[
     rearrange::OPS,
     slice::OPS,
     concat::OPS,
+    forest::OPS,
     gather::OPS,
     cast::OPS,
     unary::OPS,

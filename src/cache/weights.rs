@@ -6,7 +6,7 @@ use super::folder::{Folder, Kind};
 use super::{Digest, Miss, prune};
 use crate::error::Error;
 use crate::graph::NodeId;
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Tensor};
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -21,11 +21,16 @@ pub(super) fn describe<'a>(
     constants: &[(NodeId, &'a Tensor)],
     threads: usize,
 ) -> (Vec<Constant>, BTreeMap<Digest, &'a [u8]>) {
+    let stored = constants.iter().filter(|(_, tensor)| tensor.ty().dtype != DType::Text);
     let large: Vec<&[u8]> =
-        constants.iter().map(|(_, tensor)| tensor.bytes()).filter(|bytes| bytes.len() >= SMALL).collect();
+        stored.map(|(_, tensor)| tensor.bytes()).filter(|bytes| bytes.len() >= SMALL).collect();
     let mut digests = Digest::all(&large, threads).into_iter();
     let mut kept = BTreeMap::new();
     let one = |(node, tensor): &(NodeId, &'a Tensor)| {
+        if let Some(texts) = tensor.to_texts() {
+            let texts = texts.iter().map(|text| text.to_string()).collect();
+            return Constant { node: *node, ty: tensor.ty().clone(), value: ConstantBytes::Texts(texts) };
+        }
         let bytes = tensor.bytes();
         let digest = if bytes.len() >= SMALL { digests.next() } else { None };
         let value = match digest {
@@ -132,6 +137,14 @@ pub(super) fn read(
         crate::tensor::type_error(&constant.ty).is_none().then_some(())?;
         match &constant.value {
             ConstantBytes::Weight(digest) => Tensor::kept(constant.ty.clone(), maps.get(digest)?.clone()),
+            ConstantBytes::Texts(texts) => {
+                let fits = texts.len() == constant.ty.shape.count() && constant.ty.dtype == DType::Text;
+                fits.then(|| {
+                    let plain = Tensor::from_texts(constant.ty.shape.clone(), texts);
+                    plain.to_layout(&constant.ty.layout).on(constant.ty.device)
+                })
+            }
+            ConstantBytes::Here(_) if constant.ty.dtype == DType::Text => None,
             ConstantBytes::Here(bytes) => (bytes.len() == constant.ty.bytes()).then(|| {
                 let mut tensor = Tensor::zeros(constant.ty.clone());
                 tensor.bytes_mut().copy_from_slice(bytes);
