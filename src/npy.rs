@@ -192,6 +192,9 @@ fn decode_array(bytes: &[u8]) -> Result<Tensor, String> {
     let dtype = if half.is_some() { DType::F8E5M2 } else { dtype(&header.dtype())? };
     let shape = header.shape().iter().map(|&size| usize::try_from(size).ok()).collect::<Option<Vec<_>>>();
     let shape = shape.ok_or("the shape is too large for this machine")?;
+    if dtype == DType::Text {
+        return texts(&header, shape, rest);
+    }
     let ty = TensorType::plain(dtype, shape);
     let size = shape_bytes(header.shape()).filter(|_| ty.bytes() == rest.len());
     if size.is_none() {
@@ -264,14 +267,44 @@ fn dtype(written: &npyz::DType) -> Result<DType, String> {
         (TypeChar::RawData, 2) => Ok(DType::BF16),
         (TypeChar::Complex, 8) => Ok(DType::C64),
         (TypeChar::Complex, 16) => Ok(DType::C128),
+        (TypeChar::UnicodeStr, _) => Ok(DType::Text),
         (TypeChar::Float, 2) => Ok(DType::F16),
         (TypeChar::Float, 4) => Ok(DType::F32),
         (TypeChar::Float, 8) => Ok(DType::F64),
         (TypeChar::Object, _) => Err("it holds pickled Python objects, which are not supported".to_owned()),
         _ => Err(format!(
-            "element type `{ty}` is not supported; the supported types are booleans, integers, floats and complex numbers"
+            "element type `{ty}` is not supported; the supported types are booleans, integers, floats, complex numbers and strings"
         )),
     }
+}
+
+/// Reads strings: each has the same number of characters of 4 bytes, and those after its end are zero.
+fn texts(header: &NpyHeader, shape: Vec<usize>, bytes: &[u8]) -> Result<Tensor, String> {
+    let npyz::DType::Plain(ty) = header.dtype() else { return Err("its strings have no length".to_owned()) };
+    if header.order() == Order::Fortran && shape.len() > 1 {
+        return Err("its strings are in column-major order; save `numpy.ascontiguousarray(array)`".to_owned());
+    }
+    let shape = crate::tensor::Shape::from(shape);
+    let length = usize::try_from(ty.size_field()).unwrap_or(usize::MAX);
+    let needed = length.checked_mul(4).and_then(|size| size.checked_mul(shape.count()));
+    if shape_bytes(header.shape()).is_none() || needed != Some(bytes.len()) {
+        let have = bytes.len();
+        return Err(format!("{shape} strings of {length} characters do not fit the file's {have} bytes"));
+    }
+    let text = |at: usize| {
+        let characters = bytes[at * length * 4..(at + 1) * length * 4].as_chunks::<4>().0;
+        let text = characters.iter().map(|bytes| char::from_u32(u32::from_le_bytes(*bytes)));
+        text.collect::<Option<String>>().map(|text| text.trim_end_matches('\0').to_owned())
+    };
+    let texts = (0..shape.count()).map(text).collect::<Option<Vec<_>>>();
+    Ok(Tensor::from_texts(shape, &texts.ok_or("one of its strings has a character that is none")?))
+}
+
+/// Returns the bytes of strings, and how many characters each has. NumPy does not keep zeros at the end of a string.
+fn text_bytes(texts: &[std::sync::Arc<str>]) -> (usize, Vec<u8>) {
+    let length = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
+    let padded = texts.iter().flat_map(|text| text.chars().chain(std::iter::repeat('\0')).take(length));
+    (length, padded.flat_map(|character| u32::from(character).to_le_bytes()).collect())
 }
 
 /// Fills a row-major tensor from elements in column-major order.
@@ -291,7 +324,10 @@ fn transpose(source: &[u8], tensor: &mut Tensor) {
 }
 
 fn encode_array(tensor: &Tensor) -> Result<Vec<u8>, String> {
+    let texts = tensor.to_texts().map(|texts| text_bytes(&texts));
+    let wide = texts.as_ref().map_or_else(String::new, |(length, _)| format!("<U{length}"));
     let name = match tensor.ty().dtype {
+        DType::Text => wide.as_str(),
         DType::Bool => "|b1",
         DType::U8 => "|u1",
         DType::U16 => "<u2",
@@ -320,7 +356,10 @@ fn encode_array(tensor: &Tensor) -> Result<Vec<u8>, String> {
     if let (DType::F8E5M2, Some(at)) = (tensor.ty().dtype, place(&bytes, UNNAMED)) {
         bytes[at..at + UNNAMED.len()].copy_from_slice(SHORT_FLOAT);
     }
-    bytes.extend_from_slice(tensor.to_layout(&Layout::PLAIN).bytes());
+    match texts {
+        Some((_, texts)) => bytes.extend(texts),
+        None => bytes.extend_from_slice(tensor.to_layout(&Layout::PLAIN).bytes()),
+    }
     Ok(bytes)
 }
 

@@ -15,6 +15,7 @@ mod demand;
 mod device;
 mod elementwise;
 mod error;
+pub mod forest;
 mod function;
 mod grad;
 mod handle;
@@ -23,6 +24,7 @@ mod integer;
 mod kernel;
 pub(crate) mod law;
 mod layout;
+mod lookup;
 mod lowered;
 mod matmul;
 mod normalize;
@@ -43,6 +45,7 @@ mod squeeze;
 mod step;
 pub mod strassen;
 mod suppress;
+mod text;
 pub mod transposed;
 pub mod tree;
 mod window;
@@ -278,6 +281,9 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     suppress::ops,
     bits::ops,
     positions::ops,
+    forest::ops,
+    lookup::ops,
+    text::ops,
 ];
 
 /// Checks that every operand is in the default layout.

@@ -13,6 +13,7 @@ mod narrow;
 mod number;
 mod relayout;
 mod size;
+pub(crate) mod text;
 
 pub(crate) use data::WeakTensor;
 pub use data::{Element, Tensor};
@@ -24,6 +25,7 @@ pub use layout::{Layout, NoLayout};
 pub use narrow::{Overflow, Rounding};
 pub use size::size_error;
 pub(crate) use size::type_error;
+pub use text::Text;
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;

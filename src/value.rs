@@ -1,32 +1,21 @@
-//! The values that models take and give: tensors of numbers, tensors of strings, sequences, optional values and maps.
+//! The values that models take and give: tensors, sequences, optional values and maps.
 //!
-//! Plans compute with tensors of numbers alone. The other kinds are arranged, read and written outside of plans.
+//! Plans compute with tensors alone. The other kinds are arranged, read and written outside of plans.
 
-use crate::tensor::{DType, Shape, Tensor};
+use crate::tensor::{DType, Tensor};
 use std::fmt;
 
 /// A value of any kind.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// A tensor of numbers or booleans.
+    /// A tensor.
     Tensor(Tensor),
-    /// A tensor of strings.
-    Strings(Strings),
     /// A list of values.
     Sequence(Vec<Self>),
     /// A value that may be absent.
     Optional(Option<Box<Self>>),
     /// A list of keys, each with a value.
     Map(Map),
-}
-
-/// A tensor of strings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Strings {
-    /// Its shape.
-    pub shape: Shape,
-    /// Its elements, in row-major order.
-    pub elements: Vec<String>,
 }
 
 /// A list of keys, each with a value.
@@ -52,8 +41,6 @@ pub enum Keys {
 pub enum ValueType {
     /// A tensor of elements of this type.
     Tensor(DType),
-    /// A tensor of strings.
-    Strings,
     /// A sequence of values of one type.
     Sequence(Box<Self>),
     /// An optional value of this type.
@@ -63,18 +50,10 @@ pub enum ValueType {
 }
 
 impl Value {
-    /// Returns the tensor of numbers; `None` for another kind.
+    /// Returns the tensor; `None` for another kind.
     pub fn tensor(&self) -> Option<&Tensor> {
         match self {
             Self::Tensor(tensor) => Some(tensor),
-            _ => None,
-        }
-    }
-
-    /// Returns the tensor of strings; `None` for another kind.
-    pub fn strings(&self) -> Option<&Strings> {
-        match self {
-            Self::Strings(strings) => Some(strings),
             _ => None,
         }
     }
@@ -83,7 +62,6 @@ impl Value {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Tensor(_) => "a tensor",
-            Self::Strings(_) => "a tensor of strings",
             Self::Sequence(_) => "a sequence",
             Self::Optional(_) => "an optional value",
             Self::Map(_) => "a map",
@@ -97,19 +75,10 @@ impl From<Tensor> for Value {
     }
 }
 
-impl Strings {
-    /// Makes a tensor of strings; `None` if there are not as many elements as the shape has.
-    pub fn new(shape: impl Into<Shape>, elements: Vec<String>) -> Option<Self> {
-        let shape = shape.into();
-        (shape.count() == elements.len()).then_some(Self { shape, elements })
-    }
-}
-
 impl fmt::Display for ValueType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tensor(dtype) => write!(f, "tensor({dtype})"),
-            Self::Strings => f.write_str("tensor(string)"),
             Self::Sequence(element) => write!(f, "seq({element})"),
             Self::Optional(element) => write!(f, "optional({element})"),
             Self::Map(Some(key), value) => write!(f, "map({key},{value})"),

@@ -132,8 +132,8 @@ pub(super) fn dims(list: &[String]) -> Result<BTreeMap<String, usize>, String> {
     for dim in list {
         let (name, size) = dim
             .split_once('=')
-            .and_then(|(name, size)| Some((name, size.parse::<usize>().ok().filter(|size| *size > 0)?)))
-            .ok_or_else(|| format!("--dim needs NAME=N with N at least 1, not `{dim}`"))?;
+            .and_then(|(name, size)| Some((name, size.parse::<usize>().ok()?)))
+            .ok_or_else(|| format!("--dim needs NAME=N with N a whole number, not `{dim}`"))?;
         if let Some(before) = dims.insert(name.to_owned(), size) {
             return Err(format!("--dim gives `{name}` twice: {before} and {size}"));
         }
@@ -486,7 +486,7 @@ pub(super) fn read_graph(
 pub(super) fn inputs(plan: &Plan, given: BTreeMap<String, Item<Tensor>>) -> Result<Vec<Tensor>, String> {
     let tensor = |(name, item)| match item {
         Item::Tensor(tensor) => Ok((name, tensor)),
-        Item::Sequence(_) | Item::Absent => Err(format!("input `{name}` must be a tensor")),
+        Item::Sequence(_) | Item::Maps(..) | Item::Absent => Err(format!("input `{name}` must be a tensor")),
     };
     let given = given.into_iter().map(tensor).collect::<Result<Vec<(String, Tensor)>, String>>()?;
     onnx::check_types(&plan.inputs, &given).map_err(|error| error.to_string())?;

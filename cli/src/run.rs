@@ -10,7 +10,7 @@ use clap::Args;
 use ovolo::dynamic::{Found, RegionReport};
 use ovolo::onnx::{Interface, Item};
 use ovolo::registry::Registry;
-use ovolo::tensor::Tensor;
+use ovolo::tensor::{DType, Tensor};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -150,6 +150,7 @@ pub(super) fn flattened(outputs: Vec<(String, Item<Tensor>)>) -> Vec<(String, Te
                 let items = items.into_iter().enumerate();
                 list.extend(flattened(items.map(|(at, item)| (format!("{name}/{at}"), item)).collect()));
             }
+            Item::Maps(keys, rows) => list.extend([(format!("{name}/keys"), keys), (name, rows)]),
             Item::Absent => {}
         }
     }
@@ -161,6 +162,11 @@ fn preview(tensor: &Tensor) -> String {
     const SHOWN: usize = 8;
     let mut text = String::from("  ");
     match tensor.to_i64() {
+        _ if tensor.ty().dtype == DType::Text => {
+            for value in tensor.to_texts().iter().flatten().take(SHOWN) {
+                let _ = write!(text, "{value:?} ");
+            }
+        }
         Some(values) => values.iter().take(SHOWN).for_each(|value| {
             let _ = write!(text, "{value} ");
         }),

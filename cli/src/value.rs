@@ -1,7 +1,8 @@
 //! Values in files: `.npy` holds one tensor, and `.pb` one value of any kind, as ONNX writes it.
 
 use ovolo::onnx::{Interface, Item, decode_value, encode_value};
-use ovolo::tensor::Tensor;
+use ovolo::tensor::{Tensor, TensorType};
+use ovolo::value::{Keys, Map};
 use ovolo::{DType, Value, ValueType, npy};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -120,14 +121,33 @@ fn item(value: Value) -> Result<Item<Tensor>, &'static str> {
         Value::Sequence(list) => list.into_iter().map(item).collect::<Result<_, _>>().map(Item::Sequence),
         Value::Optional(None) => Ok(Item::Absent),
         Value::Optional(Some(present)) => item(*present),
-        other @ (Value::Strings(_) | Value::Map(_)) => Err(other.kind()),
+        other @ Value::Map(_) => Err(other.kind()),
     }
+}
+
+/// Returns the maps of a matrix's rows.
+fn maps(keys: &Tensor, rows: &Tensor) -> Vec<Value> {
+    let (size, width) = (rows.ty().dtype.size(), keys.ty().shape.count());
+    let one = |bytes: &[u8]| {
+        let mut tensor = Tensor::zeros(TensorType::plain(rows.ty().dtype, [0_usize; 0]));
+        tensor.bytes_mut().copy_from_slice(bytes);
+        Value::Tensor(tensor)
+    };
+    let row = |bytes: &[u8]| {
+        let keys = match keys.to_texts() {
+            Some(texts) => Keys::Strings(texts.iter().map(|text| text.to_string()).collect()),
+            None => Keys::Integers(keys.ty().dtype, keys.to_i64().unwrap_or_default()),
+        };
+        Value::Map(Map { keys, values: bytes.chunks_exact(size).map(one).collect() })
+    };
+    rows.bytes().chunks_exact((size * width).max(1)).map(row).collect()
 }
 
 fn value(item: &Item<Tensor>) -> Value {
     match item {
         Item::Tensor(tensor) => Value::Tensor(tensor.clone()),
         Item::Sequence(list) => Value::Sequence(list.iter().map(value).collect()),
+        Item::Maps(keys, rows) => Value::Sequence(maps(keys, rows)),
         Item::Absent => Value::Optional(None),
     }
 }

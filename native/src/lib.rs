@@ -20,6 +20,7 @@ mod convert;
 mod elements;
 #[cfg(test)]
 mod fixture;
+mod forest;
 mod formula;
 mod gather;
 mod gemm;
@@ -82,6 +83,7 @@ const FAMILIES: &[&[Lowering]] = &[
     rearrange::OPS,
     slice::OPS,
     concat::OPS,
+    forest::OPS,
     gather::OPS,
     scatter::OPS,
     cast::OPS,

@@ -30,6 +30,13 @@ pub(super) const OPS: &[Lowering] = &[
     alone("native.shift-left", "shift-left"),
     alone("native.shift-right", "shift-right"),
     alone("native.max-pool-index", "max-pool-index"),
+    alone("native.find", "find"),
+    alone("native.count-grams", "count-grams"),
+    alone("native.string-concat", "string-concat"),
+    alone("native.string-case", "string-case"),
+    alone("native.string-split-count", "string-split-count"),
+    alone("native.string-split", "string-split"),
+    alone("native.regex-full-match", "regex-full-match"),
 ];
 
 const fn alone(name: &'static str, of: &'static str) -> Lowering {

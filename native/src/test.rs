@@ -221,7 +221,8 @@ fn where_and_casts_agree_with_the_reference() {
     }
     for from in DType::ALL {
         for to in DType::ALL {
-            if to != from && (to.is_complex() || from.is_complex()) {
+            let strange = |dtype: DType| dtype.is_complex() || dtype == DType::Text;
+            if to != from && (strange(to) || strange(from)) {
                 continue;
             }
             let x = random.tensor(from, [3, 50]);

@@ -57,6 +57,8 @@ pub enum ConstantBytes {
     Here(Vec<u8>),
     /// Many bytes, which are in a file of their own with this digest.
     Weight(Digest),
+    /// The texts of strings, whose bytes in memory mean nothing to another process.
+    Texts(Vec<String>),
 }
 
 const MAGIC: &[u8; 16] = b"ovolo plan, v2\n\0";
@@ -116,7 +118,7 @@ impl Entry {
             .iter()
             .filter_map(|constant| match constant.value {
                 ConstantBytes::Weight(digest) => Some((digest, &constant.ty)),
-                ConstantBytes::Here(_) => None,
+                ConstantBytes::Here(_) | ConstantBytes::Texts(_) => None,
             })
             .collect();
         found.sort_unstable();

@@ -7,7 +7,7 @@ use super::{Digest, Miss, prune};
 use crate::error::Error;
 use crate::graph::NodeId;
 use crate::session::{Constants, Recipes, Store};
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Tensor};
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,8 @@ pub(super) fn describe<'a>(
 ) -> (Vec<Constant>, BTreeMap<Digest, &'a [u8]>) {
     let recipe = |node: &NodeId| sharing.and_then(|(_, recipes)| recipes.get(node)).copied();
     let known = |node: &NodeId| sharing.and_then(|(store, _)| store.content(&recipe(node)?));
-    let large = constants.iter().filter(|(_, tensor)| tensor.ty().bytes() >= SMALL);
+    let stored = constants.iter().filter(|(_, tensor)| tensor.ty().dtype != DType::Text);
+    let large = stored.filter(|(_, tensor)| tensor.ty().bytes() >= SMALL);
     let unknown: Vec<(NodeId, &[u8])> = large
         .clone()
         .filter(|(node, _)| known(node).is_none())
@@ -45,6 +46,10 @@ pub(super) fn describe<'a>(
     }
     let mut kept = BTreeMap::new();
     let one = |(node, tensor): &(NodeId, &'a Tensor)| {
+        if let Some(texts) = tensor.to_texts() {
+            let texts = texts.iter().map(|text| text.to_string()).collect();
+            return Constant { node: *node, ty: tensor.ty().clone(), value: ConstantBytes::Texts(texts) };
+        }
         let bytes = tensor.bytes();
         let digest = digests.get(node).copied();
         let value = match digest {
@@ -189,6 +194,14 @@ fn read_new(folder: &Folder, constants: &[&Constant], threads: usize) -> Result<
         crate::tensor::type_error(&constant.ty).is_none().then_some(())?;
         match &constant.value {
             ConstantBytes::Weight(digest) => Tensor::kept(constant.ty.clone(), maps.get(digest)?.clone()),
+            ConstantBytes::Texts(texts) => {
+                let fits = texts.len() == constant.ty.shape.count() && constant.ty.dtype == DType::Text;
+                fits.then(|| {
+                    let plain = Tensor::from_texts(constant.ty.shape.clone(), texts);
+                    plain.to_layout(&constant.ty.layout).on(constant.ty.device)
+                })
+            }
+            ConstantBytes::Here(_) if constant.ty.dtype == DType::Text => None,
             ConstantBytes::Here(bytes) => (bytes.len() == constant.ty.bytes()).then(|| {
                 let mut tensor = Tensor::zeros(constant.ty.clone());
                 tensor.bytes_mut().copy_from_slice(bytes);

@@ -22,6 +22,7 @@ const TYPES: &[(i32, DType)] = &[
     (5, DType::I16),
     (6, DType::I32),
     (7, DType::I64),
+    (STRING, DType::Text),
     (9, DType::Bool),
     (10, DType::F16),
     (11, DType::F64),
@@ -49,7 +50,6 @@ pub(crate) fn element_type(number: i32) -> Result<DType, Refusal> {
     }
     let name = match number {
         0 => "undefined",
-        STRING => "string",
         27 | 28 => "a 6-bit float",
         _ => {
             return Err(Refusal::other(format!(
@@ -76,6 +76,7 @@ pub(crate) fn element_named(name: &str) -> Result<DType, Refusal> {
         ("DOUBLE", DType::F64),
         ("UINT32", DType::U32),
         ("UINT64", DType::U64),
+        ("STRING", DType::Text),
     ];
     let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype);
     found.ok_or_else(|| Refusal::other(format!("`{name}` is not the name of an element type that ovolo has")))
@@ -121,7 +122,7 @@ pub(super) fn file_bytes(ty: &TensorType) -> usize {
 
 /// Returns whether the bytes in a file are those in memory, on a machine that stores the low byte first.
 pub(super) fn as_stored(dtype: DType) -> bool {
-    dtype != DType::Bool && dtype.bits() >= 8
+    !matches!(dtype, DType::Bool | DType::Text) && dtype.bits() >= 8
 }
 
 /// Makes a tensor from the bytes of its elements in a file.
@@ -132,6 +133,9 @@ pub(super) fn raw(bytes: &[u8], ty: TensorType) -> Result<Tensor, Refusal> {
             "{ty} needs {needed} bytes, but its data has {}; the file is damaged, export it again",
             bytes.len()
         )));
+    }
+    if ty.dtype == DType::Text {
+        return Err(Refusal::other("its data is bytes, but strings are stored one by one; export it again"));
     }
     let mut tensor = Tensor::zeros(ty);
     let dtype = tensor.ty().dtype;
@@ -149,7 +153,7 @@ pub(super) fn raw(bytes: &[u8], ty: TensorType) -> Result<Tensor, Refusal> {
     Ok(tensor)
 }
 
-/// Returns the bytes of a tensor's elements in a file.
+/// Returns the bytes of a tensor's elements in a file. Strings have none: they are stored one by one.
 pub(super) fn stored(tensor: &Tensor) -> Vec<u8> {
     let mut plain = tensor.to_layout(&crate::tensor::Layout::PLAIN);
     if cfg!(target_endian = "big") {
@@ -181,7 +185,12 @@ fn unpack(packed: &[u8], bits: usize, to: &mut [u8]) {
 /// Returns whether a tensor in a file has elements in a list of numbers.
 pub(super) fn holds_typed(proto: &TensorProto) -> bool {
     let floats = proto.float_data.len() + proto.double_data.len();
-    floats + proto.int32_data.len() + proto.int64_data.len() + proto.uint64_data.len() > 0
+    floats
+        + proto.string_data.len()
+        + proto.int32_data.len()
+        + proto.int64_data.len()
+        + proto.uint64_data.len()
+        > 0
 }
 
 /// Makes a tensor from the list of numbers in which a file holds its elements.
@@ -190,6 +199,7 @@ pub(super) fn typed(proto: &TensorProto, ty: TensorType) -> Result<Tensor, Refus
         DType::F32 | DType::C64 => proto.float_data.len(),
         DType::F64 | DType::C128 => proto.double_data.len(),
         DType::I64 => proto.int64_data.len(),
+        DType::Text => proto.string_data.len(),
         DType::U32 | DType::U64 => proto.uint64_data.len(),
         _ => proto.int32_data.len(),
     };
@@ -212,6 +222,12 @@ pub(super) fn typed(proto: &TensorProto, ty: TensorType) -> Result<Tensor, Refus
         DType::I64 => Tensor::from_elements(shape, &proto.int64_data),
         DType::I32 => Tensor::from_elements(shape, &proto.int32_data),
         DType::U64 => Tensor::from_elements(shape, &proto.uint64_data),
+        DType::Text => {
+            let texts = proto.string_data.iter().map(|bytes| std::str::from_utf8(bytes));
+            let texts = texts.collect::<Result<Vec<_>, _>>();
+            let texts = texts.map_err(|_| Refusal::other("it has a string that is not UTF-8"))?;
+            Tensor::from_texts(shape, &texts)
+        }
         DType::C64 => Tensor::from_elements(shape, proto.float_data.as_chunks::<2>().0),
         DType::C128 => Tensor::from_elements(shape, proto.double_data.as_chunks::<2>().0),
         DType::F16 | DType::BF16 => {
@@ -252,7 +268,7 @@ mod tests {
 
     #[test]
     fn elements_of_every_type_are_stored_and_read_back() {
-        for dtype in DType::ALL {
+        for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Text) {
             let tensor = random(&TensorType::plain(dtype, [3, 7]), 1);
             let read = raw(&stored(&tensor), tensor.ty().clone()).unwrap();
             assert_eq!(read.bytes(), tensor.bytes(), "{dtype}");

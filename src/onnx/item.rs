@@ -1,12 +1,16 @@
 //! A value of a model: a tensor, or one that holds tensors.
 
-/// A tensor, a sequence of values, or an optional value that is absent.
-#[derive(Clone, Debug, PartialEq)]
+use crate::tensor::Tensor;
+
+/// A tensor, a sequence of values, maps, or an optional value that is absent.
+#[derive(Clone, Debug)]
 pub enum Item<T> {
     /// One tensor.
     Tensor(T),
     /// A sequence.
     Sequence(Vec<Item<T>>),
+    /// A sequence of maps with the same keys: a list of keys, and a matrix with a row for each map.
+    Maps(Tensor, T),
     /// An optional value that is absent.
     Absent,
 }
@@ -17,6 +21,7 @@ impl<T> Item<T> {
         match self {
             Self::Tensor(tensor) => Item::Tensor(change(tensor)),
             Self::Sequence(list) => Item::Sequence(list.iter().map(|item| item.map(change)).collect()),
+            Self::Maps(keys, rows) => Item::Maps(keys.clone(), change(rows)),
             Self::Absent => Item::Absent,
         }
     }

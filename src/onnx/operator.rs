@@ -13,16 +13,20 @@ mod elementwise;
 pub(crate) mod function;
 mod index;
 mod integer;
+mod learned;
 mod linear;
 mod loss;
 mod normalize;
 mod pool;
+mod random;
 mod recurrent;
 mod reduce;
 mod resample;
 mod sample;
 mod scatter;
 mod select;
+mod text;
+mod train;
 mod volume;
 mod window;
 
@@ -89,7 +93,7 @@ const fn entry(
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
-const FAMILIES: [&[Operator]; 18] = [
+const FAMILIES: [&[Operator]; 24] = [
     arrange::TABLE,
     constant::TABLE,
     elementwise::TABLE,
@@ -108,6 +112,12 @@ const FAMILIES: [&[Operator]; 18] = [
     sample::TABLE,
     einsum::TABLE,
     volume::TABLE,
+    learned::forest::TABLE,
+    learned::label::TABLE,
+    learned::linear::TABLE,
+    text::TABLE,
+    random::TABLE,
+    train::TABLE,
 ];
 
 /// Returns ONNX's own operators.

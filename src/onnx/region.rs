@@ -114,7 +114,7 @@ impl Dynamic {
                 let tensor = value.known()?;
                 Some((tensor.identity(), (Arc::clone(name), tensor.clone())))
             }
-            Binding::Sequence(_) | Binding::Absent => None,
+            Binding::Sequence(_) | Binding::Maps(..) | Binding::Absent => None,
         });
         let weights = weights.collect();
         Ok(Self { inputs, defaults, weights, opened })
@@ -223,6 +223,11 @@ fn bind(name: &str, item: &Item<Tensor>, live: &mut Vec<Tensor>) -> Binding {
             let element = |(at, item): (usize, &Item<Tensor>)| bind(&format!("{name}/{at}"), item, live);
             Binding::Sequence(Arc::new(list.iter().enumerate().map(element).collect()))
         }
+        Item::Maps(keys, rows) => {
+            live.push(rows.clone());
+            let rows = ImportedValue::live(name, rows.ty().clone(), live.len() - 1);
+            Binding::Maps(keys.clone(), rows)
+        }
         Item::Absent => Binding::Absent,
     }
 }
@@ -265,7 +270,7 @@ impl Leaving {
     /// Makes the tensors of a binding live, and refers to them. Constants stay what they are.
     fn rebind(&mut self, binding: &mut Binding, builder: &Builder) {
         match binding {
-            Binding::Tensor(value) => {
+            Binding::Tensor(value) | Binding::Maps(_, value) => {
                 if let Some(slot) = self.slot(value, builder) {
                     *value = ImportedValue::live(Arc::clone(&value.name), value.ty.clone(), slot);
                 }
@@ -316,14 +321,18 @@ impl Leaving {
 
     /// Makes an output of the model live.
     fn output(&mut self, binding: &Binding, builder: &mut Builder) -> Item<usize> {
-        match binding {
-            Binding::Tensor(value) => Item::Tensor(self.slot(value, builder).unwrap_or_else(|| {
+        let mut tensor = |value: &ImportedValue| {
+            self.slot(value, builder).unwrap_or_else(|| {
                 // A value that is neither live nor computed is a constant.
                 let constant = value.known().cloned();
                 self.live
                     .push(LiveFrom::Constant(constant.unwrap_or_else(|| Tensor::zeros(value.ty.clone()))));
                 self.live.len() - 1
-            })),
+            })
+        };
+        match binding {
+            Binding::Tensor(value) => Item::Tensor(tensor(value)),
+            Binding::Maps(keys, rows) => Item::Maps(keys.clone(), tensor(rows)),
             Binding::Sequence(list) => {
                 Item::Sequence(list.iter().map(|element| self.output(element, builder)).collect())
             }

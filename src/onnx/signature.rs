@@ -197,7 +197,7 @@ pub(super) fn check_given(
             None if !defaults.contains(&input.name) => {
                 problems.push(format!("input `{}` is not given", input.name))
             }
-            Some(Item::Sequence(_) | Item::Absent) | None => {}
+            Some(Item::Sequence(_) | Item::Maps(..) | Item::Absent) | None => {}
         }
     }
     for name in given.keys().filter(|name| declared.iter().all(|input| input.name != **name)) {

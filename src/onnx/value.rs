@@ -8,7 +8,7 @@ use super::proto::{
 };
 use super::{OnnxError, Refusal, weight};
 use crate::tensor::Tensor;
-use crate::value::{Keys, Map, Strings, Value, ValueType};
+use crate::value::{Keys, Map, Value, ValueType};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::path::Path;
@@ -66,10 +66,7 @@ pub(crate) fn value_type(proto: &TypeProto) -> Result<ValueType, Refusal> {
         value_type(inner).map(Box::new)
     };
     if let Some(tensor) = &proto.tensor_type {
-        return Ok(match tensor.elem_type {
-            STRING => ValueType::Strings,
-            number => ValueType::Tensor(element_type(number)?),
-        });
+        return Ok(ValueType::Tensor(element_type(tensor.elem_type)?));
     }
     if let Some(sequence) = &proto.sequence_type {
         return Ok(ValueType::Sequence(part(sequence.elem_type.as_deref())?));
@@ -93,7 +90,7 @@ pub fn decode_value(bytes: &[u8], ty: &ValueType) -> Result<Value, Refusal> {
         T::decode(bytes).map_err(|why| Refusal::other(format!("its bytes are no value of ONNX: {why}")))
     }
     match ty {
-        ValueType::Tensor(_) | ValueType::Strings => from_tensor(&message(bytes)?),
+        ValueType::Tensor(_) => from_tensor(&message(bytes)?),
         ValueType::Sequence(_) => from_sequence(&message(bytes)?),
         ValueType::Optional(_) => from_optional(&message(bytes)?),
         ValueType::Map(..) => from_map(&message(bytes)?),
@@ -121,8 +118,8 @@ pub fn encode_value(name: &str, value: &Value, ty: Option<&ValueType>) -> Result
         }
         (None, Value::Sequence(list)) => Ok(to_sequence(name, list, None).encode_to_vec()),
         (None | Some(ValueType::Map(..)), Value::Map(map)) => Ok(to_map(name, map).encode_to_vec()),
-        (None | Some(ValueType::Tensor(_) | ValueType::Strings), Value::Tensor(_) | Value::Strings(_)) => {
-            Ok(to_tensor(name, value).encode_to_vec())
+        (None | Some(ValueType::Tensor(_)), Value::Tensor(tensor)) => {
+            Ok(to_tensor(name, tensor).encode_to_vec())
         }
         (Some(ty), value) => Err(Refusal::other(format!("it is declared as {ty}, but is {}", value.kind()))),
     }
@@ -134,14 +131,6 @@ fn text(bytes: &Bytes) -> Result<String, Refusal> {
 }
 
 pub(crate) fn from_tensor(proto: &TensorProto) -> Result<Value, Refusal> {
-    if proto.data_type == STRING {
-        let elements = proto.string_data.iter().map(text).collect::<Result<Vec<_>, _>>()?;
-        let (have, shape) = (elements.len(), element::dims(proto)?);
-        let strings = Strings::new(shape.clone(), elements);
-        return strings.map(Value::Strings).ok_or_else(|| {
-            Refusal::other(format!("its shape is {shape:?}, but its data has {have} strings"))
-        });
-    }
     let ty = element::tensor_type(proto)?;
     Ok(Value::Tensor(
         if proto.raw_data.is_empty() && (element::holds_typed(proto) || ty.shape.count() == 0) {
@@ -201,31 +190,23 @@ fn from_map(proto: &MapProto) -> Result<Value, Refusal> {
     Ok(Value::Map(Map { keys, values: all.bytes().chunks_exact(size).map(one).collect() }))
 }
 
-fn to_tensor(name: &str, value: &Value) -> TensorProto {
-    let dims = |shape: &[usize]| shape.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
-    match value {
-        Value::Tensor(tensor) => TensorProto {
-            name: name.to_owned(),
-            dims: dims(&tensor.ty().shape),
-            data_type: element_number(tensor.ty().dtype),
-            raw_data: Bytes::from(element::stored(tensor)),
-            ..TensorProto::default()
-        },
-        Value::Strings(strings) => TensorProto {
-            name: name.to_owned(),
-            dims: dims(&strings.shape),
-            data_type: STRING,
-            string_data: strings.elements.iter().map(|text| Bytes::from(text.clone())).collect(),
-            ..TensorProto::default()
-        },
-        _ => TensorProto::default(),
+fn to_tensor(name: &str, tensor: &Tensor) -> TensorProto {
+    let dims = tensor.ty().shape.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
+    let texts = tensor.to_texts();
+    TensorProto {
+        name: name.to_owned(),
+        dims,
+        data_type: element_number(tensor.ty().dtype),
+        raw_data: if texts.is_none() { element::stored(tensor).into() } else { Bytes::new() },
+        string_data: texts.iter().flatten().map(|text| Bytes::from(text.to_string())).collect(),
+        ..TensorProto::default()
     }
 }
 
 /// Returns what values of a type, or else a value, are called as elements.
 fn kind(ty: Option<&ValueType>, value: Option<&Value>) -> ElementKind {
     match (value, ty) {
-        (Some(Value::Tensor(_) | Value::Strings(_)), _) => ElementKind::Tensor,
+        (Some(Value::Tensor(_)), _) => ElementKind::Tensor,
         (Some(Value::Sequence(_)), _) | (None, Some(ValueType::Sequence(_))) => ElementKind::Sequence,
         (Some(Value::Optional(_)), _) | (None, Some(ValueType::Optional(_))) => ElementKind::Optional,
         (Some(Value::Map(_)), _) | (None, Some(ValueType::Map(..))) => ElementKind::Map,
@@ -245,7 +226,7 @@ fn to_sequence(name: &str, list: &[Value], inner: Option<&ValueType>) -> Sequenc
     };
     for value in list {
         match value {
-            Value::Tensor(_) | Value::Strings(_) => proto.tensor_values.push(to_tensor("", value)),
+            Value::Tensor(tensor) => proto.tensor_values.push(to_tensor("", tensor)),
             Value::Sequence(list) => proto.sequence_values.push(to_sequence("", list, within)),
             Value::Optional(_) => proto.optional_values.push(to_optional("", value, within)),
             Value::Map(map) => proto.map_values.push(to_map("", map)),
@@ -267,7 +248,7 @@ fn to_optional(name: &str, value: &Value, inner: Option<&ValueType>) -> Optional
         _ => None,
     };
     match present {
-        Value::Tensor(_) | Value::Strings(_) => proto.tensor_value = Some(to_tensor("", present)),
+        Value::Tensor(tensor) => proto.tensor_value = Some(to_tensor("", tensor)),
         Value::Sequence(list) => proto.sequence_value = Some(to_sequence("", list, within)),
         Value::Optional(_) => proto.optional_value = Some(Box::new(to_optional("", present, within))),
         Value::Map(map) => proto.map_value = Some(to_map("", map)),
@@ -302,13 +283,13 @@ mod tests {
     #[test]
     fn values_of_every_kind_are_written_and_read_back() {
         let number = || Value::Tensor(Tensor::from_elements([2], &[1.5_f32, -2.0]));
-        let word = Value::Strings(Strings::new([1], vec!["é".to_owned()]).unwrap());
+        let word = Value::Tensor(Tensor::from_texts([1], &["é"]));
         let of = |ty: ValueType| Box::new(ty);
         let tensor = ValueType::Tensor(DType::F32);
         let keys = Keys::Strings(vec!["a".to_owned(), "b".to_owned()]);
         for (value, ty) in [
             (number(), tensor.clone()),
-            (word, ValueType::Strings),
+            (word, ValueType::Tensor(DType::Text)),
             (Value::Sequence(vec![number(), number()]), ValueType::Sequence(of(tensor.clone()))),
             (Value::Sequence(Vec::new()), ValueType::Sequence(of(tensor.clone()))),
             (Value::Optional(None), ValueType::Optional(of(tensor.clone()))),
@@ -320,7 +301,8 @@ mod tests {
             assert_eq!(encode_value("x", &read, Some(&ty)).unwrap(), bytes, "{ty}");
             assert_eq!(read.kind(), value.kind());
         }
-        let why = encode_value("x", &number(), Some(&ValueType::Map(None, of(ValueType::Strings))));
+        let why =
+            encode_value("x", &number(), Some(&ValueType::Map(None, of(ValueType::Tensor(DType::Text)))));
         assert_eq!(
             why.unwrap_err().to_string(),
             "it is declared as map(string,tensor(string)), but is a tensor"

@@ -31,6 +31,8 @@ pub(super) enum Binding {
     Tensor(ImportedValue),
     /// A list of values.
     Sequence(Arc<Vec<Binding>>),
+    /// A sequence of maps with these keys: a matrix with a row for each map.
+    Maps(Tensor, ImportedValue),
     /// An optional value that is absent. One that is present is bound like any other value.
     Absent,
 }
@@ -41,6 +43,7 @@ impl Binding {
         match self {
             Self::Tensor(value) => Ok(value),
             Self::Sequence(_) => Err(Refusal::other("one of its operands is a sequence, not a tensor")),
+            Self::Maps(..) => Err(Refusal::other("one of its operands is a sequence of maps, not a tensor")),
             Self::Absent => Err(Refusal::other("one of its operands is an optional value that is absent")),
         }
     }
@@ -52,6 +55,7 @@ impl Binding {
             Self::Tensor(value) => {
                 Err(Refusal::other(format!("its operand `{}` is {}, not a sequence", value.name, value.ty)))
             }
+            Self::Maps(..) => Err(Refusal::other("one of its operands is a sequence of maps")),
             Self::Absent => Err(Refusal::other("one of its operands is an optional value that is absent")),
         }
     }
@@ -282,6 +286,7 @@ impl Walk {
             (true, "Loop") => repeat::start_loop(self, operation, &inputs, importer),
             (true, "Scan") => repeat::start_scan(self, operation, &inputs, importer),
             (true, "SequenceMap") => repeat::start_map(self, operation, &inputs, importer),
+            _ if is_zip_map(node) => sequence::zip_map(operation, &inputs).map(Step::Results),
             _ => match sequence::operator(&node.op_type).filter(|_| own) {
                 Some(operator) => operator(operation, &inputs, importer).map(Step::Results),
                 None => return self.import(operation, &inputs, importer),
@@ -332,7 +337,11 @@ impl Walk {
 /// Returns whether a node is one that is walked, instead of imported as ops.
 pub(super) fn is_structural(node: &NodeProto) -> bool {
     let walked = ["If", "Loop", "Scan", "SequenceMap"].contains(&node.op_type.as_str());
-    is_own(&node.domain) && (walked || sequence::operator(&node.op_type).is_some())
+    is_zip_map(node) || is_own(&node.domain) && (walked || sequence::operator(&node.op_type).is_some())
+}
+
+fn is_zip_map(node: &NodeProto) -> bool {
+    node.domain == "ai.onnx.ml" && node.op_type == "ZipMap"
 }
 
 /// Returns the elements of an operand.
@@ -377,6 +386,7 @@ fn say(operand: Option<&Binding>) -> String {
         None => "none".to_owned(),
         Some(Binding::Tensor(value)) => value.ty.to_string(),
         Some(Binding::Sequence(list)) => format!("a sequence of {}", list.len()),
+        Some(Binding::Maps(_, rows)) => format!("maps of {}", rows.ty),
         Some(Binding::Absent) => "absent".to_owned(),
     }
 }

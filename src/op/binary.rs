@@ -1,11 +1,11 @@
 //! Elementwise ops of two operands, with NumPy's broadcasting.
 
 use super::broadcast::{Broadcast, FLAGS, relayout};
-use super::elementwise::{infer_comparison, infer_logical, infer_number};
+use super::elementwise::{infer_comparison, infer_equal, infer_logical, infer_number};
 use super::{Arity, AttrDef, Flags, OpDef, count};
 use crate::attr::{Attr, AttrKind};
 use crate::scalar::{larger, smaller};
-use crate::tensor::{Layout, Tensor, TensorType};
+use crate::tensor::{DType, Layout, Tensor, TensorType, Text};
 
 #[derive(Clone, Copy)]
 struct Binary {
@@ -19,7 +19,7 @@ fn eval_binary(kind: Binary, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let [a, b] = &operands[..] else { unreachable!("a binary op has two operands") };
     let (left, right) = (Broadcast::new(&a.ty().shape, &ty.shape), Broadcast::new(&b.ty().shape, &ty.shape));
     let positions = 0..ty.shape.count();
-    let result = if let (Some(a), Some(b)) = (a.to_i128(), b.to_i128()) {
+    let result = if let (Some(a), Some(b)) = (integers(a), integers(b)) {
         let values: Vec<i128> = positions.map(|at| (kind.int)(a[left.at(at)], b[right.at(at)])).collect();
         Tensor::from_i128(ty.dtype, ty.shape.clone(), &values)
     } else {
@@ -28,6 +28,17 @@ fn eval_binary(kind: Binary, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
     };
     relayout(result, ty)
+}
+
+/// Returns elements that are integers, and for strings integers that are equal if the strings are.
+fn integers(tensor: &Tensor) -> Option<Vec<i128>> {
+    match tensor.ty().dtype {
+        DType::Text => {
+            let handles = bytemuck::cast_slice::<Text, u64>(tensor.elements());
+            Some(handles.iter().copied().map(i128::from).collect())
+        }
+        _ => tensor.to_i128(),
+    }
 }
 
 const MUL: Binary = Binary { float: |a, b| a * b, int: i128::wrapping_mul };
@@ -103,7 +114,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             .min(b)),
         binary!("max", "the larger of a and b; NaN if either is", infer_number, true, larger, |a, b| a
             .max(b)),
-        binary!("equal", "a = b", infer_comparison, true, |a, b| truth(a == b), |a, b| i128::from(a == b)),
+        binary!("equal", "a = b", infer_equal, true, |a, b| truth(a == b), |a, b| i128::from(a == b)),
         binary!("greater", "a > b", infer_comparison, false, |a, b| truth(a > b), |a, b| i128::from(a > b)),
         binary!("less", "a < b", infer_comparison, false, |a, b| truth(a < b), |a, b| i128::from(a < b)),
         binary!("greater-equal", "a >= b", infer_comparison, false, |a, b| truth(a >= b), |a, b| i128::from(

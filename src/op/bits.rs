@@ -3,7 +3,7 @@
 use super::broadcast::Broadcast;
 use super::{Arity, Flags, OpDef, OpError, count, plain};
 use crate::attr::Attrs;
-use crate::tensor::{DType, Tensor, TensorType};
+use crate::tensor::{Tensor, TensorType};
 
 /// Returns the bits of an element for those of two others.
 type Combine = fn(i128, i128) -> i128;
@@ -28,8 +28,14 @@ pub(super) fn ops() -> Vec<OpDef> {
         binary!("bit-and", "the bits that both operands have", |a, b| a & b),
         binary!("bit-or", "the bits that either operand has", |a, b| a | b),
         binary!("bit-xor", "the bits that only one operand has", |a, b| a ^ b),
-        binary!("shift-left", "the bits of x moved up by y places", shift),
-        binary!("shift-right", "the bits of x moved down by y places", |a, b| shift(a, -b)),
+        binary!("shift-left", "the bits of x moved up by y places; none is left if y is negative", |a, b| {
+            u32::try_from(b).ok().filter(|places| *places < 64).map_or(0, |places| a << places)
+        }),
+        binary!(
+            "shift-right",
+            "the bits of x moved down by y places; only the sign is left if y is negative",
+            |a, b| { a >> u32::try_from(b).unwrap_or(64).min(64) }
+        ),
         OpDef {
             name: "bit-not",
             doc: "the bits that the operand has not",
@@ -52,19 +58,9 @@ pub(super) fn ops() -> Vec<OpDef> {
     ]
 }
 
-/// Moves bits up, or down if the number of places is negative. All bits are gone after 64 places.
-fn shift(value: i128, places: i128) -> i128 {
-    match i32::try_from(places) {
-        Ok(up @ 0..64) => value << up,
-        Ok(down @ -63..0) => value >> -down,
-        _ if places < 0 && value < 0 => -1,
-        _ => 0,
-    }
-}
-
 fn integer(types: &[&TensorType], operand: usize) -> Result<(), OpError> {
     let ty = types[operand];
-    if ty.dtype.is_float() || ty.dtype == DType::Bool {
+    if !ty.dtype.is_integer() {
         return Err(OpError::operand(operand, ty, ", not of integers"));
     }
     Ok(())

@@ -3,7 +3,8 @@
 use super::broadcast::{FLAGS, relayout};
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count};
 use crate::attr::{Attr, AttrKind, Attrs};
-use crate::tensor::{Overflow, Rounding, Tensor, TensorType};
+use crate::tensor::text::{number, shown};
+use crate::tensor::{DType, Overflow, Rounding, Tensor, TensorType};
 
 const UNARY: Flags = Flags { elementwise: false, ..FLAGS };
 
@@ -18,7 +19,7 @@ fn to() -> AttrDef {
 fn cast() -> OpDef {
     OpDef {
         name: "cast",
-        doc: "the same values in another element type; integers wrap, and floats saturate to narrow floats and to integers of 8 bits and more",
+        doc: "the same values in another element type; integers wrap, and floats saturate to narrow floats and to integers of 8 bits and more; a string that says no number becomes NaN or 0",
         arity: Arity::Exactly(1),
         attrs: vec![to()],
         flags: UNARY,
@@ -34,13 +35,37 @@ fn cast() -> OpDef {
                 return operands[0].clone();
             }
             let result = match operands[0].to_i128() {
+                _ if ty.dtype == DType::Text => Tensor::from_texts(ty.shape.clone(), &texts(operands[0])),
                 Some(values) => Tensor::from_i128(ty.dtype, ty.shape.clone(), &values),
-                None => Tensor::from_f64(ty.dtype, ty.shape.clone(), &operands[0].to_f64()),
+                None => match operands[0].to_texts() {
+                    Some(texts) if ty.dtype.is_integer() => {
+                        let values: Vec<i128> = texts.iter().map(|text| integer(text)).collect();
+                        let (least, most) = ty.dtype.integer_range().unwrap_or_default();
+                        let values: Vec<i128> =
+                            values.iter().map(|value| *value.clamp(&least, &most)).collect();
+                        Tensor::from_i128(ty.dtype, ty.shape.clone(), &values)
+                    }
+                    _ => Tensor::from_f64(ty.dtype, ty.shape.clone(), &operands[0].to_f64()),
+                },
             };
             relayout(result, ty)
         },
         flops: |_, _, output| count(output),
         lowered: None,
+    }
+}
+
+/// Returns the integer that a text says; decimals are cut.
+#[allow(clippy::cast_possible_truncation)]
+fn integer(text: &str) -> i128 {
+    text.trim().parse().unwrap_or_else(|_| number(text) as i128)
+}
+
+/// Returns the texts of numbers.
+fn texts(tensor: &Tensor) -> Vec<String> {
+    match tensor.to_i128() {
+        Some(values) => values.iter().map(ToString::to_string).collect(),
+        None => tensor.to_f64().into_iter().map(|value| shown(tensor.ty().dtype, value)).collect(),
     }
 }
 
@@ -60,7 +85,7 @@ fn cast_narrow() -> OpDef {
         flags: UNARY,
         infer: |attrs, types| {
             let to = attrs.expect_dtype("to");
-            if !to.is_narrow_float() || types[0].dtype.is_complex() {
+            if !to.is_narrow_float() || types[0].dtype.is_complex() || types[0].dtype == DType::Text {
                 return Err(OpError::operand(0, types[0], format!(", which is not narrowed to {to}")));
             }
             rounding(attrs)?;
@@ -96,7 +121,7 @@ fn bitcast() -> OpDef {
         flags: UNARY,
         infer: |attrs, types| {
             let to = attrs.expect_dtype("to");
-            if to.bits() != types[0].dtype.bits() {
+            if to.bits() != types[0].dtype.bits() || (to == DType::Text) != (types[0].dtype == DType::Text) {
                 return Err(OpError::operand(
                     0,
                     types[0],

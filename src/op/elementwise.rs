@@ -72,6 +72,17 @@ pub(super) fn infer_comparison(_: &Attrs, types: &[&TensorType]) -> Result<Tenso
     Ok(TensorType { dtype: DType::Bool, ..broadcast(types)? })
 }
 
+/// Checks the operands of `equal`, which also takes strings.
+pub(super) fn infer_equal(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    match types[0].dtype {
+        DType::Text => {
+            same_dtype(types)?;
+            Ok(TensorType { dtype: DType::Bool, ..broadcast(types)? })
+        }
+        _ => infer_comparison(attrs, types),
+    }
+}
+
 pub(super) fn infer_logical(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     match types.iter().position(|ty| ty.dtype != DType::Bool) {
         None => broadcast(types),

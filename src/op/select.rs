@@ -17,6 +17,9 @@ pub(super) fn ops() -> Vec<OpDef> {
             flags: Flags::default(),
             infer: |_, types| {
                 plain(types)?;
+                if types[0].dtype == DType::Text {
+                    return Err(OpError::operand(0, types[0], ", of which no element is zero"));
+                }
                 let shape = &types[0].shape;
                 Ok(TensorType::plain(DType::I64, [shape.rank(), shape.count()]))
             },
@@ -102,6 +105,9 @@ fn distinct(attrs: &Attrs, operand: &Tensor) -> (Vec<usize>, Vec<usize>) {
     let rows = operand.ty().shape[0];
     let length = operand.ty().shape[1..].iter().product::<usize>();
     let sorted = attrs.expect_int("sorted") != 0;
+    if let Some(texts) = operand.to_texts() {
+        return groups(&texts, rows, length, sorted, Ord::cmp);
+    }
     match operand.to_i128() {
         Some(values) => groups(&values, rows, length, sorted, Ord::cmp),
         None => groups(&operand.to_f64(), rows, length, sorted, |a, b| {

@@ -23,7 +23,7 @@ macro_rules! element {
 }
 element!(
     u8 => U8, u16 => U16, u32 => U32, u64 => U64, i8 => I8, i16 => I16, i32 => I32, i64 => I64,
-    half::f16 => F16, half::bf16 => BF16, f32 => F32, f64 => F64, [f32; 2] => C64, [f64; 2] => C128
+    half::f16 => F16, half::bf16 => BF16, f32 => F32, f64 => F64, [f32; 2] => C64, [f64; 2] => C128, super::Text => Text
 );
 
 /// A value on the host. Cloning shares the bytes; writing copies them when they are shared.

@@ -60,11 +60,13 @@ pub enum DType {
     C64,
     /// Complex number of two binary64, the real part first.
     C128,
+    /// A string: the handle of a [`Text`](super::Text).
+    Text,
 }
 
 impl DType {
     /// Every element type, in the order in which messages list them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Bool,
         Self::U2,
         Self::U4,
@@ -90,6 +92,7 @@ impl DType {
         Self::F64,
         Self::C64,
         Self::C128,
+        Self::Text,
     ];
 
     /// Size of one element in memory, in bytes.
@@ -141,6 +144,7 @@ impl DType {
             Self::F64 => "f64",
             Self::C64 => "c64",
             Self::C128 => "c128",
+            Self::Text => "string",
         }
     }
 

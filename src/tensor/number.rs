@@ -1,11 +1,12 @@
 //! Elements as numbers: the values of a tensor as `f64`, `i64` or `i128`, and tensors of such values.
 
 use super::narrow::{self, Overflow, Rounding};
+use super::text;
 use super::{DType, Layout, Shape, Tensor, TensorType};
 
 impl Tensor {
     /// Returns every logical element as `f64`, in row-major order. Integers beyond 2^53 are rounded; of a complex
-    /// number it is the real part.
+    /// number it is the real part, and of a string the number that it says, or NaN.
     pub fn to_f64(&self) -> Vec<f64> {
         let plain = self.to_layout(&Layout::PLAIN);
         let dtype = self.ty().dtype;
@@ -39,6 +40,7 @@ impl Tensor {
             DType::F64 => plain.elements::<f64>().to_vec(),
             DType::C64 => each!([f32; 2], |v| f64::from(v[0])),
             DType::C128 => each!([f64; 2], |v| v[0]),
+            DType::Text => each!(super::Text, |v| text::number(&v.get())),
         }
     }
 
@@ -77,7 +79,8 @@ impl Tensor {
     }
 
     /// Makes a tensor in the default layout, of any element type, from `f64` values in row-major order. Integers and
-    /// narrow floats saturate, but integers of 2 and 4 bits wrap, as in the package `ml_dtypes`; booleans are true if the value is not zero; a complex number has no imaginary part.
+    /// narrow floats saturate, but integers of 2 and 4 bits wrap, as in the package `ml_dtypes`; booleans are true if the value is not zero; a complex number has no imaginary part;
+    /// a string is the shortest text of the number.
     pub fn from_f64(dtype: DType, shape: impl Into<Shape>, values: &[f64]) -> Self {
         Self::narrowed(dtype, shape, values, Overflow::Saturate, Rounding::Up)
     }
@@ -122,6 +125,7 @@ impl Tensor {
             DType::F64 => fill!(f64, |v| v),
             DType::C64 => fill!([f32; 2], |v| [v as f32, 0.0]),
             DType::C128 => fill!([f64; 2], |v| [v, 0.0]),
+            DType::Text => fill!(super::Text, |v| super::Text::new(&text::shown(DType::F64, v))),
         }
         tensor
     }

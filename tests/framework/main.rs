@@ -13,6 +13,7 @@ mod library;
 mod merge;
 mod onnx_errors;
 mod onnx_import;
+mod operators;
 mod ops;
 mod plan;
 mod provenance;

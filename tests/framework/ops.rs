@@ -249,8 +249,16 @@ impl Random {
 }
 
 /// Operands and attributes of ops that random ones seldom fit.
-const FITTING: [(&str, &str, &str); 27] = [
+const FITTING: [(&str, &str, &str); 35] = [
     ("cast-narrow", "f32[2,3]", "to: f8e4m3fn"),
+    ("tree-ensemble", "f32[2,3], i32[3,4], f32[3], i32[1], i32[2], f32[2]", "columns: 1"),
+    ("find", "i64[2,3], i64[4]", ""),
+    ("count-grams", "i64[2,3], i64[4], i64[2], i64[3]", "least: 1, most: 2, skips: 1, columns: 3"),
+    ("string-concat", "string[2,3], string[3]", ""),
+    ("string-case", "string[2]", r#"case: "lower""#),
+    ("string-split-count", "string[2]", r#"delimiter: ",""#),
+    ("string-split", "string[2]", r#"delimiter: ",", parts: 3"#),
+    ("regex-full-match", "string[2]", r#"pattern: "a+""#),
     ("bitcast", "f32[2,3]", "to: i32"),
     ("scatter-elements", "f32[3,4], i64[2,4], f32[2,4]", "axis: 0"),
     ("scatter-nd", "f32[3,4], i64[2,1], f32[2,4]", ""),

@@ -246,7 +246,11 @@ fn ablation_has_the_common_options_and_no_bar_without_a_terminal() {
         said(&at, &["rules", "ablate", "model.ovolo", "--seeded-weights", "--threads", "1"]);
     assert_eq!((code, progress.as_str()), (Some(0), ""));
     assert!(report.contains("with all rules by `flops`"), "{report}");
-    refused(&at, &["rules", "ablate", "model.ovolo", "--dim", "N=0"], "--dim needs NAME=N with N at least 1");
+    refused(
+        &at,
+        &["rules", "ablate", "model.ovolo", "--dim", "N=-1"],
+        "--dim needs NAME=N with N a whole number",
+    );
     // Rules that a pipeline names one by one, and rules that are alone in their files.
     std::fs::create_dir_all(at.join("own")).unwrap();
     let own = "[Rule(name: \"twice\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]";

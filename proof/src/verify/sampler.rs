@@ -8,6 +8,7 @@
 mod device;
 mod elementwise;
 mod layout;
+mod learned;
 mod linear;
 mod made;
 mod reduce;
@@ -157,6 +158,14 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("lstm", whole::recurrent),
     ("gru", whole::recurrent),
     ("rnn", whole::recurrent),
+    ("tree-ensemble", learned::forest),
+    ("find", learned::find),
+    ("count-grams", learned::grams),
+    ("string-concat", learned::string_concat),
+    ("string-case", learned::string_case),
+    ("string-split-count", learned::string_split),
+    ("string-split", learned::string_split),
+    ("regex-full-match", learned::regex),
 ];
 
 /// The sampler of a logical op.

@@ -137,8 +137,8 @@ fn element_text(dtype: DType, bytes: &[u8]) -> String {
                 None => format!("{:?}", one.to_f64()[0]),
             }
         }
-        // Lists have no form for a complex number, so that such constants are written as a hash.
-        _ => "complex".to_owned(),
+        // Lists have no form for complex numbers and strings, so that such constants are written as a hash.
+        _ => "other".to_owned(),
     }
 }
 
@@ -173,7 +173,7 @@ fn read_element(dtype: DType, text: &str, bytes: &mut Vec<u8>) -> Result<(), Str
         }
         DType::F32 => push!(text.parse::<f32>().ok().filter(|&value| finite(f64::from(value)))),
         DType::F64 => push!(text.parse::<f64>().ok().filter(|&value| finite(value))),
-        DType::C64 | DType::C128 => push!(None::<u8>),
+        DType::C64 | DType::C128 | DType::Text => push!(None::<u8>),
         _ => push!(narrow(dtype, text)),
     }
     Ok(())

@@ -422,7 +422,7 @@ fn linear_attention(call: &mut Call<'_>) -> Results {
     let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let count = |value: i64| usize::try_from(value).unwrap_or(0);
     let (q_heads, heads) = (count(call.int("q_num_heads", 0)?), count(call.int("kv_num_heads", 0)?));
-    let rule = call.text("update_rule", "linear")?;
+    let rule = call.text("update_rule", "gated_delta")?;
     call.ignore(&["chunk_size"]);
     let (gating, delta) = (rule.starts_with("gated"), rule.ends_with("delta"));
     let (&[batch, steps, q_size], &[_, _, v_size]) = (q.dims(), v.dims()) else {

@@ -62,6 +62,7 @@ enum AttributeKind {
     Text,
     Ints,
     Floats,
+    Texts,
 }
 
 /// A line of a body.

@@ -1,6 +1,7 @@
 //! Operators whose results are known from attributes, shapes and constants alone.
 
 use super::{Call, Operator, Results, entry};
+use crate::attr::Attrs;
 use crate::onnx::element::checked_type;
 use crate::onnx::{Refusal, call::signed};
 use crate::tensor::{DType, Tensor};
@@ -20,11 +21,10 @@ pub(super) const TABLE: &[Operator] = &[
 ];
 
 fn constant(call: &mut Call<'_>) -> Results {
-    let forms = ["value_string", "value_strings", "sparse_value"];
-    if let Some(form) = forms.into_iter().find(|form| call.has(form)) {
-        return Err(Refusal::other(format!(
-            "its value is given by the attribute `{form}`; ovolo has dense tensors of numbers only"
-        )));
+    if call.has("sparse_value") {
+        return Err(Refusal::other(
+            "its value is given by the attribute `sparse_value`; ovolo has dense tensors only",
+        ));
     }
     let tensor = if let Some(tensor) = call.tensor("value")? {
         tensor
@@ -36,6 +36,10 @@ fn constant(call: &mut Call<'_>) -> Results {
         Tensor::scalar(call.int("value_int", 0)?)
     } else if let Some(value) = call.float_if("value_float")? {
         Tensor::from_f64(DType::F32, [0_usize; 0], &[value])
+    } else if let Some(texts) = call.texts("value_strings")? {
+        Tensor::from_texts([texts.len()], &texts)
+    } else if call.has("value_string") {
+        Tensor::from_texts([0_usize; 0], &[call.text("value_string", "")?])
     } else {
         return Err(Refusal::other("it has no attribute that gives its value"));
     };
@@ -157,9 +161,13 @@ fn dropout(call: &mut Call<'_>) -> Results {
     };
     call.ignore(&["seed", "ratio", "is_test", "consumed_inputs"]);
     if training && ratio > 0.0 {
-        return Err(Refusal::other(
-            "it drops elements at random in training mode; export the model for inference",
-        ));
+        let drawn = super::random::uniform(call, DType::F32, x.dims().to_vec())?;
+        let ratio_value = call.scalar("ratio", DType::F32, ratio);
+        let mask = call.result_at(1, "greater-equal", Attrs::new(), &[&drawn, &ratio_value])?;
+        let scale = call.scalar("scale", x.ty.dtype, 1.0 / (1.0 - ratio));
+        let scaled = call.helper("scaled", "mul", Attrs::new(), &[&x, &scale])?;
+        let zero = call.scalar("zero", x.ty.dtype, 0.0);
+        return Ok(vec![call.result("where", Attrs::new(), &[&mask, &scaled, &zero])?, mask]);
     }
     let mask = super::loss::all_true(call, x.dims());
     Ok(vec![x, mask])

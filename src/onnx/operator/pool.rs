@@ -2,9 +2,10 @@
 
 use super::volume::{self, Pool, max_positions};
 use super::window::Window;
-use super::{Call, Operator, Results, entry};
-use crate::attr::Attrs;
+use super::{Call, ImportedValue, Operator, Results, entry};
+use crate::attr::{Attr, Attrs};
 use crate::onnx::{Refusal, call::signed};
+use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
     entry("AveragePool", 1, 1, average_pool),
@@ -14,8 +15,21 @@ pub(super) const TABLE: &[Operator] = &[
 ];
 
 fn max_pool(call: &mut Call<'_>) -> Results {
-    call.ignore(&["storage_order"]); // It affects only the second result.
     let x = call.input(0)?;
+    if !matches!(x.ty.dtype, DType::U8 | DType::I8) {
+        return max_of(call, &x);
+    }
+    // Integers of 8 bits are floats exactly.
+    let to = |dtype| Attrs::new().with("to", Attr::DType(dtype));
+    let float = call.helper("float", "cast", to(DType::F32), &[&x])?;
+    let mut results = max_of(call, &float)?;
+    results[0] = call.helper("integers", "cast", to(x.ty.dtype), &[&results[0]])?;
+    Ok(results)
+}
+
+fn max_of(call: &mut Call<'_>, x: &ImportedValue) -> Results {
+    call.ignore(&["storage_order"]); // It affects only the second result.
+    let x = x.clone();
     if call.node.output.get(1).is_some_and(|name| !name.is_empty()) {
         // The largest elements are gathered from their positions.
         let positions = max_positions(call, &x)?;

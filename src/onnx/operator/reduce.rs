@@ -1,9 +1,10 @@
 //! Reductions over axes.
 
 use super::{Call, ImportedValue, Operator, Results, entry};
-use crate::attr::Attrs;
+use crate::attr::{Attr, Attrs};
 use crate::onnx::Refusal;
 use crate::onnx::call::{axes, axis, signed};
+use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
     entry("ReduceSum", 1, 2, |call| plain(call, "reduce-sum")),
@@ -67,6 +68,13 @@ fn plain(call: &mut Call<'_>, op: &str) -> Results {
     let axes = Axes::read(call, &x)?;
     if axes.axes.is_none() {
         return Ok(vec![x]);
+    }
+    if x.ty.dtype == DType::Bool && matches!(op, "reduce-max" | "reduce-min") {
+        // False is less than true, as 0 is less than 1.
+        let to = |dtype| Attrs::new().with("to", Attr::DType(dtype));
+        let number = call.helper("number", "cast", to(DType::U8), &[&x])?;
+        let reduced = call.helper("reduced", op, axes.attrs(axes.keep), &[&number])?;
+        return Ok(vec![call.result("cast", to(DType::Bool), &[&reduced])?]);
     }
     Ok(vec![call.result(op, axes.attrs(axes.keep), &[&x])?])
 }

@@ -343,7 +343,7 @@ fn mel_weights(call: &mut Call<'_>) -> Results {
     let mel = |hertz: f64| 2595.0 * (1.0 + hertz / 700.0).log10();
     let (low, high) = (mel(low), mel(high));
     #[allow(clippy::cast_precision_loss)]
-    let step = (high - low) / (bands as f64 + 1.0);
+    let step = (high - low) / (bands as f64 + 2.0); // As in ONNX's own implementation.
     #[allow(clippy::cast_precision_loss)]
     let corner = |at: usize| {
         let hertz = 700.0 * (10_f64.powf((at as f64 * step + low) / 2595.0) - 1.0);
@@ -358,7 +358,7 @@ fn mel_weights(call: &mut Call<'_>) -> Results {
             let rising = centre > left && at >= left && at < centre;
             values[bin * bands + band] = match rising {
                 #[allow(clippy::float_cmp)]
-                _ if centre == left && at == centre => 1.0,
+                _ if at == centre => 1.0,
                 true => (at - left) / (centre - left),
                 false if at >= centre && at < right => (right - at) / (right - centre),
                 false => 0.0,

@@ -16,7 +16,7 @@ pub(super) const TABLE: &[Operator] = &[
 ];
 
 /// Returns the first columns of a matrix, as many as the elements of a condition that are not zero.
-fn counted(
+pub(super) fn counted(
     call: &mut Call<'_>,
     condition: &ImportedValue,
     matrix: &ImportedValue,

@@ -27,6 +27,25 @@ const OPERATORS: [(&str, Operator); 11] = [
     ("OptionalGetElement", get_element),
 ];
 
+/// Returns maps from the labels of classes to the scores of a row, one for each row.
+pub(super) fn zip_map(operation: &Operation, inputs: &[Option<Binding>]) -> Result<Vec<Binding>, Refusal> {
+    let rows = input(inputs, 0)?.tensor()?.clone();
+    let find = |name: &str| operation.node.attribute.iter().find(|attribute| attribute.name == name);
+    let ints = find("classlabels_int64s").map_or(&[][..], |attribute| &attribute.ints);
+    let texts = find("classlabels_strings").map_or(&[][..], |attribute| &attribute.strings);
+    let keys = if texts.is_empty() {
+        Tensor::from_elements([ints.len()], ints)
+    } else {
+        let texts = texts.iter().map(|bytes| std::str::from_utf8(bytes)).collect::<Result<Vec<_>, _>>();
+        let texts = texts.map_err(|_| Refusal::attribute("classlabels_strings", "is not UTF-8"))?;
+        Tensor::from_texts([texts.len()], &texts)
+    };
+    match rows.dims() {
+        [_, width] if *width == keys.ty().shape.count() => Ok(vec![Binding::Maps(keys, rows)]),
+        _ => Err(Refusal::other(format!("its operand is {}, and it has labels {}", rows.ty, keys.ty()))),
+    }
+}
+
 /// Returns the operator with this name.
 pub(super) fn operator(name: &str) -> Option<Operator> {
     OPERATORS.iter().find(|(known, _)| *known == name).map(|(_, operator)| *operator)

@@ -190,6 +190,14 @@ impl Number {
         }
     }
 
+    /// Returns a text.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Returns the entries of a list.
     pub(super) fn list(self) -> Result<Vec<Self>, Refusal> {
         match self {

@@ -136,6 +136,11 @@ fn prepare(line: &Line, scope: &Lines<'_, '_>) -> Result<Prepared, Refusal> {
 /// last value.
 fn tensor(number: &Number, like: Option<DType>) -> Result<Tensor, Refusal> {
     Ok(match number {
+        Number::List(items) if !items.is_empty() && items.iter().all(|item| item.text().is_some()) => {
+            let texts: Vec<&str> = items.iter().filter_map(Number::text).collect();
+            Tensor::from_texts([texts.len()], &texts)
+        }
+        Number::Text(text) => Tensor::from_texts([0_usize; 0], &[text]),
         Number::List(items) if items.iter().all(|item| matches!(item, Number::Int(_))) => {
             let ints = items.iter().map(Number::int).collect::<Result<Vec<_>, _>>()?;
             Tensor::from_elements([ints.len()], &ints)
@@ -166,6 +171,11 @@ fn attribute(name: &str, number: &Number) -> Result<Option<AttributeProto>, Refu
         Number::Text(text) => {
             proto.s = text.clone().into();
             AttributeType::String
+        }
+        Number::List(items) if items.iter().any(|item| item.text().is_some()) => {
+            let texts = items.iter().filter_map(Number::text);
+            proto.strings = texts.map(|text| text.to_owned().into()).collect();
+            AttributeType::Strings
         }
         Number::List(items) if items.iter().any(|item| matches!(item, Number::Float(_))) => {
             let floats = items.iter().map(|item| item.float().map(|float| float as f32));
@@ -205,6 +215,10 @@ impl Attribute {
             AttributeKind::Float => Number::Float(call.float(self.name, 0.0)?),
             AttributeKind::Text => Number::Text(call.text(self.name, "")?.to_owned()),
             AttributeKind::Ints => list(call.ints(self.name)?.unwrap_or_default()),
+            AttributeKind::Texts => {
+                let texts = call.texts(self.name)?.unwrap_or_default();
+                Number::List(texts.into_iter().map(Number::Text).collect())
+            }
             AttributeKind::Floats => Number::List(floats(call.floats(self.name)?.unwrap_or_default())),
         })
     }

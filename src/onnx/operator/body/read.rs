@@ -114,6 +114,7 @@ impl Rows<'_, '_> {
             "Text" => Some(AttributeKind::Text),
             "Ints" => Some(AttributeKind::Ints),
             "Floats" => Some(AttributeKind::Floats),
+            "Texts" => Some(AttributeKind::Texts),
             _ => None,
         };
         let name = kept(name);
@@ -137,7 +138,7 @@ impl Rows<'_, '_> {
             }
             Some(Number::List(_)) => AttributeKind::Floats,
             _ => {
-                let help = "write a default, or `Int`, `Float`, `Text`, `Ints` or `Floats` if there is none";
+                let help = "write a default, or `Int`, `Float`, `Text`, `Ints`, `Floats` or `Texts` if there is none";
                 self.reader.mistake(format!("`{name}` has no value of an attribute"), raw.span(), help);
                 return None;
             }

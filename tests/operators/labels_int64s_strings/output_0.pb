@@ -1,0 +1,1 @@
+2a2b2_Unused2_UnusedBY

@@ -1,0 +1,1 @@
+	BSJHd=F>ßpN?zÛ§>CÜ-?JKë>[Z7?C‹=ûwd?4m>≥d[?–h‹=Êrd?d=F>ßpN?JKë>[Z7?–r>L„X?
