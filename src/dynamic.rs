@@ -21,6 +21,7 @@ use crate::backend::Unkept;
 use crate::compile::{self, Options};
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::graph::Graph;
 use crate::onnx::{Dynamic, Item, LiveFrom, MissingWeights, OnnxError, Region, Then};
 use crate::plan::Plan;
 use crate::registry::Registry;

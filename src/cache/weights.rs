@@ -48,7 +48,8 @@ pub(super) fn describe<'a>(
     let one = |(node, tensor): &(NodeId, &'a Tensor)| {
         if let Some(texts) = tensor.to_texts() {
             let texts = texts.iter().map(|text| text.to_string()).collect();
-            return Constant { node: *node, ty: tensor.ty().clone(), value: ConstantBytes::Texts(texts) };
+            let value = ConstantBytes::Texts(texts);
+            return Constant { node: *node, ty: tensor.ty().clone(), value, recipe: recipe(node) };
         }
         let bytes = tensor.bytes();
         let digest = digests.get(node).copied();
@@ -141,7 +142,7 @@ pub(super) fn read(
             (Some(store), Some(recipe)) => {
                 let content = match constant.value {
                     ConstantBytes::Weight(digest) => Some(digest),
-                    ConstantBytes::Here(_) => None,
+                    ConstantBytes::Here(_) | ConstantBytes::Texts(_) => None,
                 };
                 content.into_iter().for_each(|digest| store.note_checked(digest));
                 store.keep(recipe, tensor, content)
@@ -160,7 +161,7 @@ fn read_new(folder: &Folder, constants: &[&Constant], threads: usize) -> Result<
         .iter()
         .filter_map(|constant| match constant.value {
             ConstantBytes::Weight(digest) => Some(digest),
-            ConstantBytes::Here(_) => None,
+            ConstantBytes::Here(_) | ConstantBytes::Texts(_) => None,
         })
         .collect();
     for digest in wanted {
