@@ -58,9 +58,9 @@ fn wrong(folder: &Path) -> Option<String> {
     let graph = imported.graph;
     let mut values: Vec<Tensor> = Vec::new();
     for (id, node) in graph.nodes() {
-        values.push(if *node.op == INPUT {
+        values.push(if node.op == INPUT {
             inputs[&*node.name].clone()
-        } else if *node.op == CONST {
+        } else if node.op == CONST {
             graph.constant(id).unwrap().clone()
         } else {
             let operands: Vec<&Tensor> = node.inputs.iter().map(|input| &values[input.index()]).collect();

@@ -33,7 +33,11 @@ pub(super) struct Generator(u64);
 impl Generator {
     /// Makes the generator of a node.
     pub fn new(call: &mut Call<'_>) -> Result<Self, Refusal> {
-        let seed = call.float_if("seed")?;
+        #[allow(clippy::cast_precision_loss)]
+        let seed = match call.node.op_type.as_str() {
+            "Dropout" => call.has("seed").then(|| call.int("seed", 0)).transpose()?.map(|seed| seed as f64),
+            _ => call.float_if("seed")?,
+        };
         let name = call.output_name(0);
         let start = seed.map_or(0x5851_f42d_4c95_7f2d, f64::to_bits);
         // This is FNV-1a over the name.
