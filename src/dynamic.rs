@@ -141,7 +141,7 @@ impl<'c> DynamicSession<'c> {
                 "no input of the model has a dimension `{dim}` without a size"
             )));
         }
-        self.padding.bucket(dim, sizes).map_err(Error::setting)
+        self.padding.bucket(dim, sizes)
     }
 
     /// Returns the model.

@@ -36,12 +36,13 @@ pub(super) struct Filled {
 
 impl Padding {
     /// Sets the sizes of a dimension.
-    pub fn bucket(&mut self, dim: &str, sizes: &[usize]) -> Result<(), String> {
+    pub fn bucket(&mut self, dim: &str, sizes: &[usize]) -> Result<(), Error> {
         let mut sizes: Vec<usize> = sizes.iter().copied().filter(|size| *size > 0).collect();
         sizes.sort_unstable();
         sizes.dedup();
         if sizes.is_empty() {
-            return Err(format!("the dimension `{dim}` needs at least one size for its buckets"));
+            let why = format!("the dimension `{dim}` needs at least one size for its buckets");
+            return Err(Error::setting(why));
         }
         self.buckets.insert(dim.to_owned(), sizes);
         self.proofs.clear();

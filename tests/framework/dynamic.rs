@@ -50,7 +50,7 @@ fn body(name: &str, graph: GraphProto, mut node: NodeProto) -> NodeProto {
     let r#type = AttributeType::Graph as i32;
     node.attribute.push(AttributeProto {
         name: name.to_owned(),
-        g: Some(graph),
+        g: Some(Box::new(graph)),
         r#type,
         ..Default::default()
     });
@@ -147,7 +147,8 @@ fn sizes_are_read_off_the_inputs_and_plans_share_packed_weights() {
         separate += bytes;
     }
     assert_eq!((session.plans(), session.made(), session.regions()), (3, 3, 3));
-    assert!(session.store().bytes() * 2 < separate, "{} of {separate}", session.store().bytes());
+    // Plans of several sizes may pack a weight in several ways, but none of them keeps what another one has.
+    assert!(session.store().bytes() < separate, "{} of {separate}", session.store().bytes());
     let mut found = Vec::new();
     session.run_and_report(&images(2), &mut |region, _| found.push(region.found)).unwrap();
     assert_eq!((found, session.made()), (vec![Found::Known], 3));

@@ -1,7 +1,7 @@
 //! Tests commands on models whose shapes are not fixed.
+#![allow(clippy::unwrap_used)]
 
-use crate::cache::fixture::folder;
-use crate::common::{self, ovolo};
+use crate::common::{self, folder, ovolo};
 use ovolo::onnx::proto::{
     AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
     TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
@@ -89,7 +89,7 @@ fn branching(at: &Path) {
         let r#type = AttributeType::Graph as i32;
         chosen.attribute.push(AttributeProto {
             name: name.to_owned(),
-            g: Some(graph),
+            g: Some(Box::new(graph)),
             r#type,
             ..Default::default()
         });
