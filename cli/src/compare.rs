@@ -147,7 +147,7 @@ impl Compare {
         let (inputs, drawn) = inputs.complete_dynamic(&model, &self.settings.bound()?, self.seed)?;
         let tensors = inputs.iter().filter_map(|(name, item)| match item {
             Item::Tensor(tensor) => Some((name.clone(), tensor.clone())),
-            Item::Sequence(_) | Item::Absent => None,
+            Item::Sequence(_) | Item::Maps(..) | Item::Absent => None,
         });
         let tensors: BTreeMap<String, Tensor> = tensors.collect();
         if with == With::Onnxruntime && tensors.len() < inputs.len() {
