@@ -250,9 +250,12 @@ impl Bench {
         let options = self.options(pipeline)?;
         let dynamic = Dynamic::from_bytes(self.registry.onnx(), model.bytes(), "random")
             .map_err(|error| Failure::new(Kind::Refused, error.to_string()))?;
-        let compile: ovolo::dynamic::Compile<'_> =
-            Box::new(|request| self.session(request.graph.clone(), &options));
-        let mut session = DynamicSession::new(dynamic, &self.registry, compile);
+        let compile: ovolo::dynamic::Compile<'_> = Arc::new(|request| {
+            let session = self.session(request.graph.clone(), &options)?;
+            Ok(ovolo::dynamic::Compiled { session, cached: false })
+        });
+        let mut session = DynamicSession::new(dynamic, &self.registry, compile)
+            .map_err(|error| Failure::new(Kind::Failed, error.to_string()))?;
         let outputs =
             session.run(&model.given()).map_err(|error| Failure::new(Kind::Failed, error.to_string()))?;
         let tensors = outputs.into_iter().filter_map(|(name, item)| match item {
@@ -336,11 +339,11 @@ fn all(graph: &Graph, inputs: &[Tensor], noise: Option<u64>) -> Vec<Tensor> {
     values
 }
 
-/// Returns a model whose floats are off by rounding.
+/// Returns a model whose inputs are off by rounding. Constants may decide shapes, and stay.
 fn noisy(model: &Model, seed: u64) -> Model {
     let mut rng = Rng::new(seed);
     let mut model = model.clone();
-    for leaf in model.leaves.iter_mut().filter(|leaf| leaf.tensor.ty().dtype.is_float()) {
+    for leaf in model.leaves.iter_mut().filter(|leaf| !leaf.constant && leaf.tensor.ty().dtype.is_float()) {
         let by = if leaf.tensor.ty().dtype.size() < 4 { 5e-4 } else { 3e-7 };
         let noisy: Vec<f64> =
             leaf.tensor.to_f64().iter().map(|value| value * (1.0 + by * (2.0 * rng.unit() - 1.0))).collect();

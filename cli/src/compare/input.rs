@@ -39,7 +39,9 @@ impl Inputs {
         for (name, item) in self.given {
             match item {
                 Item::Tensor(tensor) => list.push((name, tensor)),
-                Item::Sequence(_) | Item::Maps(..) | Item::Absent => return Err(format!("input `{name}` must be a tensor")),
+                Item::Sequence(_) | Item::Maps(..) | Item::Absent => {
+                    return Err(format!("input `{name}` must be a tensor"));
+                }
             }
         }
         for (at, (_, node)) in graph.inputs().enumerate() {

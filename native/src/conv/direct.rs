@@ -160,7 +160,8 @@ impl Direct {
                 let from = source.at((row / rows * height + row % rows * down) * width * block);
                 let to = target.at(row * columns * block);
                 for column in 0..columns {
-                    let (from, to) = (from.wrapping_add(column * right * block), to.wrapping_add(column * block));
+                    let (from, to) =
+                        (from.wrapping_add(column * right * block), to.wrapping_add(column * block));
                     // SAFETY: the pixel is within the input, and this row of the scratch memory is of this task.
                     unsafe { std::ptr::copy_nonoverlapping(from, to, block) };
                 }
@@ -414,7 +415,8 @@ impl Direct {
                 let top = (row * geometry.strides[0]).cast_signed() - geometry.pads[0].cast_signed();
                 let before = (row - rows.start) * columns.len();
                 for tile in self.tiles(columns.clone(), count) {
-                    let left = (tile.start * geometry.strides[1]).cast_signed() - geometry.pads[1].cast_signed();
+                    let left =
+                        (tile.start * geometry.strides[1]).cast_signed() - geometry.pads[1].cast_signed();
                     let origin = (top * width.cast_signed() + left) * block.cast_signed();
                     let offset = (row * ow + tile.start) * block;
                     let (place, taps) = self.place(&tile);
