@@ -52,7 +52,7 @@ mod window;
 pub mod winograd;
 
 pub use declaration::{attr_errors, operand_count};
-pub use demand::Demand;
+pub use demand::{Demand, Unmet};
 pub use elementwise::scalar;
 pub use error::OpError;
 pub use handle::{CONST, INPUT, Op};

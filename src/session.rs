@@ -13,7 +13,7 @@ pub use workspace::Workspace;
 use crate::backend::{Args, Artifacts, BackendError, Backends, Kernel, Loading, OpError, Runner, Unkept};
 use crate::digest::Digest;
 use crate::graph::{Graph, NodeId};
-use crate::op::Demand;
+use crate::op::{Demand, Unmet};
 use crate::plan::schedule::{self, Item, Schedule};
 use crate::plan::{Base, Place, Plan, Unsound};
 use crate::team::Team;
@@ -152,7 +152,7 @@ pub enum SessionError {
         /// Its op.
         op: String,
         /// What is wrong.
-        why: String,
+        why: Unmet,
     },
     /// A stored plan does not fit this process.
     #[error(transparent)]

@@ -14,6 +14,7 @@ mod number;
 mod relayout;
 mod size;
 pub(crate) mod text;
+mod texts;
 
 pub(crate) use data::WeakTensor;
 pub use data::{Element, Tensor};

@@ -270,9 +270,9 @@ impl Area {
                     Binary::Sub => two!(x, y => x.sub(y)),
                     Binary::Mul => two!(x, y => x.mul(y)),
                     Binary::Div => two!(x, y => x.div(y)),
-                    // If one operand is NaN, the result is the other operand.
-                    Binary::Min => two!(x, y => V::select(y.equal(y), x.min(y), x)),
-                    Binary::Max => two!(x, y => V::select(y.equal(y), x.max(y), x)),
+                    // If either operand is NaN, so is the result.
+                    Binary::Min => two!(x, y => V::select(x.equal(x), x.min(y), x)),
+                    Binary::Max => two!(x, y => V::select(x.equal(x), x.max(y), x)),
                 },
                 Kind::If(compare) => match compare {
                     Compare::Less => choose!(x, y, then, no => V::select(x.less(y), then, no)),

@@ -25,7 +25,7 @@ mod truth;
 mod watch;
 
 pub use audit::Wrong;
-pub use bisect::{Bisection, Part, Tried};
+pub use bisect::{Bisection, NoPlan, Part, Tried};
 pub use cause::Cause;
 pub use distance::{Distance, Element};
 pub use local::Local;

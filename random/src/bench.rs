@@ -88,22 +88,36 @@ struct Expected {
     near: Vec<Vec<(String, Tensor)>>,
 }
 
+/// The reason why a bench cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A backend does not fit the registry.
+    #[error(transparent)]
+    Registry(#[from] ovolo::RegistryError),
+    /// The shipped rules do not read.
+    #[error("{0}")]
+    Rules(ovolo::Diagnostics),
+    /// No shipped pipeline has this name.
+    #[error("there is no pipeline `{0}`")]
+    Pipeline(String),
+}
+
 impl Bench {
     /// Makes a bench with the backends of the host, for shipped pipelines.
     ///
     /// # Errors
     /// If a pipeline does not exist, or the shipped rules do not read.
-    pub fn new(pipelines: &[&str]) -> Result<Self, String> {
+    pub fn new(pipelines: &[&str]) -> Result<Self, BenchError> {
         let mut registry = Registry::new();
-        ovolo_native::register(&mut registry).map_err(|error| error.to_string())?;
-        ovolo_onednn::register(&mut registry).map_err(|error| error.to_string())?;
-        let rules = registry.rule_set().map_err(|mistakes| mistakes.to_string())?;
+        ovolo_native::register(&mut registry)?;
+        ovolo_onednn::register(&mut registry)?;
+        let rules = registry.rule_set().map_err(BenchError::Rules)?;
         let one = |name: &&str| {
             let (_, text) =
-                registry.pipeline(name).ok_or_else(|| format!("there is no pipeline `{name}`"))?;
+                registry.pipeline(name).ok_or_else(|| BenchError::Pipeline((*name).to_owned()))?;
             Ok(((*name).to_owned(), Arc::new((rules.clone(), text.to_owned()))))
         };
-        let pipelines = pipelines.iter().map(one).collect::<Result<_, String>>()?;
+        let pipelines = pipelines.iter().map(one).collect::<Result<_, BenchError>>()?;
         Ok(Self { registry: Arc::new(registry), pipelines })
     }
 

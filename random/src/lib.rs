@@ -12,9 +12,9 @@ mod rng;
 mod runtime;
 mod shrink;
 
-pub use bench::{Bench, Failure, Kind, Verdict};
+pub use bench::{Bench, BenchError, Failure, Kind, Verdict};
 pub use generate::generate;
 pub use generate::{float, int, list, text};
 pub use model::{Leaf, Model};
-pub use runtime::Runtime;
+pub use runtime::{Runtime, StartError};
 pub use shrink::shrink;

@@ -48,8 +48,9 @@ fn settings() -> Result<Settings, String> {
 /// Runs the models; returns how many fail.
 fn run(settings: &Settings) -> Result<usize, String> {
     let pipelines: Vec<&str> = settings.pipelines.iter().map(String::as_str).collect();
-    let bench = Bench::new(&pipelines)?;
-    let mut runtime = settings.python.as_deref().map(Runtime::start).transpose()?;
+    let bench = Bench::new(&pipelines).map_err(|error| error.to_string())?;
+    let runtime = settings.python.as_deref().map(Runtime::start).transpose();
+    let mut runtime = runtime.map_err(|error| error.to_string())?;
     let (mut right, mut alone, mut invalid) = (0, 0, 0);
     let mut wrong: BTreeMap<Kind, usize> = BTreeMap::new();
     let start = Instant::now();
@@ -80,7 +81,8 @@ fn run(settings: &Settings) -> Result<usize, String> {
         std::fs::create_dir_all(&settings.out)
             .map_err(|error| format!("{}: {error}", settings.out.display()))?;
         let file = settings.out.join(format!("{seed}.onnx"));
-        std::fs::write(&file, small.bytes()).map_err(|error| format!("{}: {error}", file.display()))?;
+        ovolo::file::write(&file, &[&small.bytes()])
+            .map_err(|error| format!("{}: {error}", file.display()))?;
         println!("seed {seed}: {:?}: {what}\n{}in {}\n", failure.kind, small.text(), file.display());
     }
     let seconds = start.elapsed().as_secs_f64();

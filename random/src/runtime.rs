@@ -27,13 +27,18 @@ pub struct Runtime {
     child: Child,
 }
 
+/// The reason why the process did not start.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct StartError(String);
+
 impl Runtime {
     /// Starts the process by a Python interpreter that has the packages `onnx` and `onnxruntime`.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(python: &Path) -> Result<Self, String> {
-        Ok(Self { python: python.to_owned(), child: spawn(python)? })
+    pub fn start(python: &Path) -> Result<Self, StartError> {
+        Ok(Self { python: python.to_owned(), child: spawn(python).map_err(StartError)? })
     }
 
     /// Runs a model. A process that dies, as it may on a model that ONNX Runtime cannot bear, is started again.

@@ -260,7 +260,9 @@ impl Builder {
             let small = |ty: &TensorType| ty.shape.count() <= FOLDED || !ty.dtype.is_float();
             if types.iter().all(|ty| small(ty)) && ty.shape.count() <= FOLDED_RESULT {
                 if let Some(demand) = Demand::new(def, &attrs, &types) {
-                    demand.check(tensors[demand.operand].bytes()).map_err(Refusal::other)?;
+                    demand
+                        .check(tensors[demand.operand].bytes())
+                        .map_err(|why| Refusal::other(why.to_string()))?;
                 }
                 return Ok(ImportedValue::constant(name, def.evaluate(&attrs, &tensors, &ty)));
             }

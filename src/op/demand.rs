@@ -8,6 +8,31 @@ use super::Op;
 use crate::attr::Attrs;
 use crate::tensor::{DType, TensorType};
 
+/// An element that does not meet a demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unmet {
+    /// An index is out of range.
+    #[error(
+        "index {index} (element {element} of the indices) is out of range for dimension {axis}, which is {size}"
+    )]
+    Index {
+        /// The index.
+        index: i64,
+        /// Its position among the indices.
+        element: usize,
+        /// The dimension that it belongs to.
+        axis: usize,
+        /// The size of that dimension.
+        size: usize,
+    },
+    /// An integer is divided by zero.
+    #[error("division of integers by zero: element {element} of the divisor is 0")]
+    Zero {
+        /// The position of the zero in the divisor.
+        element: usize,
+    },
+}
+
 /// A demand on the elements of one operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
@@ -52,7 +77,7 @@ impl Demand {
     ///
     /// # Errors
     /// The first element that does not meet the demand, and what it should be.
-    pub fn check(&self, bytes: &[u8]) -> Result<(), String> {
+    pub fn check(&self, bytes: &[u8]) -> Result<(), Unmet> {
         match self.dtype.size() {
             1 => self.elements(bytes, |[a]: [u8; 1]| i64::from(a.cast_signed())),
             2 => self.elements(bytes, |two| i64::from(i16::from_ne_bytes(two))),
@@ -62,7 +87,7 @@ impl Demand {
     }
 
     /// Numbers without a sign are read with one, which does not matter: positions have one, and zero is zero.
-    fn elements<const N: usize>(&self, bytes: &[u8], read: impl Fn([u8; N]) -> i64) -> Result<(), String> {
+    fn elements<const N: usize>(&self, bytes: &[u8], read: impl Fn([u8; N]) -> i64) -> Result<(), Unmet> {
         let (elements, _) = bytes.as_chunks::<N>();
         let all = || elements.iter().take(self.count).map(|element| read(*element)).enumerate();
         let outside = |value: i64, size: usize| {
@@ -80,18 +105,14 @@ impl Demand {
             }
             Kind::Divisor => {
                 return match all().find(|(_, value)| *value == 0) {
-                    Some((at, _)) => {
-                        Err(format!("division of integers by zero: element {at} of the divisor is 0"))
-                    }
+                    Some((element, _)) => Err(Unmet::Zero { element }),
                     None => Ok(()),
                 };
             }
         };
         match wrong {
             None => Ok(()),
-            Some((at, value, axis, size)) => Err(format!(
-                "index {value} (element {at} of the indices) is out of range for dimension {axis}, which is {size}"
-            )),
+            Some((element, index, axis, size)) => Err(Unmet::Index { index, element, axis, size }),
         }
     }
 }

@@ -49,8 +49,8 @@ fn count_grams() -> OpDef {
               ones first; operand 2 says where those of each length begin, from 1 on; operand 3 gives their columns",
         arity: Arity::Exactly(4),
         attrs: vec![
-            int("least", "the length of the shortest n-grams that count"),
-            int("most", "the length of the longest n-grams that count"),
+            int("shortest", "the length of the shortest n-grams that count"),
+            int("longest", "the length of the longest n-grams that count"),
             int("skips", "at most this many elements are left out between two of an n-gram, always as many"),
             int("columns", "the number of columns of the result"),
         ],
@@ -68,7 +68,7 @@ fn count_grams() -> OpDef {
             let [outer @ .., _] = &types[0].shape[..] else {
                 return Err(OpError::operand(0, types[0], ", which has no rows"));
             };
-            if columns == 0 || attrs.expect_int("least") < 1 {
+            if columns == 0 || attrs.expect_int("shortest") < 1 {
                 return Err(OpError::operands("`least` and `columns` are at least 1"));
             }
             Ok(TensorType::plain(DType::F32, [outer, &[columns]].concat()))
@@ -110,7 +110,7 @@ fn eval_grams(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     };
     let (starts, of) = (places(2), places(3));
     let int = |name| usize::try_from(attrs.expect_int(name)).unwrap_or(0);
-    let (least, most, skips) = (int("least"), int("most"), int("skips"));
+    let (least, most, skips) = (int("shortest"), int("longest"), int("skips"));
     let columns = ty.shape.last().copied().unwrap_or(1);
     let mut grams: FxHashMap<&[i128], usize> = FxHashMap::default();
     let mut number = 0;

@@ -8,7 +8,7 @@
 //! the text is, so files never hold handles: they hold texts, or refuse strings. Texts are never removed from the
 //! table, so a process that meets ever new texts needs ever more memory.
 
-use super::{DType, Layout, Shape, Tensor, TensorType};
+use super::DType;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
@@ -70,26 +70,6 @@ fn hash(text: &str) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (z ^ (z >> 31)).max(1)
-}
-
-impl Tensor {
-    /// Makes a tensor of strings in the default layout, from texts in row-major order.
-    ///
-    /// # Panics
-    /// If there are not as many texts as the shape has elements.
-    pub fn from_texts<T: AsRef<str>>(shape: impl Into<Shape>, texts: &[T]) -> Self {
-        let handles: Vec<Text> = texts.iter().map(|text| Text::new(text.as_ref())).collect();
-        let mut tensor = Self::zeros(TensorType::plain(DType::Text, shape));
-        tensor.elements_mut::<Text>().copy_from_slice(&handles);
-        tensor
-    }
-
-    /// Returns the elements of a tensor of strings, in row-major order; `None` for other types.
-    pub fn to_texts(&self) -> Option<Vec<Arc<str>>> {
-        (self.ty().dtype == DType::Text).then(|| {
-            self.to_layout(&Layout::PLAIN).elements::<Text>().iter().map(|text| text.get()).collect()
-        })
-    }
 }
 
 /// Returns the number that a text says in decimal form, also `inf`, `-inf` and `nan`; NaN if it says none.

@@ -244,9 +244,9 @@ refused! {
     operators_are_unsupported: {
         let mut model = model(
             vec![
-                named("text", node("StringNormalizer", &["x"], &["a"])),
+                named("text", node("ImageDecoder", &["x"], &["a"])),
                 node("Convolution", &["x", "w"], &["b"]),
-                named("again", node("StringNormalizer", &["b"], &["c"])),
+                named("again", node("ImageDecoder", &["b"], &["c"])),
                 of_domain("com.microsoft", node("FusedConvolution", &["c"], &["d"])),
                 of_domain("my.company", named("secret", node("Magic", &["d"], &["y"]))),
             ],

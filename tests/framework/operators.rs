@@ -51,7 +51,12 @@ fn wrong(folder: &Path) -> Option<String> {
         .enumerate()
         .map(|(at, (name, ty))| (name.clone(), read(folder, &format!("input_{at}.pb"), ty)))
         .collect();
-    let imported = match load(common::registry().onnx(), &path, &ovolo::onnx::ImportOptions::default()) {
+    // Classifiers have a dimension `n` without a size, which is the number of rows.
+    let rows = inputs.values().next().and_then(|input| input.shape().first().copied()).unwrap_or(1);
+    let options = ovolo::onnx::ImportOptions::default();
+    let bound = options.clone().with_dim("n", rows);
+    let operators = common::registry().onnx();
+    let imported = match load(operators, &path, &options).or_else(|_| load(operators, &path, &bound)) {
         Ok(imported) => imported,
         Err(why) => return Some(why.to_string()),
     };

@@ -65,6 +65,12 @@ const NOES: &[(&str, &str, &str)] = &[
     ("(relu ?x)", "shape-is(?x, [2,16])", "y = relu(x); return y"),
     ("(sub ?x ?z)", "broadcasts-to(?x, ?z)", "z: f32[17] = input; y = sub(x, z); return y"),
     ("(sub ?x ?z)", "value-is(?z, 0.0)", "z: f32[1] = const [0.5]; y = sub(x, z); return y"),
+    (
+        "(mul (mul ?x ?a) ?z)",
+        "product-holds(?a, ?z)",
+        "a: f32[1] = const [1e30]; z: f32[1] = const [1e30]; m = mul(x, a); y = mul(m, z); return y",
+    ),
+    ("(div ?x ?z)", "reciprocal-holds(?z)", "z: f32[1] = const [1e-40]; y = div(x, z); return y"),
     ("(relu ?x)", "divisible(dim(?x, 1), 16)", "y = relu(x); return y"),
     ("(relu ?x)", "equal(dim(?x, 1), 16)", "y = relu(x); return y"),
     ("(relu ?x)", "not-equal(rank-of(?x), 2)", "y = relu(x); return y"),

@@ -18,7 +18,7 @@ pub(super) type Drawn = Vec<(String, String)>;
 
 impl Inputs {
     /// Reads the inputs of the command line.
-    pub fn read(list: &[String], settings: &Settings) -> Result<Self, String> {
+    pub(super) fn read(list: &[String], settings: &Settings) -> Result<Self, String> {
         let interface = value::interface(&settings.model)?;
         let mut given = BTreeMap::new();
         for input in list {
@@ -33,7 +33,7 @@ impl Inputs {
     }
 
     /// Returns the inputs of a graph in its order. Those that are not given are drawn.
-    pub fn complete(self, graph: &Graph, seed: u64) -> Result<(Vec<Tensor>, Drawn), String> {
+    pub(super) fn complete(self, graph: &Graph, seed: u64) -> Result<(Vec<Tensor>, Drawn), String> {
         let mut drawn = Drawn::new();
         let mut list = Vec::new();
         for (name, item) in self.given {
@@ -57,7 +57,7 @@ impl Inputs {
 
     /// Returns the inputs of a model that is compiled while it runs. Those that must be given and are not are drawn,
     /// with these sizes of dimensions.
-    pub fn complete_dynamic(
+    pub(super) fn complete_dynamic(
         self,
         model: &Dynamic,
         dims: &BTreeMap<String, usize>,

@@ -39,13 +39,18 @@ impl fmt::Display for Part {
     }
 }
 
+/// The reason why there is no plan without a part.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoPlan(pub String);
+
 /// A compilation without a part.
 #[derive(Clone, Debug)]
 pub struct Tried {
     /// What was left out.
     pub part: Part,
     /// The largest error of an output or of the departing value without it, or why there is no plan without it.
-    pub error: Result<f64, String>,
+    pub error: Result<f64, NoPlan>,
     /// Whether its absence mends the departure.
     pub mended: bool,
 }
@@ -79,7 +84,7 @@ pub(super) fn bisect(
     for part in parts(subject, area, &departure.cause).into_iter().take(MOST) {
         let error = without(graph, options, &part, position, truth, inputs);
         let error = match error {
-            Err(CompareError::Compile(why)) => Err(why.to_string()),
+            Err(CompareError::Compile(why)) => Err(NoPlan(why.to_string())),
             other => Ok(other?),
         };
         let mended = matches!(error, Ok(error) if error <= comparison.tolerance);

@@ -126,7 +126,7 @@ fn exchange(
     folder: &Path,
 ) -> Result<Values, RuntimeError> {
     let write = |name: &str, bytes: &[u8]| {
-        std::fs::write(folder.join(name), bytes).map_err(|why| exchanged(folder, &why))
+        ovolo::file::write(&folder.join(name), &[bytes]).map_err(|why| exchanged(folder, &why))
     };
     let mut list = String::new();
     for (at, (name, tensor)) in inputs.iter().enumerate() {

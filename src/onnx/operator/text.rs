@@ -120,7 +120,8 @@ fn grams(call: &mut Call<'_>) -> Results {
     let width = columns.iter().copied().max().unwrap_or(-1) + 1;
     let (most, least) = (call.int("max_gram_length", 1)?, call.int("min_gram_length", 1)?);
     let skips = call.int("max_skip_count", 0)?;
-    let attrs = Attrs::new().int("least", least).int("most", most).int("skips", skips).int("columns", width);
+    let attrs =
+        Attrs::new().int("shortest", least).int("longest", most).int("skips", skips).int("columns", width);
     let mode = call.text("mode", "TF")?;
     let weights = call.floats("weights")?.map(<[f32]>::to_vec);
     let operands = [
