@@ -9,7 +9,7 @@ mod linear;
 mod quantised;
 mod reduce;
 
-use crate::generate::Draft;
+use crate::draft::Draft;
 
 /// Adds a node to a draft; `None` if it found no operands for one.
 pub(crate) type Family = fn(&mut Draft<'_>) -> Option<()>;

@@ -5,6 +5,7 @@
 
 mod bench;
 mod compare;
+mod draft;
 mod families;
 mod generate;
 mod model;
@@ -13,8 +14,8 @@ mod runtime;
 mod shrink;
 
 pub use bench::{Bench, BenchError, Failure, Kind, Verdict};
+pub use draft::{float, int, list, text};
 pub use generate::generate;
-pub use generate::{float, int, list, text};
 pub use model::{Leaf, Model};
 pub use runtime::{Runtime, StartError};
 pub use shrink::shrink;

@@ -1,6 +1,6 @@
 //! Operators that move elements.
 
-use crate::generate::{Draft, Known, int, list, text};
+use crate::draft::{Draft, Known, int, list, text};
 use ovolo::tensor::{DType, Tensor};
 
 /// The types of elements that are moved.

@@ -1,6 +1,6 @@
 //! Operators with graphs inside.
 
-use crate::generate::{Draft, graph};
+use crate::draft::{Draft, graph};
 use crate::model::declaration;
 use ovolo::onnx::proto::{GraphProto, NodeProto, ValueInfoProto};
 use ovolo::tensor::{DType, Tensor};

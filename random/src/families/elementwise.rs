@@ -1,6 +1,6 @@
 //! Operators that work on each element.
 
-use crate::generate::{Draft, FLOATS, NUMBERS, float, int};
+use crate::draft::{Draft, FLOATS, NUMBERS, float, int};
 use crate::model::number;
 use ovolo::tensor::{DType, Tensor};
 

@@ -1,6 +1,6 @@
 //! Operators on images of one, two or three axes.
 
-use crate::generate::{Draft, Known, float, int, list, text};
+use crate::draft::{Draft, Known, float, int, list, text};
 use ovolo::tensor::{DType, Tensor};
 
 fn signed(values: &[usize]) -> Vec<i64> {

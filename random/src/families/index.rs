@@ -1,6 +1,6 @@
 //! Operators with indices.
 
-use crate::generate::{Draft, int, text};
+use crate::draft::{Draft, int, text};
 use ovolo::tensor::{DType, Tensor};
 
 const DATA: &[DType] = &[DType::F32, DType::F32, DType::I64];

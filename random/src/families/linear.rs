@@ -1,6 +1,6 @@
 //! Products of matrices, and what goes with them.
 
-use crate::generate::{Draft, float, int, text};
+use crate::draft::{Draft, float, int, text};
 use ovolo::tensor::DType;
 
 fn signed(value: usize) -> i64 {

@@ -1,6 +1,6 @@
 //! Quantisation by its definition.
 
-use crate::generate::Draft;
+use crate::draft::Draft;
 use ovolo::tensor::{DType, Tensor};
 
 pub(super) fn round_trip(draft: &mut Draft<'_>) -> Option<()> {

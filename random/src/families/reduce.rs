@@ -1,6 +1,6 @@
 //! Operators along axes.
 
-use crate::generate::{Draft, int, list};
+use crate::draft::{Draft, int, list};
 use ovolo::tensor::{DType, Tensor};
 
 fn signed(value: usize) -> i64 {
