@@ -34,8 +34,9 @@ fn embed(root: &Path) {
         names.sort();
         let mut text = format!("const {constant}: &[(&str, &str)] = &[\n");
         for name in names {
-            let path = root.join(folder).join(&name);
-            text += &format!("    (\"{folder}/{name}\", include_str!({:?})),\n", path.display().to_string());
+            // Two checkouts may share a target folder: the compiler finds the file in the one that it compiles.
+            let file = format!("concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/{folder}/{name}\")");
+            text += &format!("    (\"{folder}/{name}\", include_str!({file})),\n");
         }
         text += "];\n";
         if let Err(error) = std::fs::write(out.join(file), text) {

@@ -52,7 +52,7 @@ fn wrong(folder: &Path) -> Option<String> {
         .map(|(at, (name, ty))| (name.clone(), read(folder, &format!("input_{at}.pb"), ty)))
         .collect();
     // Classifiers have a dimension `n` without a size, which is the number of rows.
-    let rows = inputs.values().next().and_then(|input| input.shape().first().copied()).unwrap_or(1);
+    let rows = inputs.values().next().and_then(|input| input.ty().shape.first().copied()).unwrap_or(1);
     let options = ovolo::onnx::ImportOptions::default();
     let bound = options.clone().with_dim("n", rows);
     let operators = common::registry().onnx();

@@ -21,9 +21,7 @@ pub(super) fn reduce(draft: &mut Draft<'_>) -> Option<()> {
         "ReduceSumSquare",
     ]);
     let types: &[DType] = match op {
-        "ReduceSum" | "ReduceMax" | "ReduceMin" | "ReduceProd" => {
-            &[DType::F32, DType::F32, DType::I32, DType::I64]
-        }
+        "ReduceSum" | "ReduceMax" | "ReduceMin" => &[DType::F32, DType::F32, DType::I32, DType::I64],
         _ => &[DType::F32],
     };
     let x = draft.any(types, 1..=4);
@@ -64,7 +62,10 @@ pub(super) fn position(draft: &mut Draft<'_>) -> Option<()> {
 pub(super) fn softmax(draft: &mut Draft<'_>) -> Option<()> {
     let op = draft.rng.pick(&["Softmax", "LogSoftmax", "Softmax", "Hardmax"]);
     let x = draft.any(&[DType::F32, DType::F32, DType::F16], 1..=4);
-    if x.count() == 0 || op == "Hardmax" && (x.dtype != DType::F32 || !x.finite) {
+    if x.count() == 0
+        || op == "Hardmax" && x.dtype != DType::F32
+        || !x.finite && (op == "Hardmax" || x.dtype == DType::F16)
+    {
         return None;
     }
     let at = draft.rng.below(x.rank());
