@@ -273,6 +273,35 @@ fn constant_conditions_and_short_trip_counts_leave_one_region() {
 }
 
 #[test]
+fn graphs_of_different_nodes_may_call_different_constants_by_one_name() {
+    let branch = |value: f32, output: &str| {
+        let float_data = vec![value];
+        let w = TensorProto { name: "w".into(), data_type: FLOAT, float_data, ..TensorProto::default() };
+        graph(vec![], vec![node("Add", &["x", "w"], &[output])], &[output], vec![w])
+    };
+    let choose = |then: f32, other: f32, condition: &str, output: &str| {
+        let node = body("then_branch", branch(then, "a"), node("If", &[condition], &[output]));
+        body("else_branch", branch(other, "b"), node)
+    };
+    let truth = |name: &str, value: i32| TensorProto {
+        name: name.into(),
+        data_type: BOOL,
+        int32_data: vec![value],
+        ..TensorProto::default()
+    };
+    let nodes = vec![
+        choose(1.0, 2.0, "yes", "one"),
+        choose(10.0, 20.0, "no", "twenty"),
+        choose(100.0, 200.0, "yes", "hundred"),
+        node("Add", &["one", "twenty"], &["sum"]),
+        node("Add", &["sum", "hundred"], &["y"]),
+    ];
+    let constants = vec![truth("yes", 1), truth("no", 0)];
+    let file = File::new(graph(vec![value("x", FLOAT, &["N"])], nodes, &["y"], constants));
+    assert_eq!(passed(&file, &x(&[0.0])).1, [121.0]);
+}
+
+#[test]
 fn a_short_scan_is_part_of_its_region_and_a_long_one_runs_by_one_plan() {
     let inner = graph(
         vec![value("sum", FLOAT, &[]), value("e", FLOAT, &[])],

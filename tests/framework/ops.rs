@@ -253,7 +253,7 @@ const FITTING: [(&str, &str, &str); 38] = [
     ("cast-narrow", "f32[2,3]", "to: f8e4m3fn"),
     ("tree-ensemble", "f32[2,3], i32[3,4], f32[3], i32[1], i32[2], f32[2]", "columns: 1"),
     ("find", "i64[2,3], i64[4]", ""),
-    ("count-grams", "i64[2,3], i64[4], i64[2], i64[3]", "least: 1, most: 2, skips: 1, columns: 3"),
+    ("count-grams", "i64[2,3], i64[4], i64[2], i64[3]", "shortest: 1, longest: 2, skips: 1, columns: 3"),
     ("string-concat", "string[2,3], string[3]", ""),
     ("string-case", "string[2]", r#"case: "lower""#),
     ("string-split-count", "string[2]", r#"delimiter: ",""#),

@@ -39,8 +39,10 @@ pub(super) fn enter(
         found.ok_or_else(|| Refusal::attribute(attribute, "is missing; it should hold a graph"))?;
     let mut weights = importer.builder.weights();
     let constants = body.constants(&mut weights).map_err(|error| Refusal::Tensor(Box::new(error)))?;
+    // Graphs of different nodes may call different constants by one name. All turns of a loop share theirs.
+    let owner = walk.prefix(operation, attribute);
     let scope = constants.iter().map(|(name, tensor)| {
-        let value = crate::onnx::ImportedValue::constant(Arc::clone(name), tensor.clone());
+        let value = crate::onnx::ImportedValue::constant(format!("{owner}/{name}"), tensor.clone());
         (Arc::clone(name), Binding::Tensor(value))
     });
     Ok(Frame {
