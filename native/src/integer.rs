@@ -10,6 +10,7 @@ mod level;
 mod lstm;
 mod packed;
 mod panel;
+mod quad;
 #[cfg(test)]
 mod test;
 

@@ -143,10 +143,23 @@ struct Vectors {
 /// The number of columns that one task reduces together.
 const COLUMNS: usize = 64;
 
+/// The longest row that is reduced beside others, element after element: a vector of it would be mostly empty.
+const SHORT: usize = 16;
+
 impl Kernel for Vectors {
     unsafe fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<f32>::input(args, 0), Shared::<f32>::output(args));
         let Self { kind, outer, count, inner } = *self;
+        if inner == 1 && count <= SHORT {
+            let parts = tasks(outer * count, outer.div_ceil(COLUMNS), args.team.threads());
+            args.team.run(parts, |index| {
+                let rows = part(outer, parts, index, COLUMNS);
+                let (from, to) = (input.at(rows.start * count), output.at(rows.start));
+                // SAFETY: rows are within the shapes.
+                unsafe { reduce_short_rows(kind, from, to, count, rows.len()) };
+            });
+            return;
+        }
         let groups = inner.div_ceil(COLUMNS);
         let units = outer * groups;
         let parts = tasks(outer * count * inner, units, args.team.threads());
@@ -176,6 +189,16 @@ widened! {
 }
 
 widened! {
+    /// Reduces each of `rows` adjacent rows of `count` elements to one.
+    ///
+    /// # Safety
+    /// Both buffers must be in bounds.
+    unsafe fn reduce_short_rows(
+        kind: Kind, source: *const f32, target: *mut f32, count: usize, rows: usize,
+    ) = short_rows_on;
+}
+
+widened! {
     /// Reduces `count` rows, `stride` elements apart, to one of `columns` elements.
     ///
     /// # Safety
@@ -198,6 +221,52 @@ unsafe fn row_on<V: Lanes>(kind: Kind, source: *const f32, target: *mut f32, cou
             Kind::Max | Kind::Min => extreme_of_row::<V>(kind, source, count),
             Kind::Prod => elements().product(),
         };
+    }
+}
+
+/// # Safety
+/// As for [`reduce_short_rows`]; the processor must have the instruction set of `V`.
+#[inline(always)]
+unsafe fn short_rows_on<V: Lanes>(
+    kind: Kind,
+    source: *const f32,
+    target: *mut f32,
+    count: usize,
+    rows: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let (source, target) =
+            (std::slice::from_raw_parts(source, rows * count), std::slice::from_raw_parts_mut(target, rows));
+        match kind {
+            Kind::Sum => each_row(source, target, count, 0.0, |a, b| a + b),
+            Kind::Mean => {
+                each_row(source, target, count, 0.0, |a, b| a + b);
+                target.iter_mut().for_each(|sum| *sum /= count as f32);
+            }
+            // A NaN replaces every number, and no number replaces it.
+            Kind::Max => {
+                each_row(source, target, count, f32::NEG_INFINITY, |a, b| if b <= a || a != a { a } else { b });
+            }
+            Kind::Min => {
+                each_row(source, target, count, f32::INFINITY, |a, b| if b >= a || a != a { a } else { b });
+            }
+            Kind::Prod => each_row(source, target, count, 1.0, |a, b| a * b),
+        }
+    }
+}
+
+/// Joins the elements of each row, [`COLUMNS`] rows at a time.
+#[inline(always)]
+fn each_row(source: &[f32], target: &mut [f32], count: usize, start: f32, join: impl Fn(f32, f32) -> f32) {
+    for (group, target) in target.chunks_mut(COLUMNS).enumerate() {
+        let rows = &source[group * COLUMNS * count..];
+        target.fill(start);
+        for at in 0..count {
+            for (value, row) in target.iter_mut().zip(rows.chunks_exact(count)) {
+                *value = join(*value, row[at]);
+            }
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! `native.matmul-integer-packed`: a product with weights that were packed into panels of columns before the run.
 //!
-//! The zero point of the first factor is subtracted from its elements. That of the weights is not: its product with
-//! the sum of a row is subtracted from the result, which is the same modulo 2^32.
+//! Both factors become integers with a sign: 128 is subtracted from those without one, and from their zero points. The
+//! zero points do not take part in the products. With `a` and `b` for the elements of a row and a column, and `p` and `q`
+//! for their zero points, the sum of `(a - p) * (b - q)` is that of `a * b`, minus `p` times the sum of the column, minus
+//! `q` times the sum of the row less `p` for each element. All of this is exact modulo 2^32.
 
-use super::panel::{COLUMNS, PAIR, Panel, ROWS};
-use super::{broadcast, wide};
+use super::quad::{COLUMNS, QUAD, Quads, ROWS, survey};
+use super::broadcast;
 use crate::args::{Shared, part};
 use crate::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
@@ -13,7 +15,7 @@ use ovolo::tensor::DType;
 
 /// The op.
 pub(super) const OP: Lowering = Lowering {
-    layouts: Layouts::Forms(&[Form::new(&["plain", "BA16b2a", "plain", "plain"], "plain")]),
+    layouts: Layouts::Forms(&[Form::new(&["plain", "BA16b4a", "plain", "plain"], "plain")]),
     instruction_sets: ISAS,
     ..Lowering::new("native.matmul-integer-packed", "matmul-integer", contract, kernel)
 };
@@ -37,7 +39,7 @@ impl Product {
     fn new(call: &Call<'_>) -> Option<Self> {
         let [a, b, p, q] = call.inputs else { return None };
         let fits = b.shape.rank() == 2
-            && b.layout.blocks() == [(1, COLUMNS), (0, 2)]
+            && b.layout.blocks() == [(1, COLUMNS), (0, 4)]
             && b.layout.order(2) == [1, 0]
             && [a, p, q].iter().all(|ty| ty.layout.is_plain());
         if !fits {
@@ -56,19 +58,19 @@ impl Product {
         })
     }
 
-    fn pairs(&self) -> usize {
-        self.depth.div_ceil(2)
+    fn quads(&self) -> usize {
+        self.depth.div_ceil(4)
     }
 
-    /// Returns the number of 16-bit integers before the sums of the rows in scratch memory.
-    fn before_sums(&self) -> usize {
-        self.rows * 2 * self.pairs()
+    /// Returns the bytes of the rows in scratch memory, each with zeros at its end.
+    fn bytes(&self) -> usize {
+        self.rows * 4 * self.quads()
     }
 }
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(product) = Product::new(call) else { return reference::contract(call) };
-    let scratch = product.before_sums() * size_of::<i16>() + product.rows * size_of::<i32>();
+    let scratch = 2 * product.bytes() + product.rows * size_of::<[i32; 2]>();
     Ok(Contract { scratch, ..plain_contract("panels") })
 }
 
@@ -82,10 +84,13 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
 impl Kernel for Product {
     unsafe fn run(&self, args: &Args<'_>) {
         let [a, b, p, q] = [0, 1, 2, 3].map(|at| Shared::<u8>::input(args, at));
-        let centred = Shared::<i16>::scratch(args);
-        let totals = Shared::<i32>::new(centred.at(self.before_sums()).cast());
+        // The sum of each row, and its zero point.
+        let rows = Shared::<[i32; 2]>::scratch(args);
+        let signed = Shared::<i8>::new(rows.at(self.rows).cast());
+        let sizes = Shared::<u8>::new(signed.at(self.bytes()).cast());
         let output = Shared::<i32>::output(args);
-        let width = 2 * self.pairs();
+        let shifts = self.signed.map(|signed| if signed { 0 } else { 128 });
+        let width = 4 * self.quads();
         let panels = self.columns.div_ceil(COLUMNS);
         let few = self.rows * self.depth * self.columns < WORK;
         let threads = if few { 1 } else { args.team.threads() };
@@ -94,10 +99,11 @@ impl Kernel for Product {
             for row in part(self.rows, parts.min(self.rows), index, 1) {
                 // SAFETY: the row is in bounds of the factor and of the scratch memory, and only this task writes it.
                 unsafe {
-                    let point = wide(*p.at(self.points[row]), self.signed[0]);
                     let from = std::slice::from_raw_parts(a.at(row * self.depth), self.depth);
-                    let to = std::slice::from_raw_parts_mut(centred.at(row * width), width);
-                    *totals.at(row) = centre(from, self.signed[0], point, to);
+                    let to = std::slice::from_raw_parts_mut(signed.at(row * width), width);
+                    let sizes = std::slice::from_raw_parts_mut(sizes.at(row * width), width);
+                    let point = (*p.at(self.points[row])).wrapping_add(shifts[0]).cast_signed();
+                    *rows.at(row) = [split(from, shifts[0], to, sizes), i32::from(point)];
                 }
             }
         });
@@ -110,27 +116,34 @@ impl Kernel for Product {
             for (at, point) in points[..columns].iter_mut().enumerate() {
                 let own = if self.by_column { column + at } else { 0 };
                 // SAFETY: there is a zero point for each column, or one for all of them.
-                *point = i32::from(wide(unsafe { *q.at(own) }, self.signed[1]));
+                *point = i32::from(unsafe { *q.at(own) }.wrapping_add(shifts[1]).cast_signed());
             }
+            let panel = b.at(panel * self.quads() * QUAD);
+            let mut totals = [0; COLUMNS];
+            // SAFETY: the panel has columns of this depth.
+            let least = unsafe { survey(panel, self.depth, shifts[1], &mut totals) };
             let end = ((band + 1) * BAND).min(self.rows);
             for row in (band * BAND..end).step_by(ROWS) {
-                let rows = ROWS.min(end - row);
+                let count = ROWS.min(end - row);
                 let mut sums = [[0; COLUMNS]; ROWS];
-                let one = Panel {
-                    a: centred.at(row * width),
-                    a_stride: width,
-                    rows,
-                    b: b.at(panel * self.pairs() * PAIR),
-                    pairs: self.pairs(),
-                    signed: self.signed[1],
+                let one = Quads {
+                    a: signed.at(row * width),
+                    sizes: sizes.at(row * width),
+                    stride: width,
+                    rows: count,
+                    b: panel,
+                    quads: self.quads(),
+                    shift: shifts[1],
                 };
                 // SAFETY: rows and columns are within the factors and the result, and only this task writes them.
                 unsafe {
-                    one.sums(&mut sums);
-                    for (at, sums) in sums[..rows].iter_mut().enumerate() {
-                        let total = *totals.at(row + at);
-                        for (sum, point) in sums.iter_mut().zip(points) {
-                            *sum = sum.wrapping_sub(point.wrapping_mul(total));
+                    one.add(least, &mut sums);
+                    for (at, sums) in sums[..count].iter_mut().enumerate() {
+                        let [sum_of_row, p] = *rows.at(row + at);
+                        let depth = i32::try_from(self.depth).unwrap_or(i32::MAX);
+                        let centred = sum_of_row.wrapping_sub(p.wrapping_mul(depth));
+                        for ((sum, q), total) in sums.iter_mut().zip(points).zip(totals) {
+                            *sum = sum.wrapping_sub(p.wrapping_mul(total)).wrapping_sub(q.wrapping_mul(centred));
                         }
                         let to = output.at((row + at) * self.columns + column);
                         std::ptr::copy_nonoverlapping(sums.as_ptr(), to, columns);
@@ -141,21 +154,16 @@ impl Kernel for Product {
     }
 }
 
-/// Subtracts a zero point from a row, fills the end with zeros, and returns the sum.
-fn centre(from: &[u8], signed: bool, point: i16, to: &mut [i16]) -> i32 {
+/// Gives the elements of a row a sign, and writes them and their absolute values, with zeros at the end. Returns their
+/// sum.
+fn split(from: &[u8], shift: u8, to: &mut [i8], sizes: &mut [u8]) -> i32 {
     let mut total = 0_i32;
-    let (to, rest) = to.split_at_mut(from.len());
-    if signed {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = wide(*from, true) - point;
-            total = total.wrapping_add(i32::from(*to));
-        }
-    } else {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = wide(*from, false) - point;
-            total = total.wrapping_add(i32::from(*to));
-        }
+    for ((to, size), from) in to.iter_mut().zip(sizes.iter_mut()).zip(from) {
+        *to = from.wrapping_add(shift).cast_signed();
+        *size = to.unsigned_abs();
+        total = total.wrapping_add(i32::from(*to));
     }
-    rest.fill(0);
+    to[from.len()..].fill(0);
+    sizes[from.len()..].fill(0);
     total
 }

@@ -25,7 +25,7 @@ fn packed_products_of_all_bytes_are_exact() {
             [(1, 1, 1), (1, 64, 48), (5, 33, 17), (13, 7, 16), (100, 130, 70), (2, 0, 3)]
         {
             let x = bytes(&mut random, a, &[rows, depth]);
-            let w = bytes(&mut random, b, &[depth, columns]).to_layout(&"BA16b2a".parse().unwrap());
+            let w = bytes(&mut random, b, &[depth, columns]).to_layout(&"BA16b4a".parse().unwrap());
             for (p, q) in [(vec![], vec![]), (vec![rows, 1], vec![columns]), (vec![], vec![1, columns])] {
                 let (p, q) = (bytes(&mut random, a, &p), bytes(&mut random, b, &q));
                 let contract = verify("native.matmul-integer-packed", &Attrs::new(), &[&x, &w, &p, &q], 0.0);
@@ -45,7 +45,7 @@ fn the_largest_products_do_not_saturate() {
     let (_, got) =
         crate::check::run("native.matmul-integer", &Attrs::new(), &[&x, &w, &p, &q], want.ty(), 1, None);
     assert_close("plain", &got, &want, 0.0);
-    let packed = w.to_layout(&"BA16b2a".parse().unwrap());
+    let packed = w.to_layout(&"BA16b4a".parse().unwrap());
     let op = "native.matmul-integer-packed";
     let (_, got) = crate::check::run(op, &Attrs::new(), &[&x, &packed, &p, &q], want.ty(), 1, None);
     assert_close("packed", &got, &want, 0.0);

@@ -2,6 +2,7 @@
 
 use super::super::lanes::Lanes;
 use super::{Pool, Row};
+use std::mem::MaybeUninit;
 
 /// The elements of a line: what a part of a row of the result reads. It stays in the first-level cache.
 const LINE: usize = 1024;
@@ -27,15 +28,17 @@ pub(super) unsafe fn row<V: Lanes, const MAX: bool>(row: &Row<'_>) {
     let pool = row.pool;
     let columns = pool.output[1];
     let most = (LINE - pool.span(1)) / pool.strides[1] + 1;
-    let mut line = [0.0; LINE];
+    // To write zeros first would take longer than a short row.
+    let mut line = [const { MaybeUninit::<f32>::uninit() }; LINE];
     let mut column = 0;
     while column < columns {
         let count = most.min(columns - column);
         let span = pool.span(count);
-        // SAFETY: as the caller promises; the span of this many windows is within the line.
+        // SAFETY: as the caller promises; the span of this many windows is within the line, and is filled before it
+        // is read.
         unsafe {
             fill::<V, MAX>(row, column * pool.strides[1], &mut line[..span]);
-            reduce::<V, MAX>(row, &line, column, count);
+            reduce::<V, MAX>(row, line.as_ptr().cast::<f32>(), column, count);
         }
         column += count;
     }
@@ -46,7 +49,7 @@ pub(super) unsafe fn row<V: Lanes, const MAX: bool>(row: &Row<'_>) {
 /// # Safety
 /// As for [`row`].
 #[inline(always)]
-unsafe fn fill<V: Lanes, const MAX: bool>(row: &Row<'_>, start: usize, line: &mut [f32]) {
+unsafe fn fill<V: Lanes, const MAX: bool>(row: &Row<'_>, start: usize, line: &mut [MaybeUninit<f32>]) {
     let pool = row.pool;
     let (before, width) = (pool.pads[1], pool.input[1]);
     let down = pool.windows[0][row.row];
@@ -54,8 +57,8 @@ unsafe fn fill<V: Lanes, const MAX: bool>(row: &Row<'_>, start: usize, line: &mu
     // The part of the line that lies in the image.
     let first = before.saturating_sub(start).min(line.len());
     let end = (before + width).saturating_sub(start).clamp(first, line.len());
-    line[..first].fill(neutral);
-    line[end..].fill(neutral);
+    line[..first].fill(MaybeUninit::new(neutral));
+    line[end..].fill(MaybeUninit::new(neutral));
     let from = row.x.wrapping_add(down.first * width + start + first).wrapping_sub(before);
     let line = &mut line[first..end];
     let mut at = 0;
@@ -71,7 +74,7 @@ unsafe fn fill<V: Lanes, const MAX: bool>(row: &Row<'_>, start: usize, line: &mu
             for r in 0..down.taken {
                 value = if MAX { load(r).max(value) } else { value.add(load(r)) };
             }
-            let to = line.as_mut_ptr().add(at);
+            let to = line.as_mut_ptr().add(at).cast::<f32>();
             if count == V::COUNT { value.store(to) } else { value.store_first(to, count) }
         }
         at += V::COUNT;
@@ -83,13 +86,12 @@ unsafe fn fill<V: Lanes, const MAX: bool>(row: &Row<'_>, start: usize, line: &mu
 /// # Safety
 /// As for [`row`]; the line must have the columns of these windows.
 #[inline(always)]
-unsafe fn reduce<V: Lanes, const MAX: bool>(row: &Row<'_>, line: &[f32], column: usize, count: usize) {
+unsafe fn reduce<V: Lanes, const MAX: bool>(row: &Row<'_>, line: *const f32, column: usize, count: usize) {
     let pool = row.pool;
     let (stride, step, taps) = (pool.strides[1], pool.dilations[1], pool.kernel[1]);
     #[allow(clippy::cast_precision_loss)]
     let rows = pool.windows[0][row.row].divisor as f32;
     let initial = if MAX { f32::NEG_INFINITY } else { 0.0 };
-    let line = line.as_ptr();
     let mut at = 0;
     // SAFETY: as the caller promises.
     unsafe {
