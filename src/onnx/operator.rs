@@ -8,6 +8,7 @@ mod arrange;
 mod attend;
 mod body;
 mod constant;
+mod crop;
 mod einsum;
 mod elementwise;
 pub(crate) mod function;
@@ -27,6 +28,7 @@ mod scatter;
 mod select;
 mod text;
 mod train;
+mod transposed;
 mod volume;
 mod window;
 
@@ -93,7 +95,7 @@ const fn entry(
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
-const FAMILIES: [&[Operator]; 24] = [
+const FAMILIES: [&[Operator]; 25] = [
     arrange::TABLE,
     constant::TABLE,
     elementwise::TABLE,
@@ -118,6 +120,7 @@ const FAMILIES: [&[Operator]; 24] = [
     text::TABLE,
     random::TABLE,
     train::TABLE,
+    transposed::TABLE,
 ];
 
 /// Returns ONNX's own operators.

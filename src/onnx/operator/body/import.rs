@@ -2,12 +2,12 @@
 
 use super::expression::{Expression, Function, Number, Scope};
 use super::{Action, Attribute, AttributeKind, Body, Line, Operand, built_in};
-use crate::onnx::{NEWEST_OPSET, Refusal};
 use crate::onnx::call::signed;
 use crate::onnx::element::element_number;
 use crate::onnx::operator::{Call, ImportedValue, Operators, Results, operators};
 use crate::onnx::proto::{AttributeProto, AttributeType, NodeProto};
 use crate::onnx::structure::full_name;
+use crate::onnx::{NEWEST_OPSET, Refusal};
 use crate::tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
