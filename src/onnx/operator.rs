@@ -11,6 +11,7 @@ mod constant;
 mod crop;
 mod einsum;
 mod elementwise;
+pub(super) mod flex;
 pub(crate) mod function;
 mod index;
 mod integer;
