@@ -89,7 +89,7 @@ fn level(name: &'static str, doc: &'static str, infer: super::Infer, eval: super
 fn levels(types: &[&TensorType], operand: usize) -> Result<(), OpError> {
     plain(types)?;
     let narrow = matches!(types[operand].dtype, DType::I8 | DType::U8 | DType::I16 | DType::U16);
-    if !narrow && !(operand == 0 && types[0].dtype == DType::I32) {
+    if !(narrow || operand == 0 && types[0].dtype == DType::I32) {
         return Err(OpError::operand(operand, types[operand], ", which are no levels"));
     }
     if types[1].dtype != DType::F32 {

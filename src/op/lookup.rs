@@ -69,7 +69,7 @@ fn count_grams() -> OpDef {
                 return Err(OpError::operand(0, types[0], ", which has no rows"));
             };
             if columns == 0 || attrs.expect_int("shortest") < 1 {
-                return Err(OpError::operands("`least` and `columns` are at least 1"));
+                return Err(OpError::operands("`shortest` and `columns` are at least 1"));
             }
             Ok(TensorType::plain(DType::F32, [outer, &[columns]].concat()))
         },
@@ -130,7 +130,8 @@ fn eval_grams(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         let row = &elements[row * length..(row + 1) * length];
         for size in least..=most.min(starts.len()) {
             // An n-gram of one element has nothing between its elements.
-            for step in 1..=if size == 1 { 1 } else { skips + 1 } {
+            let widest = if size == 1 { 1 } else { skips.saturating_add(1).min(length / (size - 1)) };
+            for step in 1..=widest {
                 let span = (size - 1).saturating_mul(step);
                 for start in 0..length.saturating_sub(span) {
                     let gram: Vec<i128> = (0..size).map(|at| row[start + at * step]).collect();

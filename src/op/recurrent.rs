@@ -258,8 +258,8 @@ impl Layer {
         Ok(layer)
     }
 
-    /// Reads the layer of `lstm-integer`, whose weights are 8-bit integers[D,H,4H] with zero points and scales
-    /// [D,1,4H] or [D,1,1]. Operands after these are those of `lstm` after its weights.
+    /// Reads the layer of `lstm-integer`, whose weights are 8-bit integers `[D,H,4H]` with zero points and scales
+    /// `[D,1,4H]` or `[D,1,1]`. Operands after these are those of `lstm` after its weights.
     ///
     /// # Errors
     /// Which operand or attribute is wrong.

@@ -27,7 +27,7 @@ fn by(call: &mut Call<'_>, name: &str, op: &str, a: &ImportedValue, number: f64)
 /// are as many in each.
 fn operands(call: &mut Call<'_>, groups: usize) -> Result<[ImportedValue; 2], Refusal> {
     let (rate, steps) = (call.input(0)?, call.input(1)?);
-    if (call.input_count() - 2) % groups != 0 {
+    if !(call.input_count() - 2).is_multiple_of(groups) {
         let count = call.input_count();
         return Err(Refusal::other(format!("its {count} operands are not {groups} lists of equal lengths")));
     }

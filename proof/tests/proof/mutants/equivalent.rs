@@ -53,6 +53,10 @@ pub const EQUIVALENT: &[Reason] = &[
         &["round-attention-f16: without at-most(?s, 0.25)", "round-attention-f16: without less(0.0, ?s)"],
     ),
     (
+        "no instance draws a scale so large that its levels overflow",
+        &["quantize-of-dequantize: without less(scalar-of(?s), 1e30)"],
+    ),
+    (
         "the size from which a product pays is a question of cost",
         &[
             "strassen-conv-nChw8c: without at-most(64, dim(?w, 0))",
