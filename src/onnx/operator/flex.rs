@@ -71,7 +71,7 @@ fn precision(call: &Call<'_>, dtype: DType) -> Result<DType, Refusal> {
         0 => Ok(if dtype.bits() < 32 { DType::F32 } else { dtype }),
         number => {
             let number = i32::try_from(number).unwrap_or(-1);
-            crate::onnx::element::element_type(number).map_err(Into::into)
+            crate::onnx::element::element_type(number)
         }
     }
 }

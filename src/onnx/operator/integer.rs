@@ -26,7 +26,7 @@ fn level(call: &mut Call<'_>, op: &str) -> Results {
 fn concat(call: &mut Call<'_>) -> Results {
     let (scale, zero) = (call.input(0)?, call.input(1)?);
     let count = call.input_count() - 2;
-    if count % 3 != 0 {
+    if !count.is_multiple_of(3) {
         return Err(Refusal::other(format!(
             "it joins tensors with a scale and a zero point each, but has {count} operands beside those of its result"
         )));

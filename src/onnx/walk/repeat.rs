@@ -240,7 +240,7 @@ impl Repeat {
             list.push(output.clone());
         }
         self.iteration += 1;
-        if let Some(batch) = self.batch.as_mut().filter(|batch| self.iteration % batch.steps == 0) {
+        if let Some(batch) = self.batch.as_mut().filter(|batch| self.iteration.is_multiple_of(batch.steps)) {
             batch.ends.push(std::mem::take(&mut self.carried));
             self.carried = batch.starts.pop().unwrap_or_default();
         }
