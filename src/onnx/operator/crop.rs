@@ -4,7 +4,6 @@
 //! Where the elements of the result lie in the image is known when a model is imported. So each axis is resampled by
 //! sums of gathered elements, each with a weight.
 
-use super::resample::{numbers, rounding, sizes};
 use super::{Call, ImportedValue, Results};
 use crate::attr::Attrs;
 use crate::onnx::Refusal;
@@ -25,15 +24,22 @@ struct Mode<'m> {
     exclude_outside: bool,
 }
 
-/// Resamples the region of interest, which is the second operand: the starts of all axes, then their ends.
+/// Resamples the region of interest: the starts of all axes, then their ends, as parts of the image's sizes. `sizes` has
+/// the number of elements and the scale of each axis of the result.
 #[allow(clippy::float_cmp)] // An axis that is kept has exactly the region from 0 to 1.
-pub(super) fn crop(call: &mut Call<'_>, x: &ImportedValue, name: &str) -> Results {
+pub(super) fn crop(
+    call: &mut Call<'_>,
+    x: &ImportedValue,
+    (name, rounding): (&str, &'static str),
+    sizes: &[(usize, f64)],
+    region: Option<&[f64]>,
+) -> Results {
     if call.flag("antialias", false)? {
         return Err(Refusal::attribute("antialias", "is 1, which ovolo does not do with tf_crop_and_resize"));
     }
     let mode = Mode {
         name,
-        rounding: rounding(call)?,
+        rounding,
         cubic: call.float("cubic_coeff_a", -0.75)?,
         exclude_outside: call.flag("exclude_outside", false)?,
     };
@@ -44,9 +50,7 @@ pub(super) fn crop(call: &mut Call<'_>, x: &ImportedValue, name: &str) -> Result
         )));
     }
     let beyond = call.float("extrapolation_value", 0.0)?;
-    let sizes = sizes(call, x)?;
-    let region = numbers(call, 1, "region of interest")?
-        .ok_or_else(|| Refusal::other("it has no region of interest"))?;
+    let region = region.ok_or_else(|| Refusal::other("it has no region of interest"))?;
     let axes = match call.ints("axes")? {
         Some(axes) => axes.iter().map(|one| axis(*one, x.rank())).collect::<Result<Vec<_>, _>>()?,
         None => (0..x.rank()).collect(),
@@ -58,14 +62,14 @@ pub(super) fn crop(call: &mut Call<'_>, x: &ImportedValue, name: &str) -> Result
     let (mut value, mut outside) = (x.clone(), None);
     for (at, &axis) in axes.iter().enumerate() {
         let (start, end) = (region[at], region[axes.len() + at]);
-        let (input, output) = (value.dims()[axis], sizes[axis].output);
-        if (start, end) == (0.0, 1.0) && input == output && sizes[axis].scale == 1.0 {
+        let (input, output) = (value.dims()[axis], sizes[axis].0);
+        if (start, end) == (0.0, 1.0) && input == output && sizes[axis].1 == 1.0 {
             continue;
         }
         if input == 0 || output == 0 {
             return Err(Refusal::other(format!("its result or its image has no elements along axis {axis}")));
         }
-        let places = places(start, end, input, output, sizes[axis].scale);
+        let places = places(start, end, input, output, sizes[axis].1);
         value = along(call, &value, axis, &mode.taps(&places, input))?;
         outside = leaves(call, outside, axis, x.rank(), &places, input)?;
     }

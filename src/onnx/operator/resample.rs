@@ -9,15 +9,15 @@ pub(super) const TABLE: &[Operator] = &[entry("Resize", 1, 4, resize), entry("Up
 
 /// How a resampling changes one axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Size {
+struct Size {
     /// The number of elements of the result.
-    pub output: usize,
+    output: usize,
     /// The factor, which need not be the ratio of both numbers of elements.
-    pub scale: f64,
+    scale: f64,
 }
 
 /// Returns the numbers of an operand, which must be known while importing; `None` if it is absent or empty.
-pub(super) fn numbers(call: &Call<'_>, at: usize, what: &str) -> Result<Option<Vec<f64>>, Refusal> {
+fn numbers(call: &Call<'_>, at: usize, what: &str) -> Result<Option<Vec<f64>>, Refusal> {
     let Some(value) = call.optional(at) else { return Ok(None) };
     let tensor = call.demand(&value, what)?;
     Ok(Some(tensor.to_f64()).filter(|numbers| !numbers.is_empty()))
@@ -86,7 +86,11 @@ fn resize(call: &mut Call<'_>) -> Results {
         }
     };
     let coordinates = match call.text("coordinate_transformation_mode", "half_pixel")? {
-        "tf_crop_and_resize" => return crop::crop(call, &x, mode),
+        "tf_crop_and_resize" => {
+            let (rounding, region) = (rounding(call)?, numbers(call, 1, "region of interest")?);
+            let sizes: Vec<_> = sizes(call, &x)?.iter().map(|size| (size.output, size.scale)).collect();
+            return crop::crop(call, &x, (mode, rounding), &sizes, region.as_deref());
+        }
         "half_pixel" => "half-pixel",
         "half_pixel_symmetric" => "half-pixel-symmetric",
         "pytorch_half_pixel" => "pytorch-half-pixel",
@@ -117,7 +121,7 @@ fn resize(call: &mut Call<'_>) -> Results {
 }
 
 /// Returns how the nearest element is chosen, as the op calls it.
-pub(super) fn rounding(call: &Call<'_>) -> Result<&'static str, Refusal> {
+fn rounding(call: &Call<'_>) -> Result<&'static str, Refusal> {
     Ok(match call.text("nearest_mode", "round_prefer_floor")? {
         "round_prefer_floor" => "prefer-floor",
         "round_prefer_ceil" => "prefer-ceil",
@@ -129,7 +133,7 @@ pub(super) fn rounding(call: &Call<'_>) -> Result<&'static str, Refusal> {
 
 /// Returns how each axis changes.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub(super) fn sizes(call: &Call<'_>, x: &ImportedValue) -> Result<Vec<Size>, Refusal> {
+fn sizes(call: &Call<'_>, x: &ImportedValue) -> Result<Vec<Size>, Refusal> {
     let all: Vec<usize> = (0..x.rank()).collect();
     let axes = match call.ints("axes")? {
         Some(axes) => axes.iter().map(|one| axis(*one, x.rank())).collect::<Result<Vec<_>, _>>()?,
