@@ -8,8 +8,10 @@ mod arrange;
 mod attend;
 mod body;
 mod constant;
+mod crop;
 mod einsum;
 mod elementwise;
+pub(super) mod flex;
 pub(crate) mod function;
 mod index;
 mod integer;
@@ -27,6 +29,7 @@ mod scatter;
 mod select;
 mod text;
 mod train;
+mod transposed;
 mod volume;
 mod window;
 
@@ -93,7 +96,7 @@ const fn entry(
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
-const FAMILIES: [&[Operator]; 24] = [
+const FAMILIES: [&[Operator]; 25] = [
     arrange::TABLE,
     constant::TABLE,
     elementwise::TABLE,
@@ -118,6 +121,7 @@ const FAMILIES: [&[Operator]; 24] = [
     text::TABLE,
     random::TABLE,
     train::TABLE,
+    transposed::TABLE,
 ];
 
 /// Returns ONNX's own operators.

@@ -7,6 +7,7 @@
 //! Operators that contain graphs, and those on sequences and optional values, leave no node behind: branches and the
 //! iterations of loops are walked like any other graph, and sequences are lists of values while a model is walked.
 
+mod attend;
 mod control;
 mod repeat;
 mod sequence;
@@ -86,7 +87,7 @@ impl Frame {
     pub fn counter(&self) -> Option<&str> {
         match &self.kind {
             Kind::Iteration(repeat) if repeat.rolled => Some(repeat.counter(&self.body.inputs)),
-            Kind::Iteration(_) | Kind::Main | Kind::Branch => None,
+            Kind::Iteration(_) | Kind::Main | Kind::Branch | Kind::Change(_) => None,
         }
     }
 
@@ -94,7 +95,7 @@ impl Frame {
     pub fn bindings(&mut self) -> Vec<&mut Binding> {
         match &mut self.kind {
             Kind::Iteration(repeat) => repeat.bindings().collect(),
-            Kind::Main | Kind::Branch => Vec::new(),
+            Kind::Main | Kind::Branch | Kind::Change(_) => Vec::new(),
         }
     }
 }
@@ -106,6 +107,8 @@ enum Kind {
     Main,
     /// It is a branch of an `If`.
     Branch,
+    /// It changes the scores or the weights of an attention.
+    Change(attend::Change),
     /// It is an iteration.
     Iteration(Repeat),
 }
@@ -256,6 +259,7 @@ impl Walk {
                 self.frames.pop();
                 self.leave(outputs);
             }
+            &Kind::Change(change) => attend::leave(self, change, importer)?,
             Kind::Iteration(_) => self.iterated(importer)?,
         }
         Ok(None)
@@ -286,6 +290,7 @@ impl Walk {
             (true, "Loop") => repeat::start_loop(self, operation, &inputs, importer),
             (true, "Scan") => repeat::start_scan(self, operation, &inputs, importer),
             (true, "SequenceMap") => repeat::start_map(self, operation, &inputs, importer),
+            _ if is_flex(node) => attend::start(self, operation, &inputs, importer),
             _ if is_zip_map(node) => sequence::zip_map(operation, &inputs).map(Step::Results),
             _ => match sequence::operator(&node.op_type).filter(|_| own) {
                 Some(operator) => operator(operation, &inputs, importer).map(Step::Results),
@@ -337,7 +342,18 @@ impl Walk {
 /// Returns whether a node is one that is walked, instead of imported as ops.
 pub(super) fn is_structural(node: &NodeProto) -> bool {
     let walked = ["If", "Loop", "Scan", "SequenceMap"].contains(&node.op_type.as_str());
-    is_zip_map(node) || is_own(&node.domain) && (walked || sequence::operator(&node.op_type).is_some())
+    is_zip_map(node)
+        || is_flex(node)
+        || is_own(&node.domain) && (walked || sequence::operator(&node.op_type).is_some())
+}
+
+fn is_flex(node: &NodeProto) -> bool {
+    node.domain == "ai.onnx.preview" && node.op_type == "FlexAttention"
+}
+
+/// Returns the error for a node of which a graph was walked.
+fn refused_node(operation: &Operation, why: Refusal) -> OnnxError {
+    OnnxError::Node { node: describe(&operation.node), why: Box::new(why), operands: Vec::new() }
 }
 
 fn is_zip_map(node: &NodeProto) -> bool {

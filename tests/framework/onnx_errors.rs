@@ -198,8 +198,30 @@ fn chain() -> ModelProto {
     with_inputs(input, nodes, vec![weight])
 }
 
+/// A `FlexAttention` whose graph for scores is this one.
+fn flex(nodes: Vec<NodeProto>, inputs: &[&str]) -> ModelProto {
+    let inner = GraphProto {
+        node: nodes,
+        input: inputs.iter().map(|name| untyped(name)).collect(),
+        output: vec![untyped("t")],
+        ..GraphProto::default()
+    };
+    let mut attention = of_domain("ai.onnx.preview", node("FlexAttention", &["x", "x", "x"], &["y"]));
+    let r#type = AttributeType::Graph as i32;
+    let name = "score_mod".to_owned();
+    attention.attribute.push(AttributeProto { name, r#type, g: Some(Box::new(inner)), ..Default::default() });
+    let mut model = with_inputs(vec![value("x", FLOAT, &["1", "2", "3", "4"])], vec![attention], vec![]);
+    model.opset_import.push(opset("ai.onnx.preview", 1));
+    model
+}
+
 refused! {
     reasons_stand_together: refusal(&chain());
+
+    a_graph_for_scores_gives_another_shape: {
+        refusal(&flex(vec![int("axis", 3, node("Concat", &["s", "s"], &["t"]))], &["s"]))
+    };
+    a_graph_for_scores_takes_two_values: refusal(&flex(vec![node("Relu", &["s"], &["t"])], &["s", "other"]));
 
     reasons_stand_together_where_types_are_declared: {
         let mut chain = chain();

@@ -1,6 +1,9 @@
-//! Stored models of single operators give the results that ONNX Runtime gave, by the reference evaluation.
+//! Stored models of single operators give the results that ONNX Runtime 1.31 gave, by the reference evaluation.
 //!
-//! A folder of `tests/operators/` holds `model.onnx`, and its inputs and outputs as ONNX writes tensors.
+//! A folder of `tests/operators/` holds `model.onnx`, and its inputs and outputs as ONNX writes tensors. Some operators
+//! of ONNX Runtime run only on its other devices: `BiasAdd`, `BiasSoftmax`, `BiasSplitGelu`, `GroupNorm`,
+//! `NhwcFusedConv`, `QLinearReduceMean`, `SkipGroupNorm`, packed keys of `MultiHeadAttention`, and the norms of
+//! `GroupQueryAttention`. Their outputs were computed by NumPy from what their descriptions say.
 
 #![allow(clippy::unwrap_used)]
 

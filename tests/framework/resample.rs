@@ -188,13 +188,21 @@ fn unsupported_attributes_are_refused_by_name() {
     };
     let said = refusal(
         "Resize",
+        &[("coordinate_transformation_mode", Attribute::Text("half_pixels"))],
+        &[1, 1, 2, 2],
+        &[Operand::Absent, Operand::Floats(&[1., 1., 2., 2.])],
+    );
+    assert!(said.contains("`coordinate_transformation_mode` is `half_pixels`; ovolo does"), "{said}");
+    let said = refusal(
+        "Resize",
         &[("coordinate_transformation_mode", Attribute::Text("tf_crop_and_resize"))],
         &[1, 1, 2, 2],
         &[Operand::Absent, Operand::Floats(&[1., 1., 2., 2.])],
     );
-    assert!(said.contains("`coordinate_transformation_mode` is `tf_crop_and_resize`; ovolo does"), "{said}");
+    assert!(said.contains("it has no region of interest"), "{said}");
     let said = refusal("Resize", &[], &[1, 1, 2, 2], &[]);
     assert!(said.contains("it has neither scales nor sizes"), "{said}");
-    let said = refusal("ConvTranspose", &[], &[1, 1, 2, 2, 2], &[Operand::Weights(&[1, 1, 2, 2, 2])]);
-    assert!(said.contains("it works on 3 dimensions beside batch and channels"), "{said}");
+    let weights = &[Operand::Weights(&[1, 1, 2, 2, 2, 2])];
+    let said = refusal("ConvTranspose", &[], &[1, 1, 2, 2, 2, 2], weights);
+    assert!(said.contains("it works on 4 axes of an image"), "{said}");
 }

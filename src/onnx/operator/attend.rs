@@ -18,7 +18,7 @@ fn to(dtype: DType) -> Attrs {
     Attrs::new().with("to", Attr::DType(dtype))
 }
 
-fn transpose(
+pub(super) fn transpose(
     call: &mut Call<'_>,
     name: &str,
     x: &ImportedValue,
@@ -255,7 +255,7 @@ fn padded(call: &mut Call<'_>, mask: &ImportedValue, keys: usize) -> Result<Impo
 }
 
 /// Repeats each head.
-fn repeated(
+pub(super) fn repeated(
     call: &mut Call<'_>,
     name: &str,
     x: &ImportedValue,

@@ -25,6 +25,7 @@ mod read;
 use super::Operator;
 use crate::diagnostic::{Diagnostics, Source};
 use expression::{Expression, Number};
+pub(super) use import::apply_to;
 use std::sync::LazyLock;
 
 /// ovolo's own tables, each with its name and text.

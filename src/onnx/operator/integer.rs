@@ -1,13 +1,15 @@
 //! Products and convolutions of integers.
 
 use super::window::Window;
-use super::{Call, ImportedValue, Operator, Results, entry};
+use super::{ANY, Call, ImportedValue, Operator, Results, body, entry};
 use crate::attr::Attrs;
 use crate::onnx::Refusal;
+use crate::onnx::call::{axis, signed};
 
 pub(super) const TABLE: &[Operator] = &[
     entry("ConvInteger", 2, 4, convolution),
     entry("MatMulInteger", 2, 4, product),
+    entry("com.microsoft.QLinearConcat", 5, ANY, concat),
     // The heart of `QuantizeLinear` and `DequantizeLinear`, for their definitions in `ops/quantised.ron`.
     entry("ovolo.Quantize", 3, 3, |call| level(call, "quantize")),
     entry("ovolo.Dequantize", 3, 3, |call| level(call, "dequantize")),
@@ -17,6 +19,28 @@ pub(super) const TABLE: &[Operator] = &[
 fn level(call: &mut Call<'_>, op: &str) -> Results {
     let (x, scale, zero) = (call.input(0)?, call.input(1)?, call.input(2)?);
     Ok(vec![call.result(op, Attrs::new(), &[&x, &scale, &zero])?])
+}
+
+/// Joins levels of numbers as levels of another scale. The scale and the zero point of the result come first, then a
+/// tensor, its scale and its zero point for each part.
+fn concat(call: &mut Call<'_>) -> Results {
+    let (scale, zero) = (call.input(0)?, call.input(1)?);
+    let count = call.input_count() - 2;
+    if !count.is_multiple_of(3) {
+        return Err(Refusal::other(format!(
+            "it joins tensors with a scale and a zero point each, but has {count} operands beside those of its result"
+        )));
+    }
+    let mut parts = Vec::new();
+    for at in (2..call.input_count()).step_by(3) {
+        let operands = vec![Some(call.input(at)?), Some(call.input(at + 1)?), call.optional(at + 2)];
+        let name = call.inner_name("part");
+        parts.push(body::apply_to(call, &name, "DequantizeLinear", operands)?);
+    }
+    let attrs = Attrs::new().int("axis", signed(&[axis(call.int("axis", 1)?, parts[0].rank())?])[0]);
+    let joined = call.helper("joined", "concat", attrs, &parts.iter().collect::<Vec<_>>())?;
+    let name = call.node.output.first().cloned().unwrap_or_default();
+    Ok(vec![body::apply_to(call, &name, "QuantizeLinear", vec![Some(joined), Some(scale), Some(zero)])?])
 }
 
 /// Returns the zero point of a factor, which is 0 if it is left out.

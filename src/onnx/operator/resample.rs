@@ -1,137 +1,18 @@
-//! Operators that change the size of images: transposed convolution and resampling.
+//! Resampling: operators that change the size of images.
 
-use super::window::{list, same_kernel, spatial, unknown_padding};
-use super::{Call, ImportedValue, Operator, Results, entry};
+use super::{Call, ImportedValue, Operator, Results, crop, entry};
 use crate::attr::{Attr, Attrs};
 use crate::onnx::Refusal;
 use crate::onnx::call::{axis, signed};
-use crate::tensor::{Tensor, TensorType};
 
-pub(super) const TABLE: &[Operator] = &[
-    entry("ConvTranspose", 2, 3, conv_transpose),
-    entry("Resize", 1, 4, resize),
-    entry("Upsample", 1, 2, upsample),
-];
-
-/// The attributes of the op along one axis, after `auto_pad` and `output_shape` are resolved.
-struct Transposed {
-    stride: i64,
-    dilation: i64,
-    before: i64,
-    after: i64,
-    added: i64,
-}
-
-impl Transposed {
-    /// Adjusts what is cut off and added so that the result has the wanted size.
-    fn sized(mut self, natural: i64, wanted: i64, upper: bool) -> Result<Self, Refusal> {
-        let total = natural + self.added - wanted;
-        let half = total.div_euclid(2);
-        (self.before, self.after) = if upper { (half, total - half) } else { (total - half, half) };
-        if self.before < 0 {
-            return Err(Refusal::other(format!(
-                "its result is to have {wanted} of {natural} elements of an axis, which lack"
-            )));
-        }
-        // Elements beyond the last window are added at the end.
-        self.added += (-self.after).max(0);
-        self.after = self.after.max(0);
-        Ok(self)
-    }
-}
-
-/// Transposed convolutions have one or two dimensions. One dimension becomes two, of which the first has size 1.
-fn conv_transpose(call: &mut Call<'_>) -> Results {
-    let (x, w) = (call.input(0)?, call.input(1)?);
-    let axes = transposed(call, &x, &w)?;
-    let group = call.int("group", 1)?;
-    let outputs = usize::try_from(group).ok().and_then(|groups| w.dims()[1].checked_mul(groups));
-    let outputs = outputs.filter(|_| group > 0);
-    let outputs =
-        outputs.ok_or_else(|| Refusal::attribute("group", format!("is {group}, and must be at least 1")))?;
-    let bias = match call.optional(2) {
-        Some(bias) => bias,
-        None => call.constant("bias", Tensor::zeros(TensorType::plain(w.ty.dtype, [outputs]))),
-    };
-    let flat = axes.len() == 1;
-    let (x, w) = if flat { (lifted(call, "image", &x)?, lifted(call, "weights", &w)?) } else { (x, w) };
-    let pair = |of: fn(&Transposed) -> i64, first: i64| {
-        let mut list: Vec<i64> = axes.iter().map(of).collect();
-        if flat {
-            list.insert(0, first);
-        }
-        list
-    };
-    let attrs = Attrs::new()
-        .ints("strides", &pair(|axis| axis.stride, 1))
-        .ints("pads", &[pair(|axis| axis.before, 0), pair(|axis| axis.after, 0)].concat())
-        .ints("dilations", &pair(|axis| axis.dilation, 1))
-        .ints("output-padding", &pair(|axis| axis.added, 0))
-        .int("groups", group);
-    if !flat {
-        return Ok(vec![call.result("conv-transpose", attrs, &[&x, &w, &bias])?]);
-    }
-    let image = call.helper("row", "conv-transpose", attrs, &[&x, &w, &bias])?;
-    let mut dims = image.dims().to_vec();
-    dims.remove(2);
-    Ok(vec![call.reshape(None, &image, &dims)?])
-}
-
-/// Reads what a transposed convolution does along each axis of its image.
-fn transposed(call: &Call<'_>, x: &ImportedValue, w: &ImportedValue) -> Result<Vec<Transposed>, Refusal> {
-    let spatial = spatial(x)?;
-    if w.rank() != x.rank() {
-        return Err(Refusal::other(format!(
-            "its image has {} dimensions, and its weights {}",
-            x.rank(),
-            w.rank()
-        )));
-    }
-    let kernel = signed(&w.dims()[2..]);
-    same_kernel(call, &kernel)?;
-    let strides = list(call, "strides", spatial, 1, 1)?;
-    let dilations = list(call, "dilations", spatial, 1, 1)?;
-    let pads = list(call, "pads", 2 * spatial, 0, 0)?;
-    let added = list(call, "output_padding", spatial, 0, 0)?;
-    let wanted = call.ints("output_shape")?;
-    if let Some(wanted) = wanted.filter(|wanted| wanted.len() != spatial) {
-        return Err(Refusal::attribute(
-            "output_shape",
-            format!("is {wanted:?}, and needs {spatial} numbers"),
-        ));
-    }
-    let padding = call.text("auto_pad", "NOTSET")?;
-    let size = signed(&x.dims()[2..]);
-    let axis = |at: usize| {
-        let natural = (size[at] - 1) * strides[at] + (kernel[at] - 1) * dilations[at] + 1;
-        let (before, after) = (pads[at], pads[spatial + at]);
-        let one =
-            Transposed { stride: strides[at], dilation: dilations[at], before, after, added: added[at] };
-        match (padding, wanted.map(|wanted| wanted[at])) {
-            ("NOTSET" | "", None) => Ok(one),
-            ("VALID", None) => Ok(Transposed { before: 0, after: 0, ..one }),
-            ("NOTSET" | "" | "VALID" | "SAME_LOWER", Some(wanted)) => one.sized(natural, wanted, false),
-            ("SAME_UPPER", Some(wanted)) => one.sized(natural, wanted, true),
-            ("SAME_UPPER" | "SAME_LOWER", None) => {
-                one.sized(natural, size[at] * strides[at], padding == "SAME_UPPER")
-            }
-            (other, _) => Err(unknown_padding(other)),
-        }
-    };
-    (0..spatial).map(axis).collect()
-}
-
-/// Returns a line of pixels as an image of one row.
-fn lifted(call: &mut Call<'_>, suffix: &str, x: &ImportedValue) -> Result<ImportedValue, Refusal> {
-    let mut dims = x.dims().to_vec();
-    dims.insert(2, 1);
-    call.reshape(Some(suffix), x, &dims)
-}
+pub(super) const TABLE: &[Operator] = &[entry("Resize", 1, 4, resize), entry("Upsample", 1, 2, upsample)];
 
 /// How a resampling changes one axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Size {
+    /// The number of elements of the result.
     output: usize,
+    /// The factor, which need not be the ratio of both numbers of elements.
     scale: f64,
 }
 
@@ -205,6 +86,11 @@ fn resize(call: &mut Call<'_>) -> Results {
         }
     };
     let coordinates = match call.text("coordinate_transformation_mode", "half_pixel")? {
+        "tf_crop_and_resize" => {
+            let (rounding, region) = (rounding(call)?, numbers(call, 1, "region of interest")?);
+            let sizes: Vec<_> = sizes(call, &x)?.iter().map(|size| (size.output, size.scale)).collect();
+            return crop::crop(call, &x, (mode, rounding), &sizes, region.as_deref());
+        }
         "half_pixel" => "half-pixel",
         "half_pixel_symmetric" => "half-pixel-symmetric",
         "pytorch_half_pixel" => "pytorch-half-pixel",
@@ -214,19 +100,13 @@ fn resize(call: &mut Call<'_>) -> Results {
             return Err(Refusal::attribute(
                 "coordinate_transformation_mode",
                 format!(
-                    "is `{other}`; ovolo does half_pixel, \
-                 half_pixel_symmetric, pytorch_half_pixel, align_corners and asymmetric"
+                    "is `{other}`; ovolo does half_pixel, half_pixel_symmetric, pytorch_half_pixel, \
+                     align_corners, asymmetric and tf_crop_and_resize"
                 ),
             ));
         }
     };
-    let rounding = match call.text("nearest_mode", "round_prefer_floor")? {
-        "round_prefer_floor" => "prefer-floor",
-        "round_prefer_ceil" => "prefer-ceil",
-        "floor" => "floor",
-        "ceil" => "ceil",
-        other => return Err(Refusal::attribute("nearest_mode", format!("is `{other}`, which is none"))),
-    };
+    let rounding = rounding(call)?;
     call.ignore(&["extrapolation_value"]); // Only `tf_crop_and_resize` uses it.
     let sizes = sizes(call, &x)?;
     let text = |text: &str| Attr::Str(text.into());
@@ -238,6 +118,17 @@ fn resize(call: &mut Call<'_>) -> Results {
         .int("exclude-outside", i64::from(call.flag("exclude_outside", false)?))
         .int("antialias", i64::from(call.flag("antialias", false)?));
     resample(call, &x, &sizes, attrs)
+}
+
+/// Returns how the nearest element is chosen, as the op calls it.
+fn rounding(call: &Call<'_>) -> Result<&'static str, Refusal> {
+    Ok(match call.text("nearest_mode", "round_prefer_floor")? {
+        "round_prefer_floor" => "prefer-floor",
+        "round_prefer_ceil" => "prefer-ceil",
+        "floor" => "floor",
+        "ceil" => "ceil",
+        other => return Err(Refusal::attribute("nearest_mode", format!("is `{other}`, which is none"))),
+    })
 }
 
 /// Returns how each axis changes.

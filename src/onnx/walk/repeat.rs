@@ -4,14 +4,15 @@
 //! iteration is a region of its own. All these regions are the same, as the number of the iteration is one of their
 //! inputs, so they are compiled once.
 
+mod batch;
+
 use super::control::{enter, truth};
-use super::{Binding, Frame, Importer, Kind, Step, Walk, demand_int, emit};
+use super::{Binding, Frame, Importer, Kind, Step, Walk, demand_int, emit, refused_node};
 use crate::attr::Attrs;
 use crate::onnx::call::{axis, signed};
 use crate::onnx::document::Operation;
 use crate::onnx::proto::{AttributeProto, NodeProto, ValueInfoProto};
 use crate::onnx::signature::declared_type;
-use crate::onnx::structure::describe;
 use crate::onnx::{ImportedValue, OnnxError, Refusal};
 use crate::tensor::{DType, Tensor, TensorType};
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub(super) struct Repeat {
     collected: Vec<Vec<Binding>>,
     /// The axis along which each of these results is joined, and whether in the opposite order.
     joins: Vec<(i64, bool)>,
+    /// The sequences of a batch, each of which is scanned from a start of its own.
+    batch: Option<batch::Batch>,
     /// Whether each iteration is a region of its own.
     pub rolled: bool,
 }
@@ -82,9 +85,7 @@ pub(super) fn start_scan(
     importer: &mut Importer<'_>,
 ) -> Result<Step, Refusal> {
     if operation.opset.is_some_and(|opset| opset < 9) {
-        return Err(Refusal::other(
-            "Scan of opset 8 runs over batches, which ovolo does not support; export it again",
-        ));
+        return batch::start(walk, operation, inputs, importer);
     }
     let node = &operation.node;
     let scanned = usize::try_from(int(node, "num_scan_inputs").unwrap_or(0)).unwrap_or(0);
@@ -154,7 +155,8 @@ fn start(
     let short = count.is_some_and(|count| count.saturating_mul(nodes) <= UNROLLED);
     let rolled = form != Form::Map && importer.running && !short;
     let collected = vec![Vec::new(); joins.len()];
-    let repeat = Repeat { form, iteration: 0, count, carried, sources, collected, joins, rolled };
+    let batch = None;
+    let repeat = Repeat { form, iteration: 0, count, carried, sources, collected, joins, batch, rolled };
     if count == Some(0) {
         return repeat.results(walk, operation, importer).map(Step::Results);
     }
@@ -170,11 +172,7 @@ impl Walk {
         let Some(parent) = self.frames.len().checked_sub(2).map(|at| &self.frames[at]) else { return Ok(()) };
         let body = Arc::clone(&parent.body);
         let operation = &body.operations[parent.at];
-        let refuse = |why: Refusal| OnnxError::Node {
-            node: describe(&operation.node),
-            why: Box::new(why),
-            operands: Vec::new(),
-        };
+        let refuse = |why: Refusal| refused_node(operation, why);
         let goes = repeat.take(&outputs, importer).map_err(refuse)?;
         self.frames.pop();
         if goes {
@@ -216,7 +214,9 @@ impl Repeat {
     /// Returns every value that the state holds.
     pub(super) fn bindings(&mut self) -> impl Iterator<Item = &mut Binding> {
         let sources = self.sources.iter_mut().map(|source| &mut source.value);
-        self.carried.iter_mut().chain(sources).chain(self.collected.iter_mut().flatten())
+        let sequences =
+            self.batch.iter_mut().flat_map(|batch| batch.starts.iter_mut().chain(&mut batch.ends).flatten());
+        self.carried.iter_mut().chain(sources).chain(self.collected.iter_mut().flatten()).chain(sequences)
     }
 
     /// Returns the name of the input of a rolled iteration that holds its number.
@@ -240,6 +240,10 @@ impl Repeat {
             list.push(output.clone());
         }
         self.iteration += 1;
+        if let Some(batch) = self.batch.as_mut().filter(|batch| self.iteration.is_multiple_of(batch.steps)) {
+            batch.ends.push(std::mem::take(&mut self.carried));
+            self.carried = batch.starts.pop().unwrap_or_default();
+        }
         Ok(goes && self.count.is_none_or(|count| self.iteration < count))
     }
 
@@ -282,6 +286,13 @@ impl Repeat {
         importer: &mut Importer<'_>,
     ) -> Result<Vec<Binding>, Refusal> {
         let mut results = std::mem::take(&mut self.carried);
+        if let Some(batch) = &self.batch {
+            for at in 0..batch.ends.first().map_or(0, Vec::len) {
+                let list: Vec<Binding> = batch.ends.iter().map(|end| end[at].clone()).collect();
+                let name = walk.prefix(operation, &format!("ends-{at}"));
+                results.push(Binding::Tensor(join(&list, 0, at, operation, &name, importer)?));
+            }
+        }
         let carried = results.len();
         for (at, mut list) in std::mem::take(&mut self.collected).into_iter().enumerate() {
             if self.form == Form::Map {
@@ -294,7 +305,13 @@ impl Repeat {
             }
             let position = usize::from(self.form == Form::Loop) + carried + at;
             let name = walk.prefix(operation, &format!("joined-{at}"));
-            results.push(Binding::Tensor(join(&list, axis, position, operation, &name, importer)?));
+            let mut joined = join(&list, axis, position, operation, &name, importer)?;
+            if let Some(batch) = &self.batch {
+                let dims = [&[batch.ends.len(), batch.steps], &joined.dims()[1..]].concat();
+                let attrs = Attrs::new().ints("shape", &signed(&dims));
+                joined = emit(importer, &format!("{name}/sequences"), "reshape", attrs, &[&joined])?;
+            }
+            results.push(Binding::Tensor(joined));
         }
         Ok(results)
     }

@@ -2,12 +2,12 @@
 
 use super::expression::{Expression, Function, Number, Scope};
 use super::{Action, Attribute, AttributeKind, Body, Line, Operand, built_in};
-use crate::onnx::Refusal;
 use crate::onnx::call::signed;
 use crate::onnx::element::element_number;
 use crate::onnx::operator::{Call, ImportedValue, Operators, Results, operators};
 use crate::onnx::proto::{AttributeProto, AttributeType, NodeProto};
 use crate::onnx::structure::full_name;
+use crate::onnx::{NEWEST_OPSET, Refusal};
 use crate::tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
@@ -55,18 +55,10 @@ pub(super) fn import(call: &mut Call<'_>) -> Results {
                 }
             },
             Action::Apply { .. } => {
-                let applied = prepare(line, &scope).and_then(|(operator, mut inputs, attributes)| {
-                    // Constants of one name would be one node.
-                    for input in inputs.iter_mut().flatten().filter(|input| input.name.is_empty()) {
-                        input.name = call.inner_name("constant").into();
-                    }
+                let applied = prepare(line, &scope).and_then(|(operator, inputs, attributes)| {
                     let output = names(call, body, at);
                     let node = NodeProto { output, ..node(&operator, inputs.len(), attributes) };
-                    let name = full_name(&node);
-                    let operator = OPERATORS
-                        .get(&name)
-                        .ok_or_else(|| Refusal::other(format!("ovolo has no operator `{name}`")))?;
-                    operator.execute(&mut call.inner(&node, body.opset, &inputs))
+                    apply(call, &node, body.opset, inputs)
                 });
                 applied.map_err(|why| within(line, why))?
             }
@@ -75,6 +67,36 @@ pub(super) fn import(call: &mut Call<'_>) -> Results {
     }
     let results = body.outputs.iter().map_while(|output| values.get(output.as_str()).cloned());
     Ok(results.collect())
+}
+
+/// Applies another operator inside the definition of one. Operands without a name are constants.
+fn apply(
+    call: &mut Call<'_>,
+    node: &NodeProto,
+    opset: i64,
+    mut inputs: Vec<Option<ImportedValue>>,
+) -> Results {
+    // Constants of one name would be one node.
+    for input in inputs.iter_mut().flatten().filter(|input| input.name.is_empty()) {
+        input.name = call.inner_name("constant").into();
+    }
+    let name = full_name(node);
+    let operator =
+        OPERATORS.get(&name).ok_or_else(|| Refusal::other(format!("ovolo has no operator `{name}`")))?;
+    operator.execute(&mut call.inner(node, opset, &inputs))
+}
+
+/// Applies an operator of the newest opset that has one result and no attributes, for a value with this name.
+pub(in crate::onnx::operator) fn apply_to(
+    call: &mut Call<'_>,
+    name: &str,
+    operator: &str,
+    inputs: Vec<Option<ImportedValue>>,
+) -> Result<ImportedValue, Refusal> {
+    let output = vec![name.to_owned()];
+    let node = NodeProto { output, ..node(operator, inputs.len(), Vec::new()) };
+    let results = apply(call, &node, NEWEST_OPSET, inputs)?;
+    results.into_iter().next().ok_or_else(|| Refusal::other(format!("`{operator}` gives no result")))
 }
 
 /// Adds the line to an error, unless it is one that leads to a cut of the model.
