@@ -6,10 +6,10 @@
 //! added, for which processors have an instruction.
 
 mod convolution;
+mod dot;
 mod level;
 mod lstm;
 mod packed;
-mod panel;
 mod quad;
 #[cfg(test)]
 mod test;
@@ -142,7 +142,7 @@ impl Product {
                         let point = wide(*p.at(self.left_points[row]), self.signed[0]);
                         let to = output.at(row * self.columns + column);
                         let (row, column) = (a.at(row * self.depth), columns.at(column * self.depth));
-                        *to = panel::dot(row, self.signed[0], point, column, self.depth);
+                        *to = dot::dot(row, self.signed[0], point, column, self.depth);
                     }
                 }
             }

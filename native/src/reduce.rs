@@ -246,7 +246,13 @@ unsafe fn short_rows_on<V: Lanes>(
             }
             // A NaN replaces every number, and no number replaces it.
             Kind::Max => {
-                each_row(source, target, count, f32::NEG_INFINITY, |a, b| if b <= a || a != a { a } else { b });
+                each_row(
+                    source,
+                    target,
+                    count,
+                    f32::NEG_INFINITY,
+                    |a, b| if b <= a || a != a { a } else { b },
+                );
             }
             Kind::Min => {
                 each_row(source, target, count, f32::INFINITY, |a, b| if b >= a || a != a { a } else { b });

@@ -258,7 +258,9 @@ impl Builder {
                 return Ok(ImportedValue::constant(name, tensors[0].reshaped(ty.shape)));
             }
             let small = |ty: &TensorType| ty.shape.count() <= FOLDED || !ty.dtype.is_float();
-            if types.iter().all(|ty| small(ty)) && ty.shape.count() <= FOLDED_RESULT {
+            // Rules may use weights as the integers that they are stored as.
+            let weights = !small(&ty) && types.iter().any(|ty| ty.shape.count() > FOLDED);
+            if types.iter().all(|ty| small(ty)) && ty.shape.count() <= FOLDED_RESULT && !weights {
                 if let Some(demand) = Demand::new(def, &attrs, &types) {
                     demand
                         .check(tensors[demand.operand].bytes())

@@ -42,7 +42,7 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let (dilations, pads) = (sizes(attrs, "dilations")?, sizes(attrs, "pads")?);
     let rank = x.rank().saturating_sub(2);
     let fits = [kernel.len(), strides.len(), dilations.len(), pads.len()] == [rank, rank, rank, 2 * rank];
-    if !fits || strides.contains(&0) || kernel.contains(&0) {
+    if !fits || [&strides, &kernel, &dilations].iter().any(|list| list.contains(&0)) {
         return Err(OpError::operand(0, types[0], format!(", which has no windows of {kernel:?}")));
     }
     let mut dims = x[..2].to_vec();

@@ -3,7 +3,8 @@
 //! A folder of `tests/operators/` holds `model.onnx`, and its inputs and outputs as ONNX writes tensors. Some operators
 //! of ONNX Runtime run only on its other devices: `BiasAdd`, `BiasSoftmax`, `BiasSplitGelu`, `GroupNorm`,
 //! `NhwcFusedConv`, `QLinearReduceMean`, `SkipGroupNorm`, packed keys of `MultiHeadAttention`, and the norms of
-//! `GroupQueryAttention`. Their outputs were computed by NumPy from what their descriptions say.
+//! `GroupQueryAttention`. Their outputs, and those of `FlexAttention`, were computed by NumPy from what their
+//! descriptions say; those of `gqa_normed` by ONNX Runtime from inputs that NumPy had normalised.
 
 #![allow(clippy::unwrap_used)]
 

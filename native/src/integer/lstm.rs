@@ -4,8 +4,8 @@
 //! reads a quarter of the bytes that weights in `f32` have. The units of one direction are divided among threads, and
 //! each thread computes all gates of its units; several directions run in parallel.
 
-use super::level::centred;
-use super::panel::{COLUMNS, PAIR, Panel, ROWS};
+use super::level::dynamic_levels;
+use super::quad::{COLUMNS, QUAD, Quads, ROWS, survey};
 use crate::args::{Buffers, Shared, part};
 use crate::lanes::{Lanes, widened};
 use crate::{ISAS, math, plain_contract, reference};
@@ -17,7 +17,7 @@ use ovolo::tensor::DType;
 /// The op.
 pub(super) const OP: Lowering = Lowering {
     layouts: Layouts::Forms(&[Form::new(
-        &["plain", "aCB16c2b", "plain", "plain", "plain", "plain"],
+        &["plain", "aCB16c4b", "plain", "plain", "plain", "plain"],
         "plain",
     )]),
     instruction_sets: ISAS,
@@ -48,7 +48,7 @@ impl Lstm {
             .eq(usual.into_iter().cycle().take(3 * layer.directions));
         let plain =
             layer.clip.is_none() && layer.extra.is_none() && layer.lengths.is_none() && !layer.coupled;
-        let fits = w.layout.blocks() == [(2, COLUMNS), (1, 2)] && w.layout.order(3) == [0, 2, 1];
+        let fits = w.layout.blocks() == [(2, COLUMNS), (1, 4)] && w.layout.order(3) == [0, 2, 1];
         if !(known
             && plain
             && fits
@@ -69,11 +69,29 @@ impl Lstm {
         self.layer.batch * self.layer.hidden
     }
 
-    /// Returns the size of the scratch memory of a direction, in elements of 32 bits: two states, the memory, and for
-    /// each part the steps of the state from zero.
-    fn buffer(&self) -> usize {
-        3 * self.plane() + self.parts * self.plane().div_ceil(2)
+    /// Returns the panels of a direction.
+    fn panels(&self) -> usize {
+        4 * self.layer.hidden / COLUMNS
     }
+
+    /// Returns the size of the scratch memory of a direction, in elements of 32 bits: two states, the memory, what is
+    /// known of the panels, and for each part the levels of the state and their absolute values.
+    fn buffer(&self) -> usize {
+        3 * self.plane() + self.panels() * (size_of::<Known>() / 4) + self.parts * self.levels()
+    }
+
+    /// Returns the size of the levels of a state and their absolute values, in elements of 32 bits.
+    fn levels(&self) -> usize {
+        self.plane().div_ceil(2)
+    }
+}
+
+/// What is known of a panel: the sum of each column, and whether a weight is -128.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Known {
+    totals: [i32; COLUMNS],
+    least: u32,
 }
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
@@ -139,9 +157,18 @@ impl Direction<'_> {
         Shared::<f32>::output(self.args).at(((time * directions + self.index) * batch + row) * hidden)
     }
 
-    /// Copies the initial states.
+    /// Copies the initial states, and surveys the weights.
     unsafe fn start(&self) {
         let plane = self.lstm.plane();
+        for panel in 0..self.lstm.panels() {
+            let mut known = Known::default();
+            // SAFETY: the panel is within the weights, and has a place in the scratch memory.
+            unsafe {
+                let depth = self.lstm.layer.hidden;
+                known.least = survey(self.weights(panel), depth, self.shift(), &mut known.totals).into();
+                *self.known(panel) = known;
+            }
+        }
         for (operand, which) in [(4, 0), (5, 2)] {
             let from = Shared::<f32>::input(self.args, operand).at(self.index * plane);
             // SAFETY: both have this number of elements.
@@ -168,26 +195,40 @@ impl Direction<'_> {
     unsafe fn step(&self, step: usize, index: usize) {
         let Layer { batch, hidden, steps, .. } = self.lstm.layer;
         let plane = self.lstm.plane();
-        let own = Shared::<i16>::new(self.buffer(3).cast()).at(index * 2 * plane.div_ceil(2));
-        // SAFETY: the states of before the step are complete, and only this part uses the rounded ones.
-        let (scale, seen) = unsafe {
+        let buffer = self.buffer(3).wrapping_add(self.lstm.panels() * (size_of::<Known>() / 4));
+        let own = Shared::<u8>::new(buffer.wrapping_add(index * self.lstm.levels()).cast());
+        // SAFETY: the states of before the step are complete, and only this part uses the levels.
+        let (scale, point, seen, sizes) = unsafe {
             let state = std::slice::from_raw_parts(self.buffer(step % 2), plane);
-            let seen = std::slice::from_raw_parts_mut(own, plane);
-            (centred(state, seen), &*seen)
+            let seen = std::slice::from_raw_parts_mut(own.at(0).cast::<i8>(), plane);
+            let sizes = std::slice::from_raw_parts_mut(own.at(plane), plane);
+            let (scale, point) = dynamic_levels(state, seen, sizes);
+            (scale, point, &*seen, &*sizes)
         };
+        let depth = i32::try_from(hidden).unwrap_or(i32::MAX);
         let time = if self.lstm.layer.is_reversed(self.index) { steps - 1 - step } else { step };
         for row in (0..batch).step_by(ROWS) {
             let rows = ROWS.min(batch - row);
             let seen = &seen[row * hidden..(row + rows) * hidden];
-            let mut totals = [0.0_f32; ROWS];
-            for (total, seen) in totals.iter_mut().zip(seen.chunks_exact(hidden)) {
-                *total = seen.iter().fold(0, |sum, one| sum + i32::from(*one)) as f32;
+            // The sums of the levels, less that of zero.
+            let mut centred = [0; ROWS];
+            for (sum, seen) in centred.iter_mut().zip(seen.chunks_exact(hidden)) {
+                *sum = seen.iter().fold(0, |sum, one| sum + i32::from(*one)) - point * depth;
             }
             for unit in part(hidden, self.lstm.parts, index, COLUMNS).step_by(COLUMNS) {
                 let mut sums = [[[0; COLUMNS]; ROWS]; 4];
                 for (gate, sums) in sums.iter_mut().enumerate() {
-                    // SAFETY: the gate and its units are within the weights.
-                    unsafe { self.panel(gate * hidden + unit, seen).sums(sums) };
+                    let panel = (gate * hidden + unit) / COLUMNS;
+                    // SAFETY: the gate and its units are within the weights, which were surveyed.
+                    unsafe {
+                        let known = *self.known(panel);
+                        self.product(panel, seen, &sizes[row * hidden..]).add(known.least != 0, sums);
+                        for (sums, centred) in sums[..rows].iter_mut().zip(centred) {
+                            for (sum, total) in sums.iter_mut().zip(known.totals) {
+                                *sum = *sum - point * total + i32::from(self.shift()) * centred;
+                            }
+                        }
+                    }
                 }
                 for at in 0..rows {
                     let place = (row + at) * hidden + unit;
@@ -195,7 +236,8 @@ impl Direction<'_> {
                     // SAFETY: the units are within the operands, the states and the result, and only this part writes
                     // them.
                     unsafe {
-                        let gates = self.gates(unit, time * batch + row + at, totals[at], scale);
+                        let total = centred[at] as f32;
+                        let gates = self.gates(unit, time * batch + row + at, total, scale);
                         let new = self.buffer(1 - step % 2).add(place);
                         cell(&gates, &sums, self.buffer(2).add(place), new);
                         std::ptr::copy_nonoverlapping(new, self.place(time, row + at).add(unit), COLUMNS);
@@ -205,17 +247,32 @@ impl Direction<'_> {
         }
     }
 
-    /// Returns the product of rows of steps of the state with a panel.
-    fn panel(&self, column: usize, seen: &[i16]) -> Panel {
+    /// Returns what is subtracted from weights without a sign.
+    fn shift(&self) -> u8 {
+        if self.lstm.signed { 0 } else { 128 }
+    }
+
+    fn known(&self, panel: usize) -> *mut Known {
+        self.buffer(3).cast::<Known>().wrapping_add(panel)
+    }
+
+    fn weights(&self, panel: usize) -> *const u8 {
         let hidden = self.lstm.layer.hidden;
-        let before = self.index * 4 * hidden * hidden + column / COLUMNS * (hidden / 2) * PAIR;
-        Panel {
+        let before = self.index * 4 * hidden * hidden + panel * (hidden / 4) * QUAD;
+        Shared::<u8>::input(self.args, 1).at(before)
+    }
+
+    /// Returns the product of rows of levels of the state with a panel.
+    fn product(&self, panel: usize, seen: &[i8], sizes: &[u8]) -> Quads {
+        let hidden = self.lstm.layer.hidden;
+        Quads {
             a: seen.as_ptr(),
-            a_stride: hidden,
+            sizes: sizes.as_ptr(),
+            stride: hidden,
             rows: seen.len() / hidden,
-            b: Shared::<u8>::input(self.args, 1).at(before),
-            pairs: hidden / 2,
-            signed: self.lstm.signed,
+            b: self.weights(panel),
+            quads: hidden / 4,
+            shift: self.shift(),
         }
     }
 

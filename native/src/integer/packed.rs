@@ -5,8 +5,8 @@
 //! for their zero points, the sum of `(a - p) * (b - q)` is that of `a * b`, minus `p` times the sum of the column, minus
 //! `q` times the sum of the row less `p` for each element. All of this is exact modulo 2^32.
 
-use super::quad::{COLUMNS, QUAD, Quads, ROWS, survey};
 use super::broadcast;
+use super::quad::{COLUMNS, QUAD, Quads, ROWS, survey};
 use crate::args::{Shared, part};
 use crate::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
@@ -143,7 +143,8 @@ impl Kernel for Product {
                         let depth = i32::try_from(self.depth).unwrap_or(i32::MAX);
                         let centred = sum_of_row.wrapping_sub(p.wrapping_mul(depth));
                         for ((sum, q), total) in sums.iter_mut().zip(points).zip(totals) {
-                            *sum = sum.wrapping_sub(p.wrapping_mul(total)).wrapping_sub(q.wrapping_mul(centred));
+                            *sum =
+                                sum.wrapping_sub(p.wrapping_mul(total)).wrapping_sub(q.wrapping_mul(centred));
                         }
                         let to = output.at((row + at) * self.columns + column);
                         std::ptr::copy_nonoverlapping(sums.as_ptr(), to, columns);

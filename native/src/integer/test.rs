@@ -115,7 +115,7 @@ fn layers_with_weights_of_bytes_have_the_states_of_the_definition() {
             let columns = if by_column { 4 * hidden } else { 1 };
             let x = random.f32([steps, batch, directions, 4 * hidden]);
             let w = bytes(&mut random, dtype, &[directions, hidden, 4 * hidden]);
-            let w = w.to_layout(&"aCB16c2b".parse().unwrap());
+            let w = w.to_layout(&"aCB16c4b".parse().unwrap());
             let zeros: Vec<f64> = (0..directions * columns).map(|_| random.below(9) as f64).collect();
             let zeros = Tensor::from_f64(DType::F32, [directions, 1, columns], &zeros);
             let scales: Vec<f64> =

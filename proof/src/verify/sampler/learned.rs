@@ -46,7 +46,8 @@ pub(super) fn find(ask: &mut Ask<'_>) -> Option<Offer> {
 pub(super) fn grams(ask: &mut Ask<'_>) -> Option<Offer> {
     let dtype = ask.rng.pick(&[DType::I64, DType::Text]);
     let [rows, length, pool, starts] = [0; 4].map(|_| size(ask));
-    let attrs = Attrs::new().int("least", 1).int("most", int(size(ask))).int("skips", int(ask.rng.below(3)));
+    let attrs =
+        Attrs::new().int("shortest", 1).int("longest", int(size(ask))).int("skips", int(ask.rng.below(3)));
     let whole = |dims: Vec<usize>| Wish::plain(DType::I64, dims);
     offer(
         attrs.int("columns", int(size(ask))),

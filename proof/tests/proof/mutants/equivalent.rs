@@ -53,6 +53,15 @@ pub const EQUIVALENT: &[Reason] = &[
         &["round-attention-f16: without at-most(?s, 0.25)", "round-attention-f16: without less(0.0, ?s)"],
     ),
     (
+        "an operand of another shape has another number of elements, and its reshape has no type",
+        &["map-residual-before-reshape: without shape-is(?e, ?s)"],
+    ),
+    (
+        "an operand that fits the shape before the reshape as well has the same place in both",
+        &["map-residual-before-reshape: right 0: no reshape (2)"],
+    ),
+    ("integers are clipped like floats", &["max-number: without is-f32-or-16-bit(?x)"]),
+    (
         "no instance draws a scale so large that its levels overflow",
         &["quantize-of-dequantize: without less(scalar-of(?s), 1e30)"],
     ),
