@@ -339,6 +339,14 @@ fn infer_deform(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpEr
         return Err(OpError::operands(format!("weights {} are larger than {}", types[1], types[0])));
     };
     let groups = usize::try_from(attrs.expect_int("offset-groups")).unwrap_or(0);
+    let own = usize::try_from(attrs.expect_int("groups")).unwrap_or(0);
+    let divides = |count: usize, groups: usize| groups > 0 && count.is_multiple_of(groups);
+    if !divides(w[0], own) || w[1] * own != x[1] || !divides(x[1], groups) {
+        return Err(OpError::operands(format!(
+            "weights {} and {groups} groups of offsets do not fit {}",
+            types[1], types[0]
+        )));
+    }
     let taps = w[2] * w[3];
     let offsets = [x[0], groups * taps * 2, rows, columns];
     let mask = [x[0], groups * taps, rows, columns];

@@ -182,8 +182,8 @@ fn eval_gather_nd(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tenso
     let starts = places(&operands[1].to_i64().unwrap_or_default(), depth, &x.shape, &x.shape[..batch]);
     let line = x.shape[batch + depth..].iter().product::<usize>() * ty.dtype.size();
     let mut result = Tensor::zeros(ty.clone());
-    if line > 0 && ty.shape.count() > 0 {
-        let source = operands[0].bytes();
+    let source = operands[0].bytes();
+    if line > 0 && ty.shape.count() > 0 && !source.is_empty() {
         for (target, start) in result.bytes_mut().chunks_exact_mut(line).zip(starts.iter().cycle()) {
             let from = start * ty.dtype.size();
             target.copy_from_slice(&source[from..from + line]);
@@ -195,6 +195,9 @@ fn eval_gather_nd(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tenso
 /// Combines the updates with x. The update of `line` elements at each index goes to the target at that index.
 fn scatter(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, targets: &[usize], line: usize) -> Tensor {
     let reduction = attrs.expect_str("reduction");
+    if ty.shape.count() == 0 {
+        return operands[0].clone();
+    }
     if reduction == "none" {
         let mut result = operands[0].clone();
         let size = ty.dtype.size();

@@ -4,7 +4,7 @@
 use crate::common;
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::attr::{Float, Step};
-use ovolo::op::{Arity, Op, OpError, complete, post};
+use ovolo::op::{Arity, Layouts, Op, OpError, complete, post};
 use ovolo::scalar;
 use ovolo::tensor::{DType, Device, Layout, Shape};
 use ovolo::tensor::{Tensor, TensorType};
@@ -307,7 +307,20 @@ fn fitting(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
     let name = def.name.split('.').next_back().unwrap();
     let (_, types, attrs) = FITTING.iter().find(|(op, ..)| *op == name)?;
     let operands: Vec<String> = (0..types.split(", ").count()).map(|at| format!("x{at}")).collect();
-    let inputs = types.split(", ").zip(&operands).map(|(ty, name)| format!("{name}: {ty} = input\n"));
+    // A lowered op takes its operands in layouts of its own.
+    let layouts = match def.lowered.as_ref().map(|lowered| lowered.declaration.layouts) {
+        Some(Layouts::Forms([form, ..])) => form.operands,
+        _ => &[],
+    };
+    let layout = |at: usize| match layouts.get(at) {
+        Some(&name) if name != "plain" => format!("@{name}"),
+        _ => String::new(),
+    };
+    let inputs = types
+        .split(", ")
+        .zip(&operands)
+        .enumerate()
+        .map(|(at, (ty, name))| format!("{name}: {ty}{} = input\n", layout(at)));
     let inputs: String = inputs.collect();
     let text =
         format!("graph g {{\n{inputs}y = {}({}) {{{attrs}}}\nreturn y\n}}", def.name, operands.join(", "));

@@ -62,6 +62,10 @@ pub const EQUIVALENT: &[Reason] = &[
     ),
     ("integers are clipped like floats", &["max-number: without is-f32-or-16-bit(?x)"]),
     (
+        "that a quotient is rounded once matters to models with levels, and not to one quotient",
+        &["divide-by-multiplying: without not(scalar(?x))"],
+    ),
+    (
         "no instance draws a scale so large that its levels overflow",
         &["quantize-of-dequantize: without less(scalar-of(?s), 1e30)"],
     ),
