@@ -254,6 +254,9 @@ fn infer_roi(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError
             types[1], types[2], types[0]
         )));
     }
+    if x.count() == 0 && regions[0] > 0 {
+        return Err(OpError::operand(0, types[0], ", which has no elements for regions"));
+    }
     Ok(TensorType::plain(types[0].dtype, [regions[0], x[1], size[0], size[1]]))
 }
 

@@ -52,7 +52,7 @@ fn every_shipped_rule_holds_on_200_instances() {
         assert!(count >= 20, "{name}: {feature} in {count} instances");
     }
     let add = all.iter().find(|one| one.rule == "lower-add-native").unwrap();
-    assert_eq!(add.coverage.features.keys().filter(|name| name.starts_with("alternative")).count(), 2);
+    assert_eq!(add.coverage.features.keys().filter(|name| name.starts_with("alternative")).count(), 4);
 }
 
 #[test]
