@@ -251,11 +251,17 @@ unsafe fn short_rows_on<V: Lanes>(
                     target,
                     count,
                     f32::NEG_INFINITY,
-                    |a, b| if b <= a || a != a { a } else { b },
+                    |a, b| if b <= a || a.is_nan() { a } else { b },
                 );
             }
             Kind::Min => {
-                each_row(source, target, count, f32::INFINITY, |a, b| if b >= a || a != a { a } else { b });
+                each_row(
+                    source,
+                    target,
+                    count,
+                    f32::INFINITY,
+                    |a, b| if b >= a || a.is_nan() { a } else { b },
+                );
             }
             Kind::Prod => each_row(source, target, count, 1.0, |a, b| a * b),
         }

@@ -66,6 +66,21 @@ pub const EQUIVALENT: &[Reason] = &[
         &["divide-by-multiplying: without not(scalar(?x))"],
     ),
     (
+        "a cast to 8 bits saturates, and drops what is after the point",
+        &[
+            "write-out-quantize-i8: right 0: max of clip dropped",
+            "write-out-quantize-i8: right 0: max of clip: 255.0 is 286.875",
+            "write-out-quantize-i8: right 0: min of clip dropped",
+            "write-out-quantize-i8: right 0: min of clip: 0.0 is 0.125",
+            "write-out-quantize-i8: right 0: no clip",
+            "write-out-quantize-u8: right 0: max of clip dropped",
+            "write-out-quantize-u8: right 0: max of clip: 255.0 is 286.875",
+            "write-out-quantize-u8: right 0: min of clip dropped",
+            "write-out-quantize-u8: right 0: min of clip: 0.0 is 0.125",
+            "write-out-quantize-u8: right 0: no clip",
+        ],
+    ),
+    (
         "no instance draws a scale so large that its levels overflow",
         &["quantize-of-dequantize: without less(scalar-of(?s), 1e30)"],
     ),
