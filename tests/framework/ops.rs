@@ -249,7 +249,7 @@ impl Random {
 }
 
 /// Operands and attributes of ops that random ones seldom fit.
-const FITTING: [(&str, &str, &str); 38] = [
+const FITTING: [(&str, &str, &str); 42] = [
     ("cast-narrow", "f32[2,3]", "to: f8e4m3fn"),
     ("tree-ensemble", "f32[2,3], i32[3,4], f32[3], i32[1], i32[2], f32[2]", "columns: 1"),
     ("find", "i64[2,3], i64[4]", ""),
@@ -300,6 +300,14 @@ const FITTING: [(&str, &str, &str); 38] = [
     ),
     ("gru", "f32[3,2,1,6], f32[1,6,2], f32[1,2,2]", r#"activations: "sigmoid 0 0, tanh 0 0""#),
     ("rnn", "f32[3,2,1,2], f32[1,2,2], f32[1,2,2]", r#"activations: "tanh 0 0""#),
+    ("matmul-integer-packed", "u8[2,3], i8[3,4], u8[], i8[]", ""),
+    (
+        "lstm-packed",
+        "f32[3,2,1,8], f32[1,8,2], f32[1,2,2], f32[1,2,2]",
+        r#"activations: "sigmoid 0 0, tanh 0 0, tanh 0 0""#,
+    ),
+    ("gru-packed", "f32[3,2,1,6], f32[1,6,2], f32[1,2,2]", r#"activations: "sigmoid 0 0, tanh 0 0""#),
+    ("rnn-packed", "f32[3,2,1,2], f32[1,2,2], f32[1,2,2]", r#"activations: "tanh 0 0""#),
 ];
 
 /// Returns types and attributes that fit an op by the table, after a random change of at most one of them.
