@@ -127,104 +127,177 @@ fn zip<A: Scalar, O: Scalar>(
     if call.inputs[1].dtype != call.inputs[0].dtype || call.output.dtype.size() != size_of::<O>() {
         return None;
     }
-    let padding = Padding::new(call.output);
-    Some(Box::new(Zip { loops: loops(call)?, function, padding, types: PhantomData }))
+    Some(Box::new(Zip {
+        loops: loops(call)?,
+        function: Box::new(Typed { function, types: PhantomData }),
+        sizes: (size_of::<A>(), size_of::<O>()),
+        padding: Padding::new(call.output),
+    }))
 }
 
-struct Zip<A, O, F> {
-    loops: Broadcast<2>,
+/// A function of two numbers as it is applied to blocks of them.
+trait Blocks: Send + Sync {
+    /// Applies the function to [`BLOCK`] elements.
+    ///
+    /// # Safety
+    /// All three blocks must be in bounds and aligned for their element types. The result may begin where an operand
+    /// does, since a block is read before any of it is written.
+    unsafe fn apply(&self, left: *const u8, right: *const u8, output: *mut u8);
+}
+
+/// A function with its types, which only the loop over a block depends on: there are 160 of them, so that all the code
+/// around that loop is compiled once for all of them.
+struct Typed<A, O, F> {
     function: F,
-    padding: Padding,
     types: PhantomData<(A, O)>,
 }
 
-impl<A: Scalar, O: Scalar, F: Fn(A, A) -> O + Send + Sync> Kernel for Zip<A, O, F> {
+impl<A: Scalar, O: Scalar, F: Fn(A, A) -> O + Send + Sync> Blocks for Typed<A, O, F> {
+    unsafe fn apply(&self, left: *const u8, right: *const u8, output: *mut u8) {
+        // SAFETY: as the caller promises; the processor has the instruction set.
+        unsafe {
+            match Isa::running() {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 | Isa::Avx512 => {
+                    block_avx2(&self.function, left.cast(), right.cast(), output.cast())
+                }
+                _ => block(&self.function, left.cast(), right.cast(), output.cast()),
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`Blocks::apply`]; the processor must have AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn block_avx2<A: Scalar, O: Scalar>(
+    function: &impl Fn(A, A) -> O,
+    left: *const [A; BLOCK],
+    right: *const [A; BLOCK],
+    output: *mut [O; BLOCK],
+) {
+    // SAFETY: as the caller promises.
+    unsafe { block(function, left, right, output) }
+}
+
+#[inline(always)]
+unsafe fn block<A: Scalar, O: Scalar>(
+    function: &impl Fn(A, A) -> O,
+    left: *const [A; BLOCK],
+    right: *const [A; BLOCK],
+    output: *mut [O; BLOCK],
+) {
+    // SAFETY: as the caller promises.
+    let (left, right) = unsafe { (left.read(), right.read()) };
+    let mut result = [O::zeroed(); BLOCK];
+    for (result, (&left, &right)) in result.iter_mut().zip(left.iter().zip(&right)) {
+        *result = function(left, right);
+    }
+    // SAFETY: as above.
+    unsafe { output.write(result) }
+}
+
+struct Zip {
+    loops: Broadcast<2>,
+    function: Box<dyn Blocks>,
+    /// The bytes of an element of the operands and of the result.
+    sizes: (usize, usize),
+    padding: Padding,
+}
+
+impl Kernel for Zip {
     unsafe fn run(&self, args: &Args<'_>) {
-        let (left, right) = (Shared::<A>::input(args, 0), Shared::<A>::input(args, 1));
-        let output = Shared::<O>::output(args);
-        let strides = self.loops.strides;
+        let (left, right) = (Shared::<u8>::input(args, 0), Shared::<u8>::input(args, 1));
+        let output = Shared::<u8>::output(args);
+        let (size, result) = self.sizes;
         self.loops.run(args.team, |first, offsets, length| {
-            let (left, right, output) = (left.at(offsets[0]), right.at(offsets[1]), output.at(first));
+            let operands =
+                [left.at(offsets[0] * size).cast_const(), right.at(offsets[1] * size).cast_const()];
             // SAFETY: all offsets are in bounds; an operand in place is read before the same element is written.
-            unsafe { row(&self.function, [left, right], strides, output, length) };
+            unsafe { self.row(operands, output.at(first * result), length) };
         });
         self.padding.zero(args);
     }
 }
 
-/// Applies a function to a row of elements, whose operands have these strides.
+/// The elements of a block, of at most eight bytes each.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Buffer([u8; 8 * BLOCK]);
+
+impl Zip {
+    /// Applies the function to a row of elements.
+    ///
+    /// # Safety
+    /// All elements must be in bounds. The result may only begin where an operand of stride 1 and of the same size
+    /// does.
+    unsafe fn row(&self, operands: [*const u8; 2], output: *mut u8, length: usize) {
+        let (size, result) = self.sizes;
+        let mut buffers = [Buffer([0; 8 * BLOCK]); 2];
+        for at in (0..length).step_by(BLOCK) {
+            let count = (length - at).min(BLOCK);
+            let mut blocks = [std::ptr::null(); 2];
+            for (n, buffer) in buffers.iter_mut().enumerate() {
+                // SAFETY: the elements are in bounds, as the caller promises.
+                blocks[n] = unsafe {
+                    match self.loops.strides[n] {
+                        1 if count == BLOCK => operands[n].add(at * size),
+                        // One element for the whole row is read once.
+                        0 if at > 0 => buffer.0.as_ptr(),
+                        stride => {
+                            fetch(operands[n].add(at * stride * size), stride, size, count, buffer);
+                            buffer.0.as_ptr()
+                        }
+                    }
+                };
+            }
+            let [left, right] = blocks;
+            let output = output.wrapping_add(at * result);
+            // SAFETY: the blocks are in the buffers or in bounds, as the caller promises.
+            unsafe {
+                if count == BLOCK {
+                    self.function.apply(left, right, output);
+                } else {
+                    let mut rest = Buffer([0; 8 * BLOCK]);
+                    self.function.apply(left, right, rest.0.as_mut_ptr());
+                    std::ptr::copy_nonoverlapping(rest.0.as_ptr(), output, count * result);
+                }
+            }
+        }
+    }
+}
+
+/// Reads `count` elements of `size` bytes, or one for the whole buffer if the stride is 0.
 ///
 /// # Safety
-/// All elements must be in bounds. The result may only begin where an operand of stride 1 and of the same size does.
-unsafe fn row<A: Scalar, O: Scalar>(
-    function: &impl Fn(A, A) -> O,
-    operands: [*const A; 2],
-    strides: [usize; 2],
-    output: *mut O,
-    length: usize,
-) {
-    // SAFETY: as the caller promises; the processor has the instruction set.
+/// They must be in bounds, and aligned for elements of this size.
+unsafe fn fetch(from: *const u8, stride: usize, size: usize, count: usize, buffer: &mut Buffer) {
+    // SAFETY: as the caller promises.
     unsafe {
-        match Isa::running() {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::Avx512 => row_avx2(function, operands, strides, output, length),
-            _ => row_on(function, operands, strides, output, length),
+        match (stride, size) {
+            (1, _) => std::ptr::copy_nonoverlapping(from, buffer.0.as_mut_ptr(), count * size),
+            (_, 1) => fetch_as::<u8>(from, stride, count, buffer),
+            (_, 2) => fetch_as::<u16>(from, stride, count, buffer),
+            (_, 4) => fetch_as::<u32>(from, stride, count, buffer),
+            _ => fetch_as::<u64>(from, stride, count, buffer),
         }
     }
 }
 
 /// # Safety
-/// As for [`row`]; the processor must have AVX2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn row_avx2<A: Scalar, O: Scalar>(
-    function: &impl Fn(A, A) -> O,
-    operands: [*const A; 2],
-    strides: [usize; 2],
-    output: *mut O,
-    length: usize,
-) {
-    // SAFETY: as the caller promises.
-    unsafe { row_on(function, operands, strides, output, length) }
-}
-
-#[inline(always)]
-unsafe fn row_on<A: Scalar, O: Scalar>(
-    function: &impl Fn(A, A) -> O,
-    operands: [*const A; 2],
-    strides: [usize; 2],
-    output: *mut O,
-    length: usize,
-) {
-    // Each block is read before any of it is written, so that loops over blocks become vectors.
-    let mut blocks = operands.map(|_| [A::zeroed(); BLOCK]);
-    let mut result = [O::zeroed(); BLOCK];
+/// As for [`fetch`], whose elements have the size of `T`.
+unsafe fn fetch_as<T: bytemuck::Pod>(from: *const u8, stride: usize, count: usize, buffer: &mut Buffer) {
+    let from = from.cast::<T>();
+    let elements = &mut bytemuck::cast_slice_mut::<u8, T>(&mut buffer.0)[..BLOCK];
     // SAFETY: as the caller promises.
     unsafe {
-        for (block, (operand, stride)) in blocks.iter_mut().zip(operands.into_iter().zip(strides)) {
-            if stride == 0 && length > 0 {
-                *block = [*operand; BLOCK];
-            }
-        }
-        for at in (0..length).step_by(BLOCK) {
-            let count = (length - at).min(BLOCK);
-            for (block, (operand, stride)) in blocks.iter_mut().zip(operands.into_iter().zip(strides)) {
-                match stride {
-                    0 => {}
-                    1 if count == BLOCK => *block = operand.add(at).cast::<[A; BLOCK]>().read(),
-                    1 => std::ptr::copy_nonoverlapping(operand.add(at), block.as_mut_ptr(), count),
-                    _ => (0..count).for_each(|i| block[i] = *operand.add((at + i) * stride)),
-                }
-            }
-            let [left, right] = &blocks;
-            if count == BLOCK {
-                for i in 0..BLOCK {
-                    result[i] = function(left[i], right[i]);
-                }
-                output.add(at).cast::<[O; BLOCK]>().write(result);
-            } else {
-                (0..count).for_each(|i| *output.add(at + i) = function(left[i], right[i]));
-            }
+        match stride {
+            0 => elements.fill(*from),
+            _ => elements[..count]
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, element)| *element = *from.add(i * stride)),
         }
     }
 }
