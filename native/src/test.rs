@@ -457,6 +457,21 @@ fn reductions_agree_with_the_reference() {
 }
 
 #[test]
+fn extremes_of_rows_with_a_nan_are_nan() {
+    let mut random = Random::new(26);
+    for name in ["max", "min"] {
+        let op = crate::fixture::ops().get(&format!("native.reduce-{name}")).unwrap().name;
+        for length in [1, 2, 7, 8, 9, 16, 17, 40] {
+            for at in [0, length / 2, length - 1] {
+                let mut x = random.f32([5, length]);
+                x.elements_mut::<f32>()[2 * length + at] = f32::NAN;
+                verify(op, &attrs().ints("axes", &[1]).int("keepdims", 0), &[&x], 0.0);
+            }
+        }
+    }
+}
+
+#[test]
 fn empty_operands_are_harmless() {
     let mut random = Random::new(14);
     let (none, x) = (random.f32([0, 3]), random.f32([2, 0, 3]));

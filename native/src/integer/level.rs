@@ -249,12 +249,11 @@ vectors! {
     fn dequantize<T, f32>, |x: T, scale: f32, zero: f32| (x.number() - zero) * scale
 }
 
-/// Writes the levels of numbers less 128, and the absolute values of these, at 256 levels between the least and the
-/// greatest of the numbers and zero. Returns the scale, and the level of zero less 128. If a number is NaN, so is the
-/// scale.
-pub(super) fn dynamic_levels(values: &[f32], to: &mut [i8], sizes: &mut [u8]) -> (f32, i32) {
+/// Writes the levels of numbers, at 256 levels between the least and the greatest of the numbers and zero. Returns the
+/// scale, and the level of zero. If a number is NaN, so is the scale.
+pub(super) fn dynamic_levels(values: &[f32], to: &mut [u8]) -> (f32, i32) {
     #[inline(always)]
-    fn body(values: &[f32], to: &mut [i8], sizes: &mut [u8]) -> (f32, i32) {
+    fn body(values: &[f32], to: &mut [u8]) -> (f32, i32) {
         let (mut least, mut most, mut broken) = ([0.0_f32; 8], [0.0_f32; 8], [0_u32; 8]);
         for values in values.chunks(8) {
             for (lane, value) in values.iter().enumerate() {
@@ -268,26 +267,25 @@ pub(super) fn dynamic_levels(values: &[f32], to: &mut [i8], sizes: &mut [u8]) ->
         let scale = if most > least { (most - least) / 255.0 } else { 1.0 };
         let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
         let (lower, upper) = (-zero, 255.0 - zero);
-        let point = zero as i32 - 128;
-        for ((value, to), size) in values.iter().zip(to).zip(sizes) {
+        let point = zero as i32;
+        for (value, to) in values.iter().zip(to) {
             let steps = *value / scale;
             let steps = if steps > lower { steps } else { lower };
             let steps = if steps < upper { steps } else { upper };
             let steps = (steps + LARGE).to_bits().wrapping_sub(LARGE.to_bits()).cast_signed();
-            *to = (steps + point) as i8;
-            *size = to.unsigned_abs();
+            *to = (steps + point) as u8;
         }
         (if broken.contains(&1) { f32::NAN } else { scale }, point)
     }
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2(values: &[f32], to: &mut [i8], sizes: &mut [u8]) -> (f32, i32) {
-        body(values, to, sizes)
+    unsafe fn avx2(values: &[f32], to: &mut [u8]) -> (f32, i32) {
+        body(values, to)
     }
     #[cfg(target_arch = "x86_64")]
     if Isa::running() >= Isa::Avx2 {
         // SAFETY: the processor has the instructions.
-        return unsafe { avx2(values, to, sizes) };
+        return unsafe { avx2(values, to) };
     }
-    body(values, to, sizes)
+    body(values, to)
 }

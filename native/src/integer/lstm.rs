@@ -5,7 +5,7 @@
 //! each thread computes all gates of its units; several directions run in parallel.
 
 use super::level::dynamic_levels;
-use super::quad::{COLUMNS, QUAD, Quads, ROWS, survey};
+use super::quad::{COLUMNS, Facts, Panel, QUAD, Quads, ROWS, prepare};
 use crate::args::{Buffers, Shared, part};
 use crate::lanes::{Lanes, widened};
 use crate::{ISAS, math, plain_contract, reference};
@@ -74,24 +74,21 @@ impl Lstm {
         4 * self.layer.hidden / COLUMNS
     }
 
-    /// Returns the size of the scratch memory of a direction, in elements of 32 bits: two states, the memory, what is
-    /// known of the panels, and for each part the levels of the state and their absolute values.
+    /// Returns the size of the scratch memory of a direction, in elements of 32 bits: two states, the memory, the
+    /// prepared panels with the facts about them, and for each part the levels of the state.
     fn buffer(&self) -> usize {
-        3 * self.plane() + self.panels() * (size_of::<Known>() / 4) + self.parts * self.levels()
+        3 * self.plane() + self.panels() * self.panel() / 4 + self.parts * self.levels()
     }
 
-    /// Returns the size of the levels of a state and their absolute values, in elements of 32 bits.
+    /// Returns the bytes of a prepared panel and the facts about it.
+    fn panel(&self) -> usize {
+        size_of::<Facts>() + self.layer.hidden / 4 * (Panel::WEIGHTS + Panel::RESTS)
+    }
+
+    /// Returns the size of the levels of a state, in elements of 32 bits.
     fn levels(&self) -> usize {
-        self.plane().div_ceil(2)
+        self.plane().div_ceil(4)
     }
-}
-
-/// What is known of a panel: the sum of each column, and whether a weight is -128.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Known {
-    totals: [i32; COLUMNS],
-    least: u32,
 }
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
@@ -157,16 +154,14 @@ impl Direction<'_> {
         Shared::<f32>::output(self.args).at(((time * directions + self.index) * batch + row) * hidden)
     }
 
-    /// Copies the initial states, and surveys the weights.
+    /// Copies the initial states, and prepares the weights.
     unsafe fn start(&self) {
         let plane = self.lstm.plane();
         for panel in 0..self.lstm.panels() {
-            let mut known = Known::default();
             // SAFETY: the panel is within the weights, and has a place in the scratch memory.
             unsafe {
-                let depth = self.lstm.layer.hidden;
-                known.least = survey(self.weights(panel), depth, self.shift(), &mut known.totals).into();
-                *self.known(panel) = known;
+                let (facts, prepared) = self.prepared(panel);
+                *facts = prepare(self.weights(panel), self.lstm.layer.hidden, self.shift(), prepared);
             }
         }
         for (operand, which) in [(4, 0), (5, 2)] {
@@ -195,17 +190,15 @@ impl Direction<'_> {
     unsafe fn step(&self, step: usize, index: usize) {
         let Layer { batch, hidden, steps, .. } = self.lstm.layer;
         let plane = self.lstm.plane();
-        let buffer = self.buffer(3).wrapping_add(self.lstm.panels() * (size_of::<Known>() / 4));
+        let buffer = self.buffer(3).wrapping_add(self.lstm.panels() * self.lstm.panel() / 4);
         let own = Shared::<u8>::new(buffer.wrapping_add(index * self.lstm.levels()).cast());
         // SAFETY: the states of before the step are complete, and only this part uses the levels.
-        let (scale, point, seen, sizes) = unsafe {
+        let (scale, point, seen) = unsafe {
             let state = std::slice::from_raw_parts(self.buffer(step % 2), plane);
-            let seen = std::slice::from_raw_parts_mut(own.at(0).cast::<i8>(), plane);
-            let sizes = std::slice::from_raw_parts_mut(own.at(plane), plane);
-            let (scale, point) = dynamic_levels(state, seen, sizes);
-            (scale, point, &*seen, &*sizes)
+            let seen = std::slice::from_raw_parts_mut(own.at(0), plane);
+            let (scale, point) = dynamic_levels(state, seen);
+            (scale, point, &*seen)
         };
-        let depth = i32::try_from(hidden).unwrap_or(i32::MAX);
         let time = if self.lstm.layer.is_reversed(self.index) { steps - 1 - step } else { step };
         for row in (0..batch).step_by(ROWS) {
             let rows = ROWS.min(batch - row);
@@ -213,18 +206,20 @@ impl Direction<'_> {
             // The sums of the levels, less that of zero.
             let mut centred = [0; ROWS];
             for (sum, seen) in centred.iter_mut().zip(seen.chunks_exact(hidden)) {
-                *sum = seen.iter().fold(0, |sum, one| sum + i32::from(*one)) - point * depth;
+                let levels = seen.iter().fold(0_i32, |sum, one| sum.wrapping_add(i32::from(*one)));
+                *sum = levels.wrapping_sub(point.wrapping_mul(hidden as i32));
             }
             for unit in part(hidden, self.lstm.parts, index, COLUMNS).step_by(COLUMNS) {
                 let mut sums = [[[0; COLUMNS]; ROWS]; 4];
                 for (gate, sums) in sums.iter_mut().enumerate() {
                     let panel = (gate * hidden + unit) / COLUMNS;
-                    // SAFETY: the gate and its units are within the weights, which were surveyed.
+                    // SAFETY: the gate and its units are within the weights, which were prepared.
                     unsafe {
-                        let known = *self.known(panel);
-                        self.product(panel, seen, &sizes[row * hidden..]).add(known.least != 0, sums);
+                        let (facts, prepared) = self.prepared(panel);
+                        let facts = *facts;
+                        self.product(prepared, seen).add(&facts, sums);
                         for (sums, centred) in sums[..rows].iter_mut().zip(centred) {
-                            for (sum, total) in sums.iter_mut().zip(known.totals) {
+                            for (sum, total) in sums.iter_mut().zip(facts.totals) {
                                 *sum = *sum - point * total + i32::from(self.shift()) * centred;
                             }
                         }
@@ -252,8 +247,19 @@ impl Direction<'_> {
         if self.lstm.signed { 0 } else { 128 }
     }
 
-    fn known(&self, panel: usize) -> *mut Known {
-        self.buffer(3).cast::<Known>().wrapping_add(panel)
+    /// Returns the places of the facts about a panel and of the prepared panel.
+    fn prepared(&self, panel: usize) -> (*mut Facts, Panel) {
+        let (panels, quads) = (self.lstm.panels(), self.lstm.layer.hidden / 4);
+        // The gates of a few units follow each other, in the order in which a step reads them.
+        let index = panel % (panels / 4) * 4 + panel / (panels / 4);
+        let weights = self.buffer(3).cast::<u8>();
+        let rests = weights.wrapping_add(panels * quads * Panel::WEIGHTS);
+        let facts = rests.wrapping_add(panels * quads * Panel::RESTS).cast::<Facts>();
+        let panel = Panel {
+            weights: weights.wrapping_add(index * quads * Panel::WEIGHTS).cast(),
+            rests: rests.wrapping_add(index * quads * Panel::RESTS).cast(),
+        };
+        (facts.wrapping_add(index), panel)
     }
 
     fn weights(&self, panel: usize) -> *const u8 {
@@ -262,18 +268,10 @@ impl Direction<'_> {
         Shared::<u8>::input(self.args, 1).at(before)
     }
 
-    /// Returns the product of rows of levels of the state with a panel.
-    fn product(&self, panel: usize, seen: &[i8], sizes: &[u8]) -> Quads {
+    /// Returns the product of rows of levels of the state with a prepared panel.
+    fn product(&self, panel: Panel, seen: &[u8]) -> Quads {
         let hidden = self.lstm.layer.hidden;
-        Quads {
-            a: seen.as_ptr(),
-            sizes: sizes.as_ptr(),
-            stride: hidden,
-            rows: seen.len() / hidden,
-            b: self.weights(panel),
-            quads: hidden / 4,
-            shift: self.shift(),
-        }
+        Quads { a: seen.as_ptr(), stride: hidden, rows: seen.len() / hidden, b: panel, quads: hidden / 4 }
     }
 
     /// Returns what the sums of the gates need, for the units of a panel.

@@ -1,12 +1,13 @@
 //! `native.matmul-integer-packed`: a product with weights that were packed into panels of columns before the run.
 //!
-//! Both factors become integers with a sign: 128 is subtracted from those without one, and from their zero points. The
-//! zero points do not take part in the products. With `a` and `b` for the elements of a row and a column, and `p` and `q`
-//! for their zero points, the sum of `(a - p) * (b - q)` is that of `a * b`, minus `p` times the sum of the column, minus
-//! `q` times the sum of the row less `p` for each element. All of this is exact modulo 2^32.
+//! Elements of rows become integers without a sign, and weights integers with one: 128 is added to those that are not,
+//! or subtracted, and their zero points change likewise. The zero points do not take part in the products. With `a`
+//! and `b` for the elements of a row and a column, and `p` and `q` for their zero points, the sum of `(a - p) * (b -
+//! q)` is that of `a * b`, minus `p` times the sum of the column, minus `q` times the sum of the row less `p` for each
+//! element. All of this is exact modulo 2^32.
 
 use super::broadcast;
-use super::quad::{COLUMNS, QUAD, Quads, ROWS, survey};
+use super::quad::{COLUMNS, Panel, QUAD, Quads, ROWS, prepare};
 use crate::args::{Shared, part};
 use crate::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
@@ -21,7 +22,7 @@ pub(super) const OP: Lowering = Lowering {
 };
 
 /// The rows of a task.
-const BAND: usize = 16 * ROWS;
+const BAND: usize = 64 * ROWS;
 /// The multiply-adds from which on a task is worth waking a thread.
 const WORK: usize = 128 * 1024;
 
@@ -33,6 +34,7 @@ struct Product {
     points: Vec<usize>,
     by_column: bool,
     signed: [bool; 2],
+    threads: usize,
 }
 
 impl Product {
@@ -55,6 +57,7 @@ impl Product {
             points: broadcast(&point, rows),
             by_column: q.shape.last().copied().unwrap_or(1) > 1,
             signed: [a, b].map(|ty| ty.dtype == DType::I8),
+            threads: call.threads,
         })
     }
 
@@ -66,11 +69,17 @@ impl Product {
     fn bytes(&self) -> usize {
         self.rows * 4 * self.quads()
     }
+
+    /// Returns the bytes of a prepared panel in scratch memory.
+    fn panel(&self) -> usize {
+        self.quads() * (Panel::WEIGHTS + Panel::RESTS)
+    }
 }
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(product) = Product::new(call) else { return reference::contract(call) };
-    let scratch = 2 * product.bytes() + product.rows * size_of::<[i32; 2]>();
+    let rows = product.rows * size_of::<[i32; 2]>() + product.bytes();
+    let scratch = rows + product.threads * product.panel();
     Ok(Contract { scratch, ..plain_contract("panels") })
 }
 
@@ -86,29 +95,28 @@ impl Kernel for Product {
         let [a, b, p, q] = [0, 1, 2, 3].map(|at| Shared::<u8>::input(args, at));
         // The sum of each row, and its zero point.
         let rows = Shared::<[i32; 2]>::scratch(args);
-        let signed = Shared::<i8>::new(rows.at(self.rows).cast());
-        let sizes = Shared::<u8>::new(signed.at(self.bytes()).cast());
+        let unsigned = Shared::<u8>::new(rows.at(self.rows).cast());
+        let prepared = Shared::<u8>::new(unsigned.at(self.bytes()));
         let output = Shared::<i32>::output(args);
-        let shifts = self.signed.map(|signed| if signed { 0 } else { 128 });
+        let shifts = [if self.signed[0] { 128 } else { 0 }, if self.signed[1] { 0 } else { 128 }];
         let width = 4 * self.quads();
         let panels = self.columns.div_ceil(COLUMNS);
         let few = self.rows * self.depth * self.columns < WORK;
-        let threads = if few { 1 } else { args.team.threads() };
+        let threads = if few { 1 } else { args.team.threads().min(self.threads) };
         let parts = if self.rows * self.depth < super::super::args::PARALLEL { 1 } else { threads };
         args.team.run(parts.min(self.rows), |index| {
             for row in part(self.rows, parts.min(self.rows), index, 1) {
                 // SAFETY: the row is in bounds of the factor and of the scratch memory, and only this task writes it.
                 unsafe {
                     let from = std::slice::from_raw_parts(a.at(row * self.depth), self.depth);
-                    let to = std::slice::from_raw_parts_mut(signed.at(row * width), width);
-                    let sizes = std::slice::from_raw_parts_mut(sizes.at(row * width), width);
-                    let point = (*p.at(self.points[row])).wrapping_add(shifts[0]).cast_signed();
-                    *rows.at(row) = [split(from, shifts[0], to, sizes), i32::from(point)];
+                    let to = std::slice::from_raw_parts_mut(unsigned.at(row * width), width);
+                    let point = (*p.at(self.points[row])).wrapping_add(shifts[0]);
+                    *rows.at(row) = [copy(from, shifts[0], to), i32::from(point)];
                 }
             }
         });
         let bands = self.rows.div_ceil(BAND);
-        args.team.share(threads, panels * bands, |_, task| {
+        args.team.share(threads, panels * bands, |thread, task| {
             let (panel, band) = (task % panels, task / panels);
             let column = panel * COLUMNS;
             let columns = COLUMNS.min(self.columns - column);
@@ -119,30 +127,30 @@ impl Kernel for Product {
                 *point = i32::from(unsafe { *q.at(own) }.wrapping_add(shifts[1]).cast_signed());
             }
             let panel = b.at(panel * self.quads() * QUAD);
-            let mut totals = [0; COLUMNS];
-            // SAFETY: the panel has columns of this depth.
-            let least = unsafe { survey(panel, self.depth, shifts[1], &mut totals) };
+            let prepared = prepared.at(thread * self.panel());
+            let rests = prepared.wrapping_add(self.quads() * Panel::WEIGHTS).cast();
+            let prepared = Panel { weights: prepared.cast(), rests };
+            // SAFETY: the panel has columns of this depth, and only this thread uses its part of the scratch memory.
+            let facts = unsafe { prepare(panel, self.depth, shifts[1], prepared) };
             let end = ((band + 1) * BAND).min(self.rows);
             for row in (band * BAND..end).step_by(ROWS) {
                 let count = ROWS.min(end - row);
                 let mut sums = [[0; COLUMNS]; ROWS];
                 let one = Quads {
-                    a: signed.at(row * width),
-                    sizes: sizes.at(row * width),
+                    a: unsigned.at(row * width),
                     stride: width,
                     rows: count,
-                    b: panel,
+                    b: prepared,
                     quads: self.quads(),
-                    shift: shifts[1],
                 };
                 // SAFETY: rows and columns are within the factors and the result, and only this task writes them.
                 unsafe {
-                    one.add(least, &mut sums);
+                    one.add(&facts, &mut sums);
                     for (at, sums) in sums[..count].iter_mut().enumerate() {
                         let [sum_of_row, p] = *rows.at(row + at);
-                        let depth = i32::try_from(self.depth).unwrap_or(i32::MAX);
-                        let centred = sum_of_row.wrapping_sub(p.wrapping_mul(depth));
-                        for ((sum, q), total) in sums.iter_mut().zip(points).zip(totals) {
+                        // The arithmetic is that of 32 bits throughout, which wraps.
+                        let centred = sum_of_row.wrapping_sub(p.wrapping_mul(self.depth as i32));
+                        for ((sum, q), total) in sums.iter_mut().zip(points).zip(facts.totals) {
                             *sum =
                                 sum.wrapping_sub(p.wrapping_mul(total)).wrapping_sub(q.wrapping_mul(centred));
                         }
@@ -155,16 +163,13 @@ impl Kernel for Product {
     }
 }
 
-/// Gives the elements of a row a sign, and writes them and their absolute values, with zeros at the end. Returns their
-/// sum.
-fn split(from: &[u8], shift: u8, to: &mut [i8], sizes: &mut [u8]) -> i32 {
+/// Writes the elements of a row without a sign, with zeros at the end. Returns their sum.
+fn copy(from: &[u8], shift: u8, to: &mut [u8]) -> i32 {
     let mut total = 0_i32;
-    for ((to, size), from) in to.iter_mut().zip(sizes.iter_mut()).zip(from) {
-        *to = from.wrapping_add(shift).cast_signed();
-        *size = to.unsigned_abs();
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = from.wrapping_add(shift);
         total = total.wrapping_add(i32::from(*to));
     }
     to[from.len()..].fill(0);
-    sizes[from.len()..].fill(0);
     total
 }

@@ -1,11 +1,13 @@
 //! Products of a few rows with a panel of packed columns, four elements of each at a time.
 //!
-//! An instruction of AVX2 multiplies 32 bytes without a sign by 32 bytes with one, and adds neighbours in 16 bits, where
-//! it saturates. It never does so here: the first factor is the absolute value of a row's elements, at most 128, and the
-//! second one is the weights with the signs of the row's elements, at most 127. So a pair is at most 2 * 128 * 127, which
-//! is less than 2^15. A weight of -128 has no opposite; panels with such weights are computed in two parts, see [`Part`].
+//! An instruction of AVX2 multiplies 32 bytes without a sign by 32 bytes with one, and adds neighbours in 16 bits,
+//! where it saturates. A pair of weights is *light* if its sum is at most 128 in size: then the sum of the products is
+//! at most 255 * 128, which 16 bits hold. Two weights of different signs are always light. Of the other pairs, which
+//! are few in the weights of most networks, a panel keeps a part that is light. What remains is light as well, and a
+//! list of vectors has it, which are multiplied after the panel. So products are exact, and take at most twice the
+//! time of light weights.
 
-use crate::lanes::Isa;
+use crate::lanes::{Isa, prefetch};
 
 /// The columns of a panel.
 pub(super) const COLUMNS: usize = 16;
@@ -13,38 +15,62 @@ pub(super) const COLUMNS: usize = 16;
 pub(super) const ROWS: usize = 4;
 /// The elements of a panel for four steps along the inner dimension.
 pub(super) const QUAD: usize = 4 * COLUMNS;
+/// The largest size of the sum of two weights whose products with a pair of bytes fit into 16 bits.
+const LIGHT: i16 = 128;
+/// How far ahead weights are fetched that one row reads, in bytes.
+#[cfg(target_arch = "x86_64")]
+const AHEAD: usize = 1024;
 
 /// The sums of the rows, column by column.
 pub(super) type Sums = [[i32; COLUMNS]; ROWS];
 
-/// Rows and a panel to multiply, both of integers with a sign.
+/// The weights of half a quad, eight columns, that are added to those of a panel.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Rest {
+    weights: [i8; QUAD / 2],
+    /// Twice the number of the quad, and one more for its second half.
+    half: u32,
+}
+
+/// Facts about a panel that was prepared.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct Facts {
+    /// The sum of each column.
+    pub totals: [i32; COLUMNS],
+    rests: u32,
+}
+
+/// The place of a prepared panel.
+#[derive(Clone, Copy)]
+pub(super) struct Panel {
+    /// The weights with a sign, of which all pairs are light.
+    pub weights: *mut i8,
+    /// The rests of pairs that were not.
+    pub rests: *mut Rest,
+}
+
+impl Panel {
+    /// The bytes of weights for each quad.
+    pub(super) const WEIGHTS: usize = QUAD;
+    /// The most bytes of rests for each quad.
+    pub(super) const RESTS: usize = 2 * size_of::<Rest>();
+}
+
+/// Rows of integers without a sign, and a prepared panel to multiply them by.
 #[derive(Clone, Copy)]
 pub(super) struct Quads {
     /// The rows.
-    pub a: *const i8,
-    /// The absolute values of the rows' elements.
-    pub sizes: *const u8,
+    pub a: *const u8,
     /// The distance between rows, in elements.
     pub stride: usize,
     /// The number of rows, from 1 to [`ROWS`].
     pub rows: usize,
-    /// The panel.
-    pub b: *const u8,
-    /// A quarter of the inner dimension, rounded up. Rows have zeros in the place of missing elements.
+    /// The panel, as [`prepare`] wrote it.
+    pub b: Panel,
+    /// A quarter of the inner dimension, rounded up. Rows are filled up with zeros.
     pub quads: usize,
-    /// What is added to the bits of a weight to make it one with a sign: 128 for weights without a sign, modulo 256.
-    pub shift: u8,
-}
-
-/// What a product takes of the weights. The parts other than the first one add up to it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// All of them, none of which is -128.
-    All,
-    /// -127 in the place of -128.
-    Bounded,
-    /// -1 in the place of -128, and otherwise 0.
-    Rest,
 }
 
 impl Quads {
@@ -52,84 +78,91 @@ impl Quads {
     ///
     /// # Safety
     /// All elements must be in bounds.
-    pub(super) unsafe fn add(&self, least: bool, sums: &mut Sums) {
-        #[cfg(target_arch = "x86_64")]
-        if Isa::running() >= Isa::Avx2 {
-            // SAFETY: as the caller promises, and the processor has the instructions.
-            unsafe {
-                if least {
-                    self.rows_of::<{ Part::Bounded as u8 }>(sums);
-                    self.rows_of::<{ Part::Rest as u8 }>(sums);
-                } else {
-                    self.rows_of::<{ Part::All as u8 }>(sums);
-                }
-            }
-            return;
-        }
-        let _ = least;
-        for (row, sums) in sums[..self.rows].iter_mut().enumerate() {
-            for at in 0..4 * self.quads {
-                // SAFETY: as the caller promises.
-                let a = i32::from(unsafe { *self.a.add(row * self.stride + at) });
-                for (column, sum) in sums.iter_mut().enumerate() {
-                    // SAFETY: as the caller promises.
-                    let b = unsafe { *self.b.add(at / 4 * QUAD + 4 * column + at % 4) };
-                    *sum = sum.wrapping_add(a * i32::from(b.wrapping_add(self.shift).cast_signed()));
-                }
-            }
-        }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    unsafe fn rows_of<const PART: u8>(&self, sums: &mut Sums) {
-        // SAFETY: as the caller promises.
+    pub(super) unsafe fn add(&self, facts: &Facts, sums: &mut Sums) {
+        // SAFETY: as the caller promises, and the processor has the instructions.
         unsafe {
-            match self.rows {
-                1 => self.avx2::<1, PART>(sums),
-                2 => self.avx2::<2, PART>(sums),
-                3 => self.avx2::<3, PART>(sums),
-                _ => self.avx2::<4, PART>(sums),
+            let rests = std::slice::from_raw_parts(self.b.rests, facts.rests as usize);
+            match Isa::running() {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 | Isa::Avx512 => match self.rows {
+                    1 => self.avx2::<1>(rests, sums),
+                    2 => self.avx2::<2>(rests, sums),
+                    3 => self.avx2::<3>(rests, sums),
+                    _ => self.avx2::<4>(rests, sums),
+                },
+                _ => self.portable(rests, sums),
+            }
+        }
+    }
+
+    unsafe fn portable(&self, rests: &[Rest], sums: &mut Sums) {
+        // SAFETY: as the caller of `add` promises.
+        let weights = unsafe { std::slice::from_raw_parts(self.b.weights, self.quads * QUAD) };
+        let halves = weights.chunks_exact(QUAD / 2).enumerate();
+        let rests = rests.iter().map(|rest| (rest.half as usize, &rest.weights[..]));
+        for (half, weights) in halves.chain(rests) {
+            for (row, sums) in sums[..self.rows].iter_mut().enumerate() {
+                let sums = &mut sums[half % 2 * COLUMNS / 2..];
+                for (at, weight) in weights.iter().enumerate() {
+                    // SAFETY: as above.
+                    let a = unsafe { *self.a.add(row * self.stride + half / 2 * 4 + at % 4) };
+                    sums[at / 4] = sums[at / 4].wrapping_add(i32::from(a) * i32::from(*weight));
+                }
             }
         }
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    unsafe fn avx2<const R: usize, const PART: u8>(&self, sums: &mut Sums) {
+    unsafe fn avx2<const R: usize>(&self, rests: &[Rest], sums: &mut Sums) {
         use std::arch::x86_64::{
-            __m256i, _mm256_add_epi8, _mm256_add_epi32, _mm256_cmpeq_epi8, _mm256_loadu_si256,
-            _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_max_epi8, _mm256_set1_epi8, _mm256_set1_epi16,
-            _mm256_set1_epi32, _mm256_setzero_si256, _mm256_sign_epi8, _mm256_storeu_si256,
+            __m256i, _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16,
+            _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_storeu_si256,
         };
         let ones = _mm256_set1_epi16(1);
-        let shift = _mm256_set1_epi8(self.shift.cast_signed());
-        let mut totals = [[_mm256_setzero_si256(); 2]; R];
-        // SAFETY: as the caller promises.
+        let mut totals = [[_mm256_setzero_si256(); R]; 2];
+        // SAFETY: as the caller of `add` promises.
         unsafe {
+            let four = |row: usize, quad: usize| {
+                let from = self.a.add(row * self.stride + 4 * quad).cast::<i32>();
+                _mm256_set1_epi32(from.read_unaligned())
+            };
+            let product = |four: __m256i, weights: __m256i| {
+                _mm256_madd_epi16(_mm256_maddubs_epi16(four, weights), ones)
+            };
             for quad in 0..self.quads {
-                let from = self.b.add(quad * QUAD).cast::<__m256i>();
-                let mut weights = [_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1))];
-                for weights in &mut weights {
-                    *weights = _mm256_add_epi8(*weights, shift);
-                    if PART == Part::Bounded as u8 {
-                        *weights = _mm256_max_epi8(*weights, _mm256_set1_epi8(-127));
-                    } else if PART == Part::Rest as u8 {
-                        *weights = _mm256_cmpeq_epi8(*weights, _mm256_set1_epi8(-128));
-                    }
+                let from = self.b.weights.add(quad * QUAD).cast::<__m256i>();
+                if R == 1 {
+                    // One row reads all weights at the speed of the memory they lie in.
+                    prefetch(from.wrapping_byte_add(AHEAD));
                 }
-                for (row, totals) in totals.iter_mut().enumerate() {
-                    let at = row * self.stride + 4 * quad;
-                    let size = _mm256_set1_epi32(self.sizes.add(at).cast::<i32>().read_unaligned());
-                    let sign = _mm256_set1_epi32(self.a.add(at).cast::<i32>().read_unaligned());
-                    for (total, weights) in totals.iter_mut().zip(weights) {
-                        let pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(weights, sign));
-                        *total = _mm256_add_epi32(*total, _mm256_madd_epi16(pairs, ones));
+                let weights = [_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1))];
+                for row in 0..R {
+                    let four = four(row, quad);
+                    for (totals, weights) in totals.iter_mut().zip(weights) {
+                        totals[row] = _mm256_add_epi32(totals[row], product(four, weights));
                     }
                 }
             }
-            for (sums, totals) in sums.iter_mut().zip(totals) {
-                for (half, total) in totals.into_iter().enumerate() {
+            for rest in rests {
+                let weights = _mm256_loadu_si256(rest.weights.as_ptr().cast());
+                let quad = rest.half as usize / 2;
+                let mut products = [_mm256_setzero_si256(); R];
+                for (row, products) in products.iter_mut().enumerate() {
+                    *products = product(four(row, quad), weights);
+                }
+                if rest.half % 2 == 0 {
+                    for (total, product) in totals[0].iter_mut().zip(products) {
+                        *total = _mm256_add_epi32(*total, product);
+                    }
+                } else {
+                    for (total, product) in totals[1].iter_mut().zip(products) {
+                        *total = _mm256_add_epi32(*total, product);
+                    }
+                }
+            }
+            for (half, totals) in totals.into_iter().enumerate() {
+                for (sums, total) in sums.iter_mut().zip(totals) {
                     let to = sums.as_mut_ptr().add(8 * half).cast::<__m256i>();
                     _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), total));
                 }
@@ -138,58 +171,77 @@ impl Quads {
     }
 }
 
-/// Adds up the columns of a panel of weights with a sign after the shift, and returns whether one of them is -128.
+/// Prepares a panel of weights for products: gives them a sign by adding `shift` to their bits, replaces what fills up
+/// the last quad by zeros, and divides pairs that are not light. The rests of second halves follow those of first ones.
 ///
 /// # Safety
-/// The panel must have `depth` elements in each column, rounded up to a multiple of four.
-pub(super) unsafe fn survey(b: *const u8, depth: usize, shift: u8, totals: &mut [i32; COLUMNS]) -> bool {
-    // SAFETY: as the caller promises.
-    let panel = unsafe { std::slice::from_raw_parts(b, depth.div_ceil(4) * QUAD) };
-    let (whole, last) = panel.split_at(depth / 4 * QUAD);
-    // What fills up the last quad does not count.
-    let mut least = survey_plain(last, depth % 4, shift, totals);
-    #[cfg(target_arch = "x86_64")]
-    if Isa::running() >= Isa::Avx2 {
-        // SAFETY: the processor has the instructions.
-        return least | unsafe { survey_avx2(whole, shift, totals) };
+/// The panel must have `depth` elements in each column, rounded up to a multiple of four, and `to` must have room for
+/// [`Panel::WEIGHTS`] and [`Panel::RESTS`] bytes for each four of them.
+pub(super) unsafe fn prepare(b: *const u8, depth: usize, shift: u8, to: Panel) -> Facts {
+    let (quads, whole) = (depth.div_ceil(4), depth / 4);
+    // SAFETY: as the caller promises; any bytes are integers.
+    let (from, weights) = unsafe {
+        (
+            std::slice::from_raw_parts(b, quads * QUAD),
+            std::slice::from_raw_parts_mut(to.weights, quads * QUAD),
+        )
+    };
+    let mut facts = Facts::default();
+    copy(&from[..whole * QUAD], shift, &mut weights[..whole * QUAD], &mut facts.totals);
+    if whole < quads {
+        let mut last = [shift.wrapping_neg(); QUAD];
+        for (last, from) in last.chunks_exact_mut(4).zip(from[whole * QUAD..].chunks_exact(4)) {
+            last[..depth % 4].copy_from_slice(&from[..depth % 4]);
+        }
+        copy(&last, shift, &mut weights[whole * QUAD..], &mut facts.totals);
     }
-    least |= survey_plain(whole, 4, shift, totals);
-    least
-}
-
-fn survey_plain(panel: &[u8], counted: usize, shift: u8, totals: &mut [i32; COLUMNS]) -> bool {
-    let mut least = false;
-    for quad in panel.chunks_exact(QUAD) {
-        for (total, weights) in totals.iter_mut().zip(quad.chunks_exact(4)) {
-            for weight in &weights[..counted] {
-                let weight = weight.wrapping_add(shift).cast_signed();
-                least |= weight == i8::MIN;
-                *total += i32::from(weight);
+    for second in [0, 1] {
+        for (quad, weights) in weights.chunks_exact_mut(QUAD).enumerate() {
+            let weights = &mut weights[second * QUAD / 2..][..QUAD / 2];
+            if !is_light(weights) {
+                let rest = Rest { weights: divide(weights), half: (2 * quad + second) as u32 };
+                // SAFETY: there are at most two rests for each quad.
+                unsafe { to.rests.add(facts.rests as usize).write(rest) };
+                facts.rests += 1;
             }
         }
     }
-    least
+    facts
+}
+
+/// Copies quads of weights, and adds up their columns.
+fn copy(from: &[u8], shift: u8, to: &mut [i8], totals: &mut [i32; COLUMNS]) {
+    #[cfg(target_arch = "x86_64")]
+    if Isa::running() >= Isa::Avx2 {
+        // SAFETY: the processor has the instructions.
+        unsafe { copy_avx2(from, shift, to, totals) };
+        return;
+    }
+    for (from, to) in from.chunks_exact(QUAD).zip(to.chunks_exact_mut(QUAD)) {
+        for (at, (from, to)) in from.iter().zip(to).enumerate() {
+            *to = from.wrapping_add(shift).cast_signed();
+            totals[at / 4] += i32::from(*to);
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn survey_avx2(panel: &[u8], shift: u8, totals: &mut [i32; COLUMNS]) -> bool {
+unsafe fn copy_avx2(from: &[u8], shift: u8, to: &mut [i8], totals: &mut [i32; COLUMNS]) {
     use std::arch::x86_64::{
-        __m256i, _mm256_add_epi8, _mm256_add_epi32, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_madd_epi16,
-        _mm256_maddubs_epi16, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8, _mm256_set1_epi16,
-        _mm256_setzero_si256, _mm256_storeu_si256,
+        __m256i, _mm256_add_epi8, _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16,
+        _mm256_maddubs_epi16, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setzero_si256, _mm256_storeu_si256,
     };
     let ones = (_mm256_set1_epi8(1), _mm256_set1_epi16(1));
     let shift = _mm256_set1_epi8(shift.cast_signed());
     let mut sums = [_mm256_setzero_si256(); 2];
-    let mut found = _mm256_setzero_si256();
     // SAFETY: a quad has two vectors, and so has the array of totals.
     unsafe {
-        for quad in panel.chunks_exact(QUAD) {
+        for (from, to) in from.chunks_exact(QUAD).zip(to.chunks_exact_mut(QUAD)) {
             for (half, sum) in sums.iter_mut().enumerate() {
-                let from = quad.as_ptr().cast::<__m256i>().add(half);
-                let weights = _mm256_add_epi8(_mm256_loadu_si256(from), shift);
-                found = _mm256_or_si256(found, _mm256_cmpeq_epi8(weights, _mm256_set1_epi8(-128)));
+                let weights = _mm256_loadu_si256(from.as_ptr().cast::<__m256i>().add(half));
+                let weights = _mm256_add_epi8(weights, shift);
+                _mm256_storeu_si256(to.as_mut_ptr().cast::<__m256i>().add(half), weights);
                 let pairs = _mm256_maddubs_epi16(ones.0, weights);
                 *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones.1));
             }
@@ -199,5 +251,42 @@ unsafe fn survey_avx2(panel: &[u8], shift: u8, totals: &mut [i32; COLUMNS]) -> b
             _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), sum));
         }
     }
-    _mm256_movemask_epi8(found) != 0
+}
+
+/// Makes all pairs of half a quad light, and returns what it takes from them.
+fn divide(weights: &mut [i8]) -> [i8; QUAD / 2] {
+    let mut rests = [0; QUAD / 2];
+    for (pair, rests) in weights.chunks_exact_mut(2).zip(rests.chunks_exact_mut(2)) {
+        let sum = i16::from(pair[0]) + i16::from(pair[1]);
+        // Where this is not zero, both weights have its sign, and neither is smaller.
+        let rest = sum - sum.clamp(-LIGHT, LIGHT);
+        pair[1] = (i16::from(pair[1]) - rest) as i8;
+        rests[1] = rest as i8;
+    }
+    rests
+}
+
+/// Returns whether all pairs of half a quad are light.
+fn is_light(weights: &[i8]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if Isa::running() >= Isa::Avx2 {
+        // SAFETY: the processor has the instructions.
+        return unsafe { is_light_avx2(weights) };
+    }
+    weights.chunks_exact(2).all(|pair| (i16::from(pair[0]) + i16::from(pair[1])).abs() <= LIGHT)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn is_light_avx2(weights: &[i8]) -> bool {
+    use std::arch::x86_64::{
+        _mm256_abs_epi16, _mm256_cmpgt_epi16, _mm256_loadu_si256, _mm256_maddubs_epi16, _mm256_set1_epi8,
+        _mm256_set1_epi16, _mm256_testz_si256,
+    };
+    assert_eq!(weights.len(), QUAD / 2);
+    // SAFETY: half a quad is a vector.
+    let weights = unsafe { _mm256_loadu_si256(weights.as_ptr().cast()) };
+    let sizes = _mm256_abs_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), weights));
+    let heavy = _mm256_cmpgt_epi16(sizes, _mm256_set1_epi16(LIGHT));
+    _mm256_testz_si256(heavy, heavy) != 0
 }

@@ -36,6 +36,35 @@ fn packed_products_of_all_bytes_are_exact() {
 }
 
 #[test]
+fn panels_with_a_few_large_pairs_are_exact() {
+    // Few enough for a list of corrections, among weights of which no pair saturates, and at every place of a quad.
+    let mut random = Random::new(9);
+    let (rows, depth, columns) = (6, 62, 32);
+    for (large, b) in
+        [([127.0, 127.0], DType::I8), ([-128.0, -128.0], DType::I8), ([255.0, 254.0], DType::U8)]
+    {
+        for places in [vec![], vec![0], vec![0, 7, 61 * 16 + 5], (0..12).map(|at| at * 83).collect()] {
+            let zero = if b == DType::U8 { 128.0 } else { 0.0 };
+            let mut weights: Vec<f64> =
+                (0..depth * columns).map(|_| random.below(129) as f64 - 64.0 + zero).collect();
+            for place in places {
+                let (at, column) = (place / 16 / 2 * 2, place % 16);
+                weights[at * columns + column] = large[0];
+                weights[(at + 1) * columns + column] = large[1];
+            }
+            let w = Tensor::from_f64(b, vec![depth, columns], &weights);
+            let w = w.to_layout(&"BA16b4a".parse().unwrap());
+            let mut x = Tensor::from_f64(DType::U8, vec![rows, depth], &vec![255.0; rows * depth]);
+            for (at, x) in x.elements_mut::<u8>().iter_mut().enumerate().skip(depth) {
+                *x = if at % 3 == 0 { 255 } else { random.below(256) as u8 };
+            }
+            let (p, q) = (bytes(&mut random, DType::U8, &[]), bytes(&mut random, b, &[]));
+            verify("native.matmul-integer-packed", &Attrs::new(), &[&x, &w, &p, &q], 0.0);
+        }
+    }
+}
+
+#[test]
 fn the_largest_products_do_not_saturate() {
     // On processors whose instruction for pairs of bytes saturates, 2 * 255 * 127 would become 32767.
     let x = Tensor::from_elements([1, 4], &[255_u8; 4]);
