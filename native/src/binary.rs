@@ -145,8 +145,8 @@ trait Blocks: Send + Sync {
     unsafe fn apply(&self, left: *const u8, right: *const u8, output: *mut u8);
 }
 
-/// A function with its types, which only the loop over a block depends on: there are 160 of them, so that all the code
-/// around that loop is compiled once for all of them.
+/// A function with its types. Only the loop over a block depends on them: there are about 160 functions and types, and
+/// the code around that loop is compiled once for all of them.
 struct Typed<A, O, F> {
     function: F,
     types: PhantomData<(A, O)>,

@@ -1,10 +1,10 @@
 //! `native.matmul-integer-packed`: a product with weights that were packed into panels of columns before the run.
 //!
-//! Elements of rows become integers without a sign, and weights integers with one: 128 is added to those that are not,
-//! or subtracted, and their zero points change likewise. The zero points do not take part in the products. With `a`
-//! and `b` for the elements of a row and a column, and `p` and `q` for their zero points, the sum of `(a - p) * (b -
-//! q)` is that of `a * b`, minus `p` times the sum of the column, minus `q` times the sum of the row less `p` for each
-//! element. All of this is exact modulo 2^32.
+//! The kernel multiplies rows of unsigned bytes by signed weights. If the rows are signed, it adds 128 to their elements
+//! and zero points; if the weights are unsigned, it subtracts 128 from them and from their zero points. The products
+//! themselves leave the zero points out. With elements `a` of a row and `b` of a column, and their zero points `p` and
+//! `q`, the sum of `(a - p) * (b - q)` is the sum of `a * b`, minus `p` times the sum of the column, minus `q` times the
+//! sum of `a - p`. All of this is exact modulo 2^32.
 
 use super::broadcast;
 use super::quad::{COLUMNS, Panel, QUAD, Quads, ROWS, prepare};
@@ -57,7 +57,7 @@ impl Product {
             points: broadcast(&point, rows),
             by_column: q.shape.last().copied().unwrap_or(1) > 1,
             signed: [a, b].map(|ty| ty.dtype == DType::I8),
-            threads: call.threads,
+            threads: call.threads.max(1),
         })
     }
 

@@ -1,11 +1,12 @@
 //! Products of a few rows with a panel of packed columns, four elements of each at a time.
 //!
-//! An instruction of AVX2 multiplies 32 bytes without a sign by 32 bytes with one, and adds neighbours in 16 bits,
-//! where it saturates. A pair of weights is *light* if its sum is at most 128 in size: then the sum of the products is
-//! at most 255 * 128, which 16 bits hold. Two weights of different signs are always light. Of the other pairs, which
-//! are few in the weights of most networks, a panel keeps a part that is light. What remains is light as well, and a
-//! list of vectors has it, which are multiplied after the panel. So products are exact, and take at most twice the
-//! time of light weights.
+//! An instruction of AVX2 (`vpmaddubsw`) multiplies 32 unsigned bytes by 32 signed ones, and adds adjacent products in
+//! 16 bits, where the sum may saturate. We call a pair of weights *light* if the absolute value of its sum is at most
+//! 128. The sum of its products then lies between -255 * 128 and 255 * 128, which 16 bits can hold. Two weights of
+//! different signs are always light. Other pairs that are not light are rare in most networks. Before the product, such a
+//! pair is split into two light pairs whose sum it is: the first one stays in the panel, and the second one goes into a
+//! list of vectors ([`Rest`]), which are multiplied after the panel. So the products are exact for all weights, and take
+//! at most twice the time that they take if all pairs are light.
 
 use crate::lanes::{Isa, prefetch};
 
@@ -15,16 +16,16 @@ pub(super) const COLUMNS: usize = 16;
 pub(super) const ROWS: usize = 4;
 /// The elements of a panel for four steps along the inner dimension.
 pub(super) const QUAD: usize = 4 * COLUMNS;
-/// The largest size of the sum of two weights whose products with a pair of bytes fit into 16 bits.
+/// The largest absolute value of the sum of a light pair of weights.
 const LIGHT: i16 = 128;
-/// How far ahead weights are fetched that one row reads, in bytes.
+/// The distance in bytes at which weights are prefetched.
 #[cfg(target_arch = "x86_64")]
 const AHEAD: usize = 1024;
 
 /// The sums of the rows, column by column.
 pub(super) type Sums = [[i32; COLUMNS]; ROWS];
 
-/// The weights of half a quad, eight columns, that are added to those of a panel.
+/// Weights of half a quad (eight columns) that belong to a panel in addition to its own.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Rest {
@@ -39,6 +40,7 @@ pub(super) struct Rest {
 pub(super) struct Facts {
     /// The sum of each column.
     pub totals: [i32; COLUMNS],
+    /// The length of the list of rests.
     rests: u32,
 }
 
@@ -47,7 +49,7 @@ pub(super) struct Facts {
 pub(super) struct Panel {
     /// The weights with a sign, of which all pairs are light.
     pub weights: *mut i8,
-    /// The rests of pairs that were not.
+    /// The second parts of the pairs that were split.
     pub rests: *mut Rest,
 }
 
@@ -133,7 +135,7 @@ impl Quads {
             for quad in 0..self.quads {
                 let from = self.b.weights.add(quad * QUAD).cast::<__m256i>();
                 if R == 1 {
-                    // One row reads all weights at the speed of the memory they lie in.
+                    // With one row, each weight is used once, and the speed of the memory is the limit.
                     prefetch(from.wrapping_byte_add(AHEAD));
                 }
                 let weights = [_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1))];
@@ -151,6 +153,7 @@ impl Quads {
                 for (row, products) in products.iter_mut().enumerate() {
                     *products = product(four(row, quad), weights);
                 }
+                // An index that is not a constant would keep all totals in memory.
                 if rest.half % 2 == 0 {
                     for (total, product) in totals[0].iter_mut().zip(products) {
                         *total = _mm256_add_epi32(*total, product);
@@ -172,7 +175,8 @@ impl Quads {
 }
 
 /// Prepares a panel of weights for products: gives them a sign by adding `shift` to their bits, replaces what fills up
-/// the last quad by zeros, and divides pairs that are not light. The rests of second halves follow those of first ones.
+/// the last quad by zeros, and splits pairs that are not light. The rests of the first halves of quads come before those
+/// of the second halves, so that the branch on the half is predicted.
 ///
 /// # Safety
 /// The panel must have `depth` elements in each column, rounded up to a multiple of four, and `to` must have room for
@@ -199,7 +203,7 @@ pub(super) unsafe fn prepare(b: *const u8, depth: usize, shift: u8, to: Panel) -
         for (quad, weights) in weights.chunks_exact_mut(QUAD).enumerate() {
             let weights = &mut weights[second * QUAD / 2..][..QUAD / 2];
             if !is_light(weights) {
-                let rest = Rest { weights: divide(weights), half: (2 * quad + second) as u32 };
+                let rest = Rest { weights: split(weights), half: (2 * quad + second) as u32 };
                 // SAFETY: there are at most two rests for each quad.
                 unsafe { to.rests.add(facts.rests as usize).write(rest) };
                 facts.rests += 1;
@@ -253,12 +257,12 @@ unsafe fn copy_avx2(from: &[u8], shift: u8, to: &mut [i8], totals: &mut [i32; CO
     }
 }
 
-/// Makes all pairs of half a quad light, and returns what it takes from them.
-fn divide(weights: &mut [i8]) -> [i8; QUAD / 2] {
+/// Makes all pairs of half a quad light, and returns the rests.
+fn split(weights: &mut [i8]) -> [i8; QUAD / 2] {
     let mut rests = [0; QUAD / 2];
     for (pair, rests) in weights.chunks_exact_mut(2).zip(rests.chunks_exact_mut(2)) {
         let sum = i16::from(pair[0]) + i16::from(pair[1]);
-        // Where this is not zero, both weights have its sign, and neither is smaller.
+        // If this is not zero, both weights have the same sign, and the absolute value of neither is smaller.
         let rest = sum - sum.clamp(-LIGHT, LIGHT);
         pair[1] = (i16::from(pair[1]) - rest) as i8;
         rests[1] = rest as i8;
