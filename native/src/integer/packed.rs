@@ -1,10 +1,10 @@
 //! `native.matmul-integer-packed`: a product with weights that were packed into panels of columns before the run.
 //!
-//! The kernel multiplies rows of unsigned bytes by signed weights. If the rows are signed, it adds 128 to their elements
-//! and zero points; if the weights are unsigned, it subtracts 128 from them and from their zero points. The products
-//! themselves leave the zero points out. With elements `a` of a row and `b` of a column, and their zero points `p` and
-//! `q`, the sum of `(a - p) * (b - q)` is the sum of `a * b`, minus `p` times the sum of the column, minus `q` times the
-//! sum of `a - p`. All of this is exact modulo 2^32.
+//! The kernel multiplies rows of unsigned bytes by signed weights. If the rows are signed, it adds 128 to their
+//! elements and zero points; if the weights are unsigned, it subtracts 128 from them and from their zero points. The
+//! products themselves leave the zero points out. With elements `a` of a row and `b` of a column, and their zero
+//! points `p` and `q`, the sum of `(a - p) * (b - q)` is the sum of `a * b`, minus `p` times the sum of the column,
+//! minus `q` times the sum of `a - p`. All of this is exact modulo 2^32.
 
 use super::broadcast;
 use super::quad::{COLUMNS, Panel, QUAD, Quads, ROWS, prepare};

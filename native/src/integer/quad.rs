@@ -3,10 +3,10 @@
 //! An instruction of AVX2 (`vpmaddubsw`) multiplies 32 unsigned bytes by 32 signed ones, and adds adjacent products in
 //! 16 bits, where the sum may saturate. We call a pair of weights *light* if the absolute value of its sum is at most
 //! 128. The sum of its products then lies between -255 * 128 and 255 * 128, which 16 bits can hold. Two weights of
-//! different signs are always light. Other pairs that are not light are rare in most networks. Before the product, such a
-//! pair is split into two light pairs whose sum it is: the first one stays in the panel, and the second one goes into a
-//! list of vectors ([`Rest`]), which are multiplied after the panel. So the products are exact for all weights, and take
-//! at most twice the time that they take if all pairs are light.
+//! different signs are always light. Other pairs that are not light are rare in most networks. Before the product,
+//! such a pair is split into two light pairs whose sum it is: the first one stays in the panel, and the second one
+//! goes into a list of vectors ([`Rest`]), which are multiplied after the panel. So the products are exact for all
+//! weights, and take at most twice the time that they take if all pairs are light.
 
 use crate::lanes::{Isa, prefetch};
 
@@ -175,8 +175,8 @@ impl Quads {
 }
 
 /// Prepares a panel of weights for products: gives them a sign by adding `shift` to their bits, replaces what fills up
-/// the last quad by zeros, and splits pairs that are not light. The rests of the first halves of quads come before those
-/// of the second halves, so that the branch on the half is predicted.
+/// the last quad by zeros, and splits pairs that are not light. The rests of the first halves of quads come before
+/// those of the second halves, so that the branch on the half is predicted.
 ///
 /// # Safety
 /// The panel must have `depth` elements in each column, rounded up to a multiple of four, and `to` must have room for
