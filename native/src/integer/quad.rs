@@ -3,7 +3,7 @@
 //! An instruction of AVX2 (`vpmaddubsw`) multiplies 32 unsigned bytes by 32 signed ones, and adds adjacent products in
 //! 16 bits, where the sum may saturate. We call a pair of weights *light* if the absolute value of its sum is at most
 //! 128. The sum of its products then lies between -255 * 128 and 255 * 128, which 16 bits can hold. Two weights of
-//! different signs are always light. Other pairs that are not light are rare in most networks. Before the product,
+//! different signs are always light. Pairs that are not light are rare in most networks. Before the product,
 //! such a pair is split into two light pairs whose sum it is: the first one stays in the panel, and the second one
 //! goes into a list of vectors ([`Rest`]), which are multiplied after the panel. So the products are exact for all
 //! weights, and take at most twice the time that they take if all pairs are light.
