@@ -426,8 +426,8 @@ unsafe fn power<V: Lanes>(base: V, exponent: V) -> V {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::{Random, is_avx512};
-    use super::super::formula::evaluate_on;
+    use crate::check::{Random, is_avx512};
+    use crate::formula::evaluate_on;
     use super::*;
     use ovolo::op::post;
 
@@ -517,7 +517,7 @@ mod tests {
         check::<[f32; 8]>("portable");
         #[cfg(target_arch = "x86_64")]
         {
-            use super::super::lanes::Isa;
+            use crate::lanes::Isa;
             if Isa::running() >= Isa::Avx2 {
                 check::<std::arch::x86_64::__m256>("avx2");
             }

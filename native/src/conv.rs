@@ -13,8 +13,6 @@ mod plain;
 mod pointwise;
 mod rows;
 mod strassen;
-#[cfg(test)]
-mod test;
 mod tile;
 mod winograd;
 

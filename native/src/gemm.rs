@@ -259,7 +259,7 @@ mod x86 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::{Random, is_avx512};
+    use crate::check::{Random, is_avx512};
     use super::*;
 
     /// Returns the engines for all instruction sets of this processor.

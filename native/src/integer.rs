@@ -11,8 +11,6 @@ mod level;
 mod lstm;
 mod packed;
 mod quad;
-#[cfg(test)]
-mod test;
 
 use super::args::{Shared, part};
 use super::{plain_contract, reference};

@@ -11,15 +11,10 @@ mod binary;
 mod broadcast;
 mod cast;
 mod chain;
-#[cfg(test)]
-#[path = "../../tests/common/kernel.rs"]
-mod check;
 mod concat;
 mod conv;
 mod convert;
 mod elements;
-#[cfg(test)]
-mod fixture;
 mod forest;
 mod formula;
 mod gather;
@@ -47,8 +42,6 @@ mod softmax;
 mod squeeze;
 mod strassen;
 mod strided;
-#[cfg(test)]
-mod test;
 mod tile;
 mod transposed;
 mod unary;

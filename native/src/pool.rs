@@ -4,8 +4,6 @@
 //! window are first reduced to a line, whose elements outside of the image are neutral, and then the line's columns.
 
 mod line;
-#[cfg(test)]
-mod test;
 
 use super::args::{Buffers, tasks};
 use super::lanes::{Lanes, widened};

@@ -5,8 +5,6 @@
 //! weights in panels.
 
 mod products;
-#[cfg(test)]
-mod test;
 
 use self::products::{PACKED, PANEL, Product};
 use super::args::{Buffers, Shared, part};

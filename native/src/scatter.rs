@@ -6,8 +6,6 @@
 
 mod combine;
 mod lines;
-#[cfg(test)]
-mod test;
 
 use self::combine::{Combine, with_combine};
 use super::args::{Shared, part, tasks};

@@ -391,27 +391,3 @@ fn modes(factors: &[f64; 4], begun: &mut [bool; 4]) -> [(usize, StoreMode); 2] {
     }
     modes
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_quarter_is_set_once_and_then_added_to() {
-        let mut begun = [false; 4];
-        let mut set = [0; 4];
-        for product in &PRODUCTS {
-            let parts = product.result.iter().filter(|factor| **factor != 0.0).count();
-            let modes = modes(&product.result, &mut begun);
-            // A tile is stored in two quarters at most, and the first contribution to a quarter is not negated.
-            assert_eq!(modes.iter().filter(|(_, way)| *way != StoreMode::None).count(), parts);
-            for (quarter, way) in modes {
-                if way == StoreMode::Set {
-                    set[quarter] += 1;
-                    assert_eq!(product.result[quarter], 1.0);
-                }
-            }
-        }
-        assert_eq!(set, [1; 4]);
-    }
-}

@@ -7,8 +7,9 @@
 //! minus `q` times the sum of `a - p`. All of this is exact modulo 2^32.
 
 use super::broadcast;
-use super::quad::{COLUMNS, Panel, QUAD, Quads, ROWS, prepare};
+use super::quad::{COLUMNS, Panel, QUAD, Quads, ROWS, Sums, prepare};
 use crate::args::{Shared, part};
+use crate::lanes::Isa;
 use crate::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering, OpError};
@@ -146,20 +147,63 @@ impl Kernel for Product {
                 // SAFETY: rows and columns are within the factors and the result, and only this task writes them.
                 unsafe {
                     one.add(&facts, &mut sums);
-                    for (at, sums) in sums[..count].iter_mut().enumerate() {
-                        let [sum_of_row, p] = *rows.at(row + at);
-                        // The arithmetic is that of 32 bits throughout, which wraps.
-                        let centred = sum_of_row.wrapping_sub(p.wrapping_mul(self.depth as i32));
-                        for ((sum, q), total) in sums.iter_mut().zip(points).zip(facts.totals) {
-                            *sum =
-                                sum.wrapping_sub(p.wrapping_mul(total)).wrapping_sub(q.wrapping_mul(centred));
-                        }
+                    let zeros = Zeros {
+                        rows: std::slice::from_raw_parts(rows.at(row), count),
+                        points: &points,
+                        totals: &facts.totals,
+                        depth: self.depth,
+                    };
+                    zeros.subtract(&mut sums);
+                    for (at, sums) in sums[..count].iter().enumerate() {
                         let to = output.at((row + at) * self.columns + column);
-                        std::ptr::copy_nonoverlapping(sums.as_ptr(), to, columns);
+                        if columns == COLUMNS {
+                            to.cast::<[i32; COLUMNS]>().write(*sums);
+                        } else {
+                            std::ptr::copy_nonoverlapping(sums.as_ptr(), to, columns);
+                        }
                     }
                 }
             }
         });
+    }
+}
+
+/// What zero points subtract from the products of some rows with a panel.
+struct Zeros<'a> {
+    /// The sum of each row, and its zero point.
+    rows: &'a [[i32; 2]],
+    /// The zero point of each column.
+    points: &'a [i32; COLUMNS],
+    /// The sum of each column.
+    totals: &'a [i32; COLUMNS],
+    depth: usize,
+}
+
+impl Zeros<'_> {
+    fn subtract(&self, sums: &mut Sums) {
+        #[cfg(target_arch = "x86_64")]
+        if Isa::running() >= Isa::Avx2 {
+            // SAFETY: the processor has the instructions.
+            return unsafe { self.subtract_avx2(sums) };
+        }
+        self.subtract_on(sums);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn subtract_avx2(&self, sums: &mut Sums) {
+        self.subtract_on(sums);
+    }
+
+    #[inline(always)]
+    fn subtract_on(&self, sums: &mut Sums) {
+        for (sums, [sum_of_row, p]) in sums.iter_mut().zip(self.rows) {
+            // The arithmetic is that of 32 bits throughout, which wraps.
+            let centred = sum_of_row.wrapping_sub(p.wrapping_mul(self.depth as i32));
+            for ((sum, q), total) in sums.iter_mut().zip(self.points).zip(self.totals) {
+                *sum = sum.wrapping_sub(p.wrapping_mul(*total)).wrapping_sub(q.wrapping_mul(centred));
+            }
+        }
     }
 }
 

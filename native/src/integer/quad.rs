@@ -16,6 +16,8 @@ pub(super) const COLUMNS: usize = 16;
 pub(super) const ROWS: usize = 4;
 /// The elements of a panel for four steps along the inner dimension.
 pub(super) const QUAD: usize = 4 * COLUMNS;
+/// The elements of half a quad, which are a vector.
+const HALF: usize = QUAD / 2;
 /// The largest absolute value of the sum of a light pair of weights.
 const LIGHT: i16 = 128;
 /// The distance in bytes at which weights are prefetched.
@@ -29,9 +31,9 @@ pub(super) type Sums = [[i32; COLUMNS]; ROWS];
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Rest {
-    weights: [i8; QUAD / 2],
-    /// Twice the number of the quad, and one more for its second half.
-    half: u32,
+    weights: [i8; HALF],
+    /// The number of the quad.
+    quad: u32,
 }
 
 /// Facts about a panel that was prepared.
@@ -40,8 +42,8 @@ pub(super) struct Rest {
 pub(super) struct Facts {
     /// The sum of each column.
     pub totals: [i32; COLUMNS],
-    /// The length of the list of rests.
-    rests: u32,
+    /// The lengths of the lists of rests.
+    rests: [u32; 2],
 }
 
 /// The place of a prepared panel.
@@ -49,7 +51,8 @@ pub(super) struct Facts {
 pub(super) struct Panel {
     /// The weights with a sign, of which all pairs are light.
     pub weights: *mut i8,
-    /// The second parts of the pairs that were split.
+    /// The second parts of the pairs that were split: a list for the first halves of quads, and one for the second
+    /// halves. Each has room for all quads.
     pub rests: *mut Rest,
 }
 
@@ -58,6 +61,17 @@ impl Panel {
     pub(super) const WEIGHTS: usize = QUAD;
     /// The most bytes of rests for each quad.
     pub(super) const RESTS: usize = 2 * size_of::<Rest>();
+
+    /// Returns the two lists of rests.
+    ///
+    /// # Safety
+    /// The panel must be prepared, with this number of quads.
+    unsafe fn lists<'a>(self, quads: usize, facts: &Facts) -> [&'a [Rest]; 2] {
+        // SAFETY: the lists have these lengths, as the caller promises.
+        [0, 1].map(|half| unsafe {
+            std::slice::from_raw_parts(self.rests.add(half * quads), facts.rests[half] as usize)
+        })
+    }
 }
 
 /// Rows of integers without a sign, and a prepared panel to multiply them by.
@@ -83,7 +97,7 @@ impl Quads {
     pub(super) unsafe fn add(&self, facts: &Facts, sums: &mut Sums) {
         // SAFETY: as the caller promises, and the processor has the instructions.
         unsafe {
-            let rests = std::slice::from_raw_parts(self.b.rests, facts.rests as usize);
+            let rests = self.b.lists(self.quads, facts);
             match Isa::running() {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 | Isa::Avx512 => match self.rows {
@@ -97,18 +111,20 @@ impl Quads {
         }
     }
 
-    unsafe fn portable(&self, rests: &[Rest], sums: &mut Sums) {
+    unsafe fn portable(&self, rests: [&[Rest]; 2], sums: &mut Sums) {
         // SAFETY: as the caller of `add` promises.
         let weights = unsafe { std::slice::from_raw_parts(self.b.weights, self.quads * QUAD) };
-        let halves = weights.chunks_exact(QUAD / 2).enumerate();
-        let rests = rests.iter().map(|rest| (rest.half as usize, &rest.weights[..]));
-        for (half, weights) in halves.chain(rests) {
-            for (row, sums) in sums[..self.rows].iter_mut().enumerate() {
-                let sums = &mut sums[half % 2 * COLUMNS / 2..];
-                for (at, weight) in weights.iter().enumerate() {
-                    // SAFETY: as above.
-                    let a = unsafe { *self.a.add(row * self.stride + half / 2 * 4 + at % 4) };
-                    sums[at / 4] = sums[at / 4].wrapping_add(i32::from(a) * i32::from(*weight));
+        for (half, rests) in rests.into_iter().enumerate() {
+            let own = weights.chunks_exact(QUAD).map(|quad| &quad[half * HALF..][..HALF]).enumerate();
+            let rests = rests.iter().map(|rest| (rest.quad as usize, &rest.weights[..]));
+            for (quad, weights) in own.chain(rests) {
+                for (row, sums) in sums[..self.rows].iter_mut().enumerate() {
+                    let sums = &mut sums[half * COLUMNS / 2..];
+                    for (at, weight) in weights.iter().enumerate() {
+                        // SAFETY: as above.
+                        let a = unsafe { *self.a.add(row * self.stride + 4 * quad + at % 4) };
+                        sums[at / 4] = sums[at / 4].wrapping_add(i32::from(a) * i32::from(*weight));
+                    }
                 }
             }
         }
@@ -116,7 +132,7 @@ impl Quads {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    unsafe fn avx2<const R: usize>(&self, rests: &[Rest], sums: &mut Sums) {
+    unsafe fn avx2<const R: usize>(&self, rests: [&[Rest]; 2], sums: &mut Sums) {
         use std::arch::x86_64::{
             __m256i, _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16,
             _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_storeu_si256,
@@ -146,21 +162,12 @@ impl Quads {
                     }
                 }
             }
-            for rest in rests {
-                let weights = _mm256_loadu_si256(rest.weights.as_ptr().cast());
-                let quad = rest.half as usize / 2;
-                let mut products = [_mm256_setzero_si256(); R];
-                for (row, products) in products.iter_mut().enumerate() {
-                    *products = product(four(row, quad), weights);
-                }
-                // An index that is not a constant would keep all totals in memory.
-                if rest.half % 2 == 0 {
-                    for (total, product) in totals[0].iter_mut().zip(products) {
-                        *total = _mm256_add_epi32(*total, product);
-                    }
-                } else {
-                    for (total, product) in totals[1].iter_mut().zip(products) {
-                        *total = _mm256_add_epi32(*total, product);
+            for (totals, rests) in totals.iter_mut().zip(rests) {
+                for rest in rests {
+                    let weights = _mm256_loadu_si256(rest.weights.as_ptr().cast());
+                    for (row, total) in totals.iter_mut().enumerate() {
+                        let four = four(row, rest.quad as usize);
+                        *total = _mm256_add_epi32(*total, product(four, weights));
                     }
                 }
             }
@@ -175,122 +182,123 @@ impl Quads {
 }
 
 /// Prepares a panel of weights for products: gives them a sign by adding `shift` to their bits, replaces what fills up
-/// the last quad by zeros, and splits pairs that are not light. The rests of the first halves of quads come before
-/// those of the second halves, so that the branch on the half is predicted.
+/// the last quad by zeros, and splits pairs that are not light.
 ///
 /// # Safety
 /// The panel must have `depth` elements in each column, rounded up to a multiple of four, and `to` must have room for
 /// [`Panel::WEIGHTS`] and [`Panel::RESTS`] bytes for each four of them.
 pub(super) unsafe fn prepare(b: *const u8, depth: usize, shift: u8, to: Panel) -> Facts {
     let (quads, whole) = (depth.div_ceil(4), depth / 4);
-    // SAFETY: as the caller promises; any bytes are integers.
-    let (from, weights) = unsafe {
-        (
-            std::slice::from_raw_parts(b, quads * QUAD),
-            std::slice::from_raw_parts_mut(to.weights, quads * QUAD),
-        )
-    };
     let mut facts = Facts::default();
-    copy(&from[..whole * QUAD], shift, &mut weights[..whole * QUAD], &mut facts.totals);
-    if whole < quads {
-        let mut last = [shift.wrapping_neg(); QUAD];
-        for (last, from) in last.chunks_exact_mut(4).zip(from[whole * QUAD..].chunks_exact(4)) {
-            last[..depth % 4].copy_from_slice(&from[..depth % 4]);
-        }
-        copy(&last, shift, &mut weights[whole * QUAD..], &mut facts.totals);
-    }
-    for second in [0, 1] {
-        for (quad, weights) in weights.chunks_exact_mut(QUAD).enumerate() {
-            let weights = &mut weights[second * QUAD / 2..][..QUAD / 2];
-            if !is_light(weights) {
-                let rest = Rest { weights: split(weights), half: (2 * quad + second) as u32 };
-                // SAFETY: there are at most two rests for each quad.
-                unsafe { to.rests.add(facts.rests as usize).write(rest) };
-                facts.rests += 1;
+    let mut preparation = Preparation { quads, shift, to, facts: &mut facts };
+    // SAFETY: as the caller promises; any bytes are integers.
+    unsafe {
+        preparation.split(std::slice::from_raw_parts(b, whole * QUAD), 0);
+        if whole < quads {
+            let from = std::slice::from_raw_parts(b.add(whole * QUAD), QUAD);
+            let mut last = [shift.wrapping_neg(); QUAD];
+            for (last, from) in last.chunks_exact_mut(4).zip(from.chunks_exact(4)) {
+                last[..depth % 4].copy_from_slice(&from[..depth % 4]);
             }
+            preparation.split(&last, whole);
         }
     }
     facts
 }
 
-/// Copies quads of weights, and adds up their columns.
-fn copy(from: &[u8], shift: u8, to: &mut [i8], totals: &mut [i32; COLUMNS]) {
-    #[cfg(target_arch = "x86_64")]
-    if Isa::running() >= Isa::Avx2 {
-        // SAFETY: the processor has the instructions.
-        unsafe { copy_avx2(from, shift, to, totals) };
-        return;
-    }
-    for (from, to) in from.chunks_exact(QUAD).zip(to.chunks_exact_mut(QUAD)) {
-        for (at, (from, to)) in from.iter().zip(to).enumerate() {
-            *to = from.wrapping_add(shift).cast_signed();
-            totals[at / 4] += i32::from(*to);
-        }
-    }
+/// What the preparation of a panel writes.
+struct Preparation<'a> {
+    quads: usize,
+    shift: u8,
+    to: Panel,
+    facts: &'a mut Facts,
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn copy_avx2(from: &[u8], shift: u8, to: &mut [i8], totals: &mut [i32; COLUMNS]) {
-    use std::arch::x86_64::{
-        __m256i, _mm256_add_epi8, _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16,
-        _mm256_maddubs_epi16, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setzero_si256, _mm256_storeu_si256,
-    };
-    let ones = (_mm256_set1_epi8(1), _mm256_set1_epi16(1));
-    let shift = _mm256_set1_epi8(shift.cast_signed());
-    let mut sums = [_mm256_setzero_si256(); 2];
-    // SAFETY: a quad has two vectors, and so has the array of totals.
-    unsafe {
-        for (from, to) in from.chunks_exact(QUAD).zip(to.chunks_exact_mut(QUAD)) {
-            for (half, sum) in sums.iter_mut().enumerate() {
-                let weights = _mm256_loadu_si256(from.as_ptr().cast::<__m256i>().add(half));
-                let weights = _mm256_add_epi8(weights, shift);
-                _mm256_storeu_si256(to.as_mut_ptr().cast::<__m256i>().add(half), weights);
-                let pairs = _mm256_maddubs_epi16(ones.0, weights);
-                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones.1));
+impl Preparation<'_> {
+    /// Writes quads from number `first` on: weights of which all pairs are light, the rests, and the totals.
+    ///
+    /// # Safety
+    /// The panel must have room for them.
+    unsafe fn split(&mut self, from: &[u8], first: usize) {
+        // SAFETY: as the caller promises, and the processor has the instructions.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if Isa::running() >= Isa::Avx2 {
+                return self.split_avx2(from, first);
+            }
+            self.split_portable(from, first);
+        }
+    }
+
+    unsafe fn split_portable(&mut self, from: &[u8], first: usize) {
+        for (at, from) in from.chunks_exact(HALF).enumerate() {
+            let (quad, half) = (first + at / 2, at % 2);
+            let mut rests = [0; HALF];
+            for (at, pair) in from.chunks_exact(2).enumerate() {
+                let [left, right] = [pair[0], pair[1]].map(|byte| byte.wrapping_add(self.shift).cast_signed());
+                let sum = i16::from(left) + i16::from(right);
+                self.facts.totals[half * COLUMNS / 2 + at / 2] += i32::from(sum);
+                // If this is not zero, both weights have the same sign, and the absolute value of neither is smaller.
+                let rest = sum - sum.clamp(-LIGHT, LIGHT);
+                rests[2 * at + 1] = rest as i8;
+                // SAFETY: as the caller promises.
+                unsafe {
+                    let to = self.to.weights.add(quad * QUAD + half * HALF + 2 * at);
+                    to.cast::<[i8; 2]>().write([left, (i16::from(right) - rest) as i8]);
+                }
+            }
+            if rests != [0; HALF] {
+                // SAFETY: the list has room for all quads.
+                unsafe { self.end(half).write(Rest { weights: rests, quad: quad as u32 }) };
+                self.facts.rests[half] += 1;
             }
         }
-        for (half, sum) in sums.into_iter().enumerate() {
-            let to = totals.as_mut_ptr().cast::<__m256i>().add(half);
-            _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), sum));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn split_avx2(&mut self, from: &[u8], first: usize) {
+        use std::arch::x86_64::{
+            __m256i, _mm256_add_epi8, _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16,
+            _mm256_maddubs_epi16, _mm256_max_epi16, _mm256_min_epi16, _mm256_set1_epi8, _mm256_set1_epi16,
+            _mm256_setzero_si256, _mm256_slli_epi16, _mm256_storeu_si256, _mm256_sub_epi8, _mm256_sub_epi16,
+            _mm256_testz_si256,
+        };
+        let ones = (_mm256_set1_epi8(1), _mm256_set1_epi16(1));
+        let (least, greatest) = (_mm256_set1_epi16(-LIGHT), _mm256_set1_epi16(LIGHT));
+        let shift = _mm256_set1_epi8(self.shift.cast_signed());
+        let mut totals = [_mm256_setzero_si256(); 2];
+        // SAFETY: half a quad is a vector, and the caller promises the room.
+        unsafe {
+            for (at, from) in from.chunks_exact(QUAD).enumerate() {
+                let quad = first + at;
+                for (half, total) in totals.iter_mut().enumerate() {
+                    let from = from.as_ptr().add(half * HALF).cast::<__m256i>();
+                    let weights = _mm256_add_epi8(_mm256_loadu_si256(from), shift);
+                    let pairs = _mm256_maddubs_epi16(ones.0, weights);
+                    *total = _mm256_add_epi32(*total, _mm256_madd_epi16(pairs, ones.1));
+                    let light = _mm256_min_epi16(_mm256_max_epi16(pairs, least), greatest);
+                    // The rest of a pair belongs to its second weight, which is the upper byte.
+                    let rests = _mm256_slli_epi16::<8>(_mm256_sub_epi16(pairs, light));
+                    let to = self.to.weights.add(quad * QUAD + half * HALF).cast::<__m256i>();
+                    _mm256_storeu_si256(to, _mm256_sub_epi8(weights, rests));
+                    // It is written even if it is zero, and the next one then takes its place. A branch would often
+                    // be predicted wrongly.
+                    let end = self.end(half);
+                    _mm256_storeu_si256((&raw mut (*end).weights).cast::<__m256i>(), rests);
+                    (*end).quad = quad as u32;
+                    self.facts.rests[half] += u32::from(_mm256_testz_si256(rests, rests) == 0);
+                }
+            }
+            for (half, total) in totals.into_iter().enumerate() {
+                let to = self.facts.totals.as_mut_ptr().cast::<__m256i>().add(half);
+                _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), total));
+            }
         }
     }
-}
 
-/// Makes all pairs of half a quad light, and returns the rests.
-fn split(weights: &mut [i8]) -> [i8; QUAD / 2] {
-    let mut rests = [0; QUAD / 2];
-    for (pair, rests) in weights.chunks_exact_mut(2).zip(rests.chunks_exact_mut(2)) {
-        let sum = i16::from(pair[0]) + i16::from(pair[1]);
-        // If this is not zero, both weights have the same sign, and the absolute value of neither is smaller.
-        let rest = sum - sum.clamp(-LIGHT, LIGHT);
-        pair[1] = (i16::from(pair[1]) - rest) as i8;
-        rests[1] = rest as i8;
+    /// Returns the end of a list of rests.
+    fn end(&self, half: usize) -> *mut Rest {
+        self.to.rests.wrapping_add(half * self.quads + self.facts.rests[half] as usize)
     }
-    rests
-}
-
-/// Returns whether all pairs of half a quad are light.
-fn is_light(weights: &[i8]) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    if Isa::running() >= Isa::Avx2 {
-        // SAFETY: the processor has the instructions.
-        return unsafe { is_light_avx2(weights) };
-    }
-    weights.chunks_exact(2).all(|pair| (i16::from(pair[0]) + i16::from(pair[1])).abs() <= LIGHT)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn is_light_avx2(weights: &[i8]) -> bool {
-    use std::arch::x86_64::{
-        _mm256_abs_epi16, _mm256_cmpgt_epi16, _mm256_loadu_si256, _mm256_maddubs_epi16, _mm256_set1_epi8,
-        _mm256_set1_epi16, _mm256_testz_si256,
-    };
-    assert_eq!(weights.len(), QUAD / 2);
-    // SAFETY: half a quad is a vector.
-    let weights = unsafe { _mm256_loadu_si256(weights.as_ptr().cast()) };
-    let sizes = _mm256_abs_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), weights));
-    let heavy = _mm256_cmpgt_epi16(sizes, _mm256_set1_epi16(LIGHT));
-    _mm256_testz_si256(heavy, heavy) != 0
 }

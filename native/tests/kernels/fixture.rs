@@ -1,4 +1,4 @@
-//! The ops of the backend, for unit tests.
+//! The ops of the backend, for tests.
 
 use ovolo::backend::features::Isa;
 use ovolo::op::Ops;
@@ -13,7 +13,7 @@ pub(crate) fn ops() -> &'static Ops {
             isa.plan_for().unwrap();
         }
         let mut registry = Registry::new();
-        crate::register(&mut registry).unwrap();
+        ovolo_native::register(&mut registry).unwrap();
         registry.ops().clone()
     });
     &OPS

@@ -1,7 +1,7 @@
 //! Tests of every family against the reference evaluations of the ops.
 
-use super::check::{Random, run, verify};
-use super::lanes::Isa;
+use crate::check::{Random, run, verify};
+use ovolo::backend::features::Isa;
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::op;
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};

@@ -1,8 +1,9 @@
 //! Tests of convolutions of unusual shapes against the reference evaluations of their ops.
 
-use super::super::check::{Random, assert_close, is_avx512, verify};
+use crate::check::{Random, assert_close, is_avx512, verify};
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::backend::Call;
+use ovolo::backend::features::Isa;
 use ovolo::op::{self, winograd};
 use ovolo::tensor::{DType, Tensor, TensorType};
 
@@ -106,7 +107,7 @@ fn check(
 
 /// Returns the block sizes for which this processor has kernels.
 fn blocks() -> Vec<usize> {
-    let wide = is_avx512(super::Isa::planned());
+    let wide = is_avx512(Isa::planned());
     if wide { vec![16, 8] } else { vec![8] }
 }
 
@@ -273,7 +274,7 @@ fn pointwise_depthwise_needs_blocked_channels() {
     let attrs = op::complete(op, Attrs::new());
     let output = plain(&[1, 16, 7, 7]);
     let call = Call { op, attrs: &attrs, inputs: &inputs, output: &output, threads: 2 };
-    assert_eq!(super::pointwise::contract(&call).unwrap().implementation, "reference");
+    assert_eq!(call.contract().unwrap().implementation, "reference");
 }
 
 #[test]

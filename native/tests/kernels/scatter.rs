@@ -1,6 +1,6 @@
 //! Tests of scattered and gathered slices against the reference evaluations.
 
-use super::super::check::{Random, verify};
+use crate::check::{Random, verify};
 use ovolo::attr::{Attr, Attrs};
 use ovolo::tensor::{DType, Tensor};
 

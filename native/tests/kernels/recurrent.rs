@@ -1,8 +1,7 @@
 //! Tests of recurrent layers against the reference evaluations.
 
-use super::super::check::{Random, verify};
-use super::super::fixture::ops;
-use super::products::PACKED;
+use crate::check::{Random, verify};
+use crate::fixture::ops;
 use ovolo::attr::{Attr, Attrs};
 use ovolo::op::complete;
 use ovolo::tensor::Layout;
@@ -36,7 +35,7 @@ fn recurrent_layers_agree_with_the_reference_in_rows_and_in_panels() {
             if cell == "native.gru" {
                 attributes = attributes.int("linear", linear);
             }
-            let panels = w.to_layout(&PACKED.parse::<Layout>().unwrap());
+            let panels = w.to_layout(&"aBc16b".parse::<Layout>().unwrap());
             for (op, weights, implementation) in [(cell, &w, "rows"), (packed, &panels, "panels")] {
                 let mut operands = vec![&x, weights, &states[0]];
                 if cell == "native.lstm" {

@@ -1,7 +1,7 @@
 //! Tests of pools against the reference evaluations.
 
-use super::super::check::{Random, verify};
-use super::super::fixture::ops;
+use crate::check::{Random, verify};
+use crate::fixture::ops;
 use ovolo::attr::Attrs;
 use ovolo::op::complete;
 use ovolo::tensor::Layout;

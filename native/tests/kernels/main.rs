@@ -1,0 +1,35 @@
+//! Tests of every family of kernels against the reference evaluations of the ops, and of the loops below them.
+#![allow(clippy::unwrap_used)]
+
+// The unit tests of the loops that no op reaches alone. Only these modules are compiled a second time: the library
+// itself has no test target, since that would compile every kernel again.
+#[allow(dead_code)]
+#[path = "../../src/chain.rs"]
+mod chain;
+#[allow(dead_code)]
+#[path = "../../src/formula.rs"]
+mod formula;
+#[allow(dead_code)]
+#[path = "../../src/gemm.rs"]
+mod gemm;
+#[allow(dead_code)]
+#[path = "../../src/lanes.rs"]
+mod lanes;
+#[allow(dead_code)]
+#[path = "../../src/math.rs"]
+mod math;
+#[allow(dead_code)]
+#[path = "../../src/prefetch.rs"]
+mod prefetch;
+
+mod cast;
+#[path = "../../../tests/common/kernel.rs"]
+mod check;
+mod convert;
+mod convolution;
+mod families;
+mod fixture;
+mod integer;
+mod pool;
+mod recurrent;
+mod scatter;
