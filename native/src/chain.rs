@@ -426,9 +426,9 @@ unsafe fn power<V: Lanes>(base: V, exponent: V) -> V {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::check::{Random, is_avx512};
     use crate::formula::evaluate_on;
-    use super::*;
     use ovolo::op::post;
 
     /// The largest error, in units in the last place of `f32`: those of the value, or those of 1 if that is larger.

@@ -259,8 +259,8 @@ mod x86 {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::{Random, is_avx512};
     use super::*;
+    use crate::check::{Random, is_avx512};
 
     /// Returns the engines for all instruction sets of this processor.
     fn all() -> Vec<Micro> {

@@ -3,7 +3,7 @@
 
 use crate::common;
 use ovolo::backend::{Args, Backend, Call, Kernel};
-use ovolo::compile::{self, Options};
+use ovolo::compile::{self, Compilation, Options};
 use ovolo::graph::{Graph, text};
 use ovolo::op::Lowering;
 use ovolo::plan::Step;
@@ -72,12 +72,17 @@ fn session(model: &str, threads: usize) -> (Graph, Session) {
 }
 
 fn session_of(registry: &Arc<Registry>, model: &str, threads: usize) -> (Graph, Session) {
+    let (graph, compilation) = compiled(registry, model, threads);
+    let session = Session::new(&compilation.program, compilation.plan, registry.backends()).unwrap();
+    (graph, session)
+}
+
+fn compiled(registry: &Arc<Registry>, model: &str, threads: usize) -> (Graph, Compilation) {
     let graph = text::parse(registry.ops(), model).unwrap();
     let rules = registry.rule_set().unwrap();
     let options = Options { registry: Arc::clone(registry), rules, ..common::options(threads) };
     let compilation = compile::compile(graph.clone(), &options).unwrap();
-    let session = Session::new(&compilation.program, compilation.plan, registry.backends()).unwrap();
-    (graph, session)
+    (graph, compilation)
 }
 
 thread_local! {
@@ -121,18 +126,20 @@ fn sound<'a>(call: &Call<'a>) -> Call<'a> {
     Call { op: common::ops().get(call.op.name).unwrap(), ..*call }
 }
 
+/// A registry whose only backend has kernels that panic on demand.
+static FAULTY: LazyLock<Arc<Registry>> = LazyLock::new(|| {
+    let mut registry = Registry::new();
+    registry.add_backend(Arc::new(Faulty)).unwrap();
+    Arc::new(registry)
+});
+
 /// Returns a session in which the kernel of a step panics while the switch is on. It is on at first.
-fn faulty(model: &str, threads: usize, step: usize, place: Place) -> (Graph, Session, Arc<AtomicBool>) {
-    static REGISTRY: LazyLock<Arc<Registry>> = LazyLock::new(|| {
-        let mut registry = Registry::new();
-        registry.add_backend(Arc::new(Faulty)).unwrap();
-        Arc::new(registry)
-    });
+fn faulty(compilation: &Compilation, step: usize, place: Place) -> (Session, Arc<AtomicBool>) {
     let armed = Arc::new(AtomicBool::new(true));
     FAULT.set(Some((step, place, Arc::clone(&armed))));
-    let (graph, session) = session_of(&REGISTRY, model, threads);
+    let session = Session::new(&compilation.program, compilation.plan.clone(), FAULTY.backends()).unwrap();
     assert!(FAULT.take().is_none(), "no kernel was made for step {step}");
-    (graph, session, armed)
+    (session, armed)
 }
 
 /// Inputs of a model; each number gives different ones.
@@ -190,12 +197,13 @@ impl Kernel for Panicking {
 #[test]
 fn a_panic_in_a_kernel_is_an_error_of_its_run_and_the_next_run_is_right() {
     for threads in [1, 2, 3] {
+        let (_, compilation) = compiled(&FAULTY, MODELS[0], threads);
         for place in [Place::Caller, Place::Task, Place::Tasks] {
             let (graph, mut session) = session(MODELS[0], threads);
             let inputs = inputs(&graph, 0);
             let expected = run(&mut session, &inputs).unwrap();
             for step in 0..session.plan().steps.len() {
-                let (_, mut session, armed) = faulty(MODELS[0], threads, step, place);
+                let (mut session, armed) = faulty(&compilation, step, place);
                 let Step { name, op, .. } = &session.plan().steps[step];
                 let message = match place {
                     Place::Caller => "on the caller",
@@ -219,7 +227,8 @@ fn a_panic_in_a_kernel_is_an_error_of_its_run_and_the_next_run_is_right() {
 
 #[test]
 fn the_message_of_a_panic_names_the_step() {
-    let (graph, mut session, _) = faulty(MODELS[2], 2, 0, Place::Task);
+    let (graph, compilation) = compiled(&FAULTY, MODELS[2], 2);
+    let (mut session, _) = faulty(&compilation, 0, Place::Task);
     let step = &session.plan().steps[0];
     let expected = format!("`{}` ({}): the kernel panicked: in task 6", step.name, step.op);
     assert_eq!(run(&mut session, &inputs(&graph, 0)).unwrap_err().to_string(), expected);
@@ -273,7 +282,8 @@ fn sessions_on_one_team_from_several_threads_are_right_and_make_progress() {
 #[test]
 fn a_panic_in_one_session_leaves_the_others_on_its_team_alone() {
     let team = Arc::new(Team::new(2));
-    let (wrong_graph, wrong, _) = faulty(MODELS[1], 2, 1, Place::Tasks);
+    let (wrong_graph, compilation) = compiled(&FAULTY, MODELS[1], 2);
+    let (wrong, _) = faulty(&compilation, 1, Place::Tasks);
     let (graph, mut right) = session(MODELS[0], 2);
     let (wrong_inputs, inputs) = (inputs(&wrong_graph, 0), inputs(&graph, 0));
     let expected = run(&mut right, &inputs).unwrap();

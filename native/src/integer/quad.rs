@@ -235,7 +235,8 @@ impl Preparation<'_> {
             let (quad, half) = (first + at / 2, at % 2);
             let mut rests = [0; HALF];
             for (at, pair) in from.chunks_exact(2).enumerate() {
-                let [left, right] = [pair[0], pair[1]].map(|byte| byte.wrapping_add(self.shift).cast_signed());
+                let [left, right] =
+                    [pair[0], pair[1]].map(|byte| byte.wrapping_add(self.shift).cast_signed());
                 let sum = i16::from(left) + i16::from(right);
                 self.facts.totals[half * COLUMNS / 2 + at / 2] += i32::from(sum);
                 // If this is not zero, both weights have the same sign, and the absolute value of neither is smaller.

@@ -18,8 +18,7 @@ fn every_change_of_layout_keeps_the_values() {
                     let want = plain.to_layout(&layout);
                     let attrs = Attrs::new().with("layout", Attr::Layout(layout));
                     for threads in [1, 2] {
-                        let (_, got) =
-                            run("native.reorder", &attrs, &[&source], want.ty(), threads, None);
+                        let (_, got) = run("native.reorder", &attrs, &[&source], want.ty(), threads, None);
                         assert_close(&format!("{from} to {to}"), &got, &want, 0.0);
                     }
                 }

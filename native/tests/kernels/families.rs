@@ -1,8 +1,8 @@
 //! Tests of every family against the reference evaluations of the ops.
 
 use crate::check::{Random, run, verify};
-use ovolo::backend::features::Isa;
 use ovolo::attr::{Attr, Attrs, Float, Step};
+use ovolo::backend::features::Isa;
 use ovolo::op;
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 
