@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The function of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Function {
+pub(super) enum Function {
     Copy,
     /// A function that is computed by its formula.
     Formula,
@@ -46,7 +46,7 @@ enum Function {
 
 /// The function of a step that reads an extra operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Binary {
+pub(super) enum Binary {
     Add,
     Sub,
     Mul,
@@ -61,7 +61,7 @@ enum Binary {
 
 /// The functions that have their own loops, with their names. A test compares them with their formulas. All other
 /// functions are computed by their formulas.
-const OVERRIDES: &[(&str, Function)] = &[
+pub(super) const OVERRIDES: &[(&str, Function)] = &[
     ("relu", Function::Relu),
     ("sigmoid", Function::Sigmoid),
     ("tanh", Function::Tanh),
@@ -92,7 +92,7 @@ const OVERRIDES: &[(&str, Function)] = &[
 ];
 
 /// The steps that read an extra operand.
-const BINARY: &[(&str, Binary)] = &[
+pub(super) const BINARY: &[(&str, Binary)] = &[
     ("add", Binary::Add),
     ("sub", Binary::Sub),
     ("mul", Binary::Mul),
@@ -111,7 +111,7 @@ pub(super) struct Action {
     function: Function,
     parameters: [f32; 2],
     /// The formula, if the function has no loop of its own.
-    formula: Option<Arc<Formula>>,
+    pub(super) formula: Option<Arc<Formula>>,
     /// Whether it reads an extra operand.
     pub(super) binary: bool,
 }
@@ -139,7 +139,7 @@ impl Action {
     }
 
     /// Returns a function that is computed by its formula.
-    fn formula(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
+    pub(super) fn formula(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
         let formula = Formula::new(&Program::for_function(function, parameters))?;
         Some(Self { function: Function::Formula, formula: Some(Arc::new(formula)), ..Self::COPY })
     }
@@ -257,7 +257,7 @@ macro_rules! both {
 /// # Safety
 /// As for [`apply`]; the processor must have the instruction set of `V`.
 #[inline(always)]
-unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
+pub(super) unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
     // SAFETY: as the caller promises.
     unsafe {
         match action.function {
@@ -421,116 +421,5 @@ unsafe fn power<V: Lanes>(base: V, exponent: V) -> V {
             .take(V::COUNT)
             .for_each(|(base, exponent)| *base = base.powf(exponent));
         V::load(bases.as_ptr())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::{Random, is_avx512};
-    use crate::formula::evaluate_on;
-    use ovolo::op::post;
-
-    /// The largest error, in units in the last place of `f32`: those of the value, or those of 1 if that is larger.
-    const ULPS: f64 = 25.0;
-
-    /// Returns values of all magnitudes, including those outside the usual range of a function.
-    fn values() -> Vec<f32> {
-        let mut x: Vec<f32> = Random::new(13).f32([500]).elements::<f32>().iter().map(|v| v * 6.0).collect();
-        x.extend([0.0, -0.0, 1e-6, -1e-6, 50.0, -50.0, 88.0, -87.0, 100.0, -120.0, 1e-30, 1e-40, 1e9, -1e9]);
-        x.extend([f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN, 0.5, 1.5, 2.5, -0.5]);
-        x.extend([0.625, 1.0, -1.0, 0.999_999, -0.999_999, 3.0, -3.0, 1e18, -1e18, 3e38, -3e38]);
-        x
-    }
-
-    /// Returns the result of a step on one instruction set.
-    fn run<V: Lanes>(action: &Action, x: &[f32], extra: &f32) -> Vec<f32> {
-        let mut result = vec![0.0; x.len()];
-        if let Some(formula) = &action.formula {
-            // SAFETY: both have this length, and the caller checks the instruction set.
-            unsafe { evaluate_on::<V>(formula, x.as_ptr(), result.as_mut_ptr(), x.len()) };
-            return result;
-        }
-        let area = Area {
-            source: x.as_ptr(),
-            source_row: x.len(),
-            target: result.as_mut_ptr(),
-            target_row: x.len(),
-            rows: 1,
-            columns: x.len(),
-            extra,
-            extra_row: 0,
-            extra_column: 0,
-        };
-        // SAFETY: the area covers the vectors, and the caller checks the instruction set.
-        unsafe { apply_on::<V>(action, &area) };
-        result
-    }
-
-    /// Returns whether a value agrees with that in double precision up to [`ULPS`]. A function may return NaN where
-    /// the `min` or `max` of its formula ignores it.
-    fn agrees(x: f32, got: f32, want: f64) -> bool {
-        #[allow(clippy::cast_possible_truncation)]
-        let want32 = want as f32;
-        let same = got == want32 || got.is_nan() && (want.is_nan() || x.is_nan());
-        let close = (f64::from(got) - want).abs() <= ULPS * f64::from(f32::EPSILON) * want.abs().max(1.0);
-        // Near the largest number, rounding decides whether the result is infinite.
-        let huge = want.abs() > 1e38 && got.abs() > 1e38 && want.is_sign_positive() == got.is_sign_positive();
-        same || close || huge
-    }
-
-    /// Returns parameters that `f32` represents exactly, so that thresholds are the same as in double precision.
-    fn parameters(function: scalar::Function) -> Vec<f64> {
-        [0.25, 0.75].into_iter().take(function.parameters().len()).collect()
-    }
-
-    /// Compares every function on one instruction set with the reference, by its formula and by its own loop, and
-    /// every binary step.
-    fn check<V: Lanes>(what: &str) {
-        let x = values();
-        for function in scalar::built_in() {
-            let parameters = parameters(*function);
-            let formula = Action::formula(*function, &parameters).unwrap();
-            let own = Action::function(*function, &parameters).filter(|own| own.formula.is_none());
-            let ways = own.map(|own| ("its own loop", own)).into_iter().chain([("its formula", formula)]);
-            for (way, action) in ways {
-                for (x, got) in x.iter().zip(run::<V>(&action, &x, &0.0)) {
-                    let want = function.evaluate(&parameters, f64::from(*x));
-                    // Formulas round after each primitive, and overflow beyond the range of `f32`.
-                    let beyond = way == "its formula" && f64::from(*x).abs() > 1e18;
-                    let right = agrees(*x, got, want) || beyond && !got.is_finite();
-                    assert!(right, "{what} {function}({x}) by {way} is {got}, not {want}");
-                }
-            }
-        }
-        for (name, _) in BINARY {
-            let action = Action::binary(name).unwrap();
-            for (x, got) in x.iter().zip(run::<V>(&action, &x, &1.25)) {
-                let want = post::binary(name, f64::from(*x), 1.25).unwrap();
-                assert!(agrees(*x, got, want), "{what} {name}({x}) is {got}, not {want}");
-            }
-        }
-    }
-
-    #[test]
-    fn functions_of_every_instruction_set_agree_with_their_formulas() {
-        check::<[f32; 8]>("portable");
-        #[cfg(target_arch = "x86_64")]
-        {
-            use crate::lanes::Isa;
-            if Isa::running() >= Isa::Avx2 {
-                check::<std::arch::x86_64::__m256>("avx2");
-            }
-            if is_avx512(Isa::running()) {
-                check::<std::arch::x86_64::__m512>("avx512");
-            }
-        }
-    }
-
-    #[test]
-    fn every_loop_of_its_own_is_of_a_function() {
-        for (name, _) in OVERRIDES {
-            assert!(scalar::built_in().iter().any(|function| function.name() == *name), "{name}");
-        }
     }
 }

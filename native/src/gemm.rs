@@ -35,13 +35,13 @@ pub(super) struct Tile {
     pub ahead: Prefetch,
 }
 
-type Function = unsafe fn(&Tile);
+pub(super) type Function = unsafe fn(&Tile);
 
 /// The tile functions of one instruction set, for 1, 2, … rows.
 pub(super) struct Micro {
-    functions: &'static [Function],
+    pub(super) functions: &'static [Function],
     /// The functions for few rows and any number of columns.
-    wide: &'static [Function],
+    pub(super) wide: &'static [Function],
     /// The name of the instruction set, for contracts.
     pub(super) name: &'static str,
 }
@@ -178,10 +178,10 @@ unsafe fn portable<const R: usize>(whole: &Tile) {
     }
 }
 
-const PORTABLE: &[Function] = &[portable::<1>, portable::<2>, portable::<3>, portable::<4>];
+pub(super) const PORTABLE: &[Function] = &[portable::<1>, portable::<2>, portable::<3>, portable::<4>];
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+pub(super) mod x86 {
     use super::{Function, Tile, tile};
     use std::arch::x86_64::{__m256, __m512};
 
@@ -236,7 +236,7 @@ mod x86 {
     }
 
     /// Tiles have up to 13 rows: with 14 the compiler keeps one sum in memory, which costs a sixth of the speed.
-    pub(super) const AVX512: &[Function] = &[
+    pub(crate) const AVX512: &[Function] = &[
         avx512::<1, 4>,
         avx512::<2, 4>,
         avx512::<3, 2>,
@@ -251,75 +251,8 @@ mod x86 {
         avx512::<12, 1>,
         avx512::<13, 1>,
     ];
-    pub(super) const WIDE512: &[Function] =
+    pub(crate) const WIDE512: &[Function] =
         &[wide512::<1, 16>, wide512::<2, 8>, wide512::<3, 4>, wide512::<4, 4>];
-    pub(super) const AVX2: &[Function] =
+    pub(crate) const AVX2: &[Function] =
         &[avx2::<1, 4>, avx2::<2, 2>, avx2::<3, 1>, avx2::<4, 1>, avx2::<5, 1>, avx2::<6, 1>];
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::{Random, is_avx512};
-
-    /// Returns the engines for all instruction sets of this processor.
-    fn all() -> Vec<Micro> {
-        let mut all = vec![Micro { functions: PORTABLE, wide: PORTABLE, name: "portable" }];
-        #[cfg(target_arch = "x86_64")]
-        {
-            if Isa::running() >= Isa::Avx2 {
-                all.push(Micro { functions: x86::AVX2, wide: x86::AVX2, name: "avx2" });
-            }
-            if is_avx512(Isa::running()) {
-                all.push(Micro { functions: x86::AVX512, wide: x86::WIDE512, name: "avx512" });
-            }
-        }
-        all
-    }
-
-    #[test]
-    fn tiles_of_every_instruction_set_agree() {
-        let mut random = Random::new(12);
-        for micro in all() {
-            for (rows, columns, depth) in
-                [(1, 32, 9), (3, 7, 4), (17, 32, 40), (30, 19, 33), (2, 300, 11), (4, 70, 5)]
-            {
-                let (a, b) = (random.f32([rows, depth]), random.f32([depth, columns]));
-                let (left, right) = (a.elements::<f32>(), b.elements::<f32>());
-                let mut c = vec![1.0; rows * columns];
-                let tile = Tile {
-                    a: left.as_ptr(),
-                    a_stride: depth,
-                    b: right.as_ptr(),
-                    b_stride: columns,
-                    c: c.as_mut_ptr(),
-                    c_stride: columns,
-                    depth,
-                    columns,
-                    accumulate: true,
-                    ahead: Prefetch::new(right.as_ptr(), right.len()),
-                };
-                // SAFETY: the matrices have the sizes of the tile.
-                unsafe {
-                    if columns > PANEL && rows <= micro.wide_rows() {
-                        micro.wide(&tile, rows);
-                    } else if columns <= PANEL {
-                        micro.block(&tile, rows);
-                    } else {
-                        continue;
-                    }
-                }
-                for (at, value) in c.iter().enumerate() {
-                    let (row, column) = (at / columns, at % columns);
-                    let product = |i: usize| left[row * depth + i] * right[i * columns + column];
-                    let want = 1.0 + (0..depth).map(product).sum::<f32>();
-                    assert!(
-                        (value - want).abs() < 1e-4,
-                        "{} [{row},{column}]: {value}, not {want}",
-                        micro.name
-                    );
-                }
-            }
-        }
-    }
 }

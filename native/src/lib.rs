@@ -11,18 +11,10 @@ mod binary;
 mod broadcast;
 mod cast;
 mod chain;
-// The library has no test target, but lints still compile it as one. See `tests/kernels/main.rs`.
-#[cfg(test)]
-#[allow(dead_code)]
-#[path = "../../tests/common/kernel.rs"]
-mod check;
 mod concat;
 mod conv;
 mod convert;
 mod elements;
-#[cfg(test)]
-#[path = "../tests/kernels/fixture.rs"]
-mod fixture;
 mod forest;
 mod formula;
 mod gather;
@@ -54,9 +46,6 @@ mod tile;
 mod transposed;
 mod unary;
 mod widen;
-
-#[cfg(test)]
-extern crate self as ovolo_native;
 
 use ovolo::backend::features::Isa;
 use ovolo::backend::{Backend, Contract};

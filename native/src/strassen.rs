@@ -12,8 +12,10 @@
 //! infinities and NaNs spread from one row to the other. Rows of different images are never summed.
 
 pub(super) mod definition;
+mod modes;
 mod sums;
 
+use self::modes::modes;
 use self::sums::{Quarters, sums};
 use super::args::Shared;
 use super::product::{Product, Set, StoreMode};
@@ -373,21 +375,4 @@ impl Strassen {
             }
         }
     }
-}
-
-/// Returns the quarters that a product contributes to, and how it is stored in each. `begun` says which quarters
-/// already hold a sum.
-fn modes(factors: &[f64; 4], begun: &mut [bool; 4]) -> [(usize, StoreMode); 2] {
-    let mut modes = [(0, StoreMode::None); 2];
-    let parts = factors.iter().enumerate().filter(|(_, factor)| **factor != 0.0);
-    for (to, (quarter, factor)) in modes.iter_mut().zip(parts) {
-        let way = match (begun[quarter], *factor > 0.0) {
-            (false, _) => StoreMode::Set,
-            (true, true) => StoreMode::Add,
-            (true, false) => StoreMode::Subtract,
-        };
-        begun[quarter] = true;
-        *to = (quarter, way);
-    }
-    modes
 }

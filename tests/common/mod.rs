@@ -15,11 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock};
 
-/// Returns the number of cases to try: `all` of them where `OVOLO_SLOW_TESTS` is set, as in CI, and otherwise a few.
-pub fn cases(all: usize, few: usize) -> usize {
-    if std::env::var_os("OVOLO_SLOW_TESTS").is_some() { all } else { few }
-}
-
 /// The registry with the backends of this repository.
 pub fn registry() -> &'static Arc<Registry> {
     static REGISTRY: LazyLock<Arc<Registry>> = LazyLock::new(|| {

@@ -3,7 +3,6 @@
 
 mod synthetic;
 
-use crate::common::cases;
 use ovolo::extract::{
     Candidate, Claim, Class, ClassId, Exact, ExtractError, Extraction, Extractor, Limits, Naive, Named,
     Problem, all, find,
@@ -178,8 +177,8 @@ fn fused_chains_agree_with_naive() {
 
 #[test]
 fn bounds_without_proof_are_true() {
-    let (mut unproven, seeds) = (0, cases(20, 5) as u64);
-    for seed in 0..seeds {
+    let mut unproven = 0;
+    for seed in 0..20 {
         for problem in [wired(seed, 8), unet(seed, 3), residual(seed, 3, 4)] {
             let best = Exact::DEFAULT.extract(&problem).unwrap();
             assert!(best.proven);
@@ -189,11 +188,11 @@ fn bounds_without_proof_are_true() {
                 sound(&problem, &result, "limited");
                 assert!(result.cost >= best.cost - 1e-9 && result.bound <= best.cost + 1e-9);
                 assert!(!result.proven || close(result.cost, best.cost), "{} {}", result.cost, best.cost);
-                unproven += u64::from(!result.proven);
+                unproven += usize::from(!result.proven);
             }
         }
     }
-    assert!(unproven > seeds / 2, "limits were reached only {unproven} times");
+    assert!(unproven > 10, "limits were reached only {unproven} times");
 }
 
 #[test]
@@ -233,8 +232,8 @@ fn stored_egraphs_are_proven() {
 #[test]
 fn large_tangles_are_bounded_and_mostly_proven() {
     let tight = Exact { limits: Limits { states: 2, beam: 2, work: 1000, options: 10 } };
-    let (mut proven, mut wide, seeds) = (0, 0, cases(40, 8));
-    for (seed, classes) in (0..seeds as u64).flat_map(|seed| [(seed, 30), (seed, 120), (seed, 400)]) {
+    let (mut proven, mut wide) = (0, 0);
+    for (seed, classes) in (0..40).flat_map(|seed| [(seed, 30), (seed, 120), (seed, 400)]) {
         let problem = large_tangle(seed, classes);
         let Ok(best) = Exact::DEFAULT.extract(&problem) else { continue };
         let what = format!("{classes} classes, seed {seed}");
@@ -253,15 +252,12 @@ fn large_tangles_are_bounded_and_mostly_proven() {
             assert!(!best.proven || close(naive.cost, best.cost), "{what}: {} but {}", best.cost, naive.cost);
         }
     }
-    assert!(
-        proven > 5 * seeds / 2 && wide > seeds / 2,
-        "{proven} proven, {wide} of them with large components"
-    );
+    assert!(proven > 100 && wide > 20, "{proven} proven, {wide} of them with large components");
 }
 
 #[test]
 fn random_wiring_is_within_five_percent_of_its_bound() {
-    for (seed, nodes) in [(1, 64), (2, 64), (3, 256)].into_iter().take(cases(3, 1)) {
+    for (seed, nodes) in [(1, 64), (2, 64), (3, 256)] {
         for extractor in [find("exact").unwrap(), find("local-search").unwrap()] {
             let problem = wired(seed, nodes);
             let result = extractor.extract(&problem).unwrap();

@@ -1,8 +1,8 @@
 //! Tests of every family of kernels against the reference evaluations of the ops, and of the loops below them.
 #![allow(clippy::unwrap_used)]
 
-// The unit tests of the loops that no op reaches alone. Only these modules are compiled a second time: the library
-// itself has no test target, since that would compile every kernel again.
+// The loops that no op reaches alone, whose tests need their private items. Only these modules are compiled a second
+// time: the library itself has no test target, since that would compile every kernel again.
 #[allow(dead_code)]
 #[path = "../../src/chain.rs"]
 mod chain;
@@ -19,8 +19,14 @@ mod lanes;
 #[path = "../../src/math.rs"]
 mod math;
 #[allow(dead_code)]
+#[path = "../../src/strassen/modes.rs"]
+mod modes;
+#[allow(dead_code)]
 #[path = "../../src/prefetch.rs"]
 mod prefetch;
+#[allow(dead_code)]
+#[path = "../../src/product.rs"]
+mod product;
 
 mod cast;
 #[path = "../../../tests/common/kernel.rs"]
@@ -33,3 +39,5 @@ mod integer;
 mod pool;
 mod recurrent;
 mod scatter;
+mod steps;
+mod tiles;

@@ -1,0 +1,111 @@
+//! Tests of the steps of chains on every instruction set, against the formulas of their functions.
+
+use crate::chain::{Action, Area, BINARY, OVERRIDES, apply_on};
+use crate::check::{Random, is_avx512};
+use crate::formula::evaluate_on;
+use crate::lanes::Lanes;
+use ovolo::op::post;
+use ovolo::scalar;
+
+/// The largest error, in units in the last place of `f32`: those of the value, or those of 1 if that is larger.
+const ULPS: f64 = 25.0;
+
+/// Returns values of all magnitudes, including those outside the usual range of a function.
+fn values() -> Vec<f32> {
+    let mut x: Vec<f32> = Random::new(13).f32([500]).elements::<f32>().iter().map(|v| v * 6.0).collect();
+    x.extend([0.0, -0.0, 1e-6, -1e-6, 50.0, -50.0, 88.0, -87.0, 100.0, -120.0, 1e-30, 1e-40, 1e9, -1e9]);
+    x.extend([f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN, 0.5, 1.5, 2.5, -0.5]);
+    x.extend([0.625, 1.0, -1.0, 0.999_999, -0.999_999, 3.0, -3.0, 1e18, -1e18, 3e38, -3e38]);
+    x
+}
+
+/// Returns the result of a step on one instruction set.
+fn run<V: Lanes>(action: &Action, x: &[f32], extra: &f32) -> Vec<f32> {
+    let mut result = vec![0.0; x.len()];
+    if let Some(formula) = &action.formula {
+        // SAFETY: both have this length, and the caller checks the instruction set.
+        unsafe { evaluate_on::<V>(formula, x.as_ptr(), result.as_mut_ptr(), x.len()) };
+        return result;
+    }
+    let area = Area {
+        source: x.as_ptr(),
+        source_row: x.len(),
+        target: result.as_mut_ptr(),
+        target_row: x.len(),
+        rows: 1,
+        columns: x.len(),
+        extra,
+        extra_row: 0,
+        extra_column: 0,
+    };
+    // SAFETY: the area covers the vectors, and the caller checks the instruction set.
+    unsafe { apply_on::<V>(action, &area) };
+    result
+}
+
+/// Returns whether a value agrees with that in double precision up to [`ULPS`]. A function may return NaN where
+/// the `min` or `max` of its formula ignores it.
+fn agrees(x: f32, got: f32, want: f64) -> bool {
+    #[allow(clippy::cast_possible_truncation)]
+    let want32 = want as f32;
+    let same = got == want32 || got.is_nan() && (want.is_nan() || x.is_nan());
+    let close = (f64::from(got) - want).abs() <= ULPS * f64::from(f32::EPSILON) * want.abs().max(1.0);
+    // Near the largest number, rounding decides whether the result is infinite.
+    let huge = want.abs() > 1e38 && got.abs() > 1e38 && want.is_sign_positive() == got.is_sign_positive();
+    same || close || huge
+}
+
+/// Returns parameters that `f32` represents exactly, so that thresholds are the same as in double precision.
+fn parameters(function: scalar::Function) -> Vec<f64> {
+    [0.25, 0.75].into_iter().take(function.parameters().len()).collect()
+}
+
+/// Compares every function on one instruction set with the reference, by its formula and by its own loop, and
+/// every binary step.
+fn check<V: Lanes>(what: &str) {
+    let x = values();
+    for function in scalar::built_in() {
+        let parameters = parameters(*function);
+        let formula = Action::formula(*function, &parameters).unwrap();
+        let own = Action::function(*function, &parameters).filter(|own| own.formula.is_none());
+        let ways = own.map(|own| ("its own loop", own)).into_iter().chain([("its formula", formula)]);
+        for (way, action) in ways {
+            for (x, got) in x.iter().zip(run::<V>(&action, &x, &0.0)) {
+                let want = function.evaluate(&parameters, f64::from(*x));
+                // Formulas round after each primitive, and overflow beyond the range of `f32`.
+                let beyond = way == "its formula" && f64::from(*x).abs() > 1e18;
+                let right = agrees(*x, got, want) || beyond && !got.is_finite();
+                assert!(right, "{what} {function}({x}) by {way} is {got}, not {want}");
+            }
+        }
+    }
+    for (name, _) in BINARY {
+        let action = Action::binary(name).unwrap();
+        for (x, got) in x.iter().zip(run::<V>(&action, &x, &1.25)) {
+            let want = post::binary(name, f64::from(*x), 1.25).unwrap();
+            assert!(agrees(*x, got, want), "{what} {name}({x}) is {got}, not {want}");
+        }
+    }
+}
+
+#[test]
+fn functions_of_every_instruction_set_agree_with_their_formulas() {
+    check::<[f32; 8]>("portable");
+    #[cfg(target_arch = "x86_64")]
+    {
+        use crate::lanes::Isa;
+        if Isa::running() >= Isa::Avx2 {
+            check::<std::arch::x86_64::__m256>("avx2");
+        }
+        if is_avx512(Isa::running()) {
+            check::<std::arch::x86_64::__m512>("avx512");
+        }
+    }
+}
+
+#[test]
+fn every_loop_of_its_own_is_of_a_function() {
+    for (name, _) in OVERRIDES {
+        assert!(scalar::built_in().iter().any(|function| function.name() == *name), "{name}");
+    }
+}
