@@ -5,6 +5,7 @@
 
 use bytesize::ByteSize;
 use ovolo::tensor::{Device, NoDevice};
+use std::time::Duration;
 
 /// Parses a number of bytes such as `1000000`, `500MB` or `1.5GiB`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
@@ -29,6 +30,18 @@ pub(super) fn of_device(text: &str) -> Result<(Device, usize), String> {
         }
         None => Ok((Device::Host, memory(text)?)),
     }
+}
+
+/// Parses a time such as `10s`, `500ms` or `2min`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a time: give one such as 10s, 500ms or 2min");
+    let text = text.trim();
+    let units = [("ms", 1e-3), ("min", 60.0), ("s", 1.0)];
+    let (number, unit) =
+        units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit))).ok_or_else(wrong)?;
+    let seconds = number.trim_end().parse::<f64>().map_err(|_| wrong())? * unit;
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+    if duration.is_zero() { Err(wrong()) } else { Ok(duration) }
 }
 
 /// Formats bytes for people.
@@ -57,6 +70,19 @@ pub(super) fn sizes(text: &str) -> Result<(String, Vec<usize>), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        let read = |text: &str| duration(text).ok().map(|time| time.as_millis());
+        for (text, expected) in
+            [("10s", 10_000), ("1.5 s", 1_500), ("500ms", 500), ("2min", 120_000), (" 3s ", 3_000)]
+        {
+            assert_eq!(read(text), Some(expected), "{text}");
+        }
+        for text in ["", "10", "s", "-1s", "0s", "nans", "infs", "1h", "1e300s"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn bytes_are_read_one_way() {

@@ -119,6 +119,12 @@ pub(super) fn tuned(
             tally.kernels, tally.known, tally.timed, tally.skipped, tally.wrong, tally.disturbed
         );
     }
+    if tally.untimed > 0 {
+        eprintln!(
+            "tuned: {} kernels keep their estimates, because the time was up or their values take less than 1 % of the plan",
+            tally.untimed
+        );
+    }
     if tally.in_plans > 0 {
         eprintln!("tuned: {} kernels timed within plans", tally.in_plans);
     }

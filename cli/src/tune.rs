@@ -1,14 +1,14 @@
 //! `ovolo tune`.
 
 use super::load::{tuned, tuner};
-use super::{Outcome, Settings, print};
+use super::{Outcome, Settings, amount, print};
 use clap::Args;
 use ovolo::compile::Options;
 use ovolo::graph::Graph;
 use ovolo::registry::Registry;
-use ovolo_tune::{Sampling, Shard, Tally, Within};
+use ovolo_tune::{Limit, Sampling, Shard, Tally, Within};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(Args)]
 pub(super) struct Tune {
@@ -26,6 +26,10 @@ pub(super) struct Tune {
     /// How far these plans are from the extracted one: a multiple of the usual disturbance of prices.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "within", value_parser = clap::value_parser!(u16).range(1..))]
     spread: u16,
+    /// The most time that tuning takes, for example 10s, 500ms or 2min. Kernels for the values on which the plan spends
+    /// most time are timed first; the others keep their estimates
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["shard", "within", "sample"], value_parser = amount::duration)]
+    budget: Option<Duration>,
     /// Only time the kernels of one of several shards, such as 2/4; `ovolo merge-times` merges the tables.
     #[arg(long, value_name = "N/COUNT", conflicts_with = "sample")]
     shard: Option<Shard>,
@@ -45,8 +49,10 @@ impl Tune {
         }
         let sampling = (self.sample > 0).then_some(Sampling { plans: self.sample, seed: self.seed });
         let within = self.within.map(|plans| Within { plans: plans.into(), spread: self.spread.into() });
+        let limit = self.budget.map(Limit::from_now);
         let tuned = tuned(&graph, options, |tuner| {
-            (tuner.refine, tuner.sampling, tuner.within) = (true, sampling, within);
+            (tuner.refine, tuner.sampling, tuner.within) = (limit.is_none(), sampling, within);
+            tuner.limit = limit;
         })?;
         let seconds = start.elapsed().as_secs_f64();
         let (tally, plan) = (&tuned.tally, &tuned.compilation.plan);
@@ -55,7 +61,7 @@ impl Tune {
                 tuned.decision.times.iter().map(|(way, time)| (way.clone(), (*time).into())).collect();
             let value = serde_json::json!({
                 "seconds": seconds, "kernels": tally.kernels, "known": tally.known, "timed": tally.timed, "rough": tally.rough,
-                "skipped": tally.skipped, "wrong": tally.wrong, "disturbed": tally.disturbed,
+                "skipped": tally.skipped, "untimed": tally.untimed, "wrong": tally.wrong, "disturbed": tally.disturbed,
                 "in_plans": tally.in_plans,
                 "plan": tuned.decision.winner, "sampled": tuned.sampled, "times": times, "known_plan": tuned.known,
                 "estimate": plan.seconds(),

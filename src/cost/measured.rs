@@ -21,11 +21,13 @@ pub enum State {
     Wrong,
     /// It was not timed, because its estimate is many times that of another candidate. The estimate is used.
     Skipped,
+    /// It was not timed, because the time for tuning was limited. The estimate is used until a tuning has the time.
+    Untimed,
 }
 
 impl State {
     /// All states.
-    pub(crate) const ALL: [Self; 4] = [Self::Timed, Self::Rough, Self::Wrong, Self::Skipped];
+    pub(crate) const ALL: [Self; 5] = [Self::Timed, Self::Rough, Self::Wrong, Self::Skipped, Self::Untimed];
 
     /// Returns the name in tables.
     pub(crate) const fn name(self) -> &'static str {
@@ -34,6 +36,7 @@ impl State {
             Self::Rough => "rough",
             Self::Wrong => "wrong",
             Self::Skipped => "skipped",
+            Self::Untimed => "untimed",
         }
     }
 }
@@ -55,7 +58,7 @@ pub enum InPlans {
 pub struct Entry {
     /// The result of timing.
     pub state: State,
-    /// The median seconds of one run alone; for a skipped kernel, the estimate.
+    /// The median seconds of one run alone; for a kernel that was not timed, the estimate.
     pub seconds: f64,
     /// The time of one run within whole plans.
     pub in_plans: InPlans,

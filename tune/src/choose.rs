@@ -7,8 +7,9 @@ use super::race::{RULE, Rounds, race};
 use super::sample::{self, Sampling};
 use super::tuner::{Tally, Tuner, key_of};
 use super::{clock::median, in_plan};
+use crate::limit::Phase;
 use ovolo::compile::{self, Compilation, Options};
-use ovolo::cost::pricing::ByTimes;
+use ovolo::cost::pricing::{ByRoofline, ByTimes};
 use ovolo::cost::stored::{Decision, checksum, settled_seconds};
 use ovolo::cost::{Basis, Leaning, State};
 use ovolo::error::Error;
@@ -81,6 +82,13 @@ impl Tuned {
 /// # Errors
 /// The errors of compiling and tuning.
 pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Result<Tuned, Error> {
+    if tuner.limit.is_some() {
+        if let Some(extract) = options.pipeline.extract_mut() {
+            extract.cost = Arc::new(ByRoofline);
+        }
+        let seconds = compile::compile(graph.clone(), &options)?.plan.seconds();
+        tuner.limit = tuner.limit.map(|limit| limit.for_plan(seconds));
+    }
     if let Some(extract) = options.pipeline.extract_mut() {
         extract.cost = Arc::new(ByTimes);
     }
@@ -135,7 +143,8 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     }
     let programs: Vec<_> = plans.iter().map(|(_, _, one)| (&one.program, &one.plan)).collect();
     let entrants = if plans.len() > 1 { &programs[..] } else { &[] };
-    let race = race(entrants, options.registry.backends(), Rounds::USUAL)?;
+    let rounds = tuner.limit.map_or(Rounds::USUAL, |limit| Rounds::USUAL.within(limit.left(Phase::Race)));
+    let race = race(entrants, options.registry.backends(), rounds)?;
     let times: Vec<f64> = (0..entrants.len()).map(|at| median(&race.times(at)).0).collect();
     let mut winner = 0;
     for at in 1..entrants.len() {
@@ -218,7 +227,7 @@ pub fn settle(
 ) -> Result<(Compilation, Tally), Error> {
     let (first, tally) = settle_alone(graph, options, tuner, tuner.refine)?;
     let known = tuner.within.is_none() && in_plan::is_known(&first.plan, &tuner.measured().for_graph(graph));
-    if !tuner.shard.whole() || known {
+    if !tuner.shard.whole() || known || tuner.late(Phase::Plans) {
         return Ok((first, tally));
     }
     // Kernels that were timed above are not timed again between the plans.
@@ -241,7 +250,11 @@ fn settle_in_plans(
     };
     let saturated = options.saturate(graph)?;
     let mut within = tuner.within.unwrap_or(in_plan::NEXT);
-    let budget = if tuner.within.is_some() { Duration::MAX } else { in_plan::BUDGET };
+    let budget = match (tuner.within, tuner.limit) {
+        (Some(_), None) => Duration::MAX,
+        (_, Some(limit)) => in_plan::BUDGET.min(limit.left(Phase::Plans)),
+        (None, None) => in_plan::BUDGET,
+    };
     let mut around = in_plan::Around::new(budget);
     for round in 0..in_plan::ROUNDS {
         let measured = tuner.measured().for_graph(graph);
@@ -297,8 +310,8 @@ fn settle_alone(
             continue;
         };
         // A kernel whose estimate wins, because its rivals are absent from this pipeline, needs a real time.
-        let guessed = guessed(graph, compilation, options);
-        if guessed.is_empty() || guessed.is_subset(&chosen) {
+        let guessed = guessed(graph, compilation, options, tuner.limit.is_some());
+        if guessed.is_empty() || guessed.is_subset(&chosen) || tuner.late(Phase::Kernels) {
             break;
         }
         chosen.extend(guessed);
@@ -354,13 +367,16 @@ fn report(decision: &Decision) -> String {
 }
 
 /// The kernels of a plan that only have an estimate.
-fn guessed(graph: &Graph, compilation: &Compilation, options: &Options) -> BTreeSet<String> {
+/// Those that only lacked time count where there is time again.
+fn guessed(graph: &Graph, compilation: &Compilation, options: &Options, limited: bool) -> BTreeSet<String> {
     let Some(measured) = options.measured.as_ref().map(|measured| measured.for_graph(graph)) else {
         return BTreeSet::new();
     };
     let plan = &compilation.plan;
     let keys = plan.steps.iter().filter_map(|step| key_of(step, plan.threads, &measured));
-    keys.filter(|(_, state)| *state == State::Skipped).map(|(key, _)| key).collect()
+    keys.filter(|(_, state)| *state == State::Skipped || limited && *state == State::Untimed)
+        .map(|(key, _)| key)
+        .collect()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod choose;
 mod clock;
 mod fit;
 mod in_plan;
+mod limit;
 mod merge;
 mod native;
 mod race;
@@ -21,6 +22,7 @@ mod tuner;
 
 pub use choose::{Tuned, compile, settle};
 pub use fit::examples;
+pub use limit::Limit;
 pub use merge::{Comparison, MergeError, Merged, Part, compare, merge};
 pub use race::profile;
 pub use sample::{Drawn, Sampling, Timed, draw, draw_evenly, time};

@@ -189,7 +189,7 @@ fn worth(entry: &Entry) -> (usize, bool, usize, String) {
         State::Wrong => 3,
         State::Timed => 2,
         State::Rough => 1,
-        State::Skipped => 0,
+        State::Skipped | State::Untimed => 0,
     };
     (state, matches!(entry.in_plans, InPlans::Timed(_)), entry.samples, write_entry(entry))
 }

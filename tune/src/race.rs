@@ -36,6 +36,11 @@ impl Rounds {
         (self.runs[0] + 2) as f64 * estimate.max((WARM + LONG).as_secs_f64())
     }
 
+    /// The same, ending about when a time is up, however few runs that leaves beyond the fewest.
+    pub fn within(self, time: Duration) -> Self {
+        Self { time: self.time.min(time), ..self }
+    }
+
     /// Exactly `runs` runs, however long they take.
     pub const fn exactly(runs: usize) -> Self {
         Self { runs: [runs, runs], time: Duration::ZERO }

@@ -14,6 +14,7 @@
 
 use crate::check::Checker;
 use crate::clock::{Clock, Runnable, lower_quartile, median};
+use crate::limit::{Limit, Phase};
 use crate::sample::Sampling;
 use crate::shard::Shard;
 use ovolo::backend::Backends;
@@ -41,8 +42,12 @@ use std::time::{Duration, Instant};
 
 /// A candidate is skipped if its estimate is this many times that of its best rival.
 const HOPELESS: f64 = 3.0;
+/// The same within a limit of time, where the runs are better spent on other values.
+const UNLIKELY: f64 = 2.0;
 /// The number of kernels in a batch; they take turns.
 const BATCH: usize = 48;
+/// The same within a limit of time, which ends between two batches.
+const SMALL_BATCH: usize = 12;
 /// The number of runs of every candidate, of those near the best, and of those close to it.
 const RUNS: [usize; 3] = [3, 7, 13];
 /// The multiples of the best time that count as near, and as close.
@@ -103,6 +108,8 @@ pub struct Tally {
     pub wrong: usize,
     /// Kernels that were skipped, because their estimate is hopeless.
     pub skipped: usize,
+    /// Kernels that were not timed, because the time was limited.
+    pub untimed: usize,
     /// Disturbed runs, which do not count.
     pub disturbed: usize,
     /// Kernels that were timed within whole plans.
@@ -130,6 +137,8 @@ pub struct Tuner<'a> {
     pub progress: Box<dyn FnMut(Progress) -> bool + 'a>,
     /// How long kernels may be timed. After that, each remaining kernel has the fewest runs.
     pub budget: Duration,
+    /// The most time that the tuning of a model takes, if there is a limit.
+    pub limit: Option<Limit>,
 }
 
 struct Job {
@@ -138,6 +147,24 @@ struct Job {
     key: String,
     /// Kernels with the same number compute the same value.
     rivals: usize,
+    /// About how many seconds the plan spends on the values that it may compute. Its time cannot change the plan by
+    /// more.
+    weight: f64,
+}
+
+impl Job {
+    /// The line of a kernel that is not timed, and why.
+    fn estimate(&self, state: State) -> Entry {
+        Entry {
+            state,
+            seconds: self.call.seconds,
+            samples: 0,
+            spread: 0.0,
+            in_plans: InPlans::Unknown,
+            implementation: self.contract.implementation.clone(),
+            error: None,
+        }
+    }
 }
 
 /// A table has other lines than those that a plan was chosen by; in words, what differs.
@@ -172,7 +199,13 @@ impl<'a> Tuner<'a> {
             within: None,
             progress: Box::new(|_| true),
             budget: Duration::from_secs(25),
+            limit: None,
         }
+    }
+
+    /// Whether the limited time for a phase is used up.
+    pub(crate) fn late(&self, phase: Phase) -> bool {
+        self.limit.is_some_and(|limit| limit.left(phase).is_zero())
     }
 
     /// The stored times and decisions.
@@ -243,7 +276,13 @@ impl<'a> Tuner<'a> {
         chosen: &BTreeSet<String>,
     ) -> Result<Tally, Error> {
         let measured = self.measured().for_graph(graph);
-        let (jobs, mut tally) = self.jobs(graph, options, &measured, chosen)?;
+        let (mut jobs, mut tally) = self.jobs(graph, options, &measured, chosen)?;
+        if let Some(limit) = self.limit {
+            let values: Vec<(usize, f64)> = jobs.iter().map(|job| (job.rivals, job.weight)).collect();
+            let count = if limit.left(Phase::Kernels).is_zero() { 0 } else { limit.worthwhile(&values) };
+            let rest = jobs.split_off(count);
+            self.leave(&rest, &mut tally);
+        }
         if jobs.is_empty() {
             return Ok(tally);
         }
@@ -261,8 +300,13 @@ impl<'a> Tuner<'a> {
         let mut best: FxHashMap<usize, f64> = FxHashMap::default();
         let (start, mut kept) = (Instant::now(), Instant::now());
         let mut done = 0;
-        for batch in jobs.chunks(BATCH) {
-            let end = start + self.budget;
+        let size = if self.limit.is_some() { SMALL_BATCH } else { BATCH };
+        for batch in jobs.chunks(size) {
+            if self.late(Phase::Kernels) {
+                self.leave(&jobs[done..], &mut tally);
+                break;
+            }
+            let end = self.limit.map_or(start + self.budget, |limit| limit.end(Phase::Kernels));
             let entries = self.batch(batch, &mut clock, &mut checker, &mut best, end, &mut tally);
             for (job, mut entry) in batch.iter().zip(entries) {
                 let before = self.stored.table.entries.get(&job.key);
@@ -288,7 +332,7 @@ impl<'a> Tuner<'a> {
             }
         }
         clock.keep();
-        if start.elapsed() > self.budget {
+        if self.limit.is_none() && start.elapsed() > self.budget {
             self.notes.push(format!(
                 "tuning used up its {:.0} s before all kernels had all their runs: the last ones had only {}",
                 self.budget.as_secs_f64(),
@@ -306,7 +350,22 @@ impl<'a> Tuner<'a> {
         Ok(tally)
     }
 
-    /// The kernels to be timed; those for the same value are adjacent.
+    /// Keeps the estimates of kernels that are not timed, because the limited time is used up.
+    fn leave(&mut self, jobs: &[Job], tally: &mut Tally) {
+        for job in jobs {
+            if !self.stored.table.entries.contains_key(&job.key) {
+                self.stored
+                    .table
+                    .entries
+                    .insert(job.key.clone(), stored::settled(&job.estimate(State::Untimed)));
+            }
+        }
+        tally.untimed += jobs.len();
+        self.keep();
+    }
+
+    /// The kernels to be timed; those for the same value are adjacent, and values on which the plan spends more time
+    /// come first.
     fn jobs(
         &mut self,
         graph: &Graph,
@@ -339,52 +398,57 @@ impl<'a> Tuner<'a> {
         // A call may occur in several places, and is hopeless only if it is hopeless in all of them.
         let mut found: BTreeMap<String, (Job, bool)> = BTreeMap::new();
         let mut order: Vec<String> = Vec::new();
+        let mut places: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
         for (call, rivals) in kernels.into_iter().zip(rivals) {
             let Ok(contract) = call.call(self.threads, |call| contracts(call)) else { continue };
             if contract.view_of.is_some() {
                 continue;
             }
             let key = call.query(self.threads, &contract, |query| measured.key(query));
-            let hopeless =
-                !call.converts() && call.seconds > HOPELESS * best[&rivals] && !chosen.contains(&key);
+            let bound = if self.limit.is_some() { UNLIKELY } else { HOPELESS };
+            let hopeless = !call.converts() && call.seconds > bound * best[&rivals] && !chosen.contains(&key);
+            places.entry(key.clone()).or_default().insert(rivals);
             match found.get_mut(&key) {
                 Some((_, known)) => *known &= hopeless,
                 None => {
                     order.push(key.clone());
-                    found.insert(key.clone(), (Job { call, contract, key, rivals }, hopeless));
+                    found.insert(key.clone(), (Job { call, contract, key, rivals, weight: 0.0 }, hopeless));
                 }
             }
         }
         let mut tally = Tally { kernels: order.len(), ..Tally::default() };
         let mut jobs = Vec::new();
         for key in order {
-            let Some((job, hopeless)) = found.remove(&key) else { continue };
+            let Some((mut job, hopeless)) = found.remove(&key) else { continue };
+            job.weight = places[&key].iter().map(|rivals| best[rivals]).sum();
             let known = job.call.query(self.threads, &job.contract, |query| measured.entry(query));
             match known.map(|entry| entry.state) {
                 Some(State::Skipped) if !hopeless => jobs.push(job),
                 Some(State::Rough) if self.refine => jobs.push(job),
+                Some(State::Untimed) if self.refine || self.limit.is_some() => jobs.push(job),
                 Some(State::Skipped) => tally.skipped += 1,
                 Some(_) => tally.known += 1,
                 None if hopeless => {
                     tally.skipped += 1;
-                    let entry = Entry {
-                        state: State::Skipped,
-                        seconds: job.call.seconds,
-                        samples: 0,
-                        spread: 0.0,
-                        in_plans: InPlans::Unknown,
-                        implementation: job.contract.implementation,
-                        error: None,
-                    };
-                    self.stored.table.entries.insert(key, stored::settled(&entry));
+                    self.stored.table.entries.insert(key, stored::settled(&job.estimate(State::Skipped)));
                 }
                 None => jobs.push(job),
             }
         }
-        jobs.sort_by_key(|job| job.rivals);
+        let mut heaviest: FxHashMap<usize, f64> = FxHashMap::default();
+        for job in &jobs {
+            let heaviest = heaviest.entry(job.rivals).or_insert(0.0);
+            *heaviest = heaviest.max(job.weight);
+        }
         // Rivals take turns, so they stay in one batch.
-        let mut values: Vec<usize> = jobs.iter().map(|job| job.rivals).collect();
-        values.dedup();
+        jobs.sort_by(|a, b| {
+            heaviest[&b.rivals].total_cmp(&heaviest[&a.rivals]).then(a.rivals.cmp(&b.rivals))
+        });
+        for job in &mut jobs {
+            job.weight = heaviest[&job.rivals];
+        }
+        let mut values: Vec<usize> = heaviest.into_keys().collect();
+        values.sort_unstable();
         jobs.retain(|job| self.shard.has(values.binary_search(&job.rivals).unwrap_or(0)));
         Ok((jobs, tally))
     }

@@ -5,7 +5,7 @@
 mod common;
 
 use ovolo::backend::{Args, Backend, Kernel};
-use ovolo::compile::{self, Options};
+use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::{Entry, InPlans, Leaning, Machine, Measured, State, Stored, stored};
 use ovolo::graph::Graph;
 use ovolo::host;
@@ -13,9 +13,10 @@ use ovolo::op::Lowering;
 use ovolo::pass::pricing::pricings;
 use ovolo::registry::Registry;
 use ovolo_native::Native;
-use ovolo_tune::{Stage, Tuner, Within};
+use ovolo_tune::{Limit, Stage, Tuner, Within};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 const THREADS: usize = 2;
 
@@ -73,6 +74,48 @@ fn plan(measured: Measured) -> Result<String, String> {
 
 fn measured(stored: &Stored) -> Measured {
     Measured { table: Arc::new(stored.table.clone()), ..Measured::default() }
+}
+
+/// How many lines of a table have a state.
+fn count(stored: &Stored, state: State) -> usize {
+    stored.table.entries.values().filter(|entry| entry.state == state).count()
+}
+
+#[test]
+fn kernels_that_a_limit_of_time_leaves_keep_their_estimates_until_there_is_time() {
+    let folder = folder("limit");
+    let mut limited = tuner(&folder);
+    limited.limit = Some(Limit::from_now(Duration::from_nanos(1)));
+    let first = ovolo_tune::compile(&graph(), options(), &mut limited).unwrap();
+    assert_eq!((first.tally.timed, first.tally.in_plans), (0, 0), "{:?}", first.tally);
+    assert!(first.tally.untimed > 0 && count(limited.stored(), State::Untimed) == first.tally.untimed);
+    // With estimates alone, the plan is that of the price list at the speeds of this machine.
+    let mut by_prices = options();
+    by_prices.pipeline.extract_mut().unwrap().price_by("roofline", pricings()).unwrap();
+    let by_prices = compile::compile(graph(), &by_prices).unwrap();
+    let steps = |compilation: &Compilation| -> Vec<String> {
+        compilation
+            .plan
+            .steps
+            .iter()
+            .map(|step| format!("{} {}", step.op.name, step.implementation))
+            .collect()
+    };
+    assert_eq!(steps(&first.compilation), steps(&by_prices));
+    // Who only runs the model does not tune it.
+    let mut run = tuner(&folder);
+    let again = ovolo_tune::compile(&graph(), options(), &mut run).unwrap();
+    assert_eq!((again.tally.timed, again.known), (0, true), "{:?}", again.tally);
+    // With time, those are timed whose values matter; without a limit, all.
+    let mut longer = tuner(&folder);
+    longer.limit = Some(Limit::from_now(Duration::from_secs(60)));
+    let longer = ovolo_tune::compile(&graph(), options(), &mut longer).unwrap().tally;
+    assert_eq!(longer.timed + longer.untimed, first.tally.untimed, "{longer:?}");
+    assert!(longer.timed > 0, "{longer:?}");
+    let mut whole = tuner(&folder);
+    whole.refine = true;
+    ovolo_tune::compile(&graph(), options(), &mut whole).unwrap();
+    assert_eq!(count(whole.stored(), State::Untimed), 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod models;
 mod nvrtc;
 mod onednn;
 mod python;
+mod race;
 mod random;
 mod ray;
 mod wheel;
@@ -32,6 +33,11 @@ const TASKS: &[Task] = &[
     ("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run),
     ("nvrtc", "fetch NVIDIA's run-time compiler, which the backend `cuda` needs", nvrtc::run),
     ("onednn", "fetch the library oneDNN, which the backend of that name needs", onednn::run),
+    (
+        "race",
+        "compare latencies with ONNX Runtime, OpenVINO, ncnn and tract on this machine; words go to benches/peers.py",
+        race::run,
+    ),
     (
         "random",
         "compare random models with the reference evaluation and with ONNX Runtime: --count N, --seed S",

@@ -1,0 +1,32 @@
+//! `cargo xtask race`: compares the latencies of ovolo and of other runtimes on this machine, in turns.
+
+use crate::python::{build_folder, command, root, with};
+use std::process::Command;
+
+/// The packages that are installed, from the Python package index. The versions are those of the published tables.
+const PACKAGES: &[&str] = &[
+    "numpy==2.4.6",
+    "onnx==1.23.2",
+    "onnxruntime==1.32.0",
+    "openvino==2026.4.1",
+    "tract==0.23.9",
+    "ncnn==1.0.20261020",
+    "pnnx==20261020",
+];
+
+/// Builds ovolo, makes the ten networks with weights from seeds, installs the other runtimes and runs
+/// `benches/peers.py`. Words are handed on to the script.
+pub fn run(words: &[String]) -> Result<(), String> {
+    let target = build_folder();
+    command(Command::new(env!("CARGO")).current_dir(root()).args(["build", "--release"]))?;
+    crate::onednn::run(&[])?;
+    crate::models::run(&[])?;
+    let python = with(&target.join("race"), PACKAGES)?;
+    command(
+        Command::new(python)
+            .arg(root().join("benches/peers.py"))
+            .arg(target.join("release").join("ovolo"))
+            .arg(target.join("models"))
+            .args(words),
+    )
+}
