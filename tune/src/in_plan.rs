@@ -106,7 +106,7 @@ impl Around {
             if stopped {
                 break;
             }
-            let left = self.budget.saturating_sub(self.start.elapsed()).as_secs_f64();
+            let left = self.budget.saturating_sub(self.start.elapsed());
             let mut turn: Vec<_> =
                 self.anchor.iter().map(|(planned, _)| (&planned.chosen.program, &planned.plan)).collect();
             let (mut new, mut bytes) = (0, 0);
@@ -114,13 +114,14 @@ impl Around {
             for one in &plans {
                 bytes += one.chosen.program.constant_bytes();
                 seconds += Rounds::STEPS.seconds(one.plan.seconds());
-                if new > NEXT.plans || new > 0 && (bytes > BYTES || seconds > left) {
+                if new > NEXT.plans || new > 0 && (bytes > BYTES || seconds > left.as_secs_f64()) {
                     break;
                 }
                 turn.push((&one.chosen.program, &one.plan));
                 new += 1;
             }
-            let took = steps(&turn, &tuner.backends, Rounds::STEPS)?;
+            let rounds = Rounds::STEPS.within(left);
+            let took = steps(&turn, &tuner.backends, rounds)?;
             let whole: f64 = took[0].iter().sum();
             let scale = self.anchor.as_ref().map_or(1.0, |(_, seconds)| seconds / whole);
             for ((_, plan), took) in turn.iter().zip(&took) {

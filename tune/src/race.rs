@@ -21,14 +21,16 @@ pub(super) struct Rounds {
     runs: [usize; 2],
     /// The time for all plans together, beyond the fewest runs.
     time: Duration,
+    /// How long they wait in all for a good placement of the threads.
+    patience: Duration,
 }
 
 impl Rounds {
     /// For a choice among a few plans.
-    pub const USUAL: Self = Self { runs: [5, 101], time: Duration::from_secs(4) };
+    pub const USUAL: Self = Self { runs: [5, 101], time: Duration::from_secs(4), patience: PATIENCE };
 
     /// For timing the steps of plans.
-    pub const STEPS: Self = Self { runs: [5, 25], time: Duration::from_secs(3) };
+    pub const STEPS: Self = Self { runs: [5, 25], time: Duration::from_secs(3), patience: PATIENCE };
 
     /// About how many seconds a plan with this estimate is run.
     #[allow(clippy::cast_precision_loss)]
@@ -38,12 +40,12 @@ impl Rounds {
 
     /// The same, ending about when a time is up, however few runs that leaves beyond the fewest.
     pub fn within(self, time: Duration) -> Self {
-        Self { time: self.time.min(time), ..self }
+        Self { time: self.time.min(time), patience: self.patience.min(time / 4), ..self }
     }
 
     /// Exactly `runs` runs, however long they take.
     pub const fn exactly(runs: usize) -> Self {
-        Self { runs: [runs, runs], time: Duration::ZERO }
+        Self { runs: [runs, runs], time: Duration::ZERO, patience: PATIENCE }
     }
 }
 
@@ -54,8 +56,10 @@ const FASTER: f64 = 0.98;
 pub(super) const RULE: &str = "another one replaces it only if it is clearly faster: by 2 % in the median of \
                                their ratios, and by any amount in three of four rounds";
 
-/// How long a race waits for a good placement of the threads: in all, and at one time.
-const PATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_millis(400)];
+/// How long a race waits in all for a good placement of the threads, unless its time is limited.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// How long it waits at one time.
+const PAUSE: Duration = Duration::from_millis(400);
 /// Runs that do not count are repeated, up to this multiple of the wanted number of rounds.
 const AGAIN: usize = 2;
 /// How long a plan runs before the run that counts. Other plans drove its data out of a cache, and it takes
@@ -160,13 +164,13 @@ fn in_turns(
         long.push(start.elapsed() >= WARM);
     }
     let mut placement = calibrate::placement(&team);
-    let mut patience = PATIENCE[0];
+    let mut patience = rounds.patience;
     let start = Instant::now();
     while race.wants(rounds.runs[1], entrants) {
         if !race.wants(rounds.runs[0], entrants) && start.elapsed() > rounds.time {
             break;
         }
-        let (_, waited) = placement.wait(&team, PATIENCE[1].min(patience));
+        let (_, waited) = placement.wait(&team, PAUSE.min(patience));
         patience = patience.saturating_sub(waited);
         let mut round = Vec::with_capacity(entrants);
         for (session, long) in sessions.iter_mut().zip(&long) {

@@ -295,7 +295,8 @@ impl<'a> Tuner<'a> {
             }
         }
         let team = Team::new(self.threads);
-        let mut clock = Clock::new(&team, measured.constants, PATIENCE);
+        let patience = self.limit.map_or(PATIENCE, |limit| PATIENCE.min(limit.left(Phase::Kernels) / 4));
+        let mut clock = Clock::new(&team, measured.constants, patience);
         let mut checker = Checker::new(&team);
         let mut best: FxHashMap<usize, f64> = FxHashMap::default();
         let (start, mut kept) = (Instant::now(), Instant::now());
