@@ -294,7 +294,7 @@ impl<'c> DynamicSession<'c> {
                 Next::Point(self.route.point(position))
             }
         };
-        let asked = region.asked.into_iter().map(|(slot, _)| (slot, live[slot].clone())).collect();
+        let asked = region.asked.into_iter().map(|(slot, _)| (slot, live[slot].owned())).collect();
         let types = live.iter().map(|tensor| tensor.ty().clone()).collect();
         let (plan, inputs, live) = (report.plan, region.inputs, region.live);
         let told = report.clone();

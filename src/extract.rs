@@ -74,10 +74,10 @@ pub fn extractors() -> &'static Extractors {
 
 /// Describes an extractor for a table: how it is made with default settings, and how its settings are read.
 pub fn kind<T: Extractor + Default + DeserializeOwned>() -> Kind<dyn Extractor> {
-    Kind {
-        plain: || Arc::new(T::default()),
-        read: |reader, written| Some(Arc::new(written.read::<T>(reader)?)),
-    }
+    Kind::<dyn Extractor>::new(
+        || Arc::new(T::default()),
+        |reader, written| Some(Arc::new(written.read::<T>(reader)?)),
+    )
 }
 
 /// Returns the extractor with this name and its default settings.
@@ -317,6 +317,14 @@ pub enum ExtractError {
         extractor: &'static str,
         /// The number of steps that were allowed.
         steps: usize,
+    },
+    /// The extractor itself failed, such as a program of the caller.
+    #[error("the extractor `{extractor}` failed: {why}")]
+    Failed {
+        /// The extractor.
+        extractor: String,
+        /// The reason.
+        why: String,
     },
     /// A choice is not a valid selection.
     #[error("{class} is reached, but {why}")]

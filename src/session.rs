@@ -345,6 +345,15 @@ impl Session {
         Ok(&self.outputs)
     }
 
+    /// Runs the plan as [`Session::run`] does, and hands the outputs over: nothing else has their bytes.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_owned(&mut self, inputs: &[&Tensor]) -> Result<Vec<Tensor>, SessionError> {
+        self.run(inputs)?;
+        Ok(std::mem::take(&mut self.outputs))
+    }
+
     /// Runs the plan as [`Session::run`] does, and returns the time of each step.
     ///
     /// # Errors
@@ -401,6 +410,9 @@ impl Session {
 
     fn finish(&mut self, inputs: &[&Tensor]) {
         let Host { plan, arena, .. } = &self.host;
+        if self.outputs.is_empty() {
+            self.outputs = plan.outputs.iter().map(|(_, ty, _)| Tensor::zeros(ty.clone())).collect();
+        }
         for ((_, _, place), output) in plan.outputs.iter().zip(&mut self.outputs) {
             let Place { base, offset } = *place;
             let source = match base {
@@ -409,7 +421,7 @@ impl Session {
                 // SAFETY: the arena has these bytes, and nothing writes them any more.
                 Base::Arena(_) => unsafe { std::slice::from_raw_parts(*arena, plan.arena) },
             };
-            let target = output.bytes_mut();
+            let target = output.bytes_for_all();
             target.copy_from_slice(&source[offset..offset + target.len()]);
         }
     }

@@ -123,18 +123,41 @@ impl Written<'_> {
 /// How to make a value of one kind: with its default settings, or with those in a file.
 pub struct Kind<T: ?Sized> {
     /// Makes the value with its default settings.
-    pub plain: fn() -> Arc<T>,
+    pub plain: Arc<dyn Fn() -> Arc<T> + Send + Sync>,
     /// Makes the value with the settings in a file. Every mistake goes to the reader.
     pub read: fn(&mut Reader<'_>, Written<'_>) -> Option<Arc<T>>,
 }
 
-impl<T: ?Sized> Clone for Kind<T> {
-    fn clone(&self) -> Self {
-        *self
+impl<T: ?Sized + 'static> Kind<T> {
+    /// Makes a kind of these two functions.
+    pub fn new(
+        plain: impl Fn() -> Arc<T> + Send + Sync + 'static,
+        read: fn(&mut Reader<'_>, Written<'_>) -> Option<Arc<T>>,
+    ) -> Self {
+        Self { plain: Arc::new(plain), read }
     }
 }
 
-impl<T: ?Sized> Copy for Kind<T> {}
+impl<T: ?Sized + Send + Sync + 'static> Kind<T> {
+    /// Makes a kind that has one value, such as an object of another language. A file names it in quotes; settings in
+    /// parentheses are a mistake.
+    pub fn of(value: Arc<T>) -> Self {
+        Self::new(
+            move || Arc::clone(&value),
+            |reader, written| {
+                let help = "write its name in quotes";
+                reader.mistake("it takes no settings from a file".to_owned(), written.value.span(), help);
+                None
+            },
+        )
+    }
+}
+
+impl<T: ?Sized> Clone for Kind<T> {
+    fn clone(&self) -> Self {
+        Self { plain: Arc::clone(&self.plain), read: self.read }
+    }
+}
 
 impl<T: ?Sized> fmt::Debug for Kind<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

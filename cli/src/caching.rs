@@ -3,6 +3,7 @@
 use super::Settings;
 use super::amount::bytes;
 use super::load::{Built, absent, by_times, measure_again};
+use super::note::say;
 use clap::Args;
 use ovolo::cache::{self, Cache, Key, Miss, Origin, Request};
 use ovolo::compile::Compilation;
@@ -16,11 +17,11 @@ use ovolo::session::{self, Session};
 use ovolo_tune::Tuner;
 use std::sync::Arc;
 
-#[derive(Args)]
+#[derive(Args, Clone, Copy, Debug, Default)]
 pub(super) struct Caching {
     /// Compile without reading or changing the cache.
     #[arg(long)]
-    no_cache: bool,
+    pub(super) no_cache: bool,
 }
 
 /// A result that the cache can provide: a session to run, or a plan to look at, which needs no device.
@@ -95,7 +96,7 @@ impl Caching {
     pub(super) fn session(&self, registry: &Arc<Registry>, settings: &Settings) -> Result<Ready, String> {
         let ready = self.ready::<Session>(registry, settings)?;
         for line in absent(&ready.absent) {
-            eprintln!("{line}");
+            say!("{line}");
         }
         Ok(ready)
     }
@@ -126,7 +127,7 @@ impl Caching {
         match T::find(&cache, &key, times(registry, &request).as_ref()) {
             Ok(made) => {
                 if key.get("calibration") == Some(Request::NO_SPEEDS) {
-                    eprintln!(
+                    say!(
                         "note: the plan was chosen by speeds that were measured on a busy machine: {}",
                         measure_again(request.threads)
                     );
@@ -136,7 +137,7 @@ impl Caching {
             }
             Err(Miss::Absent) => {}
             Err(miss) => {
-                eprintln!(
+                say!(
                     "note: the cached plan {} cannot be used and is made again: {miss}",
                     key.fingerprint().short()
                 )
@@ -147,7 +148,7 @@ impl Caching {
         let entry =
             keep(&cache, registry, &key, &request, &built, &made).map(|key| key.fingerprint().short());
         if let Err(why) = &entry {
-            eprintln!("note: the plan was not stored in the cache: {why}");
+            say!("note: the plan was not stored in the cache: {why}");
         }
         Ok(Ready { made, cached: false, absent, compilation: Some(built.compilation), entry })
     }
@@ -190,7 +191,7 @@ pub(super) fn settled(
 /// is removed, because the user may have wanted more than the default.
 pub(super) fn cache(registry: &Arc<Registry>) -> Option<Cache> {
     let limit = limit().unwrap_or_else(|why| {
-        eprintln!("note: {why}; nothing is removed from the cache until this is corrected");
+        say!("note: {why}; nothing is removed from the cache until this is corrected");
         u64::MAX
     });
     cache::home().map(|folder| Cache::new(&folder, limit, registry))

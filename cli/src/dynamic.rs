@@ -4,6 +4,7 @@
 use super::Settings;
 use super::caching::{Caching, Ready, times};
 use super::load::{self, by_times, options, tuned};
+use super::note::say;
 use super::value::Format;
 use ovolo::backend::Unkept;
 use ovolo::cache::{self, Cache, Digest, Key, Miss, Origin, Request, Specialised};
@@ -187,7 +188,7 @@ impl Compiler {
                 Err(Miss::Absent) => {}
                 Err(miss) => {
                     let entry = key.fingerprint().short();
-                    eprintln!("note: the cached plan {entry} cannot be used and is made again: {miss}");
+                    say!("note: the cached plan {entry} cannot be used and is made again: {miss}");
                 }
             }
         }
@@ -207,7 +208,7 @@ impl Compiler {
             let model = self.request.model.display().to_string();
             let origin = Origin { model, machine: self.machine(), basis, region: Some(specialised) };
             if let Err(why) = cache.keep_sharing(&key, &session, origin, store) {
-                eprintln!("note: the plan of a region was not stored in the cache: {why}");
+                say!("note: the plan of a region was not stored in the cache: {why}");
             }
         }
         Ok(Compiled { session, cached: false })
@@ -238,7 +239,7 @@ impl Compiler {
             None => {
                 let made = new()?;
                 let absent = pass::absent(&self.request.pipeline, self.registry.backends());
-                load::absent(&absent).iter().for_each(|line| eprintln!("{line}"));
+                load::absent(&absent).iter().for_each(|line| say!("{line}"));
                 self.chosen.get_or_init(|| made)
             }
         };

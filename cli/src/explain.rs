@@ -3,13 +3,13 @@
 mod regions;
 
 use super::dynamic::{is_dynamic, sized};
-use super::load::{self, absent};
+use super::load::{self, absent, imported};
 use super::page;
 use super::run::{input_files, read_inputs};
 use super::value;
 use super::{Outcome, Settings, amount, print};
 use clap::Args;
-use ovolo::compile::Options;
+use ovolo::compile::{Compilation, Options};
 use ovolo::egraph::{Flip, RunnerUp};
 use ovolo::extract::Extraction;
 use ovolo::graph::Graph;
@@ -152,18 +152,10 @@ impl Explain {
         for line in absent(&compilation.absent) {
             eprintln!("{line}");
         }
-        let imported = &compilation.stages.first().ok_or("a compilation starts with the import")?.graph;
-        let runner_ups = runner_ups(imported, &options)?;
-        let shown = Page {
-            title: &self.settings.title(),
-            settings: &self.settings.account(registry, &compilation.plan)?,
-            imported: Some(imported),
-            program: &compilation.program,
-            plan: &compilation.plan,
-            runner_ups: Some(&runner_ups),
-            profile: None,
-        };
-        page::write_page(file, &shown)
+        let mut bar = comparing();
+        show(&self.settings, registry, &compilation, &options, &mut bar, &mut |page| {
+            page::write_page(file, page)
+        })
     }
 
     fn supposed(&self, registry: &Arc<Registry>) -> Outcome {
@@ -190,41 +182,80 @@ impl Explain {
 
     fn runner_ups(&self, registry: &Arc<Registry>) -> Outcome {
         let options = self.settings.options(registry, &self.settings.pipeline)?;
-        let found = runner_ups(&self.settings.graph(registry)?, &options)?;
+        let found = runner_ups(&self.settings.graph(registry)?, &options, &mut comparing())?;
         let mut lines = String::new();
         for one in &found {
             if self.json {
                 let _ = writeln!(lines, "{}", report::to_json(one));
                 continue;
             }
-            let mut instead = one.instead.clone().unwrap_or_else(|| "a graph without this value".into());
-            if !one.differs.is_empty() {
-                let _ = write!(instead, ", with {}", one.differs.join("; "));
-            } else if let (None, Some(first)) = (&one.instead, one.adds.first()) {
-                let more = one.adds.len() - 1;
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let _ = write!(instead, ", with {} of type {}{more}", first.node, first.ty);
-            }
-            let about = if one.proven { "" } else { " (not proven)" };
-            let margin = one.margin.max(0.0) * 1e6;
-            let digits = digits(margin);
-            let _ = writeln!(lines, "{}: {} at {:.digits$} us", one.value, one.chosen, one.seconds * 1e6);
-            let _ = writeln!(
-                lines,
-                "    runner-up {instead}: +{margin:.digits$} us in all{about}; the choice changes if the chosen one costs {:.digits$} us",
-                one.seconds * 1e6 + margin
-            );
+            lines.push_str(&runner_up_text(one));
         }
         print(&lines);
         Ok(())
     }
 }
 
-fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, String> {
-    let mut bar = load::bar("comparing", "kernels");
+/// Tells what would be chosen instead of a step.
+pub(super) fn runner_up_text(one: &RunnerUp) -> String {
+    let mut instead = one.instead.clone().unwrap_or_else(|| "a graph without this value".into());
+    if !one.differs.is_empty() {
+        let _ = write!(instead, ", with {}", one.differs.join("; "));
+    } else if let (None, Some(first)) = (&one.instead, one.adds.first()) {
+        let more = one.adds.len() - 1;
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = write!(instead, ", with {} of type {}{more}", first.node, first.ty);
+    }
+    let about = if one.proven { "" } else { " (not proven)" };
+    let margin = one.margin.max(0.0) * 1e6;
+    let digits = digits(margin);
+    format!(
+        "{}: {} at {:.digits$} us\n    runner-up {instead}: +{margin:.digits$} us in all{about}; the choice changes if \
+         the chosen one costs {:.digits$} us\n",
+        one.value,
+        one.chosen,
+        one.seconds * 1e6,
+        one.seconds * 1e6 + margin
+    )
+}
+
+/// Makes the page of a compilation, and shows it.
+pub(super) fn show<T>(
+    settings: &Settings,
+    registry: &Registry,
+    compilation: &Compilation,
+    options: &Options,
+    progress: Progress<'_>,
+    show: &mut dyn FnMut(&Page<'_>) -> Result<T, String>,
+) -> Result<T, String> {
+    let imported = imported(compilation)?;
+    let runner_ups = runner_ups(imported, options, progress)?;
+    show(&Page {
+        title: &settings.title(),
+        settings: &settings.account(registry, &compilation.plan)?,
+        imported: Some(imported),
+        program: &compilation.program,
+        plan: &compilation.plan,
+        runner_ups: Some(&runner_ups),
+        profile: None,
+    })
+}
+
+/// A function that is called with the number of kernels that are done, and of all.
+type Progress<'p> = &'p mut dyn FnMut(usize, usize);
+
+fn comparing() -> impl FnMut(usize, usize) {
+    load::bar("comparing", "kernels")
+}
+
+pub(super) fn runner_ups(
+    graph: &Graph,
+    options: &Options,
+    mut progress: Progress<'_>,
+) -> Result<Vec<RunnerUp>, String> {
     let found = options
         .saturate(graph)
-        .and_then(|saturated| options.price(&saturated)?.runner_ups(&options.choice(graph)?, &mut bar));
+        .and_then(|saturated| options.price(&saturated)?.runner_ups(&options.choice(graph)?, &mut progress));
     found.map_err(|error| error.to_string())
 }
 
@@ -249,7 +280,7 @@ fn flip_json(flip: &Flip) -> serde_json::Value {
     })
 }
 
-fn supposed_text(found: &Supposed) -> String {
+pub(super) fn supposed_text(found: &Supposed) -> String {
     let proven = |extraction: &Extraction| if extraction.proven { "proven optimal" } else { "unproven" };
     let mut text = format!(
         "now {:.6} ms ({}); with the factors: the same graph {:.6} ms, the cheapest {:.6} ms ({}); {} choices change\n",
@@ -271,7 +302,7 @@ fn supposed_text(found: &Supposed) -> String {
     text
 }
 
-fn text(plan: &Plan) -> String {
+pub(super) fn text(plan: &Plan) -> String {
     let mut text = String::new();
     for (index, step) in plan.steps.iter().enumerate() {
         let _ = writeln!(text, "{index:4}  {}: {}", step.name, step.output_type);

@@ -1,4 +1,6 @@
 //! The command line. Only this crate prints, exits, and reads the environment.
+//!
+//! Other programs get the same answers by a [`Job`], which prints nothing but notes; [`on_note`] takes those as well.
 
 mod ablate;
 mod amount;
@@ -19,17 +21,25 @@ mod fault;
 mod features;
 mod fit;
 mod fmt;
+mod job;
 mod kernels;
 mod load;
 mod merge;
+mod note;
 mod pack;
 mod page;
+mod problem;
 mod progress;
 mod rules;
 mod run;
 mod save;
 mod tune;
 mod value;
+
+pub use job::{Job, Runnable};
+pub use note::on_note;
+pub use problem::Problem;
+pub use rules::{Asked, verify_rules};
 
 use clap::{Args, Parser, Subcommand};
 use ovolo::cache::Builds;
@@ -122,57 +132,83 @@ enum Command {
 }
 
 /// How a model is compiled.
-#[derive(Args, Clone)]
-struct Settings {
+#[derive(Args, Clone, Debug)]
+pub struct Settings {
     /// The model: an ONNX file, or a graph in text form, as `dump` prints it (.ovolo, .txt).
-    model: PathBuf,
+    pub model: PathBuf,
     /// The model that a graph in text form was printed from: it has the constants that stand in the text as
     /// hashes.
     #[arg(long, value_name = "MODEL")]
-    weights: Option<PathBuf>,
+    pub weights: Option<PathBuf>,
     /// Bind a symbolic dimension.
     #[arg(long = "dim", value_name = "NAME=N")]
-    dims: Vec<String>,
+    pub dims: Vec<String>,
     /// The pipeline: a file, or the name of a shipped one.
-    #[arg(long, env = "OVOLO_PIPELINE", default_value = "cpu")]
-    pipeline: String,
+    #[arg(long, env = "OVOLO_PIPELINE", default_value = Settings::PIPELINE)]
+    pub pipeline: String,
     /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
-    rules: Vec<PathBuf>,
+    pub rules: Vec<PathBuf>,
     /// The cost model, instead of the pipeline's.
     #[arg(long)]
-    cost: Option<String>,
+    pub cost: Option<String>,
     /// Override prices of the shipped price list with those in this file (cost model `prices`). May be given
     /// more than once.
     #[arg(long, value_name = "FILE.ron", conflicts_with = "cost")]
-    costs: Vec<PathBuf>,
+    pub costs: Vec<PathBuf>,
     /// Price by the model in this file, which `ovolo fit` has written (cost model `learned`).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cost", "costs"])]
-    learned: Option<PathBuf>,
+    pub learned: Option<PathBuf>,
     /// Price by a program, which this command starts (cost model `process`). The program gets the features of
     /// each kernel as a line of JSON, and answers with a line {"seconds": 1.2e-5}.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["cost", "costs", "learned"])]
-    process: Option<String>,
+    pub process: Option<String>,
     /// The seconds that this program may take for an answer.
     #[arg(
         long, value_name = "SECONDS", requires = "process", default_value_t = Invocation::PATIENCE,
         value_parser = clap::value_parser!(u64).range(1..=86_400)
     )]
-    process_timeout: u64,
+    pub process_timeout: u64,
     /// The extractor, instead of the pipeline's.
     #[arg(long)]
-    extractor: Option<String>,
+    pub extractor: Option<String>,
     /// Threads, including the calling one. Default: the processors that this process may use.
     #[arg(long)]
-    threads: Option<usize>,
+    pub threads: Option<usize>,
     /// The most bytes of memory that the plan may take, for its arena and the constants that it keeps (weights, as
     /// its kernels want them): 4194304, 4MiB, 4.2MB. This is the host's memory, unless a device is named; may be
     /// given once for each device.
     #[arg(long, value_name = "[DEVICE=]BYTES", value_parser = amount::of_device)]
-    memory_limit: Vec<(Device, usize)>,
+    pub memory_limit: Vec<(Device, usize)>,
     /// Fill initializers that have no data but a note `normal MEAN STD` with seeded values.
     #[arg(long)]
-    seeded_weights: bool,
+    pub seeded_weights: bool,
+}
+
+impl Settings {
+    /// Compiles a model as the command line does without further arguments: with the pipeline `cpu`, and as many threads
+    /// as there are processors.
+    pub fn new(model: impl Into<PathBuf>) -> Self {
+        Self {
+            model: model.into(),
+            weights: None,
+            dims: Vec::new(),
+            pipeline: Self::PIPELINE.to_owned(),
+            rules: Vec::new(),
+            cost: None,
+            costs: Vec::new(),
+            learned: None,
+            process: None,
+            process_timeout: Invocation::PATIENCE,
+            extractor: None,
+            threads: None,
+            memory_limit: Vec::new(),
+            seeded_weights: false,
+        }
+    }
+
+    /// The pipeline of the command line, unless another one is named.
+    pub const PIPELINE: &str = "cpu";
 }
 
 /// The registry that ovolo ships: its own ops, and the backends `native`, `onednn`, `cuda`, `cublaslt` and
@@ -187,6 +223,15 @@ pub fn standard() -> Registry {
         .and_then(|()| ovolo_cuda::register(&mut registry))
         .expect("the names of the backends and of their ops differ");
     registry
+}
+
+/// Tells the library what the environment says: the folder of the cache, and the instruction set for which plans are
+/// made.
+///
+/// # Errors
+/// `OVOLO_ISA` is no instruction set.
+pub fn read_environment() -> Result<(), Problem> {
+    Ok(environment::tell()?)
 }
 
 /// Runs the command of this process with a registry. Prints errors and returns the exit code.

@@ -1,5 +1,6 @@
 //! Makes a compiled model from the settings on the command line.
 
+use super::note::say;
 use super::{BUILDS, Settings};
 use ovolo::backend::features::Isa;
 use ovolo::cache::Request;
@@ -34,13 +35,13 @@ use std::time::Duration;
 pub(super) fn calibrated_machine(threads: usize) -> Calibration {
     let calibrated = ovolo_tune::calibrate::machine(threads);
     if Isa::planned() > Isa::host() {
-        eprintln!(
+        say!(
             "note: plans are for {}, which this processor does not have: they can be shown but not run, and costs \
              are those of a nominal machine",
             Isa::planned()
         );
     } else if !calibrated.steady {
-        eprintln!(
+        say!(
             "note: the machine was busy while its speed was measured, so costs are rough: {}",
             measure_again(threads)
         );
@@ -82,12 +83,12 @@ pub(super) fn bar(title: &'static str, of: &'static str) -> impl FnMut(usize, us
 pub(super) fn tuner(options: &Options) -> Tuner<'static> {
     let folder = ovolo::cache::home();
     if folder.is_none() {
-        eprintln!("note: there is no folder for the table of times: set OVOLO_CACHE to keep it");
+        say!("note: there is no folder for the table of times: set OVOLO_CACHE to keep it");
     }
     let mut tuner =
         Tuner::open(folder.as_deref(), options.threads, options.machine, options.registry.backends());
     for note in tuner.notes() {
-        eprintln!("note: {note}");
+        say!("note: {note}");
     }
     let (mut kernels, mut plans) = (bar("tuning", "kernels"), bar("within plans", "plans"));
     tuner.progress = Box::new(move |progress| {
@@ -110,13 +111,18 @@ pub(super) fn tuned(
     set(&mut tuner);
     let tuned = ovolo_tune::compile(graph, options, &mut tuner).map_err(|error| error.to_string())?;
     for note in tuner.notes() {
-        eprintln!("note: {note}");
+        say!("note: {note}");
     }
     let tally = &tuned.tally;
     if tally.kernels > 0 {
-        eprintln!(
+        say!(
             "tuned: {} kernels: {} known, {} timed, {} skipped as hopeless by their estimate, {} wrong; {} disturbed runs ignored",
-            tally.kernels, tally.known, tally.timed, tally.skipped, tally.wrong, tally.disturbed
+            tally.kernels,
+            tally.known,
+            tally.timed,
+            tally.skipped,
+            tally.wrong,
+            tally.disturbed
         );
     }
     if tally.untimed > 0 {
@@ -126,9 +132,9 @@ pub(super) fn tuned(
         );
     }
     if tally.in_plans > 0 {
-        eprintln!("tuned: {} kernels timed within plans", tally.in_plans);
+        say!("tuned: {} kernels timed within plans", tally.in_plans);
     }
-    eprintln!("{}\n{}", tuned.report(), tuned.considered());
+    say!("{}\n{}", tuned.report(), tuned.considered());
     Ok(tuned)
 }
 
@@ -338,7 +344,7 @@ impl Settings {
     pub(super) fn session(&self, registry: &Arc<Registry>) -> Result<(Session, Graph), String> {
         let compilation = self.compile(registry)?;
         for line in absent(&compilation.absent) {
-            eprintln!("{line}");
+            say!("{line}");
         }
         let Compilation { program, plan, .. } = compilation;
         let session = Session::new(&program, plan, registry.backends()).map_err(|error| error.to_string())?;
@@ -485,6 +491,12 @@ pub(super) fn read_graph(
 ) -> Result<Graph, String> {
     let source = Source::new(path.display().to_string(), read(path)?);
     text::parse_source(registry.ops(), &source, constants).map_err(|error| error.to_string())
+}
+
+/// Returns the graph that a model was imported as.
+pub(super) fn imported(compilation: &Compilation) -> Result<&Graph, String> {
+    let first = compilation.stages.first().ok_or("a compilation starts with the import")?;
+    Ok(&first.graph)
 }
 
 /// Returns the plan's inputs in order, of those that are given by name. Every input is needed, and no other is

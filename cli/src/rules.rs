@@ -7,6 +7,9 @@ mod test;
 mod verify;
 mod why;
 
+pub use verify::{Asked, verify_rules};
+pub(crate) use why::why_not;
+
 use super::Outcome;
 use super::load::{read, rule_files};
 use clap::{Args, Subcommand};

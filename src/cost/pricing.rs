@@ -62,10 +62,10 @@ pub enum PricingError {
 
 /// Describes a cost model without files for a table of models.
 pub fn kind<T: Pricing + Default + DeserializeOwned>() -> Kind<dyn Pricing> {
-    Kind {
-        plain: || Arc::new(T::default()),
-        read: |reader, written| Some(Arc::new(written.read::<T>(reader)?)),
-    }
+    Kind::<dyn Pricing>::new(
+        || Arc::new(T::default()),
+        |reader, written| Some(Arc::new(written.read::<T>(reader)?)),
+    )
 }
 
 /// The price list at the speeds of a nominal machine, which gives the same prices everywhere.
@@ -132,9 +132,9 @@ impl ByPrices {
     /// Describes the model for a table of models. It is written as `Prices(file: "mine.ron")`, with a file in the
     /// same folder.
     pub(crate) fn kind() -> Kind<dyn Pricing> {
-        Kind {
-            plain: || Arc::new(Self::default()),
-            read: |reader, written| {
+        Kind::<dyn Pricing>::new(
+            || Arc::new(Self::default()),
+            |reader, written| {
                 let file = file(reader, written)?;
                 // Report mistakes now and not when kernels are priced.
                 match PriceList::over_shipped(std::slice::from_ref(&file)) {
@@ -145,7 +145,7 @@ impl ByPrices {
                     }
                 }
             },
-        }
+        )
     }
 }
 

@@ -164,7 +164,8 @@ impl Builder {
             Kind::Constant(tensor) => Ok(tensor.clone()),
             Kind::Live(slot) => {
                 self.asked.borrow_mut().insert(*slot, Arc::clone(&value.name));
-                Ok(self.live[*slot].clone())
+                // The import keeps these elements, and a caller may change those that it keeps itself.
+                Ok(self.live[*slot].owned())
             }
             Kind::Node(node) => {
                 let mut asked = BTreeMap::new();
@@ -195,7 +196,7 @@ impl Builder {
         let value = if *op == INPUT {
             let slot = self.slot(node).filter(|_| !ty.dtype.is_float() && ty.shape.count() <= DECIDING)?;
             asked.insert(slot, Arc::clone(name));
-            self.live[slot].clone()
+            self.live[slot].owned()
         } else if *op == CONST {
             self.graph.constant(node)?.clone()
         } else {

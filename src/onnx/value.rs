@@ -4,13 +4,15 @@
 
 use super::element::{self, STRING, element_number, element_type};
 use super::proto::{
-    ElementKind, MapProto, ModelProto, OptionalProto, SequenceProto, TensorProto, TypeProto, ValueInfoProto,
+    DimensionProto, ElementKind, MapProto, ModelProto, OptionalProto, SequenceProto, TensorProto, TypeProto,
+    ValueInfoProto,
 };
 use super::{OnnxError, Refusal, weight};
 use crate::tensor::Tensor;
 use crate::value::{Keys, Map, Value, ValueType};
 use prost::Message;
 use prost::bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The types of a model's inputs and outputs, as the model declares them. What has no type is left out.
@@ -20,6 +22,40 @@ pub struct Interface {
     pub inputs: Vec<(String, ValueType)>,
     /// The outputs by their names.
     pub outputs: Vec<(String, ValueType)>,
+    /// The shapes of those tensors among them that have one, by their names.
+    pub shapes: BTreeMap<String, Vec<Size>>,
+    /// The names of the inputs that are initializers, and so need not be given.
+    pub defaults: BTreeSet<String>,
+    /// What the model says of itself.
+    pub about: About,
+}
+
+/// The size of a dimension, as a model declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// A number.
+    Fixed(usize),
+    /// A name, which stands for one size in the whole model.
+    Named(String),
+    /// Neither.
+    Unknown,
+}
+
+/// What a model says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The program that wrote it.
+    pub producer: String,
+    /// The name of its graph.
+    pub graph: String,
+    /// The domain of the model.
+    pub domain: String,
+    /// Its documentation.
+    pub description: String,
+    /// Its version.
+    pub version: i64,
+    /// Further names with values.
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl Interface {
@@ -40,12 +76,29 @@ impl Interface {
             length,
         })?;
         let graph = model.graph.unwrap_or_default();
+        let metadata = model.metadata_props.into_iter().map(|entry| (entry.key, entry.value)).collect();
+        let about = About {
+            producer: model.producer_name,
+            graph: graph.name,
+            domain: model.domain,
+            description: model.doc_string,
+            version: model.model_version,
+            metadata,
+        };
+        let shape = |info: &ValueInfoProto| {
+            let shape = info.r#type.as_ref()?.tensor_type.as_ref()?.shape.as_ref()?;
+            Some((info.name.clone(), shape.dim.iter().map(size).collect()))
+        };
+        let shapes = graph.input.iter().chain(&graph.output).filter_map(shape).collect();
+        let weights: BTreeSet<&str> = graph.initializer.iter().map(|weight| weight.name.as_str()).collect();
+        let names = graph.input.iter().map(|input| input.name.clone());
+        let defaults = names.filter(|name| weights.contains(name.as_str())).collect();
         let types = |list: &[ValueInfoProto]| {
             let known =
                 |info: &ValueInfoProto| Some((info.name.clone(), value_type(info.r#type.as_ref()?).ok()?));
             list.iter().filter_map(known).collect()
         };
-        Ok(Self { inputs: types(&graph.input), outputs: types(&graph.output) })
+        Ok(Self { inputs: types(&graph.input), outputs: types(&graph.output), shapes, defaults, about })
     }
 
     /// Returns the type of an input.
@@ -56,6 +109,14 @@ impl Interface {
     /// Returns the type of an output.
     pub fn output(&self, name: &str) -> Option<&ValueType> {
         self.outputs.iter().find(|(known, _)| known == name).map(|(_, ty)| ty)
+    }
+}
+
+fn size(dim: &DimensionProto) -> Size {
+    match (dim.dim_value.and_then(|size| usize::try_from(size).ok()), &dim.dim_param) {
+        (Some(size), _) => Size::Fixed(size),
+        (None, Some(name)) if !name.is_empty() => Size::Named(name.clone()),
+        _ => Size::Unknown,
     }
 }
 

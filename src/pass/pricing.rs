@@ -53,9 +53,9 @@ impl ByProgram {
             #[serde(default)]
             timeout: Timeout,
         }
-        Kind {
-            plain: || Arc::new(Self::default()),
-            read: |reader, written| {
+        Kind::<dyn Pricing>::new(
+            || Arc::new(Self::default()),
+            |reader, written| {
                 let Command { command, timeout: Timeout(seconds) } = written.read(reader)?;
                 let program = Invocation {
                     folder: written.folder.path.map(ToOwned::to_owned),
@@ -64,7 +64,7 @@ impl ByProgram {
                 };
                 Some(Arc::new(Self { program: Some(program) }))
             },
-        }
+        )
     }
 }
 
@@ -127,10 +127,10 @@ pub struct ByFit {
 impl ByFit {
     /// Returns how the model is read: `Learned(file: "fit.json")`. The file lies in the pipeline's folder.
     fn kind() -> Kind<dyn Pricing> {
-        Kind {
-            plain: || Arc::new(Self::default()),
-            read: |reader, written| Some(Arc::new(Self { fit: Some(file(reader, written)?) })),
-        }
+        Kind::<dyn Pricing>::new(
+            || Arc::new(Self::default()),
+            |reader, written| Some(Arc::new(Self { fit: Some(file(reader, written)?) })),
+        )
     }
 }
 

@@ -98,9 +98,26 @@ impl Tensor {
         Some(Self { ty, bytes })
     }
 
-    /// Makes a tensor that shares the bytes of a keeper, such as a mapped file. Writing to the tensor copies them
-    /// first. `None` if the number of bytes is not that of the type, or if they do not begin at a multiple of 64.
-    pub(crate) fn kept(ty: TensorType, keeper: Arc<Keeper>) -> Option<Self> {
+    /// Makes a tensor that shares the bytes of a keeper, such as a mapped file or an array of another language. Writing
+    /// to the tensor copies them first. `None` if the number of bytes is not that of the type, or if they do not begin at
+    /// a multiple of 64.
+    ///
+    /// ```
+    /// use ovolo::{DType, Tensor, TensorType};
+    /// #[repr(align(64))]
+    /// struct Block([u8; 8]);
+    /// impl AsRef<[u8]> for Block {
+    ///     fn as_ref(&self) -> &[u8] {
+    ///         &self.0
+    ///     }
+    /// }
+    /// let block = std::sync::Arc::new(Block([0; 8]));
+    /// let ty = TensorType::plain(DType::F32, [2]);
+    /// let tensor = Tensor::kept(ty, block.clone()).expect("it has 8 bytes at a multiple of 64");
+    /// assert_eq!(tensor.bytes().as_ptr(), block.0.as_ptr());
+    /// assert_ne!(tensor.owned().bytes().as_ptr(), block.0.as_ptr());
+    /// ```
+    pub fn kept(ty: TensorType, keeper: Arc<Keeper>) -> Option<Self> {
         let length = ty.bytes();
         Aligned::holds((*keeper).as_ref(), length).then(|| Self { ty, bytes: Bytes::Kept(keeper, length) })
     }
@@ -115,6 +132,16 @@ impl Tensor {
             ty,
             bytes: Bytes::Lent(Arc::new(Lent { lender, length, copy: OnceLock::new() })),
         })
+    }
+
+    /// Returns the same tensor with bytes that no keeper has. Bytes of a keeper are copied.
+    #[must_use]
+    pub fn owned(&self) -> Self {
+        let mut tensor = self.clone();
+        if matches!(self.bytes, Bytes::Kept(..)) {
+            tensor.bytes_mut();
+        }
+        tensor
     }
 
     /// Returns the same tensor for a single use. If its bytes are lent, they are copied, and the copy is freed with
@@ -203,6 +230,19 @@ impl Tensor {
             Bytes::Own(bytes) => Arc::get_mut(bytes).expect("just made unique").as_mut_slice(),
             Bytes::Kept(..) | Bytes::Lent(_) => unreachable!("just made this tensor's own"),
         }
+    }
+
+    /// Returns the bytes for a caller that writes all of them. Shared bytes are left alone and not copied: the caller
+    /// gets new ones, which are zero.
+    pub(crate) fn bytes_for_all(&mut self) -> &mut [u8] {
+        let unique = match &mut self.bytes {
+            Bytes::Own(bytes) => Arc::get_mut(bytes).is_some(),
+            Bytes::Kept(..) | Bytes::Lent(_) => false,
+        };
+        if !unique {
+            self.bytes = Bytes::Own(Arc::new(Aligned::zeroed(self.ty.bytes())));
+        }
+        self.bytes_mut()
     }
 
     /// Returns the elements in the order of memory, including the padding of a blocked layout. Booleans and the

@@ -3,7 +3,7 @@
 use super::super::dynamic::{Seen, directory_or_zeros, found_text, open, region_json};
 use super::super::load::options;
 use super::super::{Outcome, page, print};
-use super::{Explain, runner_ups, text};
+use super::{Explain, comparing, runner_ups, text};
 use ovolo::compile;
 use ovolo::dynamic::RegionReport;
 use ovolo::onnx::Item;
@@ -68,7 +68,7 @@ impl Explain {
             let file = numbered(file, at + 1);
             page::writable("--html ", &file, &self.settings.inputs())?;
             let compilation = compile::compile(graph.clone(), &options).map_err(|error| error.to_string())?;
-            let runner_ups = runner_ups(graph, &options)?;
+            let runner_ups = runner_ups(graph, &options, &mut comparing())?;
             let title = format!("{}, region {}", self.settings.title(), at + 1);
             let shown = Page {
                 title: &title,

@@ -2,14 +2,13 @@
 
 use super::super::load::read_graph;
 use super::super::progress::Progress;
-use super::super::{Outcome, Settings, print};
+use super::super::{Outcome, Problem, Settings, print};
 use super::{Loaded, Source, threads};
 use clap::Args;
 use ovolo::error::Span;
 use ovolo::graph::text::Constants;
 use ovolo::registry::Registry;
 use ovolo::rule::Rule;
-use ovolo::subprocess::Invocation;
 use ovolo_proof::verify::{self, Member, Members, Reason, Verdict, Verification};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -97,14 +96,11 @@ impl Verify {
     fn rules(&self, registry: &Registry) -> Outcome {
         let loaded = self.source.load(registry)?;
         let rules = loaded.set.rules();
-        if rules.is_empty() {
-            return Err("there is no rule to verify: the files have none".into());
-        }
         let settings = verify::Settings { instances: self.instances, seed: self.seed, ..Default::default() };
         let progress = Mutex::new(Progress::new(rules.len()));
         let done =
             |one: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&one.rule);
-        let all = verify::rules(rules, registry.ops(), settings, threads(self.threads)?, &done);
+        let all = verified(registry, &loaded, settings, self.threads, &done)?;
         drop(progress);
         let bad = all.iter().filter(|one| !one.holds()).count();
         if self.json {
@@ -130,20 +126,13 @@ impl Verify {
                 progress.step(&model.display().to_string());
             }
             let settings = Settings {
-                model: model.clone(),
-                weights: None,
                 dims: self.dims.clone(),
                 pipeline: self.pipeline.clone(),
                 rules: self.source.rules.clone(),
                 cost: Some("flops".into()),
-                costs: Vec::new(),
-                learned: None,
-                process: None,
-                process_timeout: Invocation::PATIENCE,
-                extractor: None,
-                memory_limit: Vec::new(),
                 threads: Some(threads(self.threads)?),
                 seeded_weights: self.seeded_weights,
+                ..Settings::new(model)
             };
             let options = settings.options(registry, &self.pipeline)?;
             let members = verify::members(
@@ -170,6 +159,53 @@ impl Verify {
         }
         if wrong == 0 { Ok(()) } else { Err(format!("{wrong} of {count} members do not agree")) }
     }
+}
+
+/// Which rules are to be verified, and how.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Rule files; the shipped ones if there are none.
+    pub files: Vec<PathBuf>,
+    /// Folders with further rule files.
+    pub folders: Vec<PathBuf>,
+    /// The names of rules or files, if not all rules are to be verified.
+    pub only: Vec<String>,
+    /// The instances of each rule, at least one.
+    pub instances: usize,
+    /// The seed for all random choices.
+    pub seed: u64,
+    /// Threads; all processors without a number. The result does not depend on it.
+    pub threads: Option<usize>,
+}
+
+/// Verifies rules on generated instances. Returns what `ovolo rules verify --json` prints of each rule.
+///
+/// # Errors
+/// A rule file with mistakes, or no rule.
+pub fn verify_rules(registry: &Registry, asked: &Asked) -> Result<Vec<serde_json::Value>, Problem> {
+    if asked.instances == 0 {
+        return Err("the instances of a rule must be at least 1".to_owned())?;
+    }
+    let Asked { files, folders, only, .. } = asked.clone();
+    let loaded = Source { files, rules: folders, only }.load(registry)?;
+    let settings = verify::Settings { instances: asked.instances, seed: asked.seed, ..Default::default() };
+    let all = verified(registry, &loaded, settings, asked.threads, &|_| {})?;
+    Ok(all.iter().zip(loaded.set.rules()).map(|(one, rule)| json(one, rule, &loaded)).collect())
+}
+
+/// Verifies the rules of some files. `done` is called after each.
+fn verified(
+    registry: &Registry,
+    loaded: &Loaded,
+    settings: verify::Settings,
+    asked: Option<usize>,
+    done: &(dyn Fn(&Verification) + Sync),
+) -> Result<Vec<Verification>, String> {
+    let rules = loaded.set.rules();
+    if rules.is_empty() {
+        return Err("there is no rule to verify: the files have none".into());
+    }
+    Ok(verify::rules(rules, registry.ops(), settings, threads(asked)?, done))
 }
 
 fn verdict(one: &Verification) -> &'static str {

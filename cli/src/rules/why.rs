@@ -26,61 +26,74 @@ pub(crate) struct WhyNotCommand {
 
 impl WhyNotCommand {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
-        let options = self.settings.options(registry, &self.settings.pipeline)?;
-        let rule =
-            options.rules.rules().iter().find(|rule| rule.name == self.rule).cloned().ok_or_else(|| {
-                let known = options.rules.rules().iter().map(|rule| rule.name.as_str());
-                let close = ovolo::error::nearest(&self.rule, known);
-                let hint = close.map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
-                format!("no rule is called `{}`{hint}; `ovolo rules list` lists them", self.rule)
-            })?;
-        let graph = self.settings.graph(registry)?;
-        let mut report = String::new();
-        // The question is about the rule, which may belong to a backend that is absent on this machine.
-        let asked = options.saturate_by_phases(&graph, AbsentRules::TakePart, &mut |saturated| {
-            report.push_str(&self.phase(saturated, &rule)?);
-            Ok(())
-        });
-        asked.map_err(|error| error.to_string())?;
-        if report.is_empty() {
-            return Err(format!(
-                "no phase of pipeline `{}` has rule `{}`: add it, or its file `{}`, to the `rules` of a `Rewrite`",
-                options.pipeline.name,
-                rule.name,
-                rule.stem()
-            ));
-        }
-        print(&report);
+        print(&why_not(registry, &self.settings, &self.rule, self.node.as_deref(), self.json)?);
         Ok(())
     }
+}
 
-    /// Reports on the rule after the last phase of rewriting. Returns an empty text if that phase does not have the
-    /// rule.
-    fn phase(&self, saturated: &mut Saturated, rule: &Arc<Rule>) -> Result<String, Error> {
-        let Some(Phase { name, saturation }) = saturated.growth().last().cloned() else {
-            return Ok(String::new());
-        };
-        let Some(growth) = saturation.growth.iter().find(|growth| growth.rule == rule.name) else {
-            return Ok(String::new());
-        };
-        let why = saturated.why_not(rule, self.node.as_deref())?;
-        let limited = saturation.stop != Stop::Saturated;
-        if self.json {
-            let value = serde_json::json!({
-                "phase": name, "stop": saturation.stop.to_string(), "limited": limited,
-                "matched": growth.matched, "applied": growth.applied, "refused": growth.refused,
-                "why": why.to_string(),
-            });
-            return Ok(format!("{value}\n"));
-        }
-        let mut report = format!(
-            "phase `{name}` ({}): `{}` matched {} times, changed the e-graph {} times, was refused {} times\n  {why}\n",
-            saturation.stop, rule.name, growth.matched, growth.applied, growth.refused
-        );
-        if limited && matches!(why, WhyNot::Miss { .. } | WhyNot::Misses(_) | WhyNot::Nowhere(_)) {
-            report +=
-                "  The phase was stopped by a limit, so the nodes that the rule needs may not exist yet.\n";
-        }
-        Ok(report)
+/// Returns why a rule does not fire on a model, or on one value of it: a text, or JSON, for each phase that has the rule.
+pub(crate) fn why_not(
+    registry: &Arc<Registry>,
+    settings: &Settings,
+    rule: &str,
+    node: Option<&str>,
+    json: bool,
+) -> Result<String, String> {
+    let options = settings.options(registry, &settings.pipeline)?;
+    let rule = options.rules.rules().iter().find(|known| known.name == rule).cloned().ok_or_else(|| {
+        let known = options.rules.rules().iter().map(|rule| rule.name.as_str());
+        let close = ovolo::error::nearest(rule, known);
+        let hint = close.map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
+        format!("no rule is called `{rule}`{hint}; `ovolo rules list` lists them")
+    })?;
+    let graph = settings.graph(registry)?;
+    let mut report = String::new();
+    // The question is about the rule, which may belong to a backend that is absent on this machine.
+    let asked = options.saturate_by_phases(&graph, AbsentRules::TakePart, &mut |saturated| {
+        report.push_str(&phase(saturated, &rule, node, json)?);
+        Ok(())
+    });
+    asked.map_err(|error| error.to_string())?;
+    if report.is_empty() {
+        return Err(format!(
+            "no phase of pipeline `{}` has rule `{}`: add it, or its file `{}`, to the `rules` of a `Rewrite`",
+            options.pipeline.name,
+            rule.name,
+            rule.stem()
+        ));
     }
+    Ok(report)
+}
+
+/// Reports on the rule after the last phase of rewriting. Returns an empty text if that phase does not have the rule.
+fn phase(
+    saturated: &mut Saturated,
+    rule: &Arc<Rule>,
+    node: Option<&str>,
+    json: bool,
+) -> Result<String, Error> {
+    let Some(Phase { name, saturation }) = saturated.growth().last().cloned() else {
+        return Ok(String::new());
+    };
+    let Some(growth) = saturation.growth.iter().find(|growth| growth.rule == rule.name) else {
+        return Ok(String::new());
+    };
+    let why = saturated.why_not(rule, node)?;
+    let limited = saturation.stop != Stop::Saturated;
+    if json {
+        let value = serde_json::json!({
+            "phase": name, "stop": saturation.stop.to_string(), "limited": limited,
+            "matched": growth.matched, "applied": growth.applied, "refused": growth.refused,
+            "why": why.to_string(),
+        });
+        return Ok(format!("{value}\n"));
+    }
+    let mut report = format!(
+        "phase `{name}` ({}): `{}` matched {} times, changed the e-graph {} times, was refused {} times\n  {why}\n",
+        saturation.stop, rule.name, growth.matched, growth.applied, growth.refused
+    );
+    if limited && matches!(why, WhyNot::Miss { .. } | WhyNot::Misses(_) | WhyNot::Nowhere(_)) {
+        report += "  The phase was stopped by a limit, so the nodes that the rule needs may not exist yet.\n";
+    }
+    Ok(report)
 }

@@ -1,0 +1,157 @@
+//! What other programs ask of the command line: the same settings, cache and reports, with results instead of printed
+//! text.
+
+use super::caching::{Caching, Ready};
+use super::dynamic::{Prepared, prepare};
+use super::explain::{runner_up_text, runner_ups, show, supposed_text, text};
+use super::load::{absent, imported, inputs, unfit};
+use super::note::say;
+use super::rules::why_not;
+use super::{Problem, Settings};
+use ovolo::compile::{Compilation, Options};
+use ovolo::dynamic::DynamicSession;
+use ovolo::egraph::RunnerUp;
+use ovolo::onnx::Item;
+use ovolo::plan::Plan;
+use ovolo::registry::Registry;
+use ovolo::session::Session;
+use ovolo::stage::{Curve, Scale};
+use ovolo::tensor::{Device, Tensor};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A model with the settings by which it is compiled.
+pub struct Job {
+    registry: Arc<Registry>,
+    settings: Settings,
+    caching: Caching,
+}
+
+/// A model that is ready to run.
+pub enum Runnable {
+    /// All its shapes are fixed, and it has one plan.
+    Fixed(Box<Session>),
+    /// It is compiled while it runs.
+    Dynamic(Box<DynamicSession<'static>>),
+}
+
+impl Job {
+    /// Makes a job. With `cached`, plans are read from the cache and kept in it, if there is a folder for it.
+    pub fn new(registry: Arc<Registry>, settings: Settings, cached: bool) -> Self {
+        Self { registry, settings, caching: Caching { no_cache: !cached } }
+    }
+
+    /// Returns the registry.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Makes the model ready to run, as `ovolo run` does: its plan comes from the cache or is compiled now, unless a size
+    /// or a branch depends on the inputs.
+    ///
+    /// # Errors
+    /// The model, a pipeline or another file has mistakes, or the model cannot be compiled.
+    pub fn session(&self) -> Result<Runnable, Problem> {
+        match prepare(&self.settings, &self.caching, &self.registry, &BTreeMap::new())? {
+            Prepared::Fixed(ready) => {
+                let Ready { made, .. } = *ready;
+                unfit(made.plan()).iter().for_each(|line| say!("{line}"));
+                Ok(Runnable::Fixed(Box::new(made)))
+            }
+            Prepared::Dynamic(session) => Ok(Runnable::Dynamic(session)),
+        }
+    }
+
+    /// Compiles the model, whose shapes must be fixed, without the cache. The options can answer questions about what was
+    /// chosen.
+    ///
+    /// # Errors
+    /// As [`Job::session`]; also if a size depends on the inputs.
+    pub fn compile(&self) -> Result<(Compilation, Options), Problem> {
+        let (compilation, options) = self.settings.compile_and_options(&self.registry)?;
+        absent(&compilation.absent).iter().for_each(|line| say!("{line}"));
+        Ok((compilation, options))
+    }
+
+    /// Returns the inputs of a plan in order, of those that are given by name.
+    ///
+    /// # Errors
+    /// An input is missing, has another type, or is none of the plan's.
+    pub fn inputs(plan: &Plan, given: BTreeMap<String, Item<Tensor>>) -> Result<Vec<Tensor>, Problem> {
+        Ok(inputs(plan, given)?)
+    }
+
+    /// Explains each step of a plan, as `ovolo explain` does.
+    pub fn explain(plan: &Plan) -> String {
+        text(plan)
+    }
+
+    /// Returns what would be chosen instead of each step: the closest choice first.
+    ///
+    /// # Errors
+    /// As [`Job::compile`].
+    pub fn runner_ups(compilation: &Compilation, options: &Options) -> Result<Vec<RunnerUp>, Problem> {
+        Ok(runner_ups(imported(compilation)?, options, &mut |_, _| {})?)
+    }
+
+    /// Tells in words what would be chosen instead of a step.
+    pub fn tell_runner_up(one: &RunnerUp) -> String {
+        runner_up_text(one)
+    }
+
+    /// Tells what would be chosen if kernels cost more or less, as `ovolo explain --what-if` does.
+    ///
+    /// # Errors
+    /// As [`Job::compile`].
+    pub fn what_if(
+        compilation: &Compilation,
+        options: &Options,
+        scales: &[Scale],
+    ) -> Result<String, Problem> {
+        let graph = imported(compilation)?;
+        let found = options
+            .saturate(graph)
+            .and_then(|saturated| options.price(&saturated)?.what_if(&options.choice(graph)?, scales));
+        Ok(supposed_text(&found.map_err(|error| error.to_string())?))
+    }
+
+    /// Returns the plans from the fastest to the smallest on a device.
+    ///
+    /// # Errors
+    /// As [`Job::compile`].
+    pub fn memory_curve(
+        compilation: &Compilation,
+        options: &Options,
+        device: Device,
+    ) -> Result<Curve, Problem> {
+        let graph = imported(compilation)?;
+        let curve = options.saturate(graph).and_then(|saturated| {
+            options.price(&saturated)?.curve(&options.choice(graph)?, device, &mut |_, _| {})
+        });
+        Ok(curve.map_err(|error| error.to_string())?)
+    }
+
+    /// Returns the page with pictures that `ovolo explain --html` writes.
+    ///
+    /// # Errors
+    /// As [`Job::compile`].
+    pub fn html(&self, compilation: &Compilation, options: &Options) -> Result<String, Problem> {
+        let (settings, registry) = (&self.settings, &self.registry);
+        let page =
+            show(settings, registry, compilation, options, &mut |_, _| {}, &mut |page| Ok(page.html()));
+        Ok(page?)
+    }
+
+    /// Tells why a rule does not fire on the model, or on one value of it, as `ovolo rules why-not` does.
+    ///
+    /// # Errors
+    /// No rule or phase has this name, or the model cannot be imported.
+    pub fn why_not(&self, rule: &str, node: Option<&str>) -> Result<String, Problem> {
+        Ok(why_not(&self.registry, &self.settings, rule, node, false)?)
+    }
+}
