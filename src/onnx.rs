@@ -56,7 +56,7 @@ pub use operator::{Operator, Results};
 pub(crate) use operator::{Operators, operators};
 pub use region::{Dynamic, LiveFrom, Position, Region, Then};
 pub use survey::{Place, Survey, Used, survey};
-pub use value::{Interface, decode_value, encode_value};
+pub use value::{About, Interface, Size, decode_value, encode_value};
 
 use crate::graph::Graph;
 use crate::op::Ops;

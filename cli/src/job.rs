@@ -7,10 +7,11 @@ use super::explain::{runner_up_text, runner_ups, show, supposed_text, text};
 use super::load::{absent, imported, inputs, unfit};
 use super::note::say;
 use super::rules::why_not;
-use super::{Problem, Settings};
+use super::{Refusal, Settings};
 use ovolo::compile::{Compilation, Options};
 use ovolo::dynamic::DynamicSession;
 use ovolo::egraph::RunnerUp;
+use ovolo::extract::Problem;
 use ovolo::onnx::Item;
 use ovolo::plan::Plan;
 use ovolo::registry::Registry;
@@ -56,7 +57,7 @@ impl Job {
     ///
     /// # Errors
     /// The model, a pipeline or another file has mistakes, or the model cannot be compiled.
-    pub fn session(&self) -> Result<Runnable, Problem> {
+    pub fn session(&self) -> Result<Runnable, Refusal> {
         match prepare(&self.settings, &self.caching, &self.registry, &BTreeMap::new())? {
             Prepared::Fixed(ready) => {
                 let Ready { made, .. } = *ready;
@@ -72,7 +73,7 @@ impl Job {
     ///
     /// # Errors
     /// As [`Job::session`]; also if a size depends on the inputs.
-    pub fn compile(&self) -> Result<(Compilation, Options), Problem> {
+    pub fn compile(&self) -> Result<(Compilation, Options), Refusal> {
         let (compilation, options) = self.settings.compile_and_options(&self.registry)?;
         absent(&compilation.absent).iter().for_each(|line| say!("{line}"));
         Ok((compilation, options))
@@ -82,7 +83,7 @@ impl Job {
     ///
     /// # Errors
     /// An input is missing, has another type, or is none of the plan's.
-    pub fn inputs(plan: &Plan, given: BTreeMap<String, Item<Tensor>>) -> Result<Vec<Tensor>, Problem> {
+    pub fn inputs(plan: &Plan, given: BTreeMap<String, Item<Tensor>>) -> Result<Vec<Tensor>, Refusal> {
         Ok(inputs(plan, given)?)
     }
 
@@ -95,7 +96,7 @@ impl Job {
     ///
     /// # Errors
     /// As [`Job::compile`].
-    pub fn runner_ups(compilation: &Compilation, options: &Options) -> Result<Vec<RunnerUp>, Problem> {
+    pub fn runner_ups(compilation: &Compilation, options: &Options) -> Result<Vec<RunnerUp>, Refusal> {
         Ok(runner_ups(imported(compilation)?, options, &mut |_, _| {})?)
     }
 
@@ -112,7 +113,7 @@ impl Job {
         compilation: &Compilation,
         options: &Options,
         scales: &[Scale],
-    ) -> Result<String, Problem> {
+    ) -> Result<String, Refusal> {
         let graph = imported(compilation)?;
         let found = options
             .saturate(graph)
@@ -128,7 +129,7 @@ impl Job {
         compilation: &Compilation,
         options: &Options,
         device: Device,
-    ) -> Result<Curve, Problem> {
+    ) -> Result<Curve, Refusal> {
         let graph = imported(compilation)?;
         let curve = options.saturate(graph).and_then(|saturated| {
             options.price(&saturated)?.curve(&options.choice(graph)?, device, &mut |_, _| {})
@@ -136,11 +137,45 @@ impl Job {
         Ok(curve.map_err(|error| error.to_string())?)
     }
 
+    /// Returns the e-graph that the extraction chooses from, with its prices.
+    ///
+    /// # Errors
+    /// As [`Job::compile`].
+    pub fn problem(compilation: &Compilation, options: &Options) -> Result<Problem, Refusal> {
+        let saturated = options.saturate(imported(compilation)?).map_err(|error| error.to_string())?;
+        let priced = options.price(&saturated).map_err(|error| error.to_string())?;
+        Ok(priced.problem().clone())
+    }
+
+    /// Returns the same e-graph with its names, in the JSON form of the crate `egraph-serialize`.
+    ///
+    /// # Errors
+    /// As [`Job::compile`].
+    pub fn egraph(compilation: &Compilation, options: &Options) -> Result<String, Refusal> {
+        let saturated = options.saturate(imported(compilation)?).map_err(|error| error.to_string())?;
+        let priced = options.price(&saturated).map_err(|error| error.to_string())?;
+        Ok(priced.named().to_json())
+    }
+
+    /// Returns the price of each step of a plan of the same model by the cost model of these options. A step without a
+    /// price is `None`.
+    ///
+    /// # Errors
+    /// As [`Job::compile`].
+    pub fn estimates(
+        compilation: &Compilation,
+        options: &Options,
+        plan: &Plan,
+    ) -> Result<Vec<Option<f64>>, Refusal> {
+        let estimates = options.estimates(imported(compilation)?, &[plan]);
+        Ok(estimates.map_err(|error| error.to_string())?.pop().unwrap_or_default())
+    }
+
     /// Returns the page with pictures that `ovolo explain --html` writes.
     ///
     /// # Errors
     /// As [`Job::compile`].
-    pub fn html(&self, compilation: &Compilation, options: &Options) -> Result<String, Problem> {
+    pub fn html(&self, compilation: &Compilation, options: &Options) -> Result<String, Refusal> {
         let (settings, registry) = (&self.settings, &self.registry);
         let page =
             show(settings, registry, compilation, options, &mut |_, _| {}, &mut |page| Ok(page.html()));
@@ -151,7 +186,7 @@ impl Job {
     ///
     /// # Errors
     /// No rule or phase has this name, or the model cannot be imported.
-    pub fn why_not(&self, rule: &str, node: Option<&str>) -> Result<String, Problem> {
+    pub fn why_not(&self, rule: &str, node: Option<&str>) -> Result<String, Refusal> {
         Ok(why_not(&self.registry, &self.settings, rule, node, false)?)
     }
 }

@@ -28,8 +28,8 @@ mod merge;
 mod note;
 mod pack;
 mod page;
-mod problem;
 mod progress;
+mod refusal;
 mod rules;
 mod run;
 mod save;
@@ -38,7 +38,7 @@ mod value;
 
 pub use job::{Job, Runnable};
 pub use note::on_note;
-pub use problem::Problem;
+pub use refusal::Refusal;
 pub use rules::{Asked, verify_rules};
 
 use clap::{Args, Parser, Subcommand};
@@ -230,7 +230,7 @@ pub fn standard() -> Registry {
 ///
 /// # Errors
 /// `OVOLO_ISA` is no instruction set.
-pub fn read_environment() -> Result<(), Problem> {
+pub fn read_environment() -> Result<(), Refusal> {
     Ok(environment::tell()?)
 }
 

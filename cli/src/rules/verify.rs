@@ -2,7 +2,7 @@
 
 use super::super::load::read_graph;
 use super::super::progress::Progress;
-use super::super::{Outcome, Problem, Settings, print};
+use super::super::{Outcome, Refusal, Settings, print};
 use super::{Loaded, Source, threads};
 use clap::Args;
 use ovolo::error::Span;
@@ -182,7 +182,7 @@ pub struct Asked {
 ///
 /// # Errors
 /// A rule file with mistakes, or no rule.
-pub fn verify_rules(registry: &Registry, asked: &Asked) -> Result<Vec<serde_json::Value>, Problem> {
+pub fn verify_rules(registry: &Registry, asked: &Asked) -> Result<Vec<serde_json::Value>, Refusal> {
     if asked.instances == 0 {
         return Err("the instances of a rule must be at least 1".to_owned())?;
     }

@@ -3,11 +3,11 @@
 /// Why something could not be done: the message that the command line would print.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Problem {
+pub struct Refusal {
     message: String,
 }
 
-impl From<String> for Problem {
+impl From<String> for Refusal {
     fn from(message: String) -> Self {
         // Diagnostics contain the word `error` themselves.
         let message = message.trim_end();

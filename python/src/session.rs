@@ -1,0 +1,219 @@
+//! Sessions: models that run.
+
+use crate::error::{error, invalid};
+use crate::interface;
+use crate::item::{array, item, object, positions, tensor};
+use crate::settings::Given;
+use ovolo::dynamic::DynamicSession;
+use ovolo::onnx::{Interface, Item};
+use ovolo::tensor::Tensor;
+use ovolo::{DType, ValueType};
+use ovolo_cli::{Job, Runnable};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A model that is ready to run. Threads may share it; their runs take turns.
+#[pyclass(module = "ovolo._ovolo", frozen)]
+pub struct Session {
+    interface: Interface,
+    ready: Ready,
+}
+
+enum Ready {
+    Fixed(Fixed),
+    Dynamic(Mutex<Box<DynamicSession<'static>>>),
+}
+
+/// A model with fixed shapes.
+pub struct Fixed {
+    session: Mutex<Box<ovolo::Session>>,
+    /// The inputs of the plan in its order.
+    inputs: Vec<(Py<PyString>, DType)>,
+    outputs: Vec<Arc<str>>,
+}
+
+impl Fixed {
+    /// Wraps a session.
+    pub fn new(py: Python<'_>, session: Box<ovolo::Session>) -> Self {
+        let plan = session.plan();
+        let inputs = plan.inputs.iter().map(|(name, ty)| (PyString::intern(py, name).unbind(), ty.dtype));
+        let outputs = plan.outputs.iter().map(|(name, _, _)| Arc::clone(name));
+        Self { inputs: inputs.collect(), outputs: outputs.collect(), session: Mutex::new(session) }
+    }
+
+    /// Runs the plan on a dictionary of inputs, and returns the outputs that are asked for.
+    pub fn run<'py>(
+        &self,
+        py: Python<'py>,
+        asked: Option<&Bound<'py, PyAny>>,
+        feeds: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let positions = positions(asked, || self.outputs.iter().map(|name| &**name).collect())?;
+        let mut inputs = Vec::with_capacity(self.inputs.len());
+        for (name, dtype) in &self.inputs {
+            let Some(value) = feeds.get_item(name)? else { return Err(self.misfit(py, feeds)) };
+            inputs.push(tensor(&value, Some(*dtype))?);
+        }
+        if feeds.len() != inputs.len() {
+            return Err(self.misfit(py, feeds));
+        }
+        let ran = py.detach(|| {
+            let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+            session.run_owned(&inputs.iter().collect::<Vec<_>>())
+        });
+        let outputs = match ran {
+            Ok(outputs) => outputs,
+            Err(why @ (ovolo::SessionError::InputType { .. } | ovolo::SessionError::InputCount { .. })) => {
+                let why = self.told(py, inputs).err().unwrap_or_else(|| invalid(why));
+                return Err(why);
+            }
+            Err(why) => return Err(error(why)),
+        };
+        match positions {
+            None => {
+                PyList::new(py, outputs.into_iter().map(|one| array(py, one)).collect::<PyResult<Vec<_>>>()?)
+            }
+            Some(positions) => {
+                let chosen = positions.into_iter().map(|at| array(py, outputs[at].clone()));
+                PyList::new(py, chosen.collect::<PyResult<Vec<_>>>()?)
+            }
+        }
+    }
+
+    /// Says what is wrong with inputs whose types are not those of the plan.
+    fn told(&self, py: Python<'_>, inputs: Vec<Tensor>) -> PyResult<()> {
+        let names = self.inputs.iter().map(|(name, _)| name.bind(py).to_string());
+        let given = names.zip(inputs.into_iter().map(Item::Tensor)).collect();
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        Job::inputs(session.plan(), given).map(|_| ()).map_err(invalid)
+    }
+
+    /// Says which inputs are missing or unknown.
+    fn misfit(&self, py: Python<'_>, feeds: &Bound<'_, PyDict>) -> PyErr {
+        let wanted: Vec<String> = self.inputs.iter().map(|(name, _)| name.bind(py).to_string()).collect();
+        let given: Vec<String> = feeds.keys().iter().map(|name| name.to_string()).collect();
+        let missing: Vec<&str> =
+            wanted.iter().filter(|name| !given.contains(name)).map(String::as_str).collect();
+        let unknown: Vec<&str> =
+            given.iter().filter(|name| !wanted.contains(name)).map(String::as_str).collect();
+        let mut parts = Vec::new();
+        if !missing.is_empty() {
+            parts.push(format!("the model needs `{}`", missing.join("`, `")));
+        }
+        if !unknown.is_empty() {
+            parts.push(format!("it has no input `{}`", unknown.join("`, `")));
+        }
+        invalid(format!("{}; its inputs are `{}`", parts.join(", and "), wanted.join("`, `")))
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// Runs the model on a dictionary of inputs. Returns the outputs of these names, or all of them.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        asked: Option<&Bound<'py, PyAny>>,
+        feeds: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        match &self.ready {
+            Ready::Fixed(fixed) => fixed.run(py, asked, feeds),
+            Ready::Dynamic(session) => self.run_dynamic(py, session, asked, feeds),
+        }
+    }
+
+    /// Returns the name, the type and the shape of each input that must be given.
+    fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        interface::inputs(py, &self.interface)
+    }
+
+    /// Returns the name, the type and the shape of each output.
+    fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        interface::outputs(py, &self.interface)
+    }
+
+    /// Returns what the model says of itself.
+    fn about<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        interface::about(py, &self.interface)
+    }
+
+    /// Whether the model is compiled while it runs, since sizes or branches depend on its inputs.
+    #[getter]
+    fn is_dynamic(&self) -> bool {
+        matches!(self.ready, Ready::Dynamic(_))
+    }
+
+    /// Rounds the sizes of a dimension up to these sizes.
+    fn bucket(&self, dim: &str, sizes: Vec<usize>) -> PyResult<()> {
+        match &self.ready {
+            Ready::Fixed(_) => Err(error(format!("all sizes of the model are fixed, also that of `{dim}`"))),
+            Ready::Dynamic(session) => {
+                let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+                session.bucket(dim, &sizes).map_err(error)
+            }
+        }
+    }
+}
+
+impl Session {
+    fn run_dynamic<'py>(
+        &self,
+        py: Python<'py>,
+        session: &Mutex<Box<DynamicSession<'static>>>,
+        asked: Option<&Bound<'py, PyAny>>,
+        feeds: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let names = || self.interface.outputs.iter().map(|(name, _)| name.as_str()).collect();
+        let positions = positions(asked, names)?;
+        let mut inputs: BTreeMap<String, Item<Tensor>> = BTreeMap::new();
+        for (name, value) in feeds.iter() {
+            let name: String = name.extract()?;
+            let ty: Option<&ValueType> = self.interface.input(&name);
+            // An optional input that is absent need not be an optional value: ONNX Runtime takes None for both.
+            let value = item(&value, ty)?;
+            inputs.insert(name, value);
+        }
+        let ran = py.detach(|| {
+            let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+            let outputs = session.run(&inputs)?;
+            // What the model gives back as it was given must not be the caller's memory.
+            let own = |(_, item): (String, Item<Tensor>)| item.map(&mut Tensor::owned);
+            Ok::<Vec<Item<Tensor>>, ovolo::Error>(outputs.into_iter().map(own).collect())
+        });
+        let outputs = ran.map_err(|why| match why {
+            ovolo::Error::Onnx(ovolo::onnx::OnnxError::Inputs { .. }) => invalid(why),
+            other => error(other),
+        })?;
+        let chosen: Vec<Item<Tensor>> = match positions {
+            None => outputs,
+            Some(positions) => positions.into_iter().map(|at| outputs[at].clone()).collect(),
+        };
+        PyList::new(py, chosen.into_iter().map(|one| object(py, one)).collect::<PyResult<Vec<_>>>()?)
+    }
+}
+
+/// Opens a model, and compiles it if its shapes are fixed.
+#[pyfunction]
+pub fn open(py: Python<'_>, given: Given) -> PyResult<Session> {
+    let asked = given.asked(py)?;
+    let made = py.detach(|| {
+        let model = &asked.job.settings().model;
+        let text = ovolo::graph::text::is_named(model);
+        let interface = if text { Ok(None) } else { Interface::read(model).map(Some) };
+        let interface = interface.map_err(|why| why.to_string())?;
+        asked.job.session().map(|session| (interface, session)).map_err(|why| why.to_string())
+    });
+    let (interface, session) = made.map_err(|why| asked.error(py, why))?;
+    match session {
+        Runnable::Fixed(session) => {
+            let interface = interface.unwrap_or_else(|| interface::of_plan(session.plan()));
+            Ok(Session { interface, ready: Ready::Fixed(Fixed::new(py, session)) })
+        }
+        Runnable::Dynamic(session) => {
+            let interface = interface.unwrap_or_default();
+            Ok(Session { interface, ready: Ready::Dynamic(Mutex::new(session)) })
+        }
+    }
+}
