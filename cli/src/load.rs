@@ -28,12 +28,21 @@ use ovolo_tune::{Tuned, Tuner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Returns the speeds of this machine, with a note if they are not reliable.
+/// Returns the speeds of this machine, with a note if they are not reliable. Speeds that were measured while the machine
+/// was busy are used as long as the process lives, which may compile many models.
 pub(super) fn calibrated_machine(threads: usize) -> Calibration {
+    static ROUGH: Mutex<BTreeMap<usize, Calibration>> = Mutex::new(BTreeMap::new());
+    let mut rough = ROUGH.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = rough.get(&threads) {
+        return *known;
+    }
     let calibrated = ovolo_tune::calibrate::machine(threads);
+    if !calibrated.steady {
+        rough.insert(threads, calibrated);
+    }
     if Isa::planned() > Isa::host() {
         say!(
             "note: plans are for {}, which this processor does not have: they can be shown but not run, and costs \

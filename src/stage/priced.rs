@@ -43,6 +43,8 @@ impl<'a> Priced<'a> {
     pub(super) fn new(egraph: &'a EGraph, model: Box<dyn CostModel>, target: &Target) -> Result<Self, Error> {
         let contracts = |call: &Call<'_>| target.contract(call);
         let pick = egraph.problem(&*model, target.threads, &contracts);
+        // A model in trouble knows no kernel, and the trouble is what its user should be told.
+        sound(&*model)?;
         if let Some(first) = pick.unpriced.first() {
             let why = format!(
                 " has no price for {} kernel(s): {}; the first is {first}",
@@ -51,7 +53,6 @@ impl<'a> Priced<'a> {
             );
             return Err(Error::CostModel { model: model.name().to_owned(), why });
         }
-        sound(&*model)?;
         if let Some(obstacle) = pick.obstacle() {
             return Err(obstacle.into());
         }

@@ -20,6 +20,7 @@ const CRATES: &[&str] = &[
     "onednn/src",
     "onednn-sys/src",
     "proof/src",
+    "python/src",
     "random/src",
     "team/src",
     "tune/src",

@@ -6,6 +6,7 @@ mod gpu;
 mod models;
 mod nvrtc;
 mod onednn;
+mod package;
 mod python;
 mod race;
 mod random;
@@ -33,6 +34,7 @@ const TASKS: &[Task] = &[
     ("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run),
     ("nvrtc", "fetch NVIDIA's run-time compiler, which the backend `cuda` needs", nvrtc::run),
     ("onednn", "fetch the library oneDNN, which the backend of that name needs", onednn::run),
+    ("python", "build and install the Python package, and run its tests; words go to pytest", package::run),
     (
         "race",
         "compare latencies with ONNX Runtime, OpenVINO, ncnn and tract on this machine; words go to benches/peers.py",

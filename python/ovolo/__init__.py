@@ -1,0 +1,43 @@
+"""Compiles and runs ONNX models, by rewrite rules in text files.
+
+A script for ONNX Runtime runs when its import line is ``import ovolo as onnxruntime``::
+
+    session = ovolo.InferenceSession("model.onnx")
+    scores, = session.run(None, {"image": images})
+
+:func:`compile` gives the plan of a model, which tells what was chosen for each step, and why::
+
+    plan = ovolo.compile("model.onnx", dims={"N": 1})
+    print(plan.explain())
+
+:mod:`ovolo.rules` verifies rewrite rules. :mod:`ovolo.extension` has what cost models and extractors in Python are given.
+:mod:`ovolo.backend` is the backend of ONNX's own test suite.
+"""
+
+from . import rules
+from ._ovolo import Error, InvalidArgument, __version__
+from .extension import Candidate, Kernel, Problem
+from .plan import Plan, compile
+from .provider import backends, get_all_providers, get_available_providers, names
+from .session import InferenceSession, ModelMetadata, NodeArg, RunOptions, SessionOptions
+
+__all__ = [
+    "Candidate",
+    "Error",
+    "InferenceSession",
+    "InvalidArgument",
+    "Kernel",
+    "ModelMetadata",
+    "NodeArg",
+    "Plan",
+    "Problem",
+    "RunOptions",
+    "SessionOptions",
+    "__version__",
+    "backends",
+    "compile",
+    "get_all_providers",
+    "get_available_providers",
+    "names",
+    "rules",
+]

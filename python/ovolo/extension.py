@@ -1,0 +1,104 @@
+"""What cost models and extractors that are written in Python are given.
+
+A cost model is an object with a method ``seconds``, and an extractor one with a method ``extract``. Both may have an
+attribute ``name``; without it, they are called after their class. :func:`ovolo.compile` takes such an object in place of a
+name, and adds it to a registry of its own::
+
+    class Flops:
+        def seconds(self, kernel):
+            return 1e-6 + kernel.flops / 1e10
+
+    class First:
+        def extract(self, problem):
+            ...
+
+    ovolo.compile("model.onnx", cost=Flops(), extractor=First())
+
+A cost model may also have ``copy(bytes)``, the seconds of a copy that a plan adds.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+#: For each class the index of a candidate; classes that nothing needs may be left out, or have ``None``.
+Choice = dict[int, int] | list[int | None]
+
+
+class Kernel(dict[str, float | str]):
+    """The features of one kernel by their names, as a dictionary and as attributes.
+
+    ``ovolo features MODEL`` lists them: ``op``, ``backend``, ``implementation``, ``flops``, ``bytes``, ``layout_out``,
+    and so on.
+    """
+
+    def __getattr__(self, name: str) -> float | str:
+        """A feature."""
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"a kernel has no feature `{name}`: it has {', '.join(self)}") from None
+
+
+class Candidate(NamedTuple):
+    """One way to compute a class of an e-graph."""
+
+    #: Seconds, by the cost model; infinite if it cannot be run.
+    cost: float
+    #: The numbers of the classes that it reads.
+    children: tuple[int, ...]
+    #: Its place in the order of all candidates, which decides ties.
+    rank: int
+
+
+class Problem:
+    """An e-graph with prices, from which an extractor chooses.
+
+    ``classes`` has, for each class, the list of its candidates. ``roots`` are the numbers of the classes that must be
+    computed. A choice is a dictionary from numbers of classes to indices of candidates, or a list with an index or
+    ``None`` for each class.
+    """
+
+    def __init__(self, classes: list[list[Candidate]], roots: list[int]) -> None:
+        """Makes a problem of lists of candidates."""
+        self.classes = classes
+        self.roots = roots
+
+    def cost(self, choice: Choice) -> float:
+        """The seconds of a choice: the sum over the distinct classes that the roots reach through it."""
+        return sum(self.classes[at][choice[at]].cost for at in self.order(choice))
+
+    def order(self, choice: Choice) -> list[int]:
+        """The classes that the roots reach through a choice, operands first. Refuses a choice with a circle."""
+        order, marks, stack = [], {}, [(root, False) for root in reversed(self.roots)]
+        while stack:
+            at, left = stack.pop()
+            if left:
+                marks[at] = True
+                order.append(at)
+            elif at not in marks:
+                marks[at] = False
+                stack.append((at, True))
+                stack.extend((child, False) for child in reversed(self.classes[at][choice[at]].children))
+            elif not marks[at]:
+                raise ValueError(f"class {at} depends on itself through this choice")
+        return order
+
+    def greedy(self, free: Collection[int] = ()) -> dict[int, int]:
+        """A choice that takes the cheapest candidate of each class, priced as a tree: what is shared counts each time.
+
+        Who reads a class of ``free`` gets it for nothing, as if it were computed anyway. Such a choice may have a circle.
+        """
+        best, changed = {}, True
+        while changed:
+            changed = False
+            for at, candidates in enumerate(self.classes):
+                for index, one in enumerate(candidates):
+                    if all(child in best for child in one.children):
+                        price = one.cost + sum(best[child][0] for child in one.children if child not in free)
+                        if price < best.get(at, (float("inf"), 0))[0]:
+                            best[at], changed = (price, index), True
+        return {at: index for at, (_, index) in best.items()}
+
+    def __repr__(self) -> str:
+        """The size."""
+        return f"Problem({len(self.classes)} classes, {sum(map(len, self.classes))} candidates)"

@@ -1,0 +1,141 @@
+"""Sessions, with the names that ONNX Runtime gives them."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _model, _ovolo, provider
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or an output of a model."""
+
+    #: The name.
+    name: str
+    #: The type, such as ``tensor(float)``.
+    type: str
+    #: The dimensions: numbers, names, and ``None`` for one that has neither.
+    shape: list[int | str | None]
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What a model says of itself."""
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    version: int
+    custom_metadata_map: dict[str, str]
+
+
+@dataclass
+class SessionOptions:
+    """Options of a session.
+
+    ovolo takes ``intra_op_num_threads`` and the sizes of dimensions. The other attributes of ONNX Runtime's class can be
+    set, so that scripts run, and change nothing: they are about optimisers and logs that ovolo does not have.
+    """
+
+    #: Threads that compute one step, the calling one included; 0 for as many as there are processors.
+    intra_op_num_threads: int = 0
+    #: Steps run one after another, whatever this is.
+    inter_op_num_threads: int = 0
+    #: Sizes of dimensions by their names.
+    dims: dict[str, int] = field(default_factory=dict)
+
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+        """Gives a dimension a size."""
+        self.dims[name] = size
+
+
+@dataclass
+class RunOptions:
+    """Options of a run. Attributes can be set, so that scripts run, and change nothing."""
+
+
+class InferenceSession:
+    """A model that is ready to run.
+
+    A model with fixed shapes is compiled now, or its plan comes from the cache. One whose sizes or branches depend on
+    its inputs is compiled when a run comes to them, for these sizes; its plans are kept as well.
+
+    Threads may share a session. While it runs, other threads of Python run too; runs of one session take turns.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike | bytes | Any,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        buckets: Mapping[str, Iterable[int]] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Opens a model: a path, bytes, or a ``ModelProto`` of the package onnx.
+
+        The options of the provider, and further keyword arguments, are settings of :func:`ovolo.compile`; of those,
+        ``cache=False`` leaves the cache alone. ``buckets`` has, for names of dimensions, sizes up to which a run is
+        filled, so that few plans serve all sizes; a run is refused if its outputs depend on what is filled in.
+        """
+        options = sess_options or SessionOptions()
+        name, chosen = provider.choose(providers, provider_options)
+        own = {"threads": options.intra_op_num_threads or None, "dims": options.dims, **chosen, **settings}
+        self._file = _model.File(path_or_bytes)
+        self._provider = name
+        self._options = options
+        self._own = own
+        self._session = _ovolo.open(_model.settings(self._file.path, **own))
+        #: ``run(output_names, feeds)`` of the native part, without the options of a run.
+        self._run = self._session.run
+        for dim, sizes in (buckets or {}).items():
+            self._session.bucket(dim, list(sizes))
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[Any]:
+        """Runs the model on arrays by the names of inputs.
+
+        Returns the outputs that are named, or all of them in the order of the model: arrays, lists of values for
+        sequences, and ``None`` for an optional value that is absent. Strings are arrays of objects.
+
+        An input may be an array of NumPy, an object with ``__dlpack__`` or ``__array__``, or numbers in lists. An array
+        of 4 KiB or more that begins at a multiple of 64 is not copied; it must not be written to during the run.
+        """
+        return self._run(output_names, input_feed if type(input_feed) is dict else dict(input_feed))
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs that must be given, as a list of :class:`NodeArg`."""
+        return [NodeArg(*one) for one in self._session.inputs()]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs, as a list of :class:`NodeArg`."""
+        return [NodeArg(*one) for one in self._session.outputs()]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model says of itself, as a :class:`ModelMetadata`."""
+        return ModelMetadata(**self._session.about())
+
+    def get_providers(self) -> list[str]:
+        """The provider that runs the model, in a list."""
+        return [self._provider]
+
+    def get_provider_options(self) -> dict[str, dict[str, Any]]:
+        """The settings of the provider, by its name."""
+        return {self._provider: dict(self._own)}
+
+    def get_session_options(self) -> SessionOptions:
+        """The options with which the session was made."""
+        return self._options
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the model is compiled while it runs, since sizes or branches depend on its inputs."""
+        return self._session.is_dynamic

@@ -1,0 +1,46 @@
+"""ONNX's own test suite, run through `ovolo.backend`.
+
+`docs/CONFORMANCE.md` gives the reason for each case that is expected to fail.
+"""
+
+import numpy as np
+import onnx
+import ovolo.backend
+import pytest
+from onnx import helper
+from onnx.backend.test import BackendTest
+
+#: Cases that are expected to fail.
+EXPECTED = []
+
+# A price list without the speeds of the machine, so that the same kernels are tested everywhere.
+suite = BackendTest(ovolo.backend.Backend, __name__, test_kwargs={"cost": "flops", "threads": 1})
+# Whole networks, which the suite would fetch from the network.
+suite.exclude("^test_(bvlc_alexnet|densenet121|inception_v1|inception_v2|resnet50|shufflenet|squeezenet|vgg19|zfnet512)_")
+for name in EXPECTED:
+    suite.xfail(f"^test_{name}_cpu$")
+globals().update(suite.test_cases)
+
+
+def test_a_node_runs_alone():
+    node = helper.make_node("Add", ["a", "b"], ["c"])
+    a, b = np.float32([1, 2]), np.float32([3, 4])
+    assert ovolo.backend.run_node(node, [a, b]).c.tolist() == [4, 6]
+
+
+def test_a_model_is_prepared_for_a_device():
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"])],
+        "negative",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    prepared = ovolo.backend.prepare(model, "CPU:0")
+    x = np.float32([1, -2])
+    for inputs in (x, [x], {"x": x}):
+        assert prepared.run(inputs)[0].tolist() == [-1, 2]
+    assert ovolo.backend.run_model(model, [x]).y.tolist() == [-1, 2]
+    assert not ovolo.backend.supports_device("TPU")
+    with pytest.raises(ValueError, match="no device TPU"):
+        ovolo.backend.prepare(model, "TPU")

@@ -1,0 +1,101 @@
+"""Cost models that are written in Python."""
+
+import ovolo
+import pytest
+
+
+class ByBytes:
+    """A nanosecond for each byte."""
+
+    def seconds(self, kernel):
+        return kernel.bytes * 1e-9
+
+
+def compiled(digits, cost):
+    return ovolo.compile(digits, dims={"N": 1}, pipeline="native", cost=cost, threads=1)
+
+
+def test_a_cost_model_in_python_decides(digits):
+    plan = compiled(digits, ByBytes())
+    assert plan.extraction["cost_model"] == "by-bytes"
+    by_bytes = plan.seconds
+    other = compiled(digits, "flops")
+    assert by_bytes <= sum(plan.estimates(other)) * (1 + 1e-9)
+
+
+def test_it_is_asked_once_for_each_kernel_and_gets_all_features(digits):
+    asked = []
+
+    class Curious:
+        name = "curious"
+
+        def seconds(self, kernel):
+            asked.append(tuple(sorted(kernel.items())))
+            assert kernel.op.startswith("native.") and kernel["flops"] == kernel.flops
+            with pytest.raises(AttributeError, match="no feature `colour`"):
+                _ = kernel.colour
+            return 1e-6
+
+        def copy(self, bytes):
+            return bytes * 1e-9
+
+    plan = compiled(digits, Curious())
+    assert plan.extraction["cost_model"] == "curious"
+    assert len(asked) == len(set(asked)) > 10
+
+
+def test_a_kernel_that_must_not_be_chosen_is_not(digits):
+    class Without:
+        def seconds(self, kernel):
+            return float("inf") if kernel.op == banned else 1e-6
+
+    banned = None
+    banned = next(step["op"] for step in compiled(digits, Without()).steps if "conv" in step["op"])
+    assert banned not in [step["op"] for step in compiled(digits, Without()).steps]
+
+
+def test_an_exception_is_the_cause_of_the_error(digits):
+    class Broken:
+        def seconds(self, kernel):
+            raise KeyError("a table of mine")
+
+    with pytest.raises(ovolo.Error, match="the cost model `broken`: KeyError: 'a table of mine'") as caught:
+        compiled(digits, Broken())
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("answer", [-1.0, float("nan"), "much"])
+def test_an_answer_that_is_no_time_is_refused(digits, answer):
+    class Wrong:
+        def seconds(self, kernel):
+            return answer
+
+    with pytest.raises(ovolo.Error, match="the cost model `wrong`"):
+        compiled(digits, Wrong())
+
+
+def test_a_kernel_that_is_not_known_is_named(digits):
+    class Ignorant:
+        def seconds(self, kernel):
+            return None
+
+    with pytest.raises(ovolo.Error, match="has no price"):
+        compiled(digits, Ignorant())
+
+
+def test_what_has_no_method_is_refused(digits):
+    with pytest.raises(AttributeError, match="seconds"):
+        compiled(digits, object())
+
+
+def test_a_name_that_is_taken_is_refused(digits):
+    class Flops(ByBytes):
+        name = "flops"
+
+    with pytest.raises(ovolo.Error, match="two cost models named `flops`"):
+        compiled(digits, Flops())
+
+
+def test_a_session_takes_a_cost_model(digits, images):
+    session = ovolo.InferenceSession(digits, cost=ByBytes(), pipeline="native", dims={"N": 2})
+    assert session.run(None, {"image": images[:2]})[0].shape == (2, 10)

@@ -1,0 +1,79 @@
+"""Extractors that are written in Python."""
+
+import numpy as np
+import ovolo
+import pytest
+
+
+class Greedy:
+    """Takes the cheapest tree."""
+
+    def extract(self, problem):
+        return problem.greedy()
+
+
+def compiled(digits, extractor):
+    return ovolo.compile(digits, dims={"N": 1}, pipeline="native", cost="flops", extractor=extractor, threads=1)
+
+
+def test_an_extractor_in_python_chooses(digits, images):
+    plan = compiled(digits, Greedy())
+    assert plan.extraction["extractor"] == "greedy"
+    assert not plan.extraction["proven"]
+    exact = compiled(digits, "exact")
+    assert plan.seconds >= exact.seconds * (1 - 1e-9)
+    np.testing.assert_allclose(
+        plan.run({"image": images[:1]})[0], exact.run({"image": images[:1]})[0], rtol=1e-3, atol=1e-3
+    )
+
+
+def test_a_choice_may_be_a_list(digits):
+    class Listed:
+        def extract(self, problem):
+            choice = problem.greedy()
+            needed = set(problem.order(choice))
+            return [choice[at] if at in needed else None for at in range(len(problem.classes))]
+
+    assert compiled(digits, Listed()).seconds == compiled(digits, Greedy()).seconds
+
+
+def test_an_exception_is_the_cause_of_the_error(digits):
+    class Broken:
+        def extract(self, problem):
+            raise ZeroDivisionError("no luck")
+
+    with pytest.raises(ovolo.Error, match="the extractor `broken` failed: ZeroDivisionError: no luck") as caught:
+        compiled(digits, Broken())
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(("choice", "why"), [
+    (lambda problem: {}, "nothing is chosen"),
+    (lambda problem: [0], "one entry for each class"),
+    (lambda problem: {len(problem.classes): 0}, "there is no class"),
+    (lambda problem: {at: 10**6 for at in range(len(problem.classes))}, "none of its candidates"),
+    (lambda problem: "everything", "failed"),
+])
+def test_a_choice_that_is_none_is_refused(digits, choice, why):
+    class Wrong:
+        def extract(self, problem):
+            return choice(problem)
+
+    with pytest.raises(ovolo.Error, match=why):
+        compiled(digits, Wrong())
+
+
+def test_what_has_no_method_is_refused(digits):
+    with pytest.raises(AttributeError, match="extract"):
+        compiled(digits, object())
+
+
+def test_a_problem_is_ordered_and_priced():
+    one, two = ovolo.Candidate(1.0, (), 0), ovolo.Candidate(2.0, (0, 0), 1)
+    problem = ovolo.Problem([[one], [two], [ovolo.Candidate(0.0, (2,), 2)]], [1])
+    assert problem.order([0, 0, None]) == [0, 1]
+    assert problem.cost({0: 0, 1: 0}) == 3.0
+    assert problem.greedy() == {0: 0, 1: 0}
+    assert repr(problem) == "Problem(3 classes, 3 candidates)"
+    with pytest.raises(ValueError, match="depends on itself"):
+        ovolo.Problem(problem.classes, [2]).order([0, 0, 0])

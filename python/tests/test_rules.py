@@ -1,0 +1,30 @@
+"""Rules, verified from Python."""
+
+import ovolo
+import pytest
+
+
+def test_shipped_rules_hold():
+    found = ovolo.rules.verify(only="map-relu", instances=20)
+    assert [one.rule for one in found] == ["map-relu"]
+    one, = found
+    assert one.holds and one.instances >= 20 and one.file.startswith("rules/")
+
+
+def test_a_wrong_rule_is_shown_on_a_small_case(tmp_path):
+    file = tmp_path / "wrong.ron"
+    file.write_text('[Rule(name: "wrong", from: "(sub ?a ?b)", to: "(sub ?b ?a)")]')
+    one, = ovolo.rules.verify([file])
+    assert one.verdict == "wrong" and not one.holds
+    assert one.what and one.case
+
+
+def test_mistakes_in_a_file_are_told(tmp_path):
+    file = tmp_path / "broken.ron"
+    file.write_text("[Rule(")
+    with pytest.raises(ovolo.Error, match="broken.ron"):
+        ovolo.rules.verify([file])
+    with pytest.raises(ovolo.Error, match="no rule is called|absent"):
+        ovolo.rules.verify(only=["absent"])
+    with pytest.raises(ovolo.Error, match="at least 1"):
+        ovolo.rules.verify(instances=0)
