@@ -227,7 +227,11 @@ impl<'c> DynamicSession<'c> {
                 Some(plan) => {
                     let session = self.plans.get(plan).ok_or_else(lost)?;
                     let operands: Vec<&Tensor> = variant.inputs.iter().map(|slot| &live[*slot]).collect();
-                    session.run(&operands)?.to_vec()
+                    match variant.next {
+                        // What leaves the model belongs to the caller alone.
+                        Next::Finished(_) => session.run_owned(&operands)?,
+                        Next::Point(_) => session.run(&operands)?.to_vec(),
+                    }
                 }
             };
             passed(&report, report.plan.as_ref().and_then(|plan| self.plans.look(plan)).map(Session::plan));

@@ -52,8 +52,8 @@ impl Job {
         &self.settings
     }
 
-    /// Makes the model ready to run, as `ovolo run` does: its plan comes from the cache or is compiled now, unless a size
-    /// or a branch depends on the inputs.
+    /// Makes the model ready to run, as `ovolo run` does: its plan comes from the cache or is compiled now, unless a
+    /// size or a branch depends on the inputs.
     ///
     /// # Errors
     /// The model, a pipeline or another file has mistakes, or the model cannot be compiled.
@@ -68,8 +68,8 @@ impl Job {
         }
     }
 
-    /// Compiles the model, whose shapes must be fixed, without the cache. The options can answer questions about what was
-    /// chosen.
+    /// Compiles the model, whose shapes must be fixed, without the cache. The options can answer questions about what
+    /// was chosen.
     ///
     /// # Errors
     /// As [`Job::session`]; also if a size depends on the inputs.

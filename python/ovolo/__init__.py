@@ -10,8 +10,8 @@ A script for ONNX Runtime runs when its import line is ``import ovolo as onnxrun
     plan = ovolo.compile("model.onnx", dims={"N": 1})
     print(plan.explain())
 
-:mod:`ovolo.rules` verifies rewrite rules. :mod:`ovolo.extension` has what cost models and extractors in Python are given.
-:mod:`ovolo.backend` is the backend of ONNX's own test suite.
+:mod:`ovolo.rules` verifies rewrite rules. :mod:`ovolo.extension` has what cost models and extractors in Python are
+given. :mod:`ovolo.backend` is the backend of ONNX's own test suite.
 """
 
 from . import rules

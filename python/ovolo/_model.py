@@ -7,9 +7,9 @@ import tempfile
 class File:
     """The file of a model.
 
-    A model that is given as bytes, or as a ``ModelProto`` of the package onnx, is written to a file of its own: plans in
-    the cache go by files, and weights are read from a mapped file only when they are needed. It is removed with this
-    object.
+    A model that is given as bytes, or as a ``ModelProto`` of the package onnx, is written to a file of its own: plans
+    in the cache go by files, and weights are read from a mapped file only when they are needed. It is removed with
+    this object.
     """
 
     def __init__(self, model):

@@ -1,8 +1,8 @@
 """What cost models and extractors that are written in Python are given.
 
 A cost model is an object with a method ``seconds``, and an extractor one with a method ``extract``. Both may have an
-attribute ``name``; without it, they are called after their class. :func:`ovolo.compile` takes such an object in place of a
-name, and adds it to a registry of its own::
+attribute ``name``; without it, they are called after their class. :func:`ovolo.compile` takes such an object in place
+of a name, and adds it to a registry of its own::
 
     class Flops:
         def seconds(self, kernel):
@@ -86,7 +86,8 @@ class Problem:
     def greedy(self, free: Collection[int] = ()) -> dict[int, int]:
         """A choice that takes the cheapest candidate of each class, priced as a tree: what is shared counts each time.
 
-        Who reads a class of ``free`` gets it for nothing, as if it were computed anyway. Such a choice may have a circle.
+        Who reads a class of ``free`` gets it for nothing, as if it were computed anyway. Such a choice may have a
+        circle.
         """
         best, changed = {}, True
         while changed:

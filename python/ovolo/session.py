@@ -36,8 +36,8 @@ class ModelMetadata:
 class SessionOptions:
     """Options of a session.
 
-    ovolo takes ``intra_op_num_threads`` and the sizes of dimensions. The other attributes of ONNX Runtime's class can be
-    set, so that scripts run, and change nothing: they are about optimisers and logs that ovolo does not have.
+    ovolo takes ``intra_op_num_threads`` and the sizes of dimensions. The other attributes of ONNX Runtime's class can
+    be set, so that scripts run, and change nothing: they are about optimisers and logs that ovolo does not have.
     """
 
     #: Threads that compute one step, the calling one included; 0 for as many as there are processors.

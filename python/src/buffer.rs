@@ -56,8 +56,8 @@ impl Drop for Borrowed {
 /// Smaller arrays are copied: to keep one costs more.
 const KEPT: usize = 1 << 12;
 
-/// Returns a tensor with the bytes of a contiguous array. They are not copied if the array begins at a multiple of 64 and
-/// has at least 4 KiB. `mask` is applied to each byte, and then they are always copied.
+/// Returns a tensor with the bytes of a contiguous array. They are not copied if the array begins at a multiple of 64
+/// and has at least 4 KiB. `mask` is applied to each byte, and then they are always copied.
 pub fn borrow(array: &Bound<'_, PyAny>, ty: TensorType, mask: Option<u8>) -> PyResult<Tensor> {
     let bytes = Borrowed::new(array)?;
     let length = bytes.as_ref().len();

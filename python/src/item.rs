@@ -30,8 +30,8 @@ fn wrong(wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("the model takes {wanted}, and {given} was given"))
 }
 
-/// Returns an array, or what can be made one, as a tensor. `dtype` is the element type of values that have none, such as
-/// lists of numbers.
+/// Returns an array, or what can be made one, as a tensor. `dtype` is the element type of values that have none, such
+/// as lists of numbers.
 pub fn tensor(value: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Tensor> {
     let py = value.py();
     let types = Types::get(py)?;

@@ -17,7 +17,8 @@ pub fn shared() -> Arc<Registry> {
     Arc::clone(SHARED.get_or_init(|| Arc::new(standard())))
 }
 
-/// Returns a name for the whole life of the process, as the framework wants it. A name that comes again takes no memory.
+/// Returns a name for the whole life of the process, as the framework wants it. A name that comes again takes no
+/// memory.
 pub fn interned(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

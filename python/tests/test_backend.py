@@ -13,10 +13,20 @@ from onnx.backend.test import BackendTest
 #: Cases that are expected to fail.
 EXPECTED = []
 
-# A price list without the speeds of the machine, so that the same kernels are tested everywhere.
-suite = BackendTest(ovolo.backend.Backend, __name__, test_kwargs={"cost": "flops", "threads": 1})
+
+class Nominal(ovolo.backend.Backend):
+    """Prices kernels without the speeds of the machine, so that the same ones are tested everywhere."""
+
+    @classmethod
+    def prepare(cls, model, device="CPU", **settings):
+        """Makes a model ready to run."""
+        return super().prepare(model, device, cost="flops", threads=1, **settings)
+
+
+suite = BackendTest(Nominal, __name__)
 # Whole networks, which the suite would fetch from the network.
-suite.exclude("^test_(bvlc_alexnet|densenet121|inception_v1|inception_v2|resnet50|shufflenet|squeezenet|vgg19|zfnet512)_")
+NETWORKS = "bvlc_alexnet|densenet121|inception_v1|inception_v2|resnet50|shufflenet|squeezenet|vgg19|zfnet512"
+suite.exclude(f"^test_({NETWORKS})_")
 for name in EXPECTED:
     suite.xfail(f"^test_{name}_cpu$")
 globals().update(suite.test_cases)

@@ -9,7 +9,7 @@ use ovolo::onnx::proto::{
     AttributeProto, AttributeType, DimensionProto, FunctionProto, GraphProto, ModelProto, NodeProto,
     OperatorSetId, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
-use ovolo::onnx::{ImportOptions, Imported, MissingWeights, check_inputs, from_bytes, load};
+use ovolo::onnx::{ImportOptions, Imported, Interface, MissingWeights, Size, check_inputs, from_bytes, load};
 use ovolo::tensor::{DType, Tensor, TensorType};
 use prost::Message;
 use std::path::Path;
@@ -88,6 +88,23 @@ fn listing(graph: &Graph) -> String {
         format!("{} = {}{}({}): {}\n", node.name, node.op, node.attrs, inputs.join(", "), node.ty)
     };
     graph.nodes().map(|(_, node)| line(node)).collect()
+}
+
+#[test]
+fn an_interface_has_shapes_defaults_and_what_the_model_says_of_itself() {
+    let weight = floats("w", &[3]);
+    let mut model = model(17, &["N", "3"], vec![node("Add", &["x", "w"], &["y"])], vec![weight]);
+    model.producer_name = "a test".to_owned();
+    model.model_version = 7;
+    model.graph.as_mut().unwrap().input.push(value("w", &["3"]));
+    let file = std::env::temp_dir().join(format!("ovolo-interface-{}.onnx", std::process::id()));
+    std::fs::write(&file, model.encode_to_vec()).unwrap();
+    let interface = Interface::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(interface.shapes["x"], [Size::Named("N".to_owned()), Size::Fixed(3)]);
+    assert!(!interface.shapes.contains_key("y"));
+    assert_eq!(interface.defaults, ["w".to_owned()].into());
+    assert_eq!((interface.about.producer.as_str(), interface.about.version), ("a test", 7));
 }
 
 #[test]

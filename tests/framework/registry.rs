@@ -16,6 +16,7 @@ use ovolo::pass::{self, Context, Pass, PassReport, State};
 use ovolo::registry::{Registry, RegistryError};
 use ovolo::rule::{Function, Kind, No, RuleSet, Value};
 use ovolo::session::Session;
+use ovolo::setting;
 use ovolo::tensor::{DType, Tensor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -258,6 +259,18 @@ fn settings_of_a_pass_are_its_own() {
     let graph = text::parse(registry.ops(), MODEL).unwrap();
     let error = compile::compile(graph, &Options { pipeline, ..options(&registry) }).err().unwrap();
     assert!(error.to_string().ends_with("e-nodes are more than 1"), "{error}");
+}
+
+#[test]
+fn a_value_may_be_registered_that_no_file_can_write() {
+    let mut registry = Registry::new();
+    let value: Arc<dyn Extractor> = Arc::new(Other);
+    registry.add_extractor(setting::Kind::of(Arc::clone(&value))).unwrap();
+    let registered = registry.catalog().extractors.get("other").unwrap();
+    assert!(Arc::ptr_eq(&(registered.plain)(), &value));
+    let text = r#"Pipeline(passes: [Extract(extractor: Other(states: 1))])"#;
+    let refused = Pipeline::read(&registry.scope(), "mine.ron", text).unwrap_err().to_string();
+    assert!(refused.contains("it takes no settings from a file"), "{refused}");
 }
 
 #[test]

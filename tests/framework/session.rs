@@ -85,6 +85,23 @@ fn compiled(registry: &Arc<Registry>, model: &str, threads: usize) -> (Graph, Co
     (graph, compilation)
 }
 
+#[test]
+fn outputs_that_were_handed_over_stay_as_they_are() {
+    let (graph, mut session) = session(MODELS[3], 1);
+    let inputs = inputs(&graph, 0);
+    let first = session.run_owned(&inputs.iter().collect::<Vec<_>>()).unwrap();
+    let kept: Vec<Vec<f64>> = first.iter().map(Tensor::to_f64).collect();
+    let zeros: Vec<Tensor> = inputs.iter().map(|input| Tensor::zeros(input.ty().clone())).collect();
+    let zeros: Vec<&Tensor> = zeros.iter().collect();
+    let second: Vec<Tensor> = session.run(&zeros).unwrap().to_vec();
+    assert_eq!(first.iter().map(Tensor::to_f64).collect::<Vec<_>>(), kept);
+    assert_ne!(second[0].to_f64(), kept[0]);
+    // The session shares its outputs with `second` now, and must leave them alone too.
+    let shared: Vec<Vec<f64>> = second.iter().map(Tensor::to_f64).collect();
+    session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+    assert_eq!(second.iter().map(Tensor::to_f64).collect::<Vec<_>>(), shared);
+}
+
 thread_local! {
     /// The kernel that will panic, among those that this thread makes from now on: how many are made before
     /// it, where it panics, and a switch.
