@@ -10,8 +10,44 @@ import pytest
 from onnx import helper
 from onnx.backend.test import BackendTest
 
-#: Cases that are expected to fail.
-EXPECTED = []
+#: Cases that are expected to fail, by their reason. One that passes is an error, so that this list stays true.
+EXPECTED = {
+    "the operator is refused: each of the cases is in another file format": [
+        "image_decoder_decode_bmp_rgb",
+        "image_decoder_decode_jpeg2k_rgb",
+        "image_decoder_decode_jpeg_bgr",
+        "image_decoder_decode_jpeg_grayscale",
+        "image_decoder_decode_jpeg_rgb",
+        "image_decoder_decode_png_rgb",
+        "image_decoder_decode_pnm_rgb",
+        "image_decoder_decode_tiff_rgb",
+        "image_decoder_decode_webp_rgb",
+    ],
+    "the operator is refused": ["gradient_of_add", "gradient_of_add_and_mul"],
+    "the numbers are random, and ONNX defines no generator": [
+        "bernoulli",
+        "bernoulli_double",
+        "bernoulli_double_expanded",
+        "bernoulli_expanded",
+        "bernoulli_seed",
+        "bernoulli_seed_expanded",
+        "training_dropout",
+        "training_dropout_default",
+        "training_dropout_default_mask",
+        "training_dropout_mask",
+    ],
+    "one or two elements differ by more than the tolerance, which is about one step of the type": [
+        "attention_4d_causal_fp16",
+        "attention_4d_causal_fp16_expanded",
+        "attention_4d_gqa_with_past_and_present_fp16",
+        "attention_4d_gqa_with_past_and_present_fp16_expanded",
+    ],
+    "where ovolo gives 0, the values of the suite are 1.9e-7, and it allows 1e-7": [
+        "dft_inverse",
+        "dft_inverse_opset19",
+    ],
+    "the suite cannot compare sequences that have scalars": ["loop16_seq_none"],
+}
 
 
 class Nominal(ovolo.backend.Backend):
@@ -27,7 +63,7 @@ suite = BackendTest(Nominal, __name__)
 # Whole networks, which the suite would fetch from the network.
 NETWORKS = "bvlc_alexnet|densenet121|inception_v1|inception_v2|resnet50|shufflenet|squeezenet|vgg19|zfnet512"
 suite.exclude(f"^test_({NETWORKS})_")
-for name in EXPECTED:
+for name in sum(EXPECTED.values(), []):
     suite.xfail(f"^test_{name}_cpu$")
 globals().update(suite.test_cases)
 
