@@ -17,13 +17,16 @@ given. :mod:`ovolo.backend` is the backend of ONNX's own test suite.
 from . import rules
 from ._ovolo import Error, InvalidArgument, __version__
 from .extension import Candidate, Kernel, Problem
+from .option import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
 from .plan import Plan, compile
-from .provider import backends, get_all_providers, get_available_providers, names
-from .session import InferenceSession, ModelMetadata, NodeArg, RunOptions, SessionOptions
+from .provider import backends, get_all_providers, get_available_providers, get_device, names
+from .session import InferenceSession, ModelMetadata, NodeArg
 
 __all__ = [
     "Candidate",
     "Error",
+    "ExecutionMode",
+    "GraphOptimizationLevel",
     "InferenceSession",
     "InvalidArgument",
     "Kernel",
@@ -38,6 +41,7 @@ __all__ = [
     "compile",
     "get_all_providers",
     "get_available_providers",
+    "get_device",
     "names",
     "rules",
 ]

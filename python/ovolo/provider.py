@@ -32,6 +32,11 @@ def get_available_providers() -> list[str]:
     return [name for name, (_, backend) in PROVIDERS.items() if found[backend] is not None]
 
 
+def get_device() -> str:
+    """The fastest kind of device that this machine has: ``GPU`` or ``CPU``."""
+    return "GPU" if "CUDAExecutionProvider" in get_available_providers() else "CPU"
+
+
 def choose(providers, options) -> tuple[str, dict]:
     """The name and the settings of the first provider in a list that this machine has.
 

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from . import _model, _ovolo, provider
+from .option import RunOptions, SessionOptions
 
 
 @dataclass(frozen=True)
@@ -30,31 +31,6 @@ class ModelMetadata:
     description: str
     version: int
     custom_metadata_map: dict[str, str]
-
-
-@dataclass
-class SessionOptions:
-    """Options of a session.
-
-    ovolo takes ``intra_op_num_threads`` and the sizes of dimensions. The other attributes of ONNX Runtime's class can
-    be set, so that scripts run, and change nothing: they are about optimisers and logs that ovolo does not have.
-    """
-
-    #: Threads that compute one step, the calling one included; 0 for as many as there are processors.
-    intra_op_num_threads: int = 0
-    #: Steps run one after another, whatever this is.
-    inter_op_num_threads: int = 0
-    #: Sizes of dimensions by their names.
-    dims: dict[str, int] = field(default_factory=dict)
-
-    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
-        """Gives a dimension a size."""
-        self.dims[name] = size
-
-
-@dataclass
-class RunOptions:
-    """Options of a run. Attributes can be set, so that scripts run, and change nothing."""
 
 
 class InferenceSession:
@@ -83,6 +59,7 @@ class InferenceSession:
         filled, so that few plans serve all sizes; a run is refused if its outputs depend on what is filled in.
         """
         options = sess_options or SessionOptions()
+        options._tell()
         name, chosen = provider.choose(providers, provider_options)
         own = {"threads": options.intra_op_num_threads or None, "dims": options.dims, **chosen, **settings}
         self._file = _model.File(path_or_bytes)

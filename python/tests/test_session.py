@@ -13,6 +13,9 @@ def test_a_script_for_onnx_runtime_runs(digits, images):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
     options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    assert onnxruntime.get_device() in ("CPU", "GPU")
     session = onnxruntime.InferenceSession(digits, options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     scores = session.run([session.get_outputs()[0].name], {name: images})[0]
@@ -20,6 +23,15 @@ def test_a_script_for_onnx_runtime_runs(digits, images):
     assert (scores.argmax(1) == labels).mean() > 0.98
     assert session.get_providers() == ["CPUExecutionProvider"]
     assert session.get_session_options() is options
+
+
+def test_options_that_change_nothing_are_named(caplog):
+    caplog.set_level("INFO", "ovolo")
+    options = ovolo.SessionOptions()
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    ovolo.InferenceSession(double(), options)
+    assert "options that change nothing: log_severity_level, session.disable_prepacking" in caplog.text
 
 
 def test_inputs_and_outputs_are_described(digits):

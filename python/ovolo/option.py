@@ -1,0 +1,59 @@
+"""Options of sessions and runs, with the names that ONNX Runtime gives them."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field, fields
+
+
+class GraphOptimizationLevel(enum.Enum):
+    """Levels of ONNX Runtime's optimiser, which scripts set. ovolo chooses by rules and prices, whatever they say."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(enum.Enum):
+    """Orders in which ONNX Runtime runs operators. ovolo runs one step after another, and each with all threads."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+@dataclass
+class SessionOptions:
+    """Options of a session.
+
+    ovolo takes ``intra_op_num_threads`` and the sizes of dimensions. The other attributes of ONNX Runtime's class can
+    be set, so that scripts run, and change nothing: they are about an optimiser and logs that ovolo does not have. The
+    logger ``ovolo`` names those that were set.
+    """
+
+    #: Threads that compute one step, the calling one included; 0 for as many as there are processors.
+    intra_op_num_threads: int = 0
+    #: Sizes of dimensions by their names.
+    dims: dict[str, int] = field(default_factory=dict)
+
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+        """Gives a dimension a size."""
+        self.dims[name] = size
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Sets an option of ONNX Runtime, which changes nothing."""
+        setattr(self, key, value)
+
+    def _tell(self) -> None:
+        """Notes the options that change nothing."""
+        others = vars(self).keys() - {one.name for one in fields(self)}
+        if others:
+            import logging
+
+            logging.getLogger("ovolo").info("options that change nothing: %s", ", ".join(sorted(others)))
+
+
+@dataclass
+class RunOptions:
+    """Options of a run. Attributes can be set, so that scripts run, and change nothing."""
