@@ -184,7 +184,7 @@ pub struct Asked {
 /// A rule file with mistakes, or no rule.
 pub fn verify_rules(registry: &Registry, asked: &Asked) -> Result<Vec<serde_json::Value>, Refusal> {
     if asked.instances == 0 {
-        return Err("the instances of a rule must be at least 1".to_owned())?;
+        Err("the instances of a rule must be at least 1".to_owned())?;
     }
     let Asked { files, folders, only, .. } = asked.clone();
     let loaded = Source { files, rules: folders, only }.load(registry)?;
