@@ -131,7 +131,7 @@ impl Plan {
     /// Returns the e-graph that the extraction chose from, with its prices, in the JSON form of the crate
     /// `egraph-serialize`.
     fn egraph(&self, py: Python<'_>) -> PyResult<String> {
-        self.answer(py, |compilation, options| Job::egraph(compilation, options))
+        self.answer(py, Job::egraph)
     }
 
     /// Returns the problem that an extractor of Python would get.
