@@ -86,8 +86,12 @@ impl Fixed {
     fn told(&self, py: Python<'_>, inputs: Vec<Tensor>) -> PyResult<()> {
         let names = self.inputs.iter().map(|(name, _)| name.bind(py).to_string());
         let given = names.zip(inputs.into_iter().map(Item::Tensor)).collect();
-        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        Job::inputs(session.plan(), given).map(|_| ()).map_err(invalid)
+        // Another thread may run the session for long, and needs the interpreter to end.
+        let told = py.detach(|| {
+            let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+            Job::inputs(session.plan(), given).map(|_| ())
+        });
+        told.map_err(invalid)
     }
 
     /// Says which inputs are missing or unknown.
@@ -146,13 +150,15 @@ impl Session {
     }
 
     /// Rounds the sizes of a dimension up to these sizes.
-    fn bucket(&self, dim: &str, sizes: Vec<usize>) -> PyResult<()> {
+    fn bucket(&self, py: Python<'_>, dim: &str, sizes: Vec<usize>) -> PyResult<()> {
         match &self.ready {
             Ready::Fixed(_) => Err(error(format!("all sizes of the model are fixed, also that of `{dim}`"))),
-            Ready::Dynamic(session) => {
-                let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
-                session.bucket(dim, &sizes).map_err(error)
-            }
+            Ready::Dynamic(session) => py
+                .detach(|| {
+                    let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+                    session.bucket(dim, &sizes)
+                })
+                .map_err(error),
         }
     }
 }
