@@ -3,6 +3,7 @@
 mod check;
 mod constants;
 mod observe;
+mod output;
 mod store;
 mod workspace;
 
@@ -18,6 +19,7 @@ use crate::plan::schedule::{self, Item, Schedule};
 use crate::plan::{Base, Place, Plan, Unsound};
 use crate::team::Team;
 use crate::tensor::{Device, Tensor, TensorType};
+use output::Direct;
 use rustc_hash::FxHashMap;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,8 +43,17 @@ pub struct Session {
     constants: Constants,
     /// The recipes of the constants, if they come from a store.
     recipes: Recipes,
+    /// The outputs that steps write where they lie, and the address that these steps have for each.
+    direct: Vec<(Direct, *mut u8)>,
+    /// For each operand in such an output: the index of the operand, that of the output in `direct`, and the offset.
+    from_outputs: Vec<(usize, usize, usize)>,
+    /// For each result in such an output: the step, the index of the output in `direct`, and the offset.
+    into_outputs: Vec<(usize, usize, usize)>,
     outputs: Vec<Tensor>,
 }
+
+// SAFETY: the addresses in `direct` are those of the session's own outputs.
+unsafe impl Send for Session {}
 
 /// The steps of the host, ready to run.
 struct Host {
@@ -55,6 +66,8 @@ struct Host {
     operands: Vec<*const u8>,
     /// The index at which the operands of each step begin.
     starts: Vec<usize>,
+    /// The result of each step.
+    results: Vec<*mut u8>,
     /// The host's part of the arena. It belongs to the runner if the plan has one, and otherwise to the workspace, which
     /// may have moved it since the last run.
     arena: *mut u8,
@@ -237,7 +250,13 @@ impl Session {
         let mut demands = Vec::with_capacity(plan.steps.len());
         let (mut operands, mut starts) = (Vec::new(), Vec::new());
         let (mut from_inputs, mut from_arena) = (Vec::new(), Vec::new());
-        for step in &plan.steps {
+        let (mut from_outputs, mut into_outputs) = (Vec::new(), Vec::new());
+        // A runner copies the values that its device needs from its own arena.
+        let direct = if runner.is_some() { Vec::new() } else { output::direct(&plan) };
+        let in_output = |step: usize, place: Place| {
+            direct.iter().enumerate().find_map(|(at, one)| Some((at, one.offset(step, place)?)))
+        };
+        for (at, step) in plan.steps.iter().enumerate() {
             let refused =
                 |why| SessionError::Kernel { name: step.name.to_string(), op: step.op.to_string(), why };
             kernels.push(match schedule::device(step) {
@@ -250,7 +269,15 @@ impl Session {
             demands
                 .push(check::ask(step, plan.threads, |call| Demand::new(call.op, call.attrs, call.inputs)));
             starts.push(operands.len());
+            if let Some((output, offset)) = in_output(at, step.output) {
+                into_outputs.push((at, output, offset));
+            }
             for place in &step.inputs {
+                if let Some((output, offset)) = in_output(at, *place) {
+                    from_outputs.push((operands.len(), output, offset));
+                    operands.push(std::ptr::null());
+                    continue;
+                }
                 let pointer = match place.base {
                     Base::Input(input) => {
                         from_inputs.push((operands.len(), input, place.offset));
@@ -269,8 +296,23 @@ impl Session {
         }
         starts.push(operands.len());
         let outputs = plan.outputs.iter().map(|(_, ty, _)| take(ty.clone())).collect::<Result<_, _>>()?;
-        let host = Host { plan, kernels, demands, operands, starts, arena, team };
-        Ok(Self { host, schedule, runner, from_inputs, from_arena, workspace, constants, recipes, outputs })
+        let results = plan.steps.iter().map(|step| arena.wrapping_add(step.output.offset)).collect();
+        let direct = direct.into_iter().map(|one| (one, std::ptr::null_mut())).collect();
+        let host = Host { plan, kernels, demands, operands, starts, results, arena, team };
+        Ok(Self {
+            host,
+            schedule,
+            runner,
+            from_inputs,
+            from_arena,
+            workspace,
+            constants,
+            recipes,
+            direct,
+            from_outputs,
+            into_outputs,
+            outputs,
+        })
     }
 
     /// Makes the session run in a workspace. Sessions in one workspace take turns.
@@ -311,6 +353,12 @@ impl Session {
     /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.host.plan
+    }
+
+    /// Returns the positions of the outputs that steps write where the caller reads them. The others are copied there
+    /// after the last step.
+    pub fn direct_outputs(&self) -> Vec<usize> {
+        self.direct.iter().map(|(direct, _)| direct.output).collect()
     }
 
     /// Returns the constants that the plan reads, in the order of the graph's nodes.
@@ -399,30 +447,59 @@ impl Session {
             self.host.operands[*operand] = inputs[*input].bytes().as_ptr().wrapping_add(*offset);
         }
         let arena = held.bytes_mut().as_mut_ptr();
-        if self.runner.is_none() && arena != self.host.arena {
+        let moved = self.runner.is_none() && arena != self.host.arena;
+        if moved {
             self.host.arena = arena;
             for (operand, offset) in &self.from_arena {
                 self.host.operands[*operand] = arena.cast_const().wrapping_add(*offset);
             }
+            for (result, step) in self.host.results.iter_mut().zip(&self.host.plan.steps) {
+                *result = arena.wrapping_add(step.output.offset);
+            }
         }
+        self.place_outputs(moved);
         Ok(())
     }
 
-    fn finish(&mut self, inputs: &[&Tensor]) {
-        let Host { plan, arena, .. } = &self.host;
+    /// Makes the outputs that were handed over anew, and sets the addresses of those that steps write where they lie.
+    /// `moved` says that addresses of results were overwritten.
+    fn place_outputs(&mut self, mut moved: bool) {
         if self.outputs.is_empty() {
-            self.outputs = plan.outputs.iter().map(|(_, ty, _)| Tensor::zeros(ty.clone())).collect();
+            self.outputs =
+                self.host.plan.outputs.iter().map(|(_, ty, _)| Tensor::zeros(ty.clone())).collect();
         }
-        for ((_, _, place), output) in plan.outputs.iter().zip(&mut self.outputs) {
+        for (direct, known) in &mut self.direct {
+            let address = self.outputs[direct.output].bytes_for_all().as_mut_ptr();
+            moved |= address != std::mem::replace(known, address);
+        }
+        if moved {
+            for (operand, output, offset) in &self.from_outputs {
+                self.host.operands[*operand] = self.direct[*output].1.cast_const().wrapping_add(*offset);
+            }
+            for (step, output, offset) in &self.into_outputs {
+                self.host.results[*step] = self.direct[*output].1.wrapping_add(*offset);
+            }
+        }
+    }
+
+    /// Copies the outputs that steps did not write where they lie.
+    fn finish(&mut self, inputs: &[&Tensor]) {
+        let Host { plan, arena, team, .. } = &self.host;
+        let mut direct = self.direct.iter().map(|(direct, _)| direct.output).peekable();
+        for (at, ((_, _, place), output)) in plan.outputs.iter().zip(&mut self.outputs).enumerate() {
+            if direct.next_if_eq(&at).is_some() {
+                continue;
+            }
             let Place { base, offset } = *place;
             let source = match base {
-                Base::Input(input) => inputs[input].bytes(),
-                Base::Constant(node) => self.constants[&node].bytes(),
-                // SAFETY: the arena has these bytes, and nothing writes them any more.
-                Base::Arena(_) => unsafe { std::slice::from_raw_parts(*arena, plan.arena) },
+                Base::Input(input) => inputs[input].bytes().as_ptr(),
+                Base::Constant(node) => self.constants[&node].bytes().as_ptr(),
+                Base::Arena(_) => arena.cast_const(),
             };
             let target = output.bytes_for_all();
-            target.copy_from_slice(&source[offset..offset + target.len()]);
+            // SAFETY: `load` has checked that the place lies within the input, the constant or the arena, none of which
+            // is written any more, and the output is the session's own.
+            unsafe { output::copy(team, source.wrapping_add(offset), target.as_mut_ptr(), target.len()) };
         }
     }
 }
@@ -456,7 +533,7 @@ impl Host {
         let inputs = &self.operands[self.starts[index]..self.starts[index + 1]];
         let args = Args {
             inputs,
-            output: arena.wrapping_add(step.output.offset),
+            output: self.results[index],
             scratch: arena.wrapping_add(step.scratch_offset),
             team: &self.team,
         };
@@ -472,13 +549,12 @@ impl Host {
         }
         if let Some(operand) = step.copied {
             // SAFETY: `load` has checked that both lie within their memory, have the same size and are apart.
-            unsafe {
-                std::ptr::copy_nonoverlapping(inputs[operand], args.output, step.output_type.bytes());
-            }
+            unsafe { output::copy(&self.team, inputs[operand], args.output, step.output_type.bytes()) };
         }
         // SAFETY: `load` has checked that the op takes these types, that each buffer lies within the input, the
         // constant or the arena it belongs to and is aligned, that what is live in the arena is apart, and that the
-        // contract for this call still asks for exactly these buffers. The inputs have the plan's types, and are
+        // contract for this call still asks for exactly these buffers. A buffer of the arena in whose place an output is
+        // used has no larger values, and the output is as aligned. The inputs have the plan's types, and are
         // borrowed for the whole run. Only this session uses its arena: it belongs to its runner, whose device does not
         // touch it while the host runs a step that shares bytes with it, or to the workspace, which is at least as large
         // and is held for the whole run. The team has the plan's threads.

@@ -64,10 +64,10 @@ impl Session {
 
     /// Copies the result of a step of the host.
     fn result(&self, step: usize) -> Tensor {
-        let step = &self.host.plan.steps[step];
-        let address = self.host.arena.cast_const().wrapping_add(step.output.offset);
-        // SAFETY: `load` has checked that the result lies within the arena. No step runs meanwhile.
-        unsafe { copied(address, &step.output_type) }
+        let address = self.host.results[step].cast_const();
+        // SAFETY: `load` has checked that the result lies within the arena or the output that it belongs to. No step
+        // runs meanwhile.
+        unsafe { copied(address, &self.host.plan.steps[step].output_type) }
     }
 }
 

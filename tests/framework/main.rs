@@ -15,6 +15,7 @@ mod onnx_errors;
 mod onnx_import;
 mod operators;
 mod ops;
+mod outputs;
 mod plan;
 mod provenance;
 mod registry;

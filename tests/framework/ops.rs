@@ -8,6 +8,7 @@ use ovolo::op::{Arity, Layouts, Op, OpError, complete, post};
 use ovolo::scalar;
 use ovolo::tensor::{DType, Device, Layout, Shape};
 use ovolo::tensor::{Tensor, TensorType};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn find(name: &str) -> Option<Op> {
     common::ops().get(name)
@@ -391,20 +392,28 @@ fn try_often(def: Op, random: &mut Random) -> Result<usize, String> {
 
 #[test]
 fn no_attribute_and_no_shape_makes_an_op_panic() {
-    let mut random = Random(7);
-    let mut never = Vec::new();
-    let mut panicked = Vec::new();
-    for def in all() {
-        let start = std::time::Instant::now();
-        eprintln!("{} ...", def.name);
-        match try_often(def, &mut random) {
-            Ok(0) => never.push(def.name),
-            Ok(_) => {}
-            Err(what) => panicked.push(what),
+    let ops = all();
+    let next = AtomicUsize::new(0);
+    // Two threads, so that this test, the longest of all, does not end long after the others. Each op has draws of its own.
+    let some = || {
+        let (mut never, mut panicked) = (Vec::new(), Vec::new());
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(def) = ops.get(at) else { return (never, panicked) };
+            match try_often(*def, &mut Random(7 + at as u64)) {
+                Ok(0) => never.push(def.name),
+                Ok(_) => {}
+                Err(what) => panicked.push(what),
+            }
         }
-        eprintln!("{} {:?}", def.name, start.elapsed());
-    }
-    assert!(panicked.is_empty(), "{}", panicked.join("\n"));
+    };
+    let parts = std::thread::scope(|scope| {
+        let threads = [scope.spawn(some), scope.spawn(some)];
+        threads.map(|thread| thread.join().unwrap())
+    });
+    let panicked: Vec<&String> = parts.iter().flat_map(|(_, panicked)| panicked).collect();
+    assert!(panicked.is_empty(), "{panicked:#?}");
+    let never: Vec<&&str> = parts.iter().flat_map(|(never, _)| never).collect();
     assert!(never.is_empty(), "never accepted, so not tested: {never:?}");
 }
 
