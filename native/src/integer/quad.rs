@@ -7,6 +7,8 @@
 //! such a pair is split into two light pairs whose sum it is: the first one stays in the panel, and the second one
 //! goes into a list of vectors ([`Rest`]), which are multiplied after the panel. So the products are exact for all
 //! weights, and take at most twice the time that they take if all pairs are light.
+//!
+//! With the instruction `vpdpbusd` (AVX-512 VNNI), which adds four products in 32 bits, no pair has to be split.
 
 use crate::lanes::{Isa, prefetch};
 
@@ -44,6 +46,8 @@ pub(super) struct Facts {
     pub totals: [i32; COLUMNS],
     /// The lengths of the lists of rests.
     rests: [u32; 2],
+    /// Whether all weights stayed as they were, whatever their pairs. Then only `vpdpbusd` may multiply them.
+    whole: bool,
 }
 
 /// The place of a prepared panel.
@@ -97,6 +101,15 @@ impl Quads {
     pub(super) unsafe fn add(&self, facts: &Facts, sums: &mut Sums) {
         // SAFETY: as the caller promises, and the processor has the instructions.
         unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if facts.whole {
+                return match self.rows {
+                    1 => self.vnni::<1>(sums),
+                    2 => self.vnni::<2>(sums),
+                    3 => self.vnni::<3>(sums),
+                    _ => self.vnni::<4>(sums),
+                };
+            }
             let rests = self.b.lists(self.quads, facts);
             match Isa::running() {
                 #[cfg(target_arch = "x86_64")]
@@ -126,6 +139,45 @@ impl Quads {
                         sums[at / 4] = sums[at / 4].wrapping_add(i32::from(a) * i32::from(*weight));
                     }
                 }
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    unsafe fn vnni<const R: usize>(&self, sums: &mut Sums) {
+        use std::arch::x86_64::{
+            __m512i, _mm512_add_epi32, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32,
+            _mm512_setzero_si512, _mm512_storeu_si512,
+        };
+        // Two sums for each row, so that an instruction does not wait for the one before.
+        let mut totals = [[_mm512_setzero_si512(); R]; 2];
+        // SAFETY: as the caller of `add` promises; a quad is a vector.
+        unsafe {
+            let add = |quad: usize, totals: &mut [__m512i; R]| {
+                let from = self.b.weights.add(quad * QUAD).cast::<__m512i>();
+                if R == 1 {
+                    // With one row, each weight is used once, and the speed of the memory is the limit.
+                    prefetch(from.wrapping_byte_add(AHEAD));
+                }
+                let weights = _mm512_loadu_si512(from);
+                for (row, total) in totals.iter_mut().enumerate() {
+                    let four = self.a.add(row * self.stride + 4 * quad).cast::<i32>().read_unaligned();
+                    *total = _mm512_dpbusd_epi32(*total, _mm512_set1_epi32(four), weights);
+                }
+            };
+            for quad in (0..self.quads - self.quads % 2).step_by(2) {
+                add(quad, &mut totals[0]);
+                add(quad + 1, &mut totals[1]);
+            }
+            if self.quads % 2 == 1 {
+                add(self.quads - 1, &mut totals[0]);
+            }
+            let [even, odd] = totals;
+            for (sums, (even, odd)) in sums.iter_mut().zip(even.into_iter().zip(odd)) {
+                let to = sums.as_mut_ptr().cast::<__m512i>();
+                let total = _mm512_add_epi32(_mm512_loadu_si512(to), _mm512_add_epi32(even, odd));
+                _mm512_storeu_si512(to, total);
             }
         }
     }
@@ -181,15 +233,25 @@ impl Quads {
     }
 }
 
+/// Whether kernels may use `vpdpbusd` on whole vectors.
+fn has_vnni() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        Isa::running() == Isa::Avx512 && is_x86_feature_detected!("avx512vnni")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// Prepares a panel of weights for products: gives them a sign by adding `shift` to their bits, replaces what fills up
-/// the last quad by zeros, and splits pairs that are not light.
+/// the last quad by zeros, and splits pairs that are not light, unless the processor needs no such pairs.
 ///
 /// # Safety
 /// The panel must have `depth` elements in each column, rounded up to a multiple of four, and `to` must have room for
 /// [`Panel::WEIGHTS`] and [`Panel::RESTS`] bytes for each four of them.
 pub(super) unsafe fn prepare(b: *const u8, depth: usize, shift: u8, to: Panel) -> Facts {
     let (quads, whole) = (depth.div_ceil(4), depth / 4);
-    let mut facts = Facts::default();
+    let mut facts = Facts { whole: has_vnni(), ..Facts::default() };
     let mut preparation = Preparation { quads, shift, to, facts: &mut facts };
     // SAFETY: as the caller promises; any bytes are integers.
     unsafe {
@@ -223,10 +285,38 @@ impl Preparation<'_> {
         // SAFETY: as the caller promises, and the processor has the instructions.
         unsafe {
             #[cfg(target_arch = "x86_64")]
+            if self.facts.whole {
+                return self.copy_vnni(from, first);
+            }
+            #[cfg(target_arch = "x86_64")]
             if Isa::running() >= Isa::Avx2 {
                 return self.split_avx2(from, first);
             }
             self.split_portable(from, first);
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    unsafe fn copy_vnni(&mut self, from: &[u8], first: usize) {
+        use std::arch::x86_64::{
+            __m512i, _mm512_add_epi32, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32,
+            _mm512_setzero_si512, _mm512_storeu_si512, _mm512_xor_si512,
+        };
+        // Adding 128 to a byte changes its highest bit only, and there is no other shift than 0 and 128.
+        let shift = _mm512_set1_epi32(i32::from_ne_bytes([self.shift; 4]));
+        let ones = _mm512_set1_epi32(0x0101_0101);
+        let mut total = _mm512_setzero_si512();
+        // SAFETY: a quad is a vector, and the caller promises the room.
+        unsafe {
+            for (at, from) in from.chunks_exact(QUAD).enumerate() {
+                let weights = _mm512_xor_si512(_mm512_loadu_si512(from.as_ptr().cast::<__m512i>()), shift);
+                total = _mm512_dpbusd_epi32(total, ones, weights);
+                let to = self.to.weights.add((first + at) * QUAD).cast::<__m512i>();
+                _mm512_storeu_si512(to, weights);
+            }
+            let to = self.facts.totals.as_mut_ptr().cast::<__m512i>();
+            _mm512_storeu_si512(to, _mm512_add_epi32(_mm512_loadu_si512(to), total));
         }
     }
 
