@@ -111,6 +111,9 @@ impl Kernel for Lstm {
             let one = Direction { lstm: self, args: buffers.args(), index: 0 };
             // SAFETY: steps follow each other, and the parts of a step write different units.
             unsafe {
+                args.team.run(self.parts, |part| {
+                    Direction { lstm: self, args: buffers.args(), index: 0 }.prepare(part);
+                });
                 one.start();
                 for step in 0..self.layer.steps {
                     args.team.run(self.parts, |part| {
@@ -125,6 +128,7 @@ impl Kernel for Lstm {
             let one = Direction { lstm: self, args: buffers.args(), index };
             // SAFETY: directions write different parts of the result and of the scratch memory.
             unsafe {
+                one.prepare(0);
                 one.start();
                 for step in 0..self.layer.steps {
                     one.step(step, 0);
@@ -154,16 +158,25 @@ impl Direction<'_> {
         Shared::<f32>::output(self.args).at(((time * directions + self.index) * batch + row) * hidden)
     }
 
-    /// Copies the initial states, and prepares the weights.
-    unsafe fn start(&self) {
-        let plane = self.lstm.plane();
-        for panel in 0..self.lstm.panels() {
-            // SAFETY: the panel is within the weights, and has a place in the scratch memory.
-            unsafe {
-                let (facts, prepared) = self.prepared(panel);
-                *facts = prepare(self.weights(panel), self.lstm.layer.hidden, self.shift(), prepared);
+    /// Prepares the weights for a part of the units, by the thread that mostly uses them in the steps.
+    unsafe fn prepare(&self, index: usize) {
+        let hidden = self.lstm.layer.hidden;
+        for unit in part(hidden, self.lstm.parts, index, COLUMNS).step_by(COLUMNS) {
+            for gate in 0..4 {
+                let panel = (gate * hidden + unit) / COLUMNS;
+                // SAFETY: the panel is within the weights, and has a place in the scratch memory that only this part
+                // writes.
+                unsafe {
+                    let (facts, prepared) = self.prepared(panel);
+                    *facts = prepare(self.weights(panel), hidden, self.shift(), prepared);
+                }
             }
         }
+    }
+
+    /// Copies the initial states.
+    unsafe fn start(&self) {
+        let plane = self.lstm.plane();
         for (operand, which) in [(4, 0), (5, 2)] {
             let from = Shared::<f32>::input(self.args, operand).at(self.index * plane);
             // SAFETY: both have this number of elements.
@@ -217,6 +230,7 @@ impl Direction<'_> {
                     unsafe {
                         let (facts, prepared) = self.prepared(panel);
                         let facts = *facts;
+                        let prepared = prepared.or_given(&facts, self.weights(panel));
                         self.product(prepared, seen).add(&facts, sums);
                         for (sums, centred) in sums[..rows].iter_mut().zip(centred) {
                             for (sum, total) in sums.iter_mut().zip(facts.totals) {

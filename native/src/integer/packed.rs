@@ -133,6 +133,7 @@ impl Kernel for Product {
             let prepared = Panel { weights: prepared.cast(), rests };
             // SAFETY: the panel has columns of this depth, and only this thread uses its part of the scratch memory.
             let facts = unsafe { prepare(panel, self.depth, shifts[1], prepared) };
+            let prepared = prepared.or_given(&facts, panel);
             let end = ((band + 1) * BAND).min(self.rows);
             for row in (band * BAND..end).step_by(ROWS) {
                 let count = ROWS.min(end - row);

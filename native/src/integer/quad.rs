@@ -46,8 +46,10 @@ pub(super) struct Facts {
     pub totals: [i32; COLUMNS],
     /// The lengths of the lists of rests.
     rests: [u32; 2],
-    /// Whether all weights stayed as they were, whatever their pairs. Then only `vpdpbusd` may multiply them.
+    /// Whether no pair was split. Then only `vpdpbusd` may multiply the weights.
     whole: bool,
+    /// Whether the weights are used where they are given, and the prepared panel has none.
+    pub as_given: bool,
 }
 
 /// The place of a prepared panel.
@@ -61,6 +63,11 @@ pub(super) struct Panel {
 }
 
 impl Panel {
+    /// Returns the panel to multiply by: this one, or the weights as they were given to [`prepare`].
+    pub(super) fn or_given(self, facts: &Facts, given: *const u8) -> Self {
+        if facts.as_given { Self { weights: given.cast_mut().cast(), ..self } } else { self }
+    }
+
     /// The bytes of weights for each quad.
     pub(super) const WEIGHTS: usize = QUAD;
     /// The most bytes of rests for each quad.
@@ -244,7 +251,8 @@ fn has_vnni() -> bool {
 }
 
 /// Prepares a panel of weights for products: gives them a sign by adding `shift` to their bits, replaces what fills up
-/// the last quad by zeros, and splits pairs that are not light, unless the processor needs no such pairs.
+/// the last quad by zeros, and splits pairs that are not light, unless the processor needs no such pairs. If nothing is
+/// to be changed, the weights are used as they are given; see [`Facts::as_given`].
 ///
 /// # Safety
 /// The panel must have `depth` elements in each column, rounded up to a multiple of four, and `to` must have room for
@@ -252,6 +260,7 @@ fn has_vnni() -> bool {
 pub(super) unsafe fn prepare(b: *const u8, depth: usize, shift: u8, to: Panel) -> Facts {
     let (quads, whole) = (depth.div_ceil(4), depth / 4);
     let mut facts = Facts { whole: has_vnni(), ..Facts::default() };
+    facts.as_given = facts.whole && shift == 0 && whole == quads;
     let mut preparation = Preparation { quads, shift, to, facts: &mut facts };
     // SAFETY: as the caller promises; any bytes are integers.
     unsafe {
@@ -312,8 +321,10 @@ impl Preparation<'_> {
             for (at, from) in from.chunks_exact(QUAD).enumerate() {
                 let weights = _mm512_xor_si512(_mm512_loadu_si512(from.as_ptr().cast::<__m512i>()), shift);
                 total = _mm512_dpbusd_epi32(total, ones, weights);
-                let to = self.to.weights.add((first + at) * QUAD).cast::<__m512i>();
-                _mm512_storeu_si512(to, weights);
+                if !self.facts.as_given {
+                    let to = self.to.weights.add((first + at) * QUAD).cast::<__m512i>();
+                    _mm512_storeu_si512(to, weights);
+                }
             }
             let to = self.facts.totals.as_mut_ptr().cast::<__m512i>();
             _mm512_storeu_si512(to, _mm512_add_epi32(_mm512_loadu_si512(to), total));
