@@ -146,9 +146,11 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     let rounds = tuner.limit.map_or(Rounds::USUAL, |limit| Rounds::USUAL.within(limit.left(Phase::Race)));
     let race = race(entrants, options.registry.backends(), rounds)?;
     let times: Vec<f64> = (0..entrants.len()).map(|at| median(&race.times(at)).0).collect();
-    let mut winner = 0;
-    for at in 1..entrants.len() {
-        if race.beats(at, winner) {
+    // After a tuning in limited time, the plan of the price list stays unless another one is clearly faster.
+    let by_prices = plans.iter().position(|(way, ..)| *way == WAYS[1].name);
+    let mut winner = by_prices.filter(|_| tuner.limit.is_some()).unwrap_or(0);
+    for at in 0..entrants.len() {
+        if at != winner && race.beats(at, winner) {
             winner = at;
         }
     }
