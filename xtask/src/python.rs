@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The root folder of the workspace.
+/// The root folder of the workspace. Cargo names the package that it runs, which counts more than the one that was
+/// compiled: checkouts that share a build folder may share this program.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).parent().map(Path::to_owned).unwrap_or_default()
 }
 
 /// The build folder.
