@@ -43,17 +43,12 @@ pub struct Session {
     constants: Constants,
     /// The recipes of the constants, if they come from a store.
     recipes: Recipes,
-    /// The outputs that steps write where they lie, and the address that these steps have for each.
-    direct: Vec<(Direct, *mut u8)>,
-    /// For each operand in such an output: the index of the operand, that of the output in `direct`, and the offset.
+    /// For each operand in an output that steps write where it lies: the index of the operand, that of the output in `direct`, and the offset.
     from_outputs: Vec<(usize, usize, usize)>,
     /// For each result in such an output: the step, the index of the output in `direct`, and the offset.
     into_outputs: Vec<(usize, usize, usize)>,
     outputs: Vec<Tensor>,
 }
-
-// SAFETY: the addresses in `direct` are those of the session's own outputs.
-unsafe impl Send for Session {}
 
 /// The steps of the host, ready to run.
 struct Host {
@@ -68,14 +63,16 @@ struct Host {
     starts: Vec<usize>,
     /// The result of each step.
     results: Vec<*mut u8>,
+    /// The outputs that steps write where they lie, and the address that these steps have for each.
+    direct: Vec<(Direct, *mut u8)>,
     /// The host's part of the arena. It belongs to the runner if the plan has one, and otherwise to the workspace, which
     /// may have moved it since the last run.
     arena: *mut u8,
     team: Arc<Team>,
 }
 
-// SAFETY: the pointers point into the constants and the runner's arena, which the session owns, and during a run into
-// the workspace, which it holds then, and into the inputs of the run.
+// SAFETY: the pointers point into the constants, the outputs and the runner's arena, which the session owns, and during a
+// run into the workspace, which it holds then, and into the inputs of the run.
 unsafe impl Send for Host {}
 
 /// The constants of a plan, by their nodes.
@@ -298,7 +295,7 @@ impl Session {
         let outputs = plan.outputs.iter().map(|(_, ty, _)| take(ty.clone())).collect::<Result<_, _>>()?;
         let results = plan.steps.iter().map(|step| arena.wrapping_add(step.output.offset)).collect();
         let direct = direct.into_iter().map(|one| (one, std::ptr::null_mut())).collect();
-        let host = Host { plan, kernels, demands, operands, starts, results, arena, team };
+        let host = Host { plan, kernels, demands, operands, starts, results, direct, arena, team };
         Ok(Self {
             host,
             schedule,
@@ -308,7 +305,6 @@ impl Session {
             workspace,
             constants,
             recipes,
-            direct,
             from_outputs,
             into_outputs,
             outputs,
@@ -358,7 +354,7 @@ impl Session {
     /// Returns the positions of the outputs that steps write where the caller reads them. The others are copied there
     /// after the last step.
     pub fn direct_outputs(&self) -> Vec<usize> {
-        self.direct.iter().map(|(direct, _)| direct.output).collect()
+        self.host.direct.iter().map(|(direct, _)| direct.output).collect()
     }
 
     /// Returns the constants that the plan reads, in the order of the graph's nodes.
@@ -468,16 +464,16 @@ impl Session {
             self.outputs =
                 self.host.plan.outputs.iter().map(|(_, ty, _)| Tensor::zeros(ty.clone())).collect();
         }
-        for (direct, known) in &mut self.direct {
+        for (direct, known) in &mut self.host.direct {
             let address = self.outputs[direct.output].bytes_for_all().as_mut_ptr();
             moved |= address != std::mem::replace(known, address);
         }
         if moved {
             for (operand, output, offset) in &self.from_outputs {
-                self.host.operands[*operand] = self.direct[*output].1.cast_const().wrapping_add(*offset);
+                self.host.operands[*operand] = self.host.direct[*output].1.cast_const().wrapping_add(*offset);
             }
             for (step, output, offset) in &self.into_outputs {
-                self.host.results[*step] = self.direct[*output].1.wrapping_add(*offset);
+                self.host.results[*step] = self.host.direct[*output].1.wrapping_add(*offset);
             }
         }
     }
@@ -485,7 +481,7 @@ impl Session {
     /// Copies the outputs that steps did not write where they lie.
     fn finish(&mut self, inputs: &[&Tensor]) {
         let Host { plan, arena, team, .. } = &self.host;
-        let mut direct = self.direct.iter().map(|(direct, _)| direct.output).peekable();
+        let mut direct = self.host.direct.iter().map(|(direct, _)| direct.output).peekable();
         for (at, ((_, _, place), output)) in plan.outputs.iter().zip(&mut self.outputs).enumerate() {
             if direct.next_if_eq(&at).is_some() {
                 continue;

@@ -1,43 +1,24 @@
 //! Extractors that are written in Python.
 
-use crate::pricing::Raised;
-use crate::registry::name_of;
+use crate::chosen::Chosen;
 use ovolo::extract::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use serde::Serialize;
-use std::fmt;
-use std::sync::Arc;
 
 /// The setting that chooses an extractor written in Python: an object with a method `extract(problem)`.
-#[derive(Clone, Serialize)]
-pub struct ByPython {
-    /// The name under which it is registered.
-    pub name: &'static str,
-    /// What the object has raised.
-    #[serde(skip)]
-    pub raised: Raised,
-    #[serde(skip)]
-    object: Arc<Py<PyAny>>,
-}
-
-impl fmt::Debug for ByPython {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ByPython({})", self.name)
-    }
-}
+#[derive(Clone, Debug, Serialize)]
+pub struct ByPython(pub Chosen);
 
 impl ByPython {
     /// Makes the setting for an object.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        object.getattr("extract")?;
-        let name = name_of(object)?;
-        Ok(Self { name, raised: Raised::default(), object: Arc::new(object.clone().unbind()) })
+        Chosen::new(object, "extract").map(Self)
     }
 
     /// Asks the object for a choice.
     fn ask(&self, py: Python<'_>, problem: &Problem) -> PyResult<Vec<Option<u32>>> {
-        let choice = self.object.bind(py).call_method1("extract", (python(py, problem)?,))?;
+        let choice = self.0.object.bind(py).call_method1("extract", (python(py, problem)?,))?;
         let mut chosen = vec![None; problem.classes.len()];
         if let Ok(choice) = choice.cast::<PyDict>() {
             for (class, node) in choice.iter() {
@@ -79,7 +60,7 @@ pub fn python<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py, Py
 
 impl Extractor for ByPython {
     fn name(&self) -> &'static str {
-        self.name
+        self.0.name
     }
 
     fn claim(&self) -> Claim {
@@ -87,9 +68,9 @@ impl Extractor for ByPython {
     }
 
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
-        let failed = |why| ExtractError::Failed { extractor: self.name.to_owned(), why };
+        let failed = |why| ExtractError::Failed { extractor: self.0.name.to_owned(), why };
         let choice = Python::attach(|py| {
-            self.ask(py, problem).map_err(|raised| failed(self.raised.keep(py, raised)))
+            self.ask(py, problem).map_err(|raised| failed(self.0.raised.keep(py, raised)))
         })?;
         let cost = problem.cost(&choice)?;
         if !cost.is_finite() {
@@ -97,7 +78,7 @@ impl Extractor for ByPython {
         }
         let nodes = problem.classes.iter().map(|class| class.nodes.len()).sum();
         let size = Size { classes: problem.classes.len(), nodes };
-        let report = Report { method: self.name.to_owned(), size, reduced: size, ..Report::default() };
+        let report = Report { method: self.0.name.to_owned(), size, reduced: size, ..Report::default() };
         Ok(Extraction { choice, cost, bound: 0.0, proven: false, report })
     }
 }

@@ -1,6 +1,7 @@
 //! The native part of the Python package `ovolo`. What users see is in `ovolo/*.py`, which calls this.
 
 mod buffer;
+mod chosen;
 mod dtype;
 mod error;
 mod extractor;

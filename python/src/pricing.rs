@@ -1,72 +1,36 @@
 //! Cost models that are written in Python.
 
-use crate::registry::{interned, name_of};
+use crate::chosen::{Chosen, Raised};
+use crate::registry::interned;
 use ovolo::cost::{CostModel, FEATURES, FeatureValue, Given, Machine, Priced, Pricing, PricingError, Query};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// An exception that Python code has raised where the framework takes only a text.
-#[derive(Clone, Default)]
-pub struct Raised(Arc<Mutex<Option<PyErr>>>);
-
-impl Raised {
-    /// Keeps the first exception, and returns its text.
-    pub fn keep(&self, py: Python<'_>, raised: PyErr) -> String {
-        let text = raised.to_string();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get_or_insert_with(|| raised.clone_ref(py));
-        text
-    }
-
-    /// Returns the exception, if there is one, and forgets it.
-    pub fn take(&self) -> Option<PyErr> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
 
 /// The setting that chooses a cost model written in Python: an object with a method `seconds(kernel)`, and optionally
 /// `copy(bytes)`.
-#[derive(Clone, Serialize)]
-pub struct ByPython {
-    /// The name under which it is registered.
-    pub name: &'static str,
-    /// What the object has raised.
-    #[serde(skip)]
-    pub raised: Raised,
-    #[serde(skip)]
-    object: Arc<Py<PyAny>>,
-}
-
-impl fmt::Debug for ByPython {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ByPython({})", self.name)
-    }
-}
+#[derive(Clone, Debug, Serialize)]
+pub struct ByPython(pub Chosen);
 
 impl ByPython {
     /// Makes the setting for an object.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // The absence of the method is told now, and not for each kernel.
-        object.getattr("seconds")?;
-        let name = name_of(object)?;
-        Ok(Self { name, raised: Raised::default(), object: Arc::new(object.clone().unbind()) })
+        Chosen::new(object, "seconds").map(Self)
     }
 }
 
 impl Pricing for ByPython {
     fn name(&self) -> &str {
-        self.name
+        self.0.name
     }
 
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
         Ok(Box::new(Model {
-            name: interned(self.name),
-            raised: self.raised.clone(),
-            object: Arc::clone(&self.object),
+            name: interned(self.0.name),
+            raised: self.0.raised.clone(),
+            object: Arc::clone(&self.0.object),
             prices: Priced::new("flops", Machine::NOMINAL, Arc::clone(given.prices)),
             known: Mutex::default(),
         }))

@@ -41,8 +41,9 @@ impl Asked {
     /// Returns the exception for an error of the job: the one that an object of Python has raised is its cause.
     pub fn error(&self, py: Python<'_>, why: impl std::fmt::Display) -> PyErr {
         let said = error(why);
-        let raised = self.cost.as_ref().and_then(|cost| cost.raised.take());
-        let raised = raised.or_else(|| self.extractor.as_ref().and_then(|extractor| extractor.raised.take()));
+        let raised = self.cost.as_ref().and_then(|cost| cost.0.raised.take());
+        let raised =
+            raised.or_else(|| self.extractor.as_ref().and_then(|extractor| extractor.0.raised.take()));
         said.set_cause(py, raised);
         said
     }
@@ -68,7 +69,7 @@ impl Given {
                 settings.cost = Some(name);
             } else {
                 let pricing = Pricing::new(given.bind(py))?;
-                settings.cost = Some(pricing.name.to_owned());
+                settings.cost = Some(pricing.0.name.to_owned());
                 let kind = Kind::of(Arc::new(pricing.clone()) as Arc<dyn ovolo::cost::Pricing>);
                 own.get_or_insert_with(standard).add_pricing(kind).map_err(error)?;
                 cost = Some(pricing);
@@ -80,7 +81,7 @@ impl Given {
                 settings.extractor = Some(name);
             } else {
                 let own_extractor = Extractor::new(given.bind(py))?;
-                settings.extractor = Some(own_extractor.name.to_owned());
+                settings.extractor = Some(own_extractor.0.name.to_owned());
                 let kind = Kind::of(Arc::new(own_extractor.clone()) as Arc<dyn ovolo::extract::Extractor>);
                 own.get_or_insert_with(standard).add_extractor(kind).map_err(error)?;
                 extractor = Some(own_extractor);

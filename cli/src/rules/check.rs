@@ -12,7 +12,6 @@ use ovolo::graph::Graph;
 use ovolo::pass::AbsentRules;
 use ovolo::registry::Registry;
 use ovolo::rule::{Rule, RuleSet};
-use ovolo::subprocess::Invocation;
 use ovolo_proof::check::{self, Finding, Kind, Place};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -201,22 +200,9 @@ impl Check {
 
     /// Loads a model of a corpus. Missing weights are drawn, because the result does not depend on them.
     fn load(&self, registry: &Registry, model: &Path) -> Result<Graph, String> {
-        let settings = Settings {
-            model: model.to_owned(),
-            weights: None,
-            dims: self.dims.clone(),
-            pipeline: String::new(),
-            rules: Vec::new(),
-            cost: None,
-            costs: Vec::new(),
-            learned: None,
-            process: None,
-            process_timeout: Invocation::PATIENCE,
-            extractor: None,
-            memory_limit: Vec::new(),
-            threads: None,
-            seeded_weights: true,
-        };
+        let dims = self.dims.clone();
+        let settings =
+            Settings { dims, pipeline: String::new(), seeded_weights: true, ..Settings::new(model) };
         settings.graph(registry)
     }
 }

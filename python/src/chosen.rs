@@ -1,0 +1,55 @@
+//! Objects of Python that settings choose: cost models and extractors.
+
+use crate::registry::name_of;
+use pyo3::prelude::*;
+use serde::Serialize;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An object that is registered under a name.
+#[derive(Clone, Serialize)]
+pub struct Chosen {
+    /// The name under which it is registered.
+    pub name: &'static str,
+    /// What the object has raised.
+    #[serde(skip)]
+    pub raised: Raised,
+    /// The object.
+    #[serde(skip)]
+    pub object: Arc<Py<PyAny>>,
+}
+
+impl fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Chosen({})", self.name)
+    }
+}
+
+impl Chosen {
+    /// Chooses an object, which must have a method of this name.
+    pub fn new(object: &Bound<'_, PyAny>, method: &str) -> PyResult<Self> {
+        // The absence of the method is told now, and not at each call.
+        object.getattr(method)?;
+        let name = name_of(object)?;
+        Ok(Self { name, raised: Raised::default(), object: Arc::new(object.clone().unbind()) })
+    }
+}
+
+/// An exception that Python code has raised where the framework takes only a text.
+#[derive(Clone, Default)]
+pub struct Raised(Arc<Mutex<Option<PyErr>>>);
+
+impl Raised {
+    /// Keeps the first exception, and returns its text.
+    pub fn keep(&self, py: Python<'_>, raised: PyErr) -> String {
+        let text = raised.to_string();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get_or_insert_with(|| raised.clone_ref(py));
+        text
+    }
+
+    /// Returns the exception, if there is one, and forgets it.
+    pub fn take(&self) -> Option<PyErr> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
