@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 /// The backend that is only tested if its library is found.
 const LIBRARY: &str = "onednn";
-/// Rule sets that lead to kernels of a device, which `cli/tests/cuda.rs` tests.
+/// Rule sets that lead to kernels of a device, which `standard/tests/cuda.rs` tests.
 const DEVICE: &[&str] = &["cuda", "cublaslt", "cudnn", "cudnn-graph", "tf32"];
 /// Ops in examples of other rule sets that only kernels of a device compute.
 const ON_DEVICES: &[&str] = &["tree"];

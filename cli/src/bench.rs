@@ -87,7 +87,7 @@ impl Bench {
         let outputs = session.run(&inputs).map_err(|error| error.to_string())?.to_vec();
         if self.profile {
             let whole = times.usual().unwrap_or(times.median());
-            let profile = profile(&mut session, &inputs, times.all.len().clamp(3, 200), whole)?;
+            let profile = profile(registry, &mut session, &inputs, times.all.len().clamp(3, 200), whole)?;
             print(&table(session.plan(), &profile));
             if let (Some(file), Some(program)) = (&self.html, &program) {
                 let shown = Page {
@@ -262,12 +262,13 @@ fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Ti
 
 /// Returns the median time of each step over some runs, the machine's peaks, and the whole plan's time.
 fn profile(
+    registry: &Registry,
     session: &mut Session,
     inputs: &[&Tensor],
     runs: usize,
     whole: Duration,
 ) -> Result<Profile, String> {
-    let machine = load::calibrated_machine(session.plan().threads).machine;
+    let machine = load::calibrated_machine(registry, session.plan().threads).machine;
     let stream = if session.constant_bytes() > CACHED { machine.memory } else { machine.cache };
     let (mut all, mut seated) = (Vec::new(), Vec::new());
     let mut placement = calibrate::placement(session.team());

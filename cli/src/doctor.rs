@@ -24,7 +24,7 @@ impl Doctor {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = self.threads.map_or(processors, usize::from);
-        let calibrate::Calibration { machine, steady } = calibrate::machine(threads);
+        let calibrate::Calibration { machine, steady } = calibrate::machine(registry.ops(), threads);
         let features = backend::features::planned();
         let backends: Vec<(&str, Result<String, BackendError>)> =
             registry.backends().iter().map(|(name, backend)| (name, backend.found())).collect();
@@ -73,6 +73,9 @@ impl Doctor {
             machine.start * 1e6,
             if steady {
                 ""
+            } else if !calibrate::can_measure(registry.ops()) {
+                "; nominal: the speed of a machine is measured with kernels of the backend `native`, and none of them \
+                 runs here"
             } else {
                 "; the machine is busy, so these speeds are not kept and will be measured again"
             }

@@ -66,7 +66,7 @@ impl Fit {
             }
             None => learned_file(threads)?,
         };
-        let machine = calibrated_machine(threads).machine;
+        let machine = calibrated_machine(registry, threads).machine;
         let mut tuner = Tuner::open(ovolo::cache::home().as_deref(), threads, machine, registry.backends());
         for note in tuner.notes() {
             eprintln!("note: {note}");

@@ -211,20 +211,6 @@ impl Settings {
     pub const PIPELINE: &str = "cpu";
 }
 
-/// The registry that ovolo ships: its own ops, and the backends `native`, `onednn`, `cuda`, `cublaslt` and
-/// `cudnn`.
-///
-/// # Panics
-/// Never, because the names of the backends and of their ops differ.
-pub fn standard() -> Registry {
-    let mut registry = Registry::new();
-    ovolo_native::register(&mut registry)
-        .and_then(|()| ovolo_onednn::register(&mut registry))
-        .and_then(|()| ovolo_cuda::register(&mut registry))
-        .expect("the names of the backends and of their ops differ");
-    registry
-}
-
 /// Tells the library what the environment says: the folder of the cache, and the instruction set for which plans are
 /// made.
 ///

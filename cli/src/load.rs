@@ -33,13 +33,13 @@ use std::time::Duration;
 
 /// Returns the speeds of this machine, with a note if they are not reliable. Speeds that were measured while the
 /// machine was busy are used as long as the process lives, which may compile many models.
-pub(super) fn calibrated_machine(threads: usize) -> Calibration {
+pub(super) fn calibrated_machine(registry: &Registry, threads: usize) -> Calibration {
     static ROUGH: Mutex<BTreeMap<usize, Calibration>> = Mutex::new(BTreeMap::new());
     let mut rough = ROUGH.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = rough.get(&threads) {
         return *known;
     }
-    let calibrated = ovolo_tune::calibrate::machine(threads);
+    let calibrated = ovolo_tune::calibrate::machine(registry.ops(), threads);
     if !calibrated.steady {
         rough.insert(threads, calibrated);
     }
@@ -48,6 +48,11 @@ pub(super) fn calibrated_machine(threads: usize) -> Calibration {
             "note: plans are for {}, which this processor does not have: they can be shown but not run, and costs \
              are those of a nominal machine",
             Isa::planned()
+        );
+    } else if !ovolo_tune::calibrate::can_measure(registry.ops()) {
+        say!(
+            "note: the speed of this machine is measured with kernels of the backend `native`, which is not registered, \
+             so costs are those of a nominal machine"
         );
     } else if !calibrated.steady {
         say!(
@@ -375,7 +380,7 @@ pub(super) fn options(
     registry: &Arc<Registry>,
     request: &Request,
 ) -> Result<(Options, Option<Machine>), String> {
-    let calibrated = request.calibrated().then(|| calibrated_machine(request.threads).machine);
+    let calibrated = request.calibrated().then(|| calibrated_machine(registry, request.threads).machine);
     let machine = calibrated.unwrap_or(Machine::NOMINAL);
     let measured = by_times(&request.pipeline).then(|| {
         let folder = ovolo::cache::home();

@@ -61,7 +61,6 @@ pub struct Outcome {
 
 /// Runs an experiment, or a shard of it, in a folder, with the contents of a registry. `told` is called
 /// before each task; if it returns `false`, the run ends and can be continued later.
-/// answers `false` the run ends, and can be gone on with.
 ///
 /// # Errors
 /// An error if the folder has results of something else, if a model cannot be read, or if the system reports
@@ -75,7 +74,7 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     let machine = match spec.machine {
         Some(machine) => machine,
-        None if spec.calibrated() => calibrate::machine(spec.threads).machine,
+        None if spec.calibrated() => calibrate::machine(registry.ops(), spec.threads).machine,
         None => Machine::NOMINAL,
     };
     let mut store = Store::open(folder, Head::new(spec, registry, machine, shard)?)?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Makes a registry of all that ovolo ships.
 pub fn standard() -> Registry {
-    ovolo_cli::standard()
+    ovolo_standard::registry()
 }
 
 /// Returns the registry that all models share to which no object of Python belongs.

@@ -22,6 +22,7 @@ const CRATES: &[&str] = &[
     "proof/src",
     "python/src",
     "random/src",
+    "standard/src",
     "team/src",
     "tune/src",
     "xtask/src",

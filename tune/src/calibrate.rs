@@ -4,7 +4,6 @@
 //! larger and smaller than the last-level cache for memory traffic, and a tiny kernel for the time to start
 //! one.
 
-use crate::native;
 use crate::placement::Placement;
 use ovolo::backend::features::{self, Isa};
 use ovolo::backend::{Args, Kernel};
@@ -12,7 +11,7 @@ use ovolo::cache::home;
 use ovolo::cost::Machine;
 use ovolo::file;
 use ovolo::op;
-use ovolo::op::Call;
+use ovolo::op::{Call, Ops};
 use ovolo::team::Team;
 use ovolo::tensor::{DType, Tensor, TensorType};
 use serde::{Deserialize, Serialize};
@@ -40,17 +39,28 @@ pub struct Calibration {
 
 /// Returns the speeds with `threads` threads: the kept ones, or measured ones, which are kept if the machine
 /// was idle.
-pub fn machine(threads: usize) -> Calibration {
+///
+/// Without the backend `native` among `ops`, nothing can be measured, and the speeds are those of a nominal machine.
+pub fn machine(ops: &Ops, threads: usize) -> Calibration {
     if let Some(machine) = kept(threads) {
         return Calibration { machine, steady: true };
     }
-    let (machine, steady) = measure(threads);
+    if !can_measure(ops) {
+        return Calibration { machine: Machine::NOMINAL, steady: false };
+    }
+    let (machine, steady) = measure(ops, threads);
     // If the speeds cannot be kept, the next process measures them again.
     if steady && keep_machine(threads, machine).is_ok() {
         // Read them back, so that this process uses the same bits as later ones.
         return Calibration { machine: kept(threads).unwrap_or(machine), steady };
     }
     Calibration { machine, steady }
+}
+
+/// Whether speeds can be measured: these ops have the backend `native`, and its kernels run on this processor.
+pub fn can_measure(ops: &Ops) -> bool {
+    // No kernel runs if plans are made for another processor.
+    Isa::planned() <= Isa::host() && [ARITHMETIC, COPY].iter().all(|op| ops.get(op).is_some())
 }
 
 /// Returns the kept speeds for `threads` threads, if they are of this version and this processor.
@@ -114,6 +124,11 @@ fn path(threads: usize) -> Option<PathBuf> {
     Some(home()?.join(format!("machine-{threads}.json")))
 }
 
+/// The kernel that arithmetic is measured with.
+const ARITHMETIC: &str = "native.matmul-packed";
+/// The kernel that copies are measured with.
+const COPY: &str = "native.abs";
+
 /// The most repetitions; they stop when two in a row are not faster.
 const SITTINGS: usize = 12;
 /// A repetition is faster if it is faster by this factor.
@@ -126,16 +141,12 @@ const OWN: f64 = 0.9;
 
 /// Returns the fastest of several repetitions, and whether it is worth keeping: the times had settled, and no
 /// other process used the processors.
-fn measure(threads: usize) -> (Machine, bool) {
-    // No kernel runs if plans are made for another processor.
-    if Isa::planned() > Isa::host() {
-        return (Machine::NOMINAL, false);
-    }
+fn measure(ops: &Ops, threads: usize) -> (Machine, bool) {
     let team = Team::new(threads);
     const SIDE: usize = 768;
     let copy = |bytes: usize| {
         let a = Tensor::zeros(TensorType::plain(DType::F32, [bytes / 4]));
-        Probe::new(&team, "native.abs", vec![a])
+        Probe::new(&team, ops, COPY, vec![a])
     };
     let side = |layout: &str| {
         let layout = layout.parse().unwrap_or_default();
@@ -145,7 +156,7 @@ fn measure(threads: usize) -> (Machine, bool) {
     #[allow(clippy::cast_precision_loss)]
     let mut probes = [
         (
-            Probe::new(&team, "native.matmul-packed", vec![side("plain"), side("Ba32b")]),
+            Probe::new(&team, ops, ARITHMETIC, vec![side("plain"), side("Ba32b")]),
             8,
             2.0 * (SIDE * SIDE * SIDE) as f64,
         ),
@@ -227,8 +238,8 @@ struct Probe<'a> {
 
 impl<'a> Probe<'a> {
     /// Returns `None` if there is no kernel for these operands.
-    fn new(team: &'a Team, op: &'static str, operands: Vec<Tensor>) -> Option<Self> {
-        let op = native::ops().get(op)?;
+    fn new(team: &'a Team, ops: &Ops, op: &str, operands: Vec<Tensor>) -> Option<Self> {
+        let op = ops.get(op)?;
         let attrs = op::complete(op, ovolo::attr::Attrs::new());
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
         let output = op.result(&attrs, &types).ok()?;

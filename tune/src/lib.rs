@@ -14,7 +14,6 @@ mod fit;
 mod in_plan;
 mod limit;
 mod merge;
-mod native;
 mod race;
 mod sample;
 mod shard;

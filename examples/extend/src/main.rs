@@ -1,7 +1,7 @@
 //! The command line of ovolo with the additions of this crate.
 
 fn main() -> std::process::ExitCode {
-    let mut registry = ovolo_cli::standard();
+    let mut registry = ovolo_standard::registry();
     extend::register(&mut registry).expect("ovolo has nothing with these names");
     ovolo_cli::main(registry)
 }

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ovolo_cli::main(ovolo_cli::standard())
+    ovolo_cli::main(ovolo_standard::registry())
 }

@@ -2,6 +2,7 @@
 //! entry.
 
 use crate::cache::fixture::{digits, filled, folder, key, origin, outputs, request, same};
+use crate::common;
 use ovolo::cache::{Cache, Key, Kind, Miss, Request};
 use ovolo::cost::pricing::ByPrices;
 use ovolo::cost::{Machine, Noise};
@@ -13,6 +14,7 @@ use ovolo::onnx::proto::{ModelProto, StringStringEntryProto};
 use ovolo::pass::pricing::pricings;
 use ovolo::tensor::Device;
 use prost::Message;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -103,12 +105,15 @@ fn the_key_has_the_build_of_each_crate() {
     let builds: Vec<(&str, &str)> =
         key.get("build").unwrap().split(", ").map(|one| one.split_once(' ').unwrap()).collect();
     assert!(builds.iter().all(|(_, build)| build.len() == 16), "{builds:?}");
-    let manifest = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap();
-    let (_, dependencies) = manifest.split_once("[dependencies]\n").unwrap();
-    let dependencies = dependencies.lines().take_while(|line| !line.is_empty());
-    let ours = dependencies.filter_map(|line| line.split_once(".workspace").map(|(name, _)| name));
-    let mut ours: Vec<&str> = ours.filter(|name| name.starts_with("ovolo")).chain(["ovolo-cli"]).collect();
-    ours.sort_unstable();
+    let mut ours = BTreeSet::new();
+    for package in ["standard", "cli"] {
+        let manifest = std::fs::read_to_string(common::root().join(package).join("Cargo.toml")).unwrap();
+        let (_, dependencies) = manifest.split_once("[dependencies]\n").unwrap();
+        let dependencies = dependencies.lines().take_while(|line| !line.is_empty());
+        let names = dependencies.filter_map(|line| line.split_once(".workspace").map(|(name, _)| name));
+        ours.extend(names.filter(|name| name.starts_with("ovolo")).map(str::to_owned));
+    }
+    let ours: Vec<&str> = ours.iter().map(String::as_str).collect();
     let mut named: Vec<&str> = builds.iter().map(|(name, _)| *name).collect();
     named.sort_unstable();
     assert_eq!(named, ours);

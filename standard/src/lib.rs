@@ -1,0 +1,20 @@
+//! What ovolo ships, in one place: the registry with every backend of this repository, and the program `ovolo`, which
+//! is the command line with this registry.
+//!
+//! No other library crate depends on a backend's kernels, so that a change of a kernel compiles its crate and this one.
+
+use ovolo::registry::Registry;
+
+/// The registry that ovolo ships: its own ops, and the backends `native`, `onednn`, `cuda`, `cublaslt` and
+/// `cudnn`.
+///
+/// # Panics
+/// Never, because the names of the backends and of their ops differ.
+pub fn registry() -> Registry {
+    let mut registry = Registry::new();
+    ovolo_native::register(&mut registry)
+        .and_then(|()| ovolo_onednn::register(&mut registry))
+        .and_then(|()| ovolo_cuda::register(&mut registry))
+        .expect("the names of the backends and of their ops differ");
+    registry
+}
