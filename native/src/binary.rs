@@ -123,16 +123,15 @@ fn zip<A: Scalar, O: Scalar>(
     call: &Call<'_>,
     function: impl Fn(A, A) -> O + Send + Sync + 'static,
 ) -> Option<Box<dyn Kernel>> {
+    zip_blocks(call, Box::new(Typed { function, types: PhantomData }), (size_of::<A>(), size_of::<O>()))
+}
+
+fn zip_blocks(call: &Call<'_>, function: Box<dyn Blocks>, sizes: (usize, usize)) -> Option<Box<dyn Kernel>> {
     // The operands have the same type, and the function's result has the type that the op infers.
-    if call.inputs[1].dtype != call.inputs[0].dtype || call.output.dtype.size() != size_of::<O>() {
+    if call.inputs[1].dtype != call.inputs[0].dtype || call.output.dtype.size() != sizes.1 {
         return None;
     }
-    Some(Box::new(Zip {
-        loops: loops(call)?,
-        function: Box::new(Typed { function, types: PhantomData }),
-        sizes: (size_of::<A>(), size_of::<O>()),
-        padding: Padding::new(call.output),
-    }))
+    Some(Box::new(Zip { loops: loops(call)?, function, sizes, padding: Padding::new(call.output) }))
 }
 
 /// A function of two numbers as it is applied to blocks of them.

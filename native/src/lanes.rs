@@ -71,6 +71,9 @@ pub(super) trait Lanes: Copy {
     const COUNT: usize;
     /// Whether [`Lanes::mul_add`] rounds only once.
     const FUSED: bool;
+    /// Whether many processors of this architecture use these vectors, so that code of its own for a common shape is
+    /// worth the time to compile it.
+    const COMMON: bool;
     type Mask: Copy;
     unsafe fn splat(value: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
@@ -143,6 +146,7 @@ mod portable {
     impl Lanes for [f32; 8] {
         const COUNT: usize = 8;
         const FUSED: bool = false;
+        const COMMON: bool = cfg!(not(target_arch = "x86_64"));
         type Mask = [bool; 8];
 
         #[inline(always)]
@@ -249,6 +253,7 @@ mod x86 {
     impl Lanes for __m512 {
         const COUNT: usize = 16;
         const FUSED: bool = true;
+        const COMMON: bool = true;
         type Mask = __mmask16;
 
         #[inline(always)]
@@ -348,6 +353,7 @@ mod x86 {
     impl Lanes for __m256 {
         const COUNT: usize = 8;
         const FUSED: bool = true;
+        const COMMON: bool = true;
         type Mask = __m256;
 
         #[inline(always)]

@@ -7,7 +7,7 @@
 mod combine;
 mod lines;
 
-use self::combine::{Combine, with_combine};
+use self::combine::{Combine, Typed, typed};
 use super::args::{Shared, part, tasks};
 use super::gather::Indices;
 use super::{plain_contract, reference};
@@ -15,7 +15,6 @@ use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
 use ovolo::team::Team;
 use ovolo::tensor::DType;
-use std::marker::PhantomData;
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
@@ -59,8 +58,9 @@ fn elements(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
         run,
         indices: Indices::new(call, shape[axis]),
         bytes: call.output.bytes(),
+        typed: typed(call),
     };
-    Ok(with_combine!(call, T, C => Box::new(ScatterElements::<T, C> { plan, types: PhantomData })))
+    Ok(Box::new(plan))
 }
 
 /// The loops of updates along an axis.
@@ -76,57 +76,73 @@ struct Elements {
     indices: Indices,
     /// The bytes of the result.
     bytes: usize,
+    typed: Typed,
 }
 
-struct ScatterElements<T, C> {
-    plan: Elements,
-    types: PhantomData<(T, C)>,
-}
-
-impl<T: bytemuck::Pod + Send + Sync, C: Combine<T>> Kernel for ScatterElements<T, C> {
+impl Kernel for Elements {
     unsafe fn run(&self, args: &Args<'_>) {
-        let plan = &self.plan;
         // SAFETY: operand 0 and the result have this number of bytes.
-        unsafe { start(args, plan.bytes) };
-        let outside: usize = plan.loops.iter().map(|(count, ..)| count).product();
-        let total = outside * plan.along * plan.run;
-        if total == 0 || plan.indices.limit == 0 {
+        unsafe { start(args, self.bytes) };
+        let outside: usize = self.loops.iter().map(|(count, ..)| count).product();
+        let total = outside * self.along * self.run;
+        if total == 0 || self.indices.limit == 0 {
             return;
         }
-        let (positions, updates) = (Shared::<u8>::input(args, 1), Shared::<T>::input(args, 2));
-        let output = Shared::<T>::output(args);
-        let chunks = (plan.run / RUN).max(1);
+        let (positions, updates) = (Shared::<u8>::input(args, 1), Shared::<u8>::input(args, 2));
+        let output = Shared::<u8>::output(args);
+        let chunks = (self.run / RUN).max(1);
         let units = outside * chunks;
         let parts = tasks(total, units, args.team.threads());
         args.team.run(parts, |index| {
             for unit in part(units, parts, index, 1) {
-                let columns = part(plan.run, chunks, unit % chunks, 1);
+                let columns = part(self.run, chunks, unit % chunks, 1);
                 let (mut to, mut from) = (columns.start, columns.start);
                 let mut rest = unit / chunks;
-                for &(count, stride, step) in plan.loops.iter().rev() {
+                for &(count, stride, step) in self.loops.iter().rev() {
                     to += rest % count * stride;
                     from += rest % count * step;
                     rest /= count;
                 }
-                for at in 0..plan.along {
-                    let from = from + at * plan.step;
-                    // SAFETY: loops are within the positions and updates, each of whose dimensions but the axis is
-                    // within the result; positions are clamped to the axis. No other task has these columns.
-                    unsafe {
-                        if plan.indices.are_equal(positions, from, columns.len()) {
-                            let to = to + plan.indices.get(positions, from) * plan.stride;
-                            combine_lines::<T, C>(output.at(to), updates.at(from), columns.len());
-                            continue;
-                        }
-                        for column in 0..columns.len() {
-                            let row = plan.indices.get(positions, from + column);
-                            let to = output.at(to + row * plan.stride + column);
-                            *to = C::of(*to, *updates.at(from + column));
-                        }
-                    }
-                }
+                let (to, updates) = (output.at(to * self.typed.size), updates.at(from * self.typed.size));
+                // SAFETY: loops are within the positions and updates, each of whose dimensions but the axis is within
+                // the result. No other task has these columns.
+                unsafe { (self.typed.along)(self, positions, from, to, updates, columns.len()) };
             }
         });
+    }
+}
+
+/// Updates `count` adjacent columns for all positions along the axis, from position `first` on.
+///
+/// # Safety
+/// The positions and the updates must have these elements, and the result these columns.
+unsafe fn along<T: bytemuck::Pod, C: Combine<T>>(
+    plan: &Elements,
+    positions: Shared<u8>,
+    first: usize,
+    to: *mut u8,
+    updates: *const u8,
+    count: usize,
+) {
+    let (to, updates) = (to.cast::<T>(), updates.cast::<T>());
+    for at in 0..plan.along {
+        let (first, updates) = (first + at * plan.step, updates.wrapping_add(at * plan.step));
+        // SAFETY: as the caller promises; positions are clamped to the axis.
+        unsafe {
+            if plan.indices.are_equal(positions, first, count) {
+                combine_lines::<T, C>(
+                    to.add(plan.indices.get(positions, first) * plan.stride),
+                    updates,
+                    count,
+                );
+                continue;
+            }
+            for column in 0..count {
+                let row = plan.indices.get(positions, first + column);
+                let to = to.add(row * plan.stride + column);
+                *to = C::of(*to, *updates.add(column));
+            }
+        }
     }
 }
 

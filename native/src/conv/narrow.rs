@@ -109,6 +109,8 @@ unsafe fn rows_on<V: Lanes>(rows: &Rows<'_>) {
         // SAFETY: as the caller promises.
         unsafe {
             match (rows.width, geometry.strides[1]) {
+                (2, _) if !V::COMMON => one_row::<V, 2, 0>(rows, row),
+                _ if !V::COMMON => one_row::<V, 4, 0>(rows, row),
                 (2, 1) if shared => one_row::<V, 2, 1>(rows, row),
                 (2, 2) if shared => one_row::<V, 2, 2>(rows, row),
                 (4, 1) if shared => one_row::<V, 4, 1>(rows, row),

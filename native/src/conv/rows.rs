@@ -44,6 +44,7 @@ unsafe fn rows_on<V: Lanes>(rows: &Rows<'_>) {
     // SAFETY: as the caller promises.
     unsafe {
         match (stride, taps, dilation) {
+            _ if !V::COMMON => strided::<V, 0, 0>(rows),
             (1, 3, 1) => strided::<V, 1, 3>(rows),
             (1, 5, 1) => strided::<V, 1, 5>(rows),
             (2, 3, 1) => strided::<V, 2, 3>(rows),

@@ -9,6 +9,8 @@ const PIXELS_512: [usize; 3] = [14, 14, 9];
 /// The same for 16 registers. The processor waits for no result where there are eight sums or more. Four pixels of
 /// three blocks would leave no register free, and the compiler keeps some of their sums in memory.
 const PIXELS_256: [usize; 3] = [10, 6, 3];
+/// The same for vectors that are two registers each, of 16 or 32.
+const PIXELS_PORTABLE: [usize; 3] = [6, 3, 2];
 
 /// One tile. Distances are in elements.
 #[derive(Clone, Copy)]
@@ -56,7 +58,8 @@ pub(super) struct Tile {
     pub ahead: Prefetch,
 }
 
-type Function = unsafe fn(&Tile);
+/// Computes a tile. The second argument says whether pixels may be in the padding.
+type Function = unsafe fn(&Tile, bool);
 
 /// Where the pixels of a tile lie in the input.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,18 +72,13 @@ pub(super) enum Place {
     Edge,
 }
 
-/// The places as parameters of functions.
-const ADJACENT: u8 = Place::Adjacent as u8;
-const APART: u8 = Place::Apart as u8;
-const EDGE: u8 = Place::Edge as u8;
-
 /// The values that a pixel in the padding reads.
 static ZEROS: [f32; 16] = [0.0; 16];
 
 /// The tile functions of one instruction set.
 pub(super) struct Micro {
-    /// Selects a function by the number of blocks, the number of pixels, and their place.
-    function: fn(usize, usize, Place) -> Function,
+    /// Selects a function by the number of blocks, the number of pixels, and whether these are adjacent.
+    function: fn(usize, usize, bool) -> Function,
     pixels: [usize; 3],
 }
 
@@ -91,7 +89,7 @@ pub(super) fn micro(block: usize) -> Micro {
         (Isa::Avx512, 16) => Micro { function: x86::avx512, pixels: PIXELS_512 },
         #[cfg(target_arch = "x86_64")]
         (Isa::Avx512 | Isa::Avx2, _) => Micro { function: x86::avx2, pixels: PIXELS_256 },
-        _ => Micro { function: portable_function, pixels: PIXELS_256 },
+        _ => Micro { function: portable_function, pixels: PIXELS_PORTABLE },
     }
 }
 
@@ -107,14 +105,14 @@ impl Micro {
     /// All memory that the tile reads and writes must be in bounds, and its pixels must lie as `place` says.
     pub unsafe fn run(&self, tile: &Tile, blocks: usize, pixels: usize, place: Place) {
         // SAFETY: as the caller promises; the processor has the instruction set.
-        unsafe { (self.function)(blocks, pixels, place)(tile) }
+        unsafe { (self.function)(blocks, pixels, place == Place::Adjacent)(tile, place == Place::Edge) }
     }
 }
 
 /// # Safety
 /// As for [`Micro::run`]; the processor must have the instruction set of `V`.
 #[inline(always)]
-unsafe fn tile<V: Lanes, const P: usize, const O: usize, const PLACE: u8>(tile: &Tile) {
+unsafe fn tile<V: Lanes, const P: usize, const O: usize, const ADJACENT: bool>(tile: &Tile, edge: bool) {
     let width = V::COUNT;
     // SAFETY: as the caller promises.
     unsafe {
@@ -145,12 +143,15 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const PLACE: u8>(tile: 
                         tile.x.wrapping_add(block * tile.x_block + row * tile.x_row + tap * tile.x_column);
                     // The addresses are kept in memory, because there are more of them than registers. Those of
                     // adjacent pixels are at fixed distances from one address.
-                    let mut pixels = [ZEROS.as_ptr(); P];
-                    let column = tile.column + (tap * tile.dilation).cast_signed();
-                    for (pixel, from) in pixels.iter_mut().enumerate() {
-                        let column = column + (pixel * tile.stride).cast_signed();
-                        if PLACE != EDGE || column >= 0 && column.cast_unsigned() < tile.columns {
-                            *from = x.wrapping_add(pixel * tile.x_pixel);
+                    let mut pixels: [_; P] =
+                        std::array::from_fn(|pixel| x.wrapping_add(pixel * tile.x_pixel));
+                    if edge {
+                        let column = tile.column + (tap * tile.dilation).cast_signed();
+                        for (pixel, from) in pixels.iter_mut().enumerate() {
+                            let column = column + (pixel * tile.stride).cast_signed();
+                            if column < 0 || column.cast_unsigned() >= tile.columns {
+                                *from = ZEROS.as_ptr();
+                            }
                         }
                     }
                     let w = tile.w.add(((block * height + row) * taps + tap) * width * width);
@@ -162,7 +163,7 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const PLACE: u8>(tile: 
                             *weight = V::load(w.add(output * tile.w_output + lane * width));
                         }
                         for (pixel, sums) in sums.iter_mut().enumerate() {
-                            let from = if PLACE == ADJACENT { x.add(pixel * width) } else { pixels[pixel] };
+                            let from = if ADJACENT { x.add(pixel * width) } else { pixels[pixel] };
                             let value = V::splat(*from.add(lane));
                             for (sum, weight) in sums.iter_mut().zip(weights) {
                                 *sum = value.mul_add(weight, *sum);
@@ -189,14 +190,14 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const PLACE: u8>(tile: 
     }
 }
 
-/// Generates the selection of a tile function by blocks, pixels and place. Adjacent pixels are the places in `near`.
+/// Generates the selection of a tile function by blocks, pixels, and whether these are adjacent. The functions for
+/// adjacent pixels have the parameter `$near`.
 macro_rules! table {
-    ($wrap:ident, $near:ident, $blocks:expr, $pixels:expr, $place:expr, [$($o:literal: [$($p:literal),*]),*]) => {
-        match ($blocks, $pixels, $place) {
+    ($wrap:ident, $near:literal, $blocks:expr, $pixels:expr, $adjacent:expr, [$($o:literal: [$($p:literal),*]),*]) => {
+        match ($blocks, $pixels, $adjacent) {
             $($(
-                ($o, $p, Place::Adjacent) => $wrap::<$p, $o, $near>,
-                ($o, $p, Place::Apart) => $wrap::<$p, $o, APART>,
-                ($o, $p, Place::Edge) => $wrap::<$p, $o, EDGE>,
+                ($o, $p, true) => $wrap::<$p, $o, $near>,
+                ($o, $p, false) => $wrap::<$p, $o, false>,
             )*)*
             _ => unreachable!("a tile has 1 to 3 blocks and a supported number of pixels"),
         }
@@ -205,50 +206,50 @@ macro_rules! table {
 
 /// # Safety
 /// As for [`Micro::run`].
-unsafe fn portable<const P: usize, const O: usize, const PLACE: u8>(one: &Tile) {
+unsafe fn portable<const P: usize, const O: usize, const ADJACENT: bool>(one: &Tile, edge: bool) {
     // SAFETY: as the caller promises.
-    unsafe { tile::<[f32; 8], P, O, PLACE>(one) }
+    unsafe { tile::<[f32; 8], P, O, ADJACENT>(one, edge) }
 }
 
-fn portable_function(blocks: usize, pixels: usize, place: Place) -> Function {
-    table!(portable, APART, blocks, pixels, place, [
-        1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
-        2: [1, 2, 3, 4, 5, 6],
-        3: [1, 2, 3]
+fn portable_function(blocks: usize, pixels: usize, adjacent: bool) -> Function {
+    table!(portable, false, blocks, pixels, adjacent, [
+        1: [1, 2, 3, 4, 5, 6],
+        2: [1, 2, 3],
+        3: [1, 2]
     ])
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{ADJACENT, APART, EDGE, Function, Place, Tile, tile};
+    use super::{Function, Tile, tile};
     use std::arch::x86_64::{__m256, __m512};
 
     /// # Safety
     /// As for [`super::Micro::run`]; the processor must have AVX-512F.
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
-    unsafe fn wide<const P: usize, const O: usize, const PLACE: u8>(one: &Tile) {
+    unsafe fn wide<const P: usize, const O: usize, const ADJACENT: bool>(one: &Tile, edge: bool) {
         // SAFETY: as the caller promises.
-        unsafe { tile::<__m512, P, O, PLACE>(one) }
+        unsafe { tile::<__m512, P, O, ADJACENT>(one, edge) }
     }
 
     /// # Safety
     /// As for [`super::Micro::run`]; the processor must have AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn narrow<const P: usize, const O: usize, const PLACE: u8>(one: &Tile) {
+    unsafe fn narrow<const P: usize, const O: usize, const ADJACENT: bool>(one: &Tile, edge: bool) {
         // SAFETY: as the caller promises.
-        unsafe { tile::<__m256, P, O, PLACE>(one) }
+        unsafe { tile::<__m256, P, O, ADJACENT>(one, edge) }
     }
 
-    pub(super) fn avx512(blocks: usize, pixels: usize, place: Place) -> Function {
-        table!(wide, APART, blocks, pixels, place, [
+    pub(super) fn avx512(blocks: usize, pixels: usize, adjacent: bool) -> Function {
+        table!(wide, false, blocks, pixels, adjacent, [
             1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
             2: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
             3: [1, 2, 3, 4, 5, 6, 7, 8, 9]
         ])
     }
 
-    pub(super) fn avx2(blocks: usize, pixels: usize, place: Place) -> Function {
-        table!(narrow, ADJACENT, blocks, pixels, place, [
+    pub(super) fn avx2(blocks: usize, pixels: usize, adjacent: bool) -> Function {
+        table!(narrow, true, blocks, pixels, adjacent, [
             1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
             2: [1, 2, 3, 4, 5, 6],
             3: [1, 2, 3]

@@ -222,7 +222,12 @@ impl Direction<'_> {
                 let levels = seen.iter().fold(0_i32, |sum, one| sum.wrapping_add(i32::from(*one)));
                 *sum = levels.wrapping_sub(point.wrapping_mul(hidden as i32));
             }
-            for unit in part(hidden, self.lstm.parts, index, COLUMNS).step_by(COLUMNS) {
+            let units = part(hidden, self.lstm.parts, index, COLUMNS);
+            let count = units.len() / COLUMNS;
+            for at in 0..count {
+                // Weights that do not all fit into a cache are read back and forth, so that a step begins with those
+                // that the step before it read last.
+                let unit = units.start + COLUMNS * if step % 2 == 0 { at } else { count - 1 - at };
                 let mut sums = [[[0; COLUMNS]; ROWS]; 4];
                 for (gate, sums) in sums.iter_mut().enumerate() {
                     let panel = (gate * hidden + unit) / COLUMNS;

@@ -1,6 +1,8 @@
 //! How an update is combined with the element at its position.
 
+use super::super::args::Shared;
 use super::super::scalar::Number;
+use super::{Elements, along, combine_lines};
 use ovolo::backend::Call;
 use ovolo::tensor::DType;
 
@@ -68,46 +70,61 @@ pub(super) fn takes(call: &Call<'_>) -> bool {
     }
 }
 
-/// Runs `$body` with the element type `$T` and the reduction `$C` of a call that [`takes`].
-macro_rules! with_combine {
-    ($call:expr, $T:ident, $C:ident => $body:expr) => {{
-        use $crate::scatter::combine;
-        macro_rules! typed {
-            ($type:ty, $combine:ident) => {{
-                type $T = $type;
-                type $C = combine::$combine;
-                $body as Box<dyn ovolo::backend::Kernel>
-            }};
-        }
-        macro_rules! numbers {
-            ($combine:ident) => {
-                match $call.output.dtype {
-                    ovolo::tensor::DType::U16 => typed!(u16, $combine),
-                    ovolo::tensor::DType::U32 => typed!(u32, $combine),
-                    ovolo::tensor::DType::U64 => typed!(u64, $combine),
-                    ovolo::tensor::DType::I8 => typed!(i8, $combine),
-                    ovolo::tensor::DType::I16 => typed!(i16, $combine),
-                    ovolo::tensor::DType::I32 => typed!(i32, $combine),
-                    ovolo::tensor::DType::I64 => typed!(i64, $combine),
-                    ovolo::tensor::DType::F32 => typed!(f32, $combine),
-                    ovolo::tensor::DType::F64 => typed!(f64, $combine),
-                    // Booleans are 0 or 1.
-                    _ => typed!(u8, $combine),
-                }
-            };
-        }
-        match $call.attrs.expect_str("reduction") {
-            "add" => numbers!(Add),
-            "mul" => numbers!(Mul),
-            "max" => numbers!(Max),
-            "min" => numbers!(Min),
-            _ => match $call.output.dtype.size() {
-                1 => typed!(u8, Replace),
-                2 => typed!(u16, Replace),
-                4 => typed!(u32, Replace),
-                _ => typed!(u64, Replace),
-            },
-        }
-    }};
+/// The loops over updates for one type of elements and one reduction, which are all that is compiled for each of them.
+pub(super) struct Typed {
+    /// The bytes of an element.
+    pub size: usize,
+    /// As [`along`].
+    pub along: unsafe fn(&Elements, Shared<u8>, usize, *mut u8, *const u8, usize),
+    /// Combines a line of updates with a line of the result, which must not overlap.
+    pub line: unsafe fn(*mut u8, *const u8, usize),
 }
-pub(super) use with_combine;
+
+impl Typed {
+    fn new<T: bytemuck::Pod, C: Combine<T>>() -> Self {
+        /// # Safety
+        /// As for [`combine_lines`].
+        unsafe fn line<T: bytemuck::Pod, C: Combine<T>>(to: *mut u8, from: *const u8, count: usize) {
+            // SAFETY: as the caller promises.
+            unsafe { combine_lines::<T, C>(to.cast(), from.cast(), count) };
+        }
+        Self { size: size_of::<T>(), along: along::<T, C>, line: line::<T, C> }
+    }
+
+    fn of_numbers<T: Number + bytemuck::Pod>(reduction: &str) -> Self {
+        match reduction {
+            "add" => Self::new::<T, Add>(),
+            "mul" => Self::new::<T, Mul>(),
+            "max" => Self::new::<T, Max>(),
+            _ => Self::new::<T, Min>(),
+        }
+    }
+}
+
+/// Returns the loops for a call that [`takes`].
+pub(super) fn typed(call: &Call<'_>) -> Typed {
+    let reduction =
+        if call.attrs.get("reduction").is_none() { "none" } else { call.attrs.expect_str("reduction") };
+    let dtype = call.output.dtype;
+    if reduction == "none" {
+        return match dtype.size() {
+            1 => Typed::new::<u8, Replace>(),
+            2 => Typed::new::<u16, Replace>(),
+            4 => Typed::new::<u32, Replace>(),
+            _ => Typed::new::<u64, Replace>(),
+        };
+    }
+    match dtype {
+        DType::U16 => Typed::of_numbers::<u16>(reduction),
+        DType::U32 => Typed::of_numbers::<u32>(reduction),
+        DType::U64 => Typed::of_numbers::<u64>(reduction),
+        DType::I8 => Typed::of_numbers::<i8>(reduction),
+        DType::I16 => Typed::of_numbers::<i16>(reduction),
+        DType::I32 => Typed::of_numbers::<i32>(reduction),
+        DType::I64 => Typed::of_numbers::<i64>(reduction),
+        DType::F32 => Typed::of_numbers::<f32>(reduction),
+        DType::F64 => Typed::of_numbers::<f64>(reduction),
+        // Booleans are 0 or 1.
+        _ => Typed::of_numbers::<u8>(reduction),
+    }
+}

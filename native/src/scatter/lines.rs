@@ -2,8 +2,8 @@
 
 use super::super::args::{Shared, part, tasks};
 use super::super::{plain_contract, reference};
-use super::combine::{Combine, with_combine};
-use super::{RUN, combine_lines, start, takes};
+use super::combine::{Typed, typed};
+use super::{RUN, start, takes};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::OpError;
 use ovolo::tensor::DType;
@@ -91,19 +91,18 @@ fn integers(call: &Call<'_>) -> bool {
 
 pub(super) fn scatter(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let Some(places) = Places::new(call) else { return reference::kernel(call) };
-    let bytes = call.output.bytes();
     // Without a batch, all groups belong to one element of it.
     let places = Places { each: places.groups.max(1), ..places };
-    Ok(with_combine!(call, T, C => Box::new(Scatter::<T, C> { places, bytes, types: PhantomData })))
+    Ok(Box::new(Scatter { places, bytes: call.output.bytes(), typed: typed(call) }))
 }
 
-struct Scatter<T, C> {
+struct Scatter {
     places: Places,
     bytes: usize,
-    types: PhantomData<(T, C)>,
+    typed: Typed,
 }
 
-impl<T: bytemuck::Pod + Send + Sync, C: Combine<T>> Kernel for Scatter<T, C> {
+impl Kernel for Scatter {
     unsafe fn run(&self, args: &Args<'_>) {
         let places = &self.places;
         // SAFETY: operand 0 and the result have this number of bytes.
@@ -111,8 +110,8 @@ impl<T: bytemuck::Pod + Send + Sync, C: Combine<T>> Kernel for Scatter<T, C> {
         if places.is_empty() {
             return;
         }
-        let (positions, updates) = (Shared::<u8>::input(args, 1), Shared::<T>::input(args, 2));
-        let output = Shared::<T>::output(args);
+        let (positions, updates) = (Shared::<u8>::input(args, 1), Shared::<u8>::input(args, 2));
+        let (output, size) = (Shared::<u8>::output(args), self.typed.size);
         // Slices may meet, so threads divide the columns.
         let most = (places.line / RUN).max(1);
         let parts = if places.groups * places.line < super::super::args::PARALLEL {
@@ -126,9 +125,9 @@ impl<T: bytemuck::Pod + Send + Sync, C: Combine<T>> Kernel for Scatter<T, C> {
                 // SAFETY: groups are within the positions and the updates, and their places within the result. No
                 // other task has these columns.
                 unsafe {
-                    let to = output.at(places.of(positions, group) + columns.start);
-                    let from = updates.at(group * places.line + columns.start);
-                    combine_lines::<T, C>(to, from, columns.len());
+                    let to = output.at((places.of(positions, group) + columns.start) * size);
+                    let from = updates.at((group * places.line + columns.start) * size);
+                    (self.typed.line)(to, from, columns.len());
                 }
             }
         });
