@@ -454,7 +454,7 @@ fn lines(left: &str, right: &str) -> String {
     alone(left, right, '-') + &alone(right, left, '+')
 }
 
-fn stage<'a>(compilation: &'a Compilation, name: &str) -> Result<&'a Stage, String> {
+pub(super) fn stage<'a>(compilation: &'a Compilation, name: &str) -> Result<&'a Stage, String> {
     compilation.stages.iter().find(|stage| stage.name == name).ok_or_else(|| {
         let names: Vec<&str> = compilation.stages.iter().map(|stage| stage.name.as_str()).collect();
         format!("there is no stage `{name}` in this pipeline; its stages are {}", names.join(", "))

@@ -33,6 +33,7 @@ mod refusal;
 mod rules;
 mod run;
 mod save;
+mod test;
 mod tune;
 mod value;
 
@@ -118,6 +119,8 @@ enum Command {
     /// Show the shipped price lists, and what a price can depend on.
     #[command(subcommand)]
     Costs(costs::Costs),
+    /// Compare what passes do to models with snapshots.
+    Test(test::Test),
     /// Write rules, examples, pipelines, experiments and price lists in one form.
     Fmt(fmt::Fmt),
     /// List, query and clean the cache of plans.
@@ -255,6 +258,7 @@ fn run(arguments: Arguments, registry: &Arc<Registry>) -> ExitCode {
         Command::Cache(command) => command.run(registry),
         Command::SaveCache(command) => command.run(registry),
         Command::LoadCache(command) => command.run(registry),
+        Command::Test(command) => command.run(registry),
         Command::Fmt(command) => command.run(),
         Command::Doctor(command) => command.run(registry),
     };

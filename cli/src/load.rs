@@ -451,7 +451,7 @@ pub(super) fn read_pipeline(
     read_text(name, &read(path)?, path.parent())
 }
 
-fn read_rules(registry: &Registry, files: &[(String, String)]) -> Result<RuleSet, String> {
+pub(super) fn read_rules(registry: &Registry, files: &[(String, String)]) -> Result<RuleSet, String> {
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     RuleSet::read(registry.vocabulary(), &files).map_err(|errors| errors.to_string())
 }

@@ -13,3 +13,4 @@ mod fmt;
 mod lab;
 mod memory;
 mod regions;
+mod test;

@@ -1,0 +1,148 @@
+//! `ovolo test`: snapshot tests of what passes do.
+//!
+//! A case is a file `NAME.case.ron`, which names a model, a pipeline, and what to show of the compilation. What it shows
+//! is compared with the snapshot `NAME.case.snap` beside it. Plans are made for AVX2 and priced for a nominal machine with
+//! one thread, unless told otherwise, so that a snapshot is the same everywhere.
+
+mod case;
+mod show;
+
+use super::{Outcome, print};
+use case::Case;
+use clap::Args;
+use ovolo::backend::features::Isa;
+use ovolo::registry::Registry;
+use similar::TextDiff;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[derive(Args)]
+pub(super) struct Test {
+    /// Cases (`NAME.case.ron`), and folders whose cases are meant, those in folders within them as well.
+    #[arg(required = true, value_name = "FILE|DIR")]
+    paths: Vec<PathBuf>,
+    /// Write the snapshots that are absent or differ, instead of comparing.
+    #[arg(long)]
+    bless: bool,
+}
+
+/// The end of a case's file name.
+const CASE: &str = ".case.ron";
+/// The end of a snapshot's file name.
+const SNAPSHOT: &str = ".case.snap";
+
+/// What came of a case.
+enum Verdict {
+    Same,
+    /// The snapshot has been written.
+    Blessed,
+    /// What differs, or why the case could not be run.
+    Failed(String),
+}
+
+impl Test {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        // Where the user names an instruction set, that one was told before.
+        if std::env::var_os("OVOLO_ISA").is_none() {
+            Isa::Avx2.plan_for().map_err(|error| error.to_string())?;
+        }
+        let (mut cases, mut snapshots) = (Vec::new(), Vec::new());
+        for path in &self.paths {
+            if path.is_dir() {
+                find(path, &mut cases, &mut snapshots)?;
+            } else if path.to_string_lossy().ends_with(CASE) {
+                cases.push(path.clone());
+            } else {
+                return Err(format!(
+                    "{}: a case is a file `NAME{CASE}`, or a folder that has some",
+                    path.display()
+                ));
+            }
+        }
+        if cases.is_empty() {
+            let paths: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
+            return Err(format!("there is no case (`NAME{CASE}`) in {}", paths.join(", ")));
+        }
+        let (mut same, mut blessed, mut failed) = (0, 0, 0);
+        for path in &cases {
+            match self.verdict(registry, path) {
+                Verdict::Same => same += 1,
+                Verdict::Blessed => {
+                    blessed += 1;
+                    print(&format!("{}: written\n", snapshot_of(path).display()));
+                }
+                Verdict::Failed(why) => {
+                    failed += 1;
+                    print(&format!("{}: {}\n", path.display(), why.trim_end()));
+                }
+            }
+        }
+        let expected: Vec<PathBuf> = cases.iter().map(|case| snapshot_of(case)).collect();
+        for stray in snapshots.iter().filter(|snapshot| !expected.contains(snapshot)) {
+            failed += 1;
+            print(&format!("{}: no case has this snapshot: delete it\n", stray.display()));
+        }
+        let blessed = if blessed > 0 { format!(", {blessed} written") } else { String::new() };
+        let sum = format!("{same} passed{blessed}, {failed} failed");
+        if failed > 0 {
+            return Err(sum);
+        }
+        print(&format!("{sum}\n"));
+        Ok(())
+    }
+
+    /// Runs a case and compares what it shows with its snapshot.
+    fn verdict(&self, registry: &Arc<Registry>, path: &Path) -> Verdict {
+        let shown = match Case::read(path).and_then(|case| show::show(registry, &case)) {
+            Ok(shown) => shown,
+            Err(why) => return Verdict::Failed(why),
+        };
+        let snapshot = snapshot_of(path);
+        let stored = match std::fs::read_to_string(&snapshot) {
+            Ok(stored) => Some(stored),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Verdict::Failed(format!("{}: {error}", snapshot.display())),
+        };
+        if stored.as_ref() == Some(&shown) {
+            return Verdict::Same;
+        }
+        if self.bless {
+            return match ovolo::file::write(&snapshot, &[shown.as_bytes()]) {
+                Ok(()) => Verdict::Blessed,
+                Err(error) => Verdict::Failed(format!("{}: {error}", snapshot.display())),
+            };
+        }
+        let Some(stored) = stored else {
+            return Verdict::Failed(format!("no snapshot yet: `--bless` writes it. It would be\n{shown}"));
+        };
+        let diff = TextDiff::from_lines(&stored, &shown);
+        let mut diff = diff.unified_diff();
+        let diff = diff.context_radius(2).header("the snapshot", "now");
+        Verdict::Failed(format!("differs from the snapshot; `--bless` accepts what is new\n{diff}"))
+    }
+}
+
+/// Returns the snapshot of a case.
+fn snapshot_of(case: &Path) -> PathBuf {
+    let name = case.file_name().unwrap_or_default().to_string_lossy();
+    case.with_file_name(format!("{}{SNAPSHOT}", name.strip_suffix(CASE).unwrap_or(&name)))
+}
+
+/// Collects the cases and the snapshots of a folder and its subfolders, sorted. Skips folders whose names begin with a
+/// dot.
+fn find(folder: &Path, cases: &mut Vec<PathBuf>, snapshots: &mut Vec<PathBuf>) -> Outcome {
+    let listed = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && !name.starts_with('.') {
+            find(&path, cases, snapshots)?;
+        } else if name.ends_with(CASE) {
+            cases.push(path);
+        } else if name.ends_with(SNAPSHOT) {
+            snapshots.push(path);
+        }
+    }
+    Ok(())
+}

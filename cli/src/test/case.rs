@@ -1,0 +1,203 @@
+//! The file of a case.
+//!
+//! ```ron
+//! // A convolution and its activation are one step.
+//! Case(
+//!     model: "conv_relu.ovolo",
+//!     pipeline: "native",
+//!     after: "extract",
+//!     show: ["rules", "graph", "plan"],
+//! )
+//! ```
+//! Paths are relative to the folder of the case.
+
+use crate::Settings;
+use crate::load::read;
+use ovolo::error::{Diagnostics, Source, suggestion};
+use ovolo::ron::{self, Entries, Spanned, Text};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A case.
+pub(super) struct Case {
+    /// How the model is compiled.
+    pub settings: Settings,
+    /// The program that writes the model, if there is one, and the folder that it runs in.
+    pub script: Option<Script>,
+    /// The pass that is shown.
+    pub after: String,
+    /// What is shown.
+    pub show: Vec<Part>,
+}
+
+/// A program that writes a model.
+pub(super) struct Script {
+    pub words: Vec<String>,
+    pub folder: PathBuf,
+}
+
+/// What a case can show.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The graph after the pass; after a rewriting pass, what the e-graph has beyond the imported graph.
+    Graph,
+    /// How each rewriting pass stopped, and what each rule did.
+    Growth,
+    /// The rules that led to the plan.
+    Rules,
+    /// The plan.
+    Plan,
+    /// The estimated time of each step on a nominal machine.
+    Costs,
+}
+
+impl Part {
+    const ALL: [(&'static str, Self); 5] = [
+        ("graph", Self::Graph),
+        ("growth", Self::Growth),
+        ("rules", Self::Rules),
+        ("plan", Self::Plan),
+        ("costs", Self::Costs),
+    ];
+
+    /// Returns the name in the file of a case.
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(_, part)| *part == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// The syntax. The fields are those of the command line, where it has them.
+#[derive(Deserialize)]
+#[serde(rename = "Case")]
+struct Form {
+    #[serde(default)]
+    model: Option<Spanned<String>>,
+    /// A command that writes an ONNX file. The path of the file is its last argument.
+    #[serde(default)]
+    script: Option<Spanned<String>>,
+    #[serde(default)]
+    weights: Option<String>,
+    #[serde(default)]
+    dims: Entries<Text, usize>,
+    #[serde(default)]
+    seeded_weights: bool,
+    #[serde(default)]
+    pipeline: Option<String>,
+    #[serde(default)]
+    rules: Vec<String>,
+    #[serde(default)]
+    cost: Option<String>,
+    #[serde(default)]
+    costs: Vec<String>,
+    #[serde(default)]
+    extractor: Option<String>,
+    #[serde(default)]
+    threads: Option<usize>,
+    #[serde(default)]
+    after: Option<String>,
+    #[serde(default)]
+    show: Option<Vec<Spanned<String>>>,
+}
+
+impl Case {
+    /// Reads the file of a case.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let source = Source::new(path.display().to_string(), read(path)?);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let mut found = Diagnostics::new();
+        let at = found.add_source(source.clone());
+        let mut reader = ron::Reader::new(&mut found, at);
+        let case = reader.document(&source.text).and_then(|document| {
+            let form: Form = reader.read(document)?;
+            if form.model.is_some() == form.script.is_some() {
+                let help = "`model` is a file, and `script` a command that writes one";
+                reader.mistake("a case needs a model or a script, and not both", document.head(), help);
+            }
+            if form.cost.is_some() && !form.costs.is_empty() {
+                let help = "price lists in `costs` change the cost model `prices`";
+                reader.mistake("a case has `cost` or `costs`, and not both", document.head(), help);
+            }
+            let show = form.show.as_ref().map(|names| parts(&mut reader, names));
+            Some(form.case(folder, show.unwrap_or_else(|| vec![Part::Rules, Part::Graph])))
+        });
+        match case {
+            Some(case) if found.is_empty() => Ok(case),
+            _ => {
+                found.sort();
+                Err(found.to_string())
+            }
+        }
+    }
+}
+
+/// Returns the parts with these names.
+fn parts(reader: &mut ron::Reader<'_>, names: &[Spanned<String>]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for name in names {
+        match Part::ALL.into_iter().find(|(known, _)| *known == name.value) {
+            Some((_, part)) => parts.push(part),
+            None => {
+                let known = Part::ALL.map(|(name, _)| name);
+                let help = suggestion(&name.value, known).map_or_else(
+                    || format!("there are {}", known.join(", ")),
+                    |close| format!("did you mean `{close}`?"),
+                );
+                reader.mistake(format!("a case cannot show `{}`", name.value), name.span, help);
+            }
+        }
+    }
+    parts
+}
+
+impl Form {
+    fn case(self, folder: &Path, show: Vec<Part>) -> Case {
+        let model = self.model.map_or_else(PathBuf::new, |model| folder.join(model.value));
+        // A pipeline is a file beside the case, or a shipped one.
+        let pipeline = self.pipeline.map(|name| {
+            let file = folder.join(&name);
+            if file.is_file() { file.display().to_string() } else { name }
+        });
+        let default = Settings::new(model);
+        let files = |names: Vec<String>| names.into_iter().map(|name| folder.join(name)).collect();
+        let settings = Settings {
+            weights: self.weights.map(|weights| folder.join(weights)),
+            dims: self.dims.0.into_iter().map(|(name, size)| format!("{}={size}", name.text)).collect(),
+            pipeline: pipeline.unwrap_or_else(|| "native".to_owned()),
+            rules: files(self.rules),
+            cost: self.cost,
+            costs: files(self.costs),
+            extractor: self.extractor,
+            threads: Some(self.threads.unwrap_or(1)),
+            seeded_weights: self.seeded_weights,
+            ..default
+        };
+        let script = self.script.map(|script| Script {
+            words: script.value.split_whitespace().map(str::to_owned).collect(),
+            folder: folder.to_owned(),
+        });
+        Case { settings, script, after: self.after.unwrap_or_else(|| "extract".to_owned()), show }
+    }
+}
+
+impl Script {
+    /// Runs the program, which writes the model to a file.
+    pub fn write(&self, file: &Path) -> Result<(), String> {
+        let (program, words) = self.words.split_first().ok_or("the script is empty")?;
+        let mut command = Command::new(program);
+        command.args(words).arg(file);
+        if !self.folder.as_os_str().is_empty() {
+            command.current_dir(&self.folder);
+        }
+        let said = self.words.join(" ");
+        let output = command.output().map_err(|error| format!("script `{said}`: {error}"))?;
+        if !output.status.success() {
+            let why = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("script `{said}` failed ({}):\n{}", output.status, why.trim_end()));
+        }
+        if !file.is_file() {
+            return Err(format!("script `{said}` wrote no model to {}, its last argument", file.display()));
+        }
+        Ok(())
+    }
+}
