@@ -38,7 +38,6 @@ const FLOORS: &[(&str, usize)] = &[
     ("tensor", 0),
     ("attr", 1),
     ("value", 1),
-    ("fixture", 2),
     ("graph", 2),
     ("op", 2),
     ("verify", 2),
