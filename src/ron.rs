@@ -22,7 +22,7 @@
 
 mod deserializer;
 mod format;
-mod lexer;
+pub(crate) mod lexer;
 mod mistake;
 mod syntax;
 mod text;

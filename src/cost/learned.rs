@@ -4,9 +4,9 @@
 //! a price near its roofline. A prediction stays within the range of ratios that were seen. A fit is plain data, with
 //! what it depends on and how well it predicts models that were held out.
 
-mod boost;
-mod encode;
-mod linear;
+pub(crate) mod boost;
+pub(crate) mod encode;
+pub(crate) mod linear;
 
 use super::{CostModel, FEATURES, FeatureValue, Machine, PriceList, Priced, Query, median_error, spearman};
 use boost::Boosted;

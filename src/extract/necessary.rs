@@ -9,7 +9,7 @@ use super::canonical::Work;
 
 /// Returns for each class whether every selection contains it, within a limit on visits of children. A class that is
 /// not visited counts as not necessary; this costs only speed.
-pub(super) fn necessary(work: &Work, visits: usize) -> Vec<bool> {
+pub(crate) fn necessary(work: &Work, visits: usize) -> Vec<bool> {
     let size = work.classes.len();
     let mut is = vec![false; size];
     for &root in &work.roots {

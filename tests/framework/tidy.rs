@@ -304,6 +304,16 @@ fn no_file_leaves_work_undone() {
     }
 }
 
+/// The library is not compiled as a program of tests, so that tests in its files would never run.
+#[test]
+fn the_files_of_the_library_have_no_tests() {
+    for (_, path, text) in files("src") {
+        for word in ["#[test]", "cfg(test)"] {
+            assert!(!text.contains(word), "{} has `{word}`", path.display());
+        }
+    }
+}
+
 #[test]
 fn files_start_with_module_documentation() {
     for (_, path, text) in all() {

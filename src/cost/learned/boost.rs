@@ -34,7 +34,7 @@ const SEEN: [u64; 2] = [7, 6];
 
 /// The fitted trees.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Boosted {
+pub(crate) struct Boosted {
     numbers: usize,
     mean: f64,
     /// For each category, the number for each of its texts.

@@ -14,7 +14,7 @@ const SLOPES: usize = 3;
 
 /// A fitted linear function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Linear {
+pub(crate) struct Linear {
     /// The mean and the deviation of each number.
     scales: Vec<(f64, f64)>,
     /// The number of texts of each category.
@@ -87,7 +87,7 @@ impl Linear {
 }
 
 /// Solves a system with a symmetric positive definite matrix, of which only the lower half is read.
-pub(super) fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Vec<f64> {
+pub(crate) fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Vec<f64> {
     let width = right.len();
     for a in 0..width {
         for b in 0..=a {

@@ -9,9 +9,6 @@ mod source {
 }
 
 mod boost;
-#[allow(dead_code)]
-#[path = "../../../../src/cost/learned/encode.rs"]
-mod encode;
 mod linear;
 
 use ovolo::cost::{FEATURES, Feature, FeatureValue, Machine, PriceList};

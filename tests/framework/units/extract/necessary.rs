@@ -2,7 +2,7 @@
 
 #[allow(dead_code)]
 #[path = "../../../../src/extract/necessary.rs"]
-mod source;
+pub mod source;
 
 use super::canonical::{self, Work};
 use super::node::Node;

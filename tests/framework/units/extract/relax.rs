@@ -1,14 +1,12 @@
 //! Tests of `src/extract/relax.rs`.
 
 #[allow(dead_code)]
-#[path = "../../../../src/extract/necessary.rs"]
-mod necessary;
-#[allow(dead_code)]
 #[path = "../../../../src/extract/relax.rs"]
 mod source;
 
 use super::canonical::{self, Trees, Work};
 use super::component::{self, Components};
+use super::necessary::source as necessary;
 use super::node::{self, Node};
 use super::order;
 use source::{Shared, relax};

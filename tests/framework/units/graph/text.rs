@@ -349,10 +349,8 @@ fn no_text_makes_the_reader_panic() {
             }
         }
         let text = String::from_utf8(text).unwrap();
-        // Sizes that are cut together from digits may be large; only the form is of interest here.
-        if !text.lines().any(|line| line.len() > 60) {
-            let _ = parse_small(ops(), &text, 1 << 16);
-        }
+        // Sizes that are cut together from digits may be large. Such values are refused before they are made.
+        let _ = parse_small(ops(), &text, 1 << 16);
     }
 }
 

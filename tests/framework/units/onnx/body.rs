@@ -21,8 +21,13 @@ use row::{Action, Attribute, AttributeKind, Body, Line, Operand};
 fn built_in() -> Vec<Body> {
     let mut found = Diagnostics::new();
     let mut bodies = Vec::new();
-    for name in ["ops/quantised.ron", "ops/ml.ron", "ops/microsoft.ron"] {
-        let text = std::fs::read_to_string(crate::common::root().join(name)).unwrap();
+    for entry in std::fs::read_dir(crate::common::root().join("ops")).unwrap() {
+        let path = entry.unwrap().path();
+        // The other table has functions of one number.
+        if path.ends_with("scalar.ron") {
+            continue;
+        }
+        let (name, text) = (path.display().to_string(), std::fs::read_to_string(&path).unwrap());
         let more = read::read(&Source::new(name, text), &bodies, &mut found);
         bodies.extend(more);
     }

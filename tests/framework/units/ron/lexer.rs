@@ -1,10 +1,6 @@
 //! Tests of `src/ron/lexer.rs`.
 
-#[allow(dead_code)]
-#[path = "../../../../src/ron/lexer.rs"]
-mod source;
-
-use source::{Kind, hyphenated, tokens};
+use super::source::ron::lexer::{Kind, hyphenated, tokens};
 
 fn kinds(text: &str) -> Vec<(Kind, &str)> {
     tokens(text).map(|token| (token.kind, token.span.slice(text))).collect()

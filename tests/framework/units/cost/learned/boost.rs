@@ -1,11 +1,7 @@
 //! Tests of `src/cost/learned/boost.rs`.
 
-#[allow(dead_code)]
-#[path = "../../../../../src/cost/learned/boost.rs"]
-mod source;
-
-use super::encode::{self, Row};
-use source::Boosted;
+use super::source::learned::boost::Boosted;
+use super::source::learned::encode::Row;
 
 #[test]
 fn a_function_with_a_step_and_kinds_is_learned() {

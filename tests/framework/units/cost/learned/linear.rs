@@ -1,11 +1,7 @@
 //! Tests of `src/cost/learned/linear.rs`.
 
-#[allow(dead_code)]
-#[path = "../../../../../src/cost/learned/linear.rs"]
-mod source;
-
-use super::encode::{self, Row};
-use source::{Linear, solve};
+use super::source::learned::encode::Row;
+use super::source::learned::linear::{Linear, solve};
 
 #[test]
 fn a_system_is_solved() {
