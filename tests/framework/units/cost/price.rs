@@ -52,7 +52,7 @@ fn functions_of_all_steps_are_counted() {
     let step = |op: &'static str| Step { op: op.into(), parameters: Vec::new() };
     let attrs = Attrs::new().with("post", Attr::Post(vec![step("exp"), step("tanh"), step("relu")]));
     let operations = |op| {
-        // A word of the price lists is the time itself.
+        // With this list, the seconds of a kernel are the value of the word.
         seconds(over(r#"Prices(define: {"seconds": "function_operations"})"#), op, &attrs)
     };
     assert_eq!(operations("map"), Some(6000.0 * (25.0 + 59.0)));
