@@ -337,45 +337,6 @@ pub enum ExtractError {
 }
 
 impl Problem {
-    /// Checks that all classes exist, that prices are not negative, and that their sums are finite.
-    ///
-    /// # Errors
-    /// [`ExtractError::UnknownClass`], [`ExtractError::BadCost`], [`ExtractError::TooDear`].
-    pub(crate) fn validate(&self) -> Result<(), ExtractError> {
-        let classes = self.classes.len();
-        let known = |of: &dyn Fn() -> String, class: ClassId| {
-            if class.index() < classes {
-                Ok(())
-            } else {
-                Err(ExtractError::UnknownClass { of: of(), class, classes })
-            }
-        };
-        for &root in &self.roots {
-            known(&|| "a root".to_owned(), root)?;
-        }
-        let mut sum = 0.0;
-        for (index, class) in self.classes.iter().enumerate() {
-            let mut dearest = 0.0_f64;
-            for (node, candidate) in class.nodes.iter().enumerate() {
-                if candidate.cost.is_nan() || candidate.cost < 0.0 {
-                    let class = ClassId(index as u32);
-                    return Err(ExtractError::BadCost { class, node, cost: candidate.cost });
-                }
-                if candidate.cost.is_finite() {
-                    dearest = dearest.max(candidate.cost);
-                }
-                for &child in &candidate.children {
-                    known(&|| format!("candidate {node} of class {index}"), child)?;
-                }
-            }
-            sum += dearest;
-            if !f64::is_finite(sum) {
-                return Err(ExtractError::TooDear { class: ClassId(index as u32) });
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the cost of a choice in seconds: the sum over the distinct classes that the roots reach through it.
     ///
     /// # Errors

@@ -69,8 +69,6 @@ pub mod egraph;
 pub mod error;
 pub mod extract;
 pub mod file;
-#[cfg(test)]
-mod fixture;
 pub mod graph;
 pub mod host;
 pub mod memory;

@@ -198,6 +198,3 @@ impl fmt::Debug for Function {
         write!(f, "Function({})", self.0.name)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -57,28 +57,3 @@ fn decode(file: &[u8]) -> Option<&[u8]> {
     let (digest, body) = file.split_at_checked(DIGEST)?;
     (Digest::new(body).to_string().as_bytes() == digest).then_some(body)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_depends_on_each_part_and_what_is_damaged_is_not_read() {
-        let one = name(&["12.9", "sm_90", "k"]);
-        assert_eq!(one, name(&["12.9", "sm_90", "k"]));
-        assert_eq!(one.len(), DIGEST);
-        for other in [["12.8", "sm_90", "k"], ["12.9", "sm_90", "l"], ["12.9", "sm_80", "k"]] {
-            assert_ne!(one, name(&other));
-        }
-        let body = [1, 2, 3];
-        let mut file = Digest::new(&body).to_string().into_bytes();
-        file.extend(body);
-        assert_eq!(decode(&file), Some(&body[..]));
-        for at in [0, DIGEST, file.len() - 1] {
-            let mut damaged = file.clone();
-            damaged[at] ^= 1;
-            assert_eq!(decode(&damaged), None, "byte {at}");
-        }
-        assert_eq!(decode(&file[..10]), None);
-    }
-}

@@ -26,7 +26,7 @@ pub(super) fn content(path: &Path, threads: usize) -> String {
     content_in(path, threads, home().as_deref())
 }
 
-fn content_in(path: &Path, threads: usize, folder: Option<&Path>) -> String {
+pub(super) fn content_in(path: &Path, threads: usize, folder: Option<&Path>) -> String {
     static KNOWN: Mutex<Option<FxHashMap<String, Digest>>> = Mutex::new(None);
     let meta = match std::fs::metadata(path) {
         Ok(meta) => meta,
@@ -74,7 +74,7 @@ fn place(path: &Path) -> String {
 }
 
 /// Returns the digests that are kept. A damaged line matches no existing file, so it does no harm.
-fn read(folder: &Path) -> FxHashMap<String, Digest> {
+pub(super) fn read(folder: &Path) -> FxHashMap<String, Digest> {
     let text = file::read(&folder.join(TABLE)).ok().flatten();
     let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
     let line = |line: &str| {
@@ -97,36 +97,4 @@ fn keep(folder: &Path, known: &FxHashMap<String, Digest>) {
 /// Returns the checksum at the end of a line.
 fn check(digest: &Digest, name: &str) -> String {
     Digest::texts([digest.to_string().as_str(), name]).short()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    #[test]
-    fn a_change_is_noticed_that_keeps_length_and_time() {
-        let folder = std::env::temp_dir().join(format!("ovolo-library-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        let path = folder.join("lib.so");
-        let old = std::time::SystemTime::now() - Duration::from_secs(1000);
-        let write = |text: &str| {
-            fs::write(&path, text).expect("it is written");
-            fs::File::options()
-                .write(true)
-                .open(&path)
-                .and_then(|file| file.set_modified(old))
-                .expect("a time");
-        };
-        write("one");
-        let one = content_in(&path, 1, Some(&folder));
-        assert_eq!(one, content_in(&path, 1, Some(&folder)));
-        assert_eq!(one, Digest::new(b"one").to_string());
-        write("two");
-        assert_eq!(content_in(&path, 1, Some(&folder)), Digest::new(b"two").to_string());
-        let kept = read(&folder);
-        assert_eq!(kept.values().collect::<Vec<_>>(), [&Digest::new(b"two")], "{kept:?}");
-        assert!(content_in(&folder.join("none"), 1, None).starts_with("not read: "));
-        fs::remove_dir_all(&folder).expect("it is removed");
-    }
 }

@@ -36,8 +36,6 @@ mod parse;
 mod quantity;
 mod read;
 mod reference;
-#[cfg(test)]
-mod tests;
 
 use super::feature::BASIC;
 use super::{CostModel, Machine, Query, fits};

@@ -4,8 +4,7 @@
 //! 1.2e-5}`, or `{"seconds": null}` for a kernel that it does not know. It is asked once for each kernel. How lines
 //! are sent and received is not part of this module.
 
-use super::{CostModel, Machine, PriceList, Query};
-use super::{FEATURES, FeatureValue};
+use super::{CostModel, FEATURES, FeatureValue, Machine, PriceList, Priced, Query};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,8 +71,7 @@ pub(crate) trait Answer: Send + Sync {
 /// The model `process`.
 pub struct Process {
     /// The prices of copies.
-    prices: Arc<PriceList>,
-    machine: Machine,
+    copies: Priced,
     program: Arc<dyn Answer>,
     known: Mutex<Known>,
 }
@@ -95,10 +93,10 @@ struct Said {
 impl Process {
     /// Uses this program for kernels, and a price list at the machine's speeds for copies.
     pub(crate) fn new(machine: &Machine, prices: Arc<PriceList>, program: Arc<dyn Answer>) -> Self {
-        Self { machine: *machine, prices, program, known: Mutex::default() }
+        Self { copies: Priced::new("process", *machine, prices), program, known: Mutex::default() }
     }
 
-    fn ask(&self, line: &str) -> Result<Option<f64>, String> {
+    pub(crate) fn ask(&self, line: &str) -> Result<Option<f64>, String> {
         let answer = self.program.answer(line).map_err(|why| why.to_string())?;
         let wrong = |why: &str| format!("the program answered `{}`, {why}", answer.trim_end());
         let form = "which is not of the form {\"seconds\": NUMBER or null}";
@@ -146,7 +144,7 @@ impl CostModel for Process {
     }
 
     fn copy(&self, bytes: usize) -> f64 {
-        self.prices.copy(&self.machine, bytes)
+        self.copies.copy(bytes)
     }
 
     fn trouble(&self) -> Option<String> {
@@ -160,33 +158,5 @@ impl CostModel for Process {
     fn lacking(&self) -> String {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.trouble.clone().unwrap_or_else(|| "its program must know every kernel".to_owned())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Parrot(&'static str);
-
-    impl Answer for Parrot {
-        fn answer(&self, _: &str) -> Result<String, AnswerError> {
-            Ok(self.0.to_owned())
-        }
-    }
-
-    #[test]
-    fn answers_are_seconds_or_nothing() {
-        let ask = |answer| {
-            Process::new(&Machine::NOMINAL, Arc::clone(PriceList::shipped()), Arc::new(Parrot(answer)))
-                .ask("{}")
-        };
-        assert_eq!(ask("{\"seconds\": 2e-5}\n"), Ok(Some(2e-5)));
-        assert_eq!(ask("{\"seconds\": null}"), Ok(None));
-        for wrong in ["2e-5", "{\"seconds\": -1}", "{\"seconds\": \"1\"}", "", "{}"] {
-            assert!(ask(wrong).is_err(), "{wrong}");
-        }
-        let misspelt = ask("{\"second\": 1e-6}").expect_err("`seconds` is not there");
-        assert!(misspelt.contains("answered `{\"second\": 1e-6}`, which is not of the form"), "{misspelt}");
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Work {
 impl Work {
     /// Makes the working copy of a problem.
     pub(crate) fn new(problem: &Problem) -> Result<Self, ExtractError> {
-        problem.validate()?;
+        validate(problem)?;
         let runs = runnable(problem);
         for &root in &problem.roots {
             if !runs[root.index()] {
@@ -216,4 +216,43 @@ fn missing(problem: &Problem, runs: &[bool], root: ClassId) -> ClassId {
             None => return class,
         }
     }
+}
+
+/// Checks that all classes exist, that prices are not negative, and that their sums are finite.
+///
+/// # Errors
+/// [`ExtractError::UnknownClass`], [`ExtractError::BadCost`], [`ExtractError::TooDear`].
+fn validate(problem: &Problem) -> Result<(), ExtractError> {
+    let classes = problem.classes.len();
+    let known = |of: &dyn Fn() -> String, class: ClassId| {
+        if class.index() < classes {
+            Ok(())
+        } else {
+            Err(ExtractError::UnknownClass { of: of(), class, classes })
+        }
+    };
+    for &root in &problem.roots {
+        known(&|| "a root".to_owned(), root)?;
+    }
+    let mut sum = 0.0;
+    for (index, class) in problem.classes.iter().enumerate() {
+        let mut dearest = 0.0_f64;
+        for (node, candidate) in class.nodes.iter().enumerate() {
+            if candidate.cost.is_nan() || candidate.cost < 0.0 {
+                let class = ClassId(index as u32);
+                return Err(ExtractError::BadCost { class, node, cost: candidate.cost });
+            }
+            if candidate.cost.is_finite() {
+                dearest = dearest.max(candidate.cost);
+            }
+            for &child in &candidate.children {
+                known(&|| format!("candidate {node} of class {index}"), child)?;
+            }
+        }
+        sum += dearest;
+        if !f64::is_finite(sum) {
+            return Err(ExtractError::TooDear { class: ClassId(index as u32) });
+        }
+    }
+    Ok(())
 }

@@ -159,6 +159,3 @@ fn read(ops: &Ops, source: &Source, constants: &Constants<'_>, most: usize) -> R
     found.sort();
     found.into_result(graph)
 }
-
-#[cfg(test)]
-mod tests;

@@ -16,12 +16,14 @@
 
 mod problem;
 mod search;
+mod strategy;
 
 use super::fit::{self, Work};
 use super::{Buffer, Packing, Planner, lower_bound};
 use problem::{Problem, components};
-use search::{Pick, Search, Verdict};
+use search::{Search, Verdict};
 use std::cmp::Reverse;
+use strategy::{STRATEGIES, rank};
 
 /// An exact search with a limit on steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,27 +110,6 @@ const PAIRS: u64 = 1 << 12;
 /// Pairs that do not count as steps: with hundreds of buffers the heuristics finish within them.
 const FREE: u64 = 1 << 24;
 
-/// The key by which buffers are ranked. The first in rank is tried first.
-#[derive(Clone, Copy)]
-enum Order {
-    Life,
-    Size,
-    Area,
-    Span,
-}
-
-/// The strategies of the search, which take turns. Each of them packs instances that the others do not.
-const STRATEGIES: [(Pick, Order); 8] = [
-    (Pick::Failing, Order::Size),
-    (Pick::Tight, Order::Size),
-    (Pick::Failing, Order::Life),
-    (Pick::Tight, Order::Span),
-    (Pick::Failing, Order::Area),
-    (Pick::Tight, Order::Area),
-    (Pick::Failing, Order::Span),
-    (Pick::Tight, Order::Life),
-];
-
 /// The steps for each item in the first round. A search with few dead ends takes about one.
 const FIRST_RUN: u64 = 2;
 /// The first odd round tries to lower the peak by this part of the distance to the goal: an eighth.
@@ -178,7 +159,7 @@ impl Part {
                 // shrinks otherwise.
                 let way = self.peak - 1 - goal;
                 let ceiling = goal + if round % 2 == 0 { 0 } else { way - way / stride };
-                let rank = self.rank(order, round * STRATEGIES.len() + at);
+                let rank = rank(&self.problem, order, round * STRATEGIES.len() + at);
                 let mut search = Search::new(&self.problem, ceiling, &rank, pick);
                 let verdict = search.run(run.min(steps - spent));
                 spent += search.steps();
@@ -201,40 +182,4 @@ impl Part {
         }
         (spent, gained)
     }
-
-    /// Returns the rank of each item by the key of the order, the largest key first. From the second round on, the
-    /// keys are changed by up to a third, depending on the seed.
-    fn rank(&self, order: Order, seed: usize) -> Vec<usize> {
-        let key = |at: usize| {
-            let item = &self.problem.items[at];
-            let life = item.given.upper - item.given.lower;
-            let (first, second) = match order {
-                Order::Life => (life as u128, item.given.size),
-                Order::Size => (item.given.size as u128, item.end - item.first),
-                Order::Area => (life as u128 * item.given.size as u128, item.given.size),
-                Order::Span => ((item.end - item.first) as u128, item.given.size),
-            };
-            let off = if seed < STRATEGIES.len() { 0 } else { mix(seed, at) % 342 };
-            (first.saturating_mul(1024 + u128::from(off)), second)
-        };
-        let mut order: Vec<usize> = (0..self.problem.items.len()).collect();
-        order.sort_by_cached_key(|&at| Reverse(key(at)));
-        let mut rank = vec![0; order.len()];
-        for (position, at) in order.into_iter().enumerate() {
-            rank[at] = position;
-        }
-        rank
-    }
 }
-
-/// Returns a pseudorandom number from two numbers: the finalizer of SplitMix64 (Steele et al., "Fast splittable
-/// pseudorandom number generators", OOPSLA 2014).
-fn mix(seed: usize, at: usize) -> u64 {
-    let mut bits = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(at as u64);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
-}
-
-#[cfg(test)]
-mod tests;

@@ -5,9 +5,9 @@
 //! encryption, archives in parts and the 64-bit extension (more than 4 GiB or 65535 members).
 
 /// The signature of a local header, and its length without name and extra field.
-const LOCAL: (u32, usize) = (0x0403_4b50, 30);
+pub(super) const LOCAL: (u32, usize) = (0x0403_4b50, 30);
 /// The signature of a central header, and its length without name, extra field and comment.
-const CENTRAL: (u32, usize) = (0x0201_4b50, 46);
+pub(super) const CENTRAL: (u32, usize) = (0x0201_4b50, 46);
 /// The signature of the end record, and its length without its comment.
 const END: (u32, usize) = (0x0605_4b50, 22);
 /// Version 2.0, the lowest one that supports stored members in folders.
@@ -150,7 +150,7 @@ pub(super) fn write(members: &[(String, Vec<u8>)]) -> Result<Vec<u8>, String> {
 }
 
 /// Computes the checksum of zip and PNG: CRC-32 with the reflected polynomial 0xedb88320.
-fn crc32(bytes: &[u8]) -> u32 {
+pub(super) fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
         let mut index = 0;
@@ -167,38 +167,4 @@ fn crc32(bytes: &[u8]) -> u32 {
         table
     };
     !bytes.iter().fold(!0, |crc, &byte| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_checksum_is_that_of_the_standard() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-        assert_eq!(crc32(b""), 0);
-    }
-
-    #[test]
-    fn compression_and_damage_are_named() {
-        let whole = write(&[("a.npy".to_owned(), b"content".to_vec())]).unwrap();
-        assert_eq!(read(&whole).unwrap(), [("a.npy".to_owned(), b"content".as_slice())]);
-        let directory = whole.windows(4).position(|bytes| bytes == CENTRAL.0.to_le_bytes()).unwrap();
-        let mut compressed = whole.clone();
-        compressed[directory + 10] = 8;
-        assert!(read(&compressed).unwrap_err().contains("numpy.savez_compressed"));
-        let mut damaged = whole.clone();
-        damaged[LOCAL.1 + 5] ^= 1;
-        assert_eq!(read(&damaged).unwrap_err(), "member `a.npy`: its checksum is wrong: the file is damaged");
-        assert!(read(&whole[..whole.len() - 1]).unwrap_err().contains("no directory"));
-    }
-
-    #[test]
-    fn a_comment_after_the_directory_is_skipped() {
-        let mut bytes = write(&[("a".to_owned(), vec![1])]).unwrap();
-        let length = bytes.len();
-        bytes[length - 2] = 3;
-        bytes.extend_from_slice(b"hey");
-        assert_eq!(read(&bytes).unwrap().len(), 1);
-    }
 }

@@ -260,27 +260,3 @@ pub(super) fn typed(proto: &TensorProto, ty: TensorType) -> Result<Tensor, Refus
         }
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::graph::text::random;
-
-    #[test]
-    fn elements_of_every_type_are_stored_and_read_back() {
-        for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Text) {
-            let tensor = random(&TensorType::plain(dtype, [3, 7]), 1);
-            let read = raw(&stored(&tensor), tensor.ty().clone()).unwrap();
-            assert_eq!(read.bytes(), tensor.bytes(), "{dtype}");
-            assert_eq!(element_type(element_number(dtype)).unwrap(), dtype);
-        }
-    }
-
-    #[test]
-    fn narrow_elements_are_packed_from_the_low_bits() {
-        let four = Tensor::from_i128(DType::I4, [3], &[1, -2, 7]);
-        assert_eq!(stored(&four), [0xe1, 0x07]);
-        let two = Tensor::from_i128(DType::U2, [5], &[1, 2, 3, 0, 2]);
-        assert_eq!(stored(&two), [0b0011_1001, 0b10]);
-    }
-}

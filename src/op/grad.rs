@@ -104,28 +104,3 @@ fn slope(op: &str, operand: usize, a: f64, b: f64) -> Option<f64> {
         _ => return None,
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::op::post;
-
-    const STEP: f64 = 1e-6;
-
-    #[test]
-    fn slopes_of_two_operands_are_those_of_small_steps() {
-        for op in BINARY {
-            for (a, b) in [(0.7, 1.9), (2.3, 0.4), (1.1, 3.2)] {
-                for operand in 0..2 {
-                    let moved = |by: f64| {
-                        let (a, b) = if operand == 0 { (a + by, b) } else { (a, b + by) };
-                        post::binary(op, a, b).unwrap_or(f64::NAN)
-                    };
-                    let step = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
-                    let slope = slope(op, operand, a, b).unwrap_or(f64::NAN);
-                    assert!((slope - step).abs() < 1e-6, "{op} {operand} at {a}, {b}: {slope} and {step}");
-                }
-            }
-        }
-    }
-}

@@ -77,38 +77,3 @@ fn repeats(list: &[i64]) -> bool {
 fn within(list: &[i64]) -> bool {
     list.iter().all(|one| usize::try_from(*one).is_ok_and(|one| one < list.len()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::broken;
-    use crate::attr::{Attr, Attrs};
-    use crate::op;
-
-    /// Returns whether an op takes an operand of `f32` with this shape.
-    fn infers(name: &str, shape: &[usize], attrs: Attrs) -> bool {
-        let def = crate::fixture::ops().get(name).unwrap();
-        let ty = crate::tensor::TensorType::plain(crate::tensor::DType::F32, shape.to_vec());
-        def.result(&op::complete(def, attrs), &[&ty]).is_ok()
-    }
-
-    #[test]
-    fn what_is_broken_no_op_takes_and_defaults_are_not() {
-        for (name, attr, value) in [
-            ("softmax", "axis", Attr::Int(-1)),
-            ("transpose", "perm", Attr::Ints(vec![0, 0])),
-            ("transpose", "perm", Attr::Ints(vec![1, 2])),
-            ("reduce-sum", "axes", Attr::Ints(vec![-1])),
-            ("reshape", "shape", Attr::Ints(vec![-1])),
-        ] {
-            let def = crate::fixture::ops().get(name).unwrap();
-            assert!(broken(def, attr, &value).is_some(), "{name} {attr}: {value}");
-            assert!(!infers(name, &[2, 3], Attrs::new().with(attr, value.clone())), "{name} {attr}: {value}");
-        }
-        for def in crate::fixture::ops().all() {
-            for attr in &def.attrs {
-                let wrong = attr.default.as_ref().and_then(|value| broken(def, attr.name, value));
-                assert!(wrong.is_none(), "{} {}", def.name, attr.name);
-            }
-        }
-    }
-}

@@ -185,23 +185,3 @@ fn split() -> OpDef {
         lowered: None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn split(text: &str, delimiter: &str, splits: i64) -> Vec<String> {
-        let attrs = Attrs::new().with("delimiter", Attr::Str(delimiter.into())).int("splits", splits);
-        parts(text, &attrs).into_iter().map(ToOwned::to_owned).collect()
-    }
-
-    #[test]
-    fn texts_are_split_as_in_python() {
-        assert_eq!(split("a,,b", ",", -1), ["a", "", "b"]);
-        assert_eq!(split("a,b,c", ",", 1), ["a", "b,c"]);
-        assert_eq!(split("", ",", -1), [""]);
-        assert_eq!(split("  a \t b c ", "", -1), ["a", "b", "c"]);
-        assert_eq!(split("  a  b c ", "", 1), ["a", "b c "]);
-        assert!(split("  ", "", -1).is_empty());
-    }
-}

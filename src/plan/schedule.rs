@@ -55,7 +55,7 @@ pub fn device(step: &Step) -> Option<&'static str> {
 
 /// The kind of a step on a device. Steps of different kinds can run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Kernel,
     Upload,
     Download,
@@ -82,10 +82,10 @@ impl Kind {
 }
 
 /// The kind of a step, and the bytes of the arenas that it reads and writes.
-struct Bytes {
-    kind: Kind,
-    reads: Vec<(Device, Range<usize>)>,
-    writes: Vec<(Device, Range<usize>)>,
+pub(super) struct Bytes {
+    pub kind: Kind,
+    pub reads: Vec<(Device, Range<usize>)>,
+    pub writes: Vec<(Device, Range<usize>)>,
 }
 
 impl Bytes {
@@ -160,7 +160,7 @@ impl Schedule {
 /// Assigns streams to consecutive steps. Among the streams of its kind, a step takes one whose last step it waits
 /// for, so that a chain stays on one stream. If there is none, it takes a stream on which it need not wait for
 /// anything, or else the one whose queue ended first. Streams are numbered in the order of their first use.
-fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
+pub(super) fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
     let mut launches: Vec<Launch> = Vec::with_capacity(steps.len());
     // For each launch and each stream, the number of launches that are known to be done when it begins. On its own
     // stream this includes the launch itself, because streams keep their order.
@@ -198,105 +198,4 @@ fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
         });
     }
     launches
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The first byte, and the first byte after the range.
-    type Span = (usize, usize);
-
-    /// Returns the launches for kernels that read and write these bytes of the arena.
-    fn scheduled(steps: &[(&[Span], Span)]) -> Vec<Launch> {
-        let kernels: Vec<_> = steps.iter().map(|(reads, writes)| (Kind::Kernel, *reads, *writes)).collect();
-        of_kinds(&kernels)
-    }
-
-    /// Returns the launches for steps of these kinds that do so.
-    fn of_kinds(steps: &[(Kind, &[Span], Span)]) -> Vec<Launch> {
-        let range = |(from, to): Span| from..to;
-        let bytes: Vec<Bytes> = steps
-            .iter()
-            .map(|(kind, reads, writes)| Bytes {
-                kind: *kind,
-                reads: reads.iter().map(|one| (Device::Host, range(*one))).collect(),
-                writes: vec![(Device::Host, range(*writes))],
-            })
-            .collect();
-        segment(&(0..steps.len()).collect::<Vec<_>>(), &bytes)
-    }
-
-    fn launch(step: usize, stream: usize, after: &[usize]) -> Launch {
-        Launch { step, stream, after: after.to_vec() }
-    }
-
-    #[test]
-    fn copies_have_streams_of_their_own_and_wait_for_what_they_must() {
-        let launches = of_kinds(&[
-            (Kind::Upload, &[], (0, 4)),
-            (Kind::Kernel, &[(0, 4)], (4, 8)),
-            (Kind::Kernel, &[(4, 8)], (8, 12)),
-            // It can run at the same time as both kernels, because no kernel uses its bytes.
-            (Kind::Upload, &[], (12, 16)),
-            // It can run at the same time as the second kernel: it overwrites what the first one has read.
-            (Kind::Upload, &[], (0, 4)),
-            (Kind::Download, &[(8, 12)], (100, 104)),
-            (Kind::Kernel, &[(12, 16)], (16, 20)),
-            (Kind::Download, &[(4, 8)], (104, 108)),
-        ]);
-        let expected = [
-            launch(0, 0, &[]),
-            launch(1, 1, &[0]),
-            launch(2, 1, &[]),
-            launch(3, 0, &[]),
-            launch(4, 0, &[1]),
-            launch(5, 2, &[2]),
-            launch(6, 3, &[3]),
-            launch(7, 2, &[]),
-        ];
-        assert_eq!(launches, expected);
-    }
-
-    #[test]
-    fn branches_have_streams_and_meet() {
-        let launches = scheduled(&[
-            (&[], (0, 4)),
-            (&[], (4, 8)),
-            (&[(0, 4)], (8, 12)),
-            (&[(4, 8)], (12, 16)),
-            (&[(8, 12), (12, 16)], (16, 20)),
-            (&[(16, 20)], (20, 24)),
-        ]);
-        let expected = [
-            launch(0, 0, &[]),
-            launch(1, 1, &[]),
-            launch(2, 0, &[]),
-            launch(3, 1, &[]),
-            launch(4, 1, &[2]),
-            launch(5, 1, &[]),
-        ];
-        assert_eq!(launches, expected);
-    }
-
-    #[test]
-    fn a_place_is_written_again_once_it_was_read_and_once_it_was_written() {
-        // The last step reads nothing, and overwrites what step 1 reads.
-        let read = scheduled(&[(&[], (0, 4)), (&[(0, 4)], (4, 8)), (&[], (8, 12)), (&[(8, 12)], (0, 4))]);
-        assert_eq!(read[3], launch(3, 1, &[1]));
-        let written = scheduled(&[(&[], (0, 8)), (&[], (8, 16)), (&[(8, 16)], (4, 8))]);
-        assert_eq!(written[2], launch(2, 1, &[0]));
-    }
-
-    #[test]
-    fn what_is_waited_for_already_is_not_named_again() {
-        let launches = scheduled(&[
-            (&[], (0, 4)),
-            (&[], (4, 8)),
-            (&[(0, 4), (4, 8)], (8, 12)),
-            (&[(0, 4), (8, 12)], (12, 16)),
-        ]);
-        assert_eq!(launches[2], launch(2, 1, &[0]));
-        assert_eq!(launches[3], launch(3, 1, &[]));
-    }
 }

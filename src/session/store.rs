@@ -107,32 +107,3 @@ impl Store {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_constant_is_shared_while_it_is_used() {
-        let store = Store::new();
-        let recipe = Digest::new(b"recipe");
-        let one = store.keep(recipe, Tensor::scalar(1_i64), None);
-        let other = store.keep(recipe, Tensor::scalar(1_i64), None);
-        assert_eq!(one.identity(), other.identity());
-        assert_eq!(store.bytes(), 8);
-        drop((one, other));
-        assert!(store.find(&recipe).is_none());
-        assert_eq!(store.bytes(), 0);
-    }
-
-    #[test]
-    fn a_weight_is_known_by_its_name_and_type_and_others_by_their_elements() {
-        let store = Store::new();
-        let tensor = || Tensor::from_elements([4], &[1.0_f32; 4]);
-        let (a, b) = (tensor(), tensor());
-        assert_eq!(store.leaf(&a), store.leaf(&b));
-        store.name(&a, "a");
-        assert_ne!(store.leaf(&a), store.leaf(&b));
-        assert_ne!(store.leaf(&a), store.leaf(&a.reshaped([2, 2].into())));
-    }
-}

@@ -2,7 +2,12 @@
 //! backends take part only where that is asked for.
 #![allow(clippy::unwrap_used)]
 
+#[allow(dead_code)]
+#[path = "../../src/stage/search/room.rs"]
+mod room;
+
 use crate::common;
+use crate::memory::Limit;
 use ovolo::backend::{Backend, BackendError};
 use ovolo::compile::{self, Options};
 use ovolo::egraph::Saturation;
@@ -12,6 +17,8 @@ use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::{AbsentRules, PassReport};
 use ovolo::registry::Registry;
 use ovolo::tensor::Device;
+use room::{Measure, Room};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const MODEL: &str = "graph {
@@ -131,4 +138,16 @@ fn rules_of_absent_backends_take_part_where_that_is_asked_for_alone() {
     // Nothing of it can be chosen, so the plan is the same.
     let [without, with] = [&saturated, &whole].map(|one| options.plan(one).unwrap().plan.to_string());
     assert_eq!(without, with);
+}
+
+#[test]
+fn the_arena_has_the_least_that_any_limit_leaves() {
+    let constants = BTreeMap::from([(Device::Host, 30)]);
+    let room = Room::new(&Limit::host(100));
+    assert_eq!(room.beside(&constants), Limit::host(70));
+    assert_eq!(room.with(Measure::Arena, Device::Host, 60).beside(&constants), Limit::host(60));
+    assert_eq!(room.with(Measure::Arena, Device::Host, 80).beside(&constants), Limit::host(70));
+    assert_eq!(room.with(Measure::Whole, Device::Host, 20).beside(&constants), Limit::host(0));
+    let arena = Room::default().with(Measure::Arena, Device::Host, 60);
+    assert_eq!(arena.beside(&constants), Limit::host(60));
 }

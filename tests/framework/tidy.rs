@@ -39,7 +39,6 @@ const FLOORS: &[(&str, usize)] = &[
     ("tensor", 0),
     ("attr", 1),
     ("value", 1),
-    ("fixture", 2),
     ("graph", 2),
     ("op", 2),
     ("verify", 2),
@@ -301,6 +300,16 @@ fn no_public_item_gives_a_text_as_its_error() {
 fn no_file_leaves_work_undone() {
     for (_, path, text) in all() {
         for word in ["todo!(", "unimplemented!(", "dbg!(", concat!("FIX", "ME")] {
+            assert!(!text.contains(word), "{} has `{word}`", path.display());
+        }
+    }
+}
+
+/// The library is not compiled as a program of tests, so that tests in its files would never run.
+#[test]
+fn the_files_of_the_library_have_no_tests() {
+    for (_, path, text) in files("src") {
+        for word in ["#[test]", "cfg(test)"] {
             assert!(!text.contains(word), "{} has `{word}`", path.display());
         }
     }

@@ -11,7 +11,7 @@ use std::process::Command;
 /// The arguments of `cargo test` for each run, after those that build with the sanitizer.
 const RUNS: &[&[&str]] = &[
     // Every family of native kernels against the reference evaluation.
-    &["--package", "ovolo-native", "--lib"],
+    &["--package", "ovolo-native", "--test", "kernels"],
     &["--package", "ovolo", "--test", "framework", "--", "session::"],
     // Each lowered op in the rules' examples, and the plans of examples and cases; models take too long.
     &["--package", "ovolo", "--test", "kernels", "--", "--skip", "model::", "--skip", "every_"],

@@ -21,7 +21,7 @@ pub(super) struct Encoder {
 
 /// An example as numbers.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// The logarithms of sizes: the estimate, the model's constants, operations per byte, constants per result,
     /// channels per group, and each feature that is a number.
     pub numbers: Vec<f64>,

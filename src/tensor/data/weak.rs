@@ -41,20 +41,3 @@ impl WeakTensor {
         Some(Tensor { ty: self.ty.clone(), bytes })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reference_lives_as_long_as_a_tensor_that_shares_the_bytes() {
-        let tensor = Tensor::from_elements([2, 2], &[1.0_f32, 2.0, 3.0, 4.0]);
-        let reference = tensor.downgrade();
-        let shared = tensor.reshaped([4].into());
-        drop(tensor);
-        let found = reference.upgrade().map(|tensor| tensor.elements::<f32>().to_vec());
-        assert_eq!(found, Some(vec![1.0, 2.0, 3.0, 4.0]));
-        drop(shared);
-        assert!(reference.upgrade().is_none());
-    }
-}

@@ -1,26 +1,33 @@
-//! Tests of price lists.
+//! Tests of `src/cost/price.rs`.
 
-use super::*;
-use crate::attr::{Attr, Attrs, Step};
-use crate::fixture;
-use crate::op::{Call, Contract};
-use crate::tensor::{DType, TensorType};
+use crate::units::fixture;
+use ovolo::attr::{Attr, Attrs, Step};
+use ovolo::cost::{CostModel, Machine, PriceList, Priced, Query};
+use ovolo::error::Source;
+use ovolo::op::{Call, Contract};
+use ovolo::tensor::{DType, TensorType};
+use std::sync::Arc;
 
-/// Returns the value of a word for an elementwise kernel with 6000 elements, at the nominal speeds.
-fn value(list: &PriceList, word: &str, op: &str, attrs: &Attrs) -> Option<f64> {
-    let op = fixture::ops().find(op).expect("the op exists");
+/// The model of a list at the nominal speeds.
+fn nominal(list: PriceList) -> Priced {
+    Priced::new("nominal", Machine::NOMINAL, Arc::new(list))
+}
+
+/// Returns the seconds of an elementwise kernel with 6000 elements, at the nominal speeds.
+fn seconds(list: PriceList, op: &str, attrs: &Attrs) -> Option<f64> {
+    let op = fixture::ops().get(op).expect("the op exists");
     let ty = TensorType::plain(DType::F32, [6000]);
     let call = Call { op, attrs, inputs: &[&ty], output: &ty, threads: 2 };
     let contract = Contract { implementation: "plain".to_owned(), ..Contract::default() };
-    let query = Query { call, constant: &[false], contract: &contract };
-    match word {
-        "seconds" => list.seconds(&Machine::NOMINAL, &query),
-        _ => list.value(word, &Machine::NOMINAL, &query),
-    }
+    nominal(list).seconds(&Query { call, constant: &[false], contract: &contract })
 }
 
-fn relu(list: &PriceList) -> Option<f64> {
-    value(list, "seconds", "gpu.relu", &Attrs::new())
+fn relu(list: PriceList) -> Option<f64> {
+    seconds(list, "gpu.relu", &Attrs::new())
+}
+
+fn shipped() -> PriceList {
+    PriceList::over_shipped(&[]).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
 fn over(text: &str) -> PriceList {
@@ -35,18 +42,19 @@ fn mistakes(text: &str) -> String {
 fn a_kernel_without_functions_takes_its_traffic_a_quarter_of_its_arithmetic_and_a_start() {
     let traffic = 2.0 * 24_000.0 / 6.0e10;
     let arithmetic = 6000.0 / (2.0e11 * 0.10);
-    let seconds = relu(PriceList::shipped()).expect("it has a price");
+    let seconds = relu(shipped()).expect("it has a price");
     assert!((seconds - (1.0e-6 + traffic + 0.25 * arithmetic)).abs() < 1e-15, "{seconds}");
-    assert!(
-        (PriceList::shipped().copy(&Machine::NOMINAL, 6000) - (1.0e-6 + 12_000.0 / 6.0e10)).abs() < 1e-18
-    );
+    assert!((nominal(shipped()).copy(6000) - (1.0e-6 + 12_000.0 / 6.0e10)).abs() < 1e-18);
 }
 
 #[test]
 fn functions_of_all_steps_are_counted() {
     let step = |op: &'static str| Step { op: op.into(), parameters: Vec::new() };
     let attrs = Attrs::new().with("post", Attr::Post(vec![step("exp"), step("tanh"), step("relu")]));
-    let operations = |op| value(PriceList::shipped(), "function_operations", op, &attrs);
+    let operations = |op| {
+        // With this list, the seconds of a kernel are the value of the word.
+        seconds(over(r#"Prices(define: {"seconds": "function_operations"})"#), op, &attrs)
+    };
     assert_eq!(operations("map"), Some(6000.0 * (25.0 + 59.0)));
     assert_eq!(operations("gelu"), Some(6000.0 * (93.0 + 25.0 + 59.0)));
 }
@@ -54,19 +62,19 @@ fn functions_of_all_steps_are_counted() {
 /// The last file that applies to the op and has a fitting case decides.
 #[test]
 fn a_file_replaces_single_prices_of_those_below() {
-    let shipped = relu(PriceList::shipped());
+    let shipped = relu(shipped());
     let mine =
         over(r#"Prices(ops: "gpu.*", define: {"seconds": [Case(op: "gpu.relu", value: "2 * start")]})"#);
-    assert_eq!(relu(&mine), Some(2.0e-6));
+    assert_eq!(relu(mine), Some(2.0e-6));
     let other = over(r#"Prices(ops: "gpu.*", define: {"seconds": [Case(op: "gpu.add", value: 1)]})"#);
-    assert_eq!(relu(&other), shipped);
+    assert_eq!(relu(other), shipped);
     let foreign = over(r#"Prices(ops: "mine.*", define: {"seconds": 1})"#);
-    assert_eq!(relu(&foreign), shipped);
+    assert_eq!(relu(foreign), shipped);
     let unfit = over(r#"Prices(define: {"seconds": [Case(when: "elements(out) > 6000", value: 1)]})"#);
-    assert_eq!(relu(&unfit), shipped);
+    assert_eq!(relu(unfit), shipped);
     // A word of a lower file uses the definitions of a higher one.
     let faster = over(r#"Prices(define: {"traffic": 0, "share": "1 / 0"})"#);
-    assert_eq!(relu(&faster), Some(1.0e-6));
+    assert_eq!(relu(faster), Some(1.0e-6));
 }
 
 #[test]
@@ -74,7 +82,7 @@ fn expressions_mean_what_they_say() {
     let value = |expression: &str| {
         let list =
             over(&format!(r#"Prices(define: {{"seconds": "{expression}", "twice(x, y)": "2 * x + y"}})"#));
-        relu(&list).unwrap_or_else(|| panic!("`{expression}` has no value"))
+        relu(list).unwrap_or_else(|| panic!("`{expression}` has no value"))
     };
     for (expression, expected) in [
         ("1 + 2 * 3 - 4 / 2", 5.0),
@@ -102,7 +110,7 @@ fn expressions_mean_what_they_say() {
 fn a_price_that_is_no_time_is_no_price() {
     for expression in ["0 - 1", "1 / 0", "0 / 0", "dim(in7, 0)"] {
         assert_eq!(
-            relu(&over(&format!(r#"Prices(define: {{"seconds": "{expression}"}})"#))),
+            relu(over(&format!(r#"Prices(define: {{"seconds": "{expression}"}})"#))),
             None,
             "{expression}"
         );

@@ -1,11 +1,16 @@
-//! Tests of the text form.
+//! Tests of `src/graph/text.rs`.
 
-use super::*;
-use crate::attr::{Attr, Attrs, Float, Step};
-use crate::graph::diff::diff;
-use crate::tensor::{DType, Tensor, TensorType};
-use crate::verify::verify;
+mod lex;
+mod value;
+
+use crate::units::fixture::{FAMILY, ops};
 use insta::assert_snapshot;
+use ovolo::attr::{Attr, Attrs, Float, Step};
+use ovolo::graph::diff::diff;
+use ovolo::graph::text::{Constants, parse, parse_small, parse_with, print, print_node, random};
+use ovolo::graph::{Graph, Node};
+use ovolo::tensor::{DType, Device, Tensor, TensorType};
+use ovolo::verify::verify;
 use std::sync::Arc;
 
 const TINY: &str = "\
@@ -19,15 +24,13 @@ graph tiny {
 }";
 
 fn errors(text: &str) -> String {
-    parse(crate::fixture::ops(), text)
-        .map(|graph| format!("no errors:\n{graph}"))
-        .unwrap_or_else(|found| found.to_string())
+    parse(ops(), text).map(|graph| format!("no errors:\n{graph}")).unwrap_or_else(|found| found.to_string())
 }
 
 /// Prints, reads and prints again, with the graph's own constants as the table.
 fn round_trip(graph: &Graph) {
     let text = print(graph);
-    let read = parse_with(crate::fixture::ops(), &text, &Constants::from_graph(graph, "itself"))
+    let read = parse_with(ops(), &text, &Constants::from_graph(graph, "itself"))
         .unwrap_or_else(|found| panic!("{found}\n{text}"));
     assert_eq!(print(&read), text);
     assert!(diff(graph, &read).is_empty(), "{}", diff(graph, &read));
@@ -42,7 +45,7 @@ fn round_trip(graph: &Graph) {
 
 #[test]
 fn types_are_inferred_and_printed() {
-    let graph = parse(crate::fixture::ops(), TINY).unwrap();
+    let graph = parse(ops(), TINY).unwrap();
     assert_snapshot!(graph, @r#"
         graph tiny {
           x: f32[1,3,8,8] = input
@@ -59,8 +62,7 @@ fn types_are_inferred_and_printed() {
 
 #[test]
 fn odd_names_and_all_kinds_of_constants_round_trip() {
-    let mut graph = Graph::new();
-    graph.set_name("odd \"graph\"");
+    let mut graph = parse(ops(), r#"graph "odd \"graph\"" {}"#).unwrap();
     for (position, name) in
         ["return", "graph", "1", "a b", "/a/b.0/Conv'", "a//b", "", "é\n", "x:0", "-", "const"]
             .iter()
@@ -74,10 +76,7 @@ fn odd_names_and_all_kinds_of_constants_round_trip() {
     let blocked = TensorType::plain(DType::F32, [1, 3, 2, 2]).with_layout("nChw8c".parse().unwrap());
     let constant = graph.add_constant("blocked", random(&blocked, 5));
     graph.add_constant("nan", Tensor::from_elements([2], &[f32::NAN, f32::from_bits(0x7fc0_0001)]));
-    let input = graph.add_input(
-        "input",
-        TensorType { device: crate::tensor::Device::Accelerator(crate::fixture::FAMILY, 1), ..blocked },
-    );
+    let input = graph.add_input("input", TensorType { device: Device::Accelerator(FAMILY, 1), ..blocked });
     graph.add_output("a result", constant);
     graph.add_output("input", input);
     round_trip(&graph);
@@ -98,7 +97,7 @@ graph {
   return p
   return s
 }";
-    let graph = parse(crate::fixture::ops(), text).unwrap();
+    let graph = parse(ops(), text).unwrap();
     round_trip(&graph);
     let y = &graph[graph.find("y").unwrap()];
     let clip = Step { op: "clip".into(), parameters: vec![Float(0.0), Float(6.0)] };
@@ -112,16 +111,14 @@ graph {
 #[test]
 fn a_step_without_parameters_takes_the_defaults() {
     let text = TINY.replace("pads: [1,1,1,1]", "pads: [1,1,1,1], post: <clip>");
-    let graph = parse(crate::fixture::ops(), &text).unwrap();
+    let graph = parse(ops(), &text).unwrap();
     assert!(print(&graph).contains("post: <clip(-inf,inf)>"), "{graph}");
     round_trip(&graph);
 }
 
 #[test]
 fn comments_and_lines_on_one_line_are_read() {
-    let graph =
-        parse(crate::fixture::ops(), "graph { x: f32[2] = input; // a comment\n y = relu(x); return y }")
-            .unwrap();
+    let graph = parse(ops(), "graph { x: f32[2] = input; // a comment\n y = relu(x); return y }").unwrap();
     assert_eq!(graph.len(), 2);
 }
 
@@ -297,26 +294,26 @@ fn mistakes_of_syntax_do_not_hide_each_other() {
     for text in
         ["", "graph", "graph {", "graph x", "graph { x }", "graph { } y", "graph { x: f32[1,] = }", "}", "\""]
     {
-        assert!(parse(crate::fixture::ops(), text).is_err(), "{text}");
+        assert!(parse(ops(), text).is_err(), "{text}");
     }
     for text in [
         "graph {\n x: f32[4 = input\n y: f32[4] = ?\n return y\n}",
         "graph { x: f32[99999999999,99999999999] = input; y: f32[4]@nChw16c = input }",
         "graph { x: f32[4]#npu = input; x: f32[4]#gpu = input }",
     ] {
-        assert_eq!(parse(crate::fixture::ops(), text).unwrap_err().len(), 2, "{}", errors(text));
+        assert_eq!(parse(ops(), text).unwrap_err().len(), 2, "{}", errors(text));
     }
-    assert_eq!(parse(crate::fixture::ops(), "graph { x: f32[1] = inpt }").unwrap_err().len(), 1);
+    assert_eq!(parse(ops(), "graph { x: f32[1] = inpt }").unwrap_err().len(), 1);
 }
 
 #[test]
 fn constants_are_found_by_hash_whatever_their_name_and_only_in_the_model_they_are_from() {
-    let graph = parse(crate::fixture::ops(), TINY).unwrap();
+    let graph = parse(ops(), TINY).unwrap();
     let text = print(&graph);
     assert!(errors(&text).contains("the value of `w` is not in the text"), "{}", errors(&text));
     let with = |text: &str, from: &str| {
-        let from = parse(crate::fixture::ops(), from).unwrap();
-        let read = parse_with(crate::fixture::ops(), text, &Constants::from_graph(&from, "m.onnx"));
+        let from = parse(ops(), from).unwrap();
+        let read = parse_with(ops(), text, &Constants::from_graph(&from, "m.onnx"));
         read.map(|graph| print(&graph)).map_err(|mistakes| mistakes.to_string())
     };
     let renamed = TINY.replace("w:", "v:").replace("x, w", "x, v");
@@ -352,19 +349,17 @@ fn no_text_makes_the_reader_panic() {
             }
         }
         let text = String::from_utf8(text).unwrap();
-        // Sizes that are cut together from digits may be large; only the form is of interest here.
-        if !text.lines().any(|line| line.len() > 60) {
-            let _ = syntax::parse(&text, &[], &mut Diagnostics::for_text("fuzz", &text));
-        }
+        // Sizes that are cut together from digits may be large. Such values are refused before they are made.
+        let _ = parse_small(ops(), &text, 1 << 16);
     }
 }
 
 #[test]
 fn names_of_added_nodes_stay_unique_and_print_bare() {
-    let mut graph = parse(crate::fixture::ops(), TINY).unwrap();
+    let mut graph = parse(ops(), TINY).unwrap();
     let x = graph.find("x").unwrap();
     let node = Node {
-        op: crate::fixture::ops().get("relu").unwrap(),
+        op: ops().get("relu").unwrap(),
         attrs: Arc::new(Attrs::new()),
         inputs: vec![x],
         name: "relu1".into(),

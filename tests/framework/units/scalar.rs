@@ -1,6 +1,7 @@
-//! Tests of functions of one number: their formulas, values and derivatives.
+//! Tests of `src/scalar.rs`.
 
-use super::*;
+use ovolo::error::{Diagnostics, Source};
+use ovolo::scalar::{Function, Instruction, Operand, Program, built_in, read};
 
 /// Returns values for the parameters of a function. None of them is a special case.
 fn parameters(function: Function) -> Vec<f64> {
@@ -47,9 +48,15 @@ fn slopes_are_those_of_small_steps() {
 fn a_written_formula_reads_as_the_same_one() {
     for function in built_in() {
         for formula in [function.formula(), function.derivative()] {
-            let scope = parse::Scope { parameters: function.parameters(), functions: built_in() };
-            let again = parse::parse(&formula.to_string(), scope).map_err(|mistake| mistake.message);
-            assert_eq!(again.as_ref(), Ok(formula), "{function}: {formula}");
+            let parameters: String = function
+                .parameters()
+                .iter()
+                .map(|one| format!(r#"Parameter(name: "{}", default: 1.0, doc: ""), "#, one.name))
+                .collect();
+            let again = table(&format!(
+                r#"[Function(name: "again", doc: "", parameters: [{parameters}], formula: "{formula}")]"#
+            ));
+            assert_eq!(again.map(|again| again[0].formula()), Ok(formula), "{function}: {formula}");
         }
     }
 }

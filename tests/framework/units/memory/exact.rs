@@ -1,6 +1,19 @@
-//! Compares the search with all possible packings.
+//! Tests of `src/memory/exact.rs`.
 
-use super::*;
+#[allow(dead_code)]
+#[path = "../../../../src/memory/exact/problem.rs"]
+mod problem;
+#[allow(dead_code)]
+#[path = "../../../../src/memory/exact/search.rs"]
+mod search;
+#[allow(dead_code)]
+#[path = "../../../../src/memory/exact/strategy.rs"]
+mod strategy;
+
+use ovolo::memory::{Buffer, Exact, Planner, planners};
+use problem::components;
+use search::{Search, Verdict};
+use strategy::{STRATEGIES, mix, rank};
 
 /// A stream of numbers from a seed.
 struct Numbers(usize, usize);
@@ -97,15 +110,11 @@ fn the_least_peak_of_small_instances_is_found_and_proven() {
 fn every_strategy_finds_the_least_peak_and_refutes_the_one_below() {
     for seed in 0..1500 {
         let buffers = instance(seed);
-        let mut tell = |_| {};
-        let mut work = Work::new(u64::MAX, &mut tell);
-        let known = fit::best(&buffers, &mut work).offsets;
         for problem in components(&buffers) {
-            let part = Part::new(problem.clone(), &known, &mut work);
             let members: Vec<Buffer> = problem.items.iter().map(|item| item.given).collect();
             let best = brute(&members);
             for (at, (pick, order)) in STRATEGIES.into_iter().enumerate() {
-                let rank = part.rank(order, at + seed % 3 * STRATEGIES.len());
+                let rank = rank(&problem, order, at + seed % 3 * STRATEGIES.len());
                 let mut search = Search::new(&problem, best, &rank, pick);
                 assert_eq!(search.run(u64::MAX), Verdict::Packed, "seed {seed}, {pick:?}");
                 check(&members, &search.offsets(), best);
@@ -129,7 +138,7 @@ fn buffers_of_no_bytes_or_no_time_are_in_nobodys_way() {
 fn without_steps_the_heuristics_answer_and_nothing_is_claimed() {
     let buffers = (0..).map(instance).find(|buffers| Exact::DEFAULT.plan(buffers).steps > 0).unwrap();
     let packing = Exact { steps: 0, capacity: 0 }.plan(&buffers);
-    assert_eq!(packing, fit::Best.plan(&buffers));
+    assert_eq!(packing, planners().find("best").unwrap().plan(&buffers));
     assert!(!packing.proven);
 }
 

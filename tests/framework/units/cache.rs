@@ -1,0 +1,4 @@
+//! Tests of the cache's modules.
+
+mod artifact;
+mod library;

@@ -1,0 +1,14 @@
+//! Tests of the cost models.
+
+mod learned;
+mod noise;
+mod pattern;
+mod price;
+mod process;
+#[path = "../../../src/cost/random.rs"]
+pub mod random;
+mod rank;
+
+pub use ovolo::cost::*;
+pub(crate) use process::source::Answer;
+pub use process::source::AnswerError;

@@ -1,0 +1,36 @@
+//! Tests of `src/cost/process.rs`.
+
+#[allow(dead_code)]
+#[path = "../../../../src/cost/process.rs"]
+pub mod source;
+
+use ovolo::cost::{CostModel, FEATURES, FeatureValue, Machine, PriceList, Priced, Query};
+use source::{Answer, AnswerError, Process};
+use std::sync::Arc;
+
+struct Parrot(&'static str);
+
+impl Answer for Parrot {
+    fn answer(&self, _: &str) -> Result<String, AnswerError> {
+        Ok(self.0.to_owned())
+    }
+}
+
+#[test]
+fn answers_are_seconds_or_nothing() {
+    let ask = |answer| {
+        Process::new(
+            &Machine::NOMINAL,
+            Arc::new(PriceList::over_shipped(&[]).unwrap()),
+            Arc::new(Parrot(answer)),
+        )
+        .ask("{}")
+    };
+    assert_eq!(ask("{\"seconds\": 2e-5}\n"), Ok(Some(2e-5)));
+    assert_eq!(ask("{\"seconds\": null}"), Ok(None));
+    for wrong in ["2e-5", "{\"seconds\": -1}", "{\"seconds\": \"1\"}", "", "{}"] {
+        assert!(ask(wrong).is_err(), "{wrong}");
+    }
+    let misspelt = ask("{\"second\": 1e-6}").expect_err("`seconds` is not there");
+    assert!(misspelt.contains("answered `{\"second\": 1e-6}`, which is not of the form"), "{misspelt}");
+}

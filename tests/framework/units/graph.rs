@@ -1,0 +1,6 @@
+//! Tests of graphs and their forms.
+
+mod diff;
+mod dot;
+mod json;
+mod text;

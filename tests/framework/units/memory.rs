@@ -1,0 +1,10 @@
+//! Tests of the planning of memory.
+
+mod exact;
+#[allow(dead_code)]
+#[path = "../../../src/memory/limit.rs"]
+mod limit;
+mod reuse;
+
+pub use limit::Limit;
+pub use ovolo::memory::*;

@@ -1,0 +1,5 @@
+//! Tests of the import of ONNX.
+
+mod body;
+mod element;
+mod value;

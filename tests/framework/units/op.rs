@@ -1,0 +1,9 @@
+//! Tests of ops.
+
+mod forest;
+mod grad;
+mod integer;
+mod law;
+mod lookup;
+mod text;
+mod winograd;

@@ -1,0 +1,4 @@
+//! Tests of passes and pipelines.
+
+mod pipeline;
+mod state;

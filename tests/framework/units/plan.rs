@@ -1,0 +1,3 @@
+//! Tests of plans.
+
+mod schedule;

@@ -1,0 +1,5 @@
+//! Tests of the parts of rules.
+
+mod interval;
+mod part;
+mod precision;

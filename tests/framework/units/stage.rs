@@ -1,0 +1,3 @@
+//! Tests of the stages of a compilation.
+
+mod what_if;

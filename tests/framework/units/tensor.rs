@@ -1,0 +1,6 @@
+//! Tests of tensors and their elements.
+
+mod device;
+mod narrow;
+mod number;
+mod text;
