@@ -54,11 +54,11 @@ fn a_case_fails_until_it_is_blessed_and_when_its_model_changes() {
 
 #[test]
 fn mistakes_of_a_case_are_shown_at_their_places() {
-    let at = with_case("test-mistakes", "\"graf\"");
+    let at = with_case("test-mistakes", "\"grap\"");
     let (code, printed, _) = test(&at, &["."]);
     assert_eq!(code, Some(1));
     assert!(
-        printed.contains("a case cannot show `graf`") && printed.contains("did you mean `graph`?"),
+        printed.contains("a case cannot show `grap`") && printed.contains("did you mean `graph`?"),
         "{printed}"
     );
     std::fs::write(at.join("g.case.ron"), "Case(show: [\"plan\"])").unwrap();
