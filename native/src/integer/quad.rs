@@ -157,8 +157,9 @@ impl Quads {
             __m512i, _mm512_add_epi32, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32,
             _mm512_setzero_si512, _mm512_storeu_si512,
         };
-        // Two sums for each row, so that an instruction does not wait for the one before.
-        let mut totals = [[_mm512_setzero_si512(); R]; 2];
+        // Several sums for each row, so that an instruction does not wait for the one before.
+        const CHAINS: usize = 4;
+        let mut totals = [[_mm512_setzero_si512(); R]; CHAINS];
         // SAFETY: as the caller of `add` promises; a quad is a vector.
         unsafe {
             let add = |quad: usize, totals: &mut [__m512i; R]| {
@@ -173,17 +174,21 @@ impl Quads {
                     *total = _mm512_dpbusd_epi32(*total, _mm512_set1_epi32(four), weights);
                 }
             };
-            for quad in (0..self.quads - self.quads % 2).step_by(2) {
+            let whole = self.quads - self.quads % CHAINS;
+            for quad in (0..whole).step_by(CHAINS) {
+                for (at, totals) in totals.iter_mut().enumerate() {
+                    add(quad + at, totals);
+                }
+            }
+            for quad in whole..self.quads {
                 add(quad, &mut totals[0]);
-                add(quad + 1, &mut totals[1]);
             }
-            if self.quads % 2 == 1 {
-                add(self.quads - 1, &mut totals[0]);
-            }
-            let [even, odd] = totals;
-            for (sums, (even, odd)) in sums.iter_mut().zip(even.into_iter().zip(odd)) {
+            for (row, sums) in sums.iter_mut().enumerate().take(R) {
                 let to = sums.as_mut_ptr().cast::<__m512i>();
-                let total = _mm512_add_epi32(_mm512_loadu_si512(to), _mm512_add_epi32(even, odd));
+                let mut total = _mm512_loadu_si512(to);
+                for totals in &totals {
+                    total = _mm512_add_epi32(total, totals[row]);
+                }
                 _mm512_storeu_si512(to, total);
             }
         }
