@@ -159,8 +159,8 @@ fn constants_are_computed_by_the_definitions_of_ops() {
         registry: Arc::new(registry),
         ..common::options(1)
     };
-    // The only kernels are in blocks of channels. Winograd's algorithm makes the convolution of constants in them with
-    // as few steps as its definition does.
+    // The convolution of constants is added in blocks of channels. Winograd's algorithm makes it in them with as few
+    // steps as its definition does, and is found first.
     let graph = "graph {
         c: f32[9,10,8,1] = const ~1
         w: f32[8,8,3,3] = const ~2
