@@ -81,6 +81,8 @@ pub(super) trait Lanes: Copy {
     /// Loads the first `count` lanes; the others are zero.
     unsafe fn load_first(from: *const f32, count: usize) -> Self;
     unsafe fn store_first(self, to: *mut f32, count: usize);
+    /// Returns the first `count` lanes, and zero in the others, whatever they hold.
+    unsafe fn keep_first(self, count: usize) -> Self;
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
@@ -174,6 +176,10 @@ mod portable {
         unsafe fn store_first(self, to: *mut f32, count: usize) {
             // SAFETY: in bounds, as the trait requires.
             (0..count.min(8)).for_each(|i| unsafe { *to.add(i) = self[i] });
+        }
+        #[inline(always)]
+        unsafe fn keep_first(self, count: usize) -> Self {
+            std::array::from_fn(|i| if i < count { self[i] } else { 0.0 })
         }
         lanewise! {
             add(a, b) = a + b;
@@ -281,6 +287,11 @@ mod x86 {
             // SAFETY: as the trait demands; other lanes are not touched.
             unsafe { _mm512_mask_storeu_ps(to, first16(count), self) }
         }
+        #[inline(always)]
+        unsafe fn keep_first(self, count: usize) -> Self {
+            // SAFETY: as the trait demands.
+            unsafe { _mm512_maskz_mov_ps(first16(count), self) }
+        }
         direct! {
             add(a, b) = _mm512_add_ps(a, b);
             sub(a, b) = _mm512_sub_ps(a, b);
@@ -380,6 +391,11 @@ mod x86 {
         unsafe fn store_first(self, to: *mut f32, count: usize) {
             // SAFETY: as the trait demands; other lanes are not touched.
             unsafe { _mm256_maskstore_ps(to, first8(count), self) }
+        }
+        #[inline(always)]
+        unsafe fn keep_first(self, count: usize) -> Self {
+            // SAFETY: as the trait demands.
+            unsafe { _mm256_and_ps(self, _mm256_castsi256_ps(first8(count))) }
         }
         direct! {
             add(a, b) = _mm256_add_ps(a, b);

@@ -7,6 +7,7 @@ mod line;
 
 use super::args::{Buffers, tasks};
 use super::lanes::{Lanes, widened};
+use super::padding::Padding;
 use super::{IMAGES, ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
@@ -67,6 +68,8 @@ struct Pool {
     windows: [Vec<Window>; 2],
     /// The numbers by which the averages of the columns are divided, for one row of a window.
     divisors: Vec<f32>,
+    /// The padding of the result, if some window has no element, which gives negative infinity.
+    padding: Option<Padding>,
 }
 
 impl Pool {
@@ -102,11 +105,14 @@ impl Pool {
                 && call.attrs.expect_int("count-include-pad") == 1,
             windows: [Vec::new(), Vec::new()],
             divisors: Vec::new(),
+            padding: None,
         };
         pool.windows = [0, 1].map(|axis| (0..pool.output[axis]).map(|at| pool.window(axis, at)).collect());
         #[allow(clippy::cast_precision_loss)]
         let divisors = pool.windows[1].iter().map(|window| window.divisor as f32).collect();
         pool.divisors = divisors;
+        let empty = pool.windows.iter().flatten().any(|window| window.taken == 0);
+        pool.padding = (pool.max && empty).then(|| Padding::new(call.output));
         Some(pool)
     }
 
@@ -214,5 +220,8 @@ impl Kernel for Pool {
                 unsafe { one_row(&one) };
             }
         });
+        if let Some(padding) = &self.padding {
+            padding.zero(args);
+        }
     }
 }

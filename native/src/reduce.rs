@@ -67,6 +67,10 @@ fn plan(call: &Call<'_>) -> Option<Reduction> {
     if order.iter().any(|&dim| axes.contains(&(dim as i64)) && ty.layout.block(dim) > 1) {
         return None;
     }
+    let empty = axes.iter().any(|&axis| ty.shape.get(axis as usize) == Some(&0));
+    if empty && call.output.layout.pads(&call.output.shape) {
+        return None; // The mean of no elements is no number, and the padding of the result is zero.
+    }
     let dims = physical(ty);
     let mut stride = 1;
     let mut loops = Vec::new();

@@ -3,6 +3,7 @@
 use super::args::Shared;
 use super::broadcast::Broadcast;
 use super::lanes::Isa;
+use super::padding::Padding;
 use super::{plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
@@ -28,17 +29,19 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let Some(loops) = loops(call) else { return reference::kernel(call) };
+    let padding = Padding::new(call.output);
     Ok(match call.output.dtype.size() {
-        1 => Box::new(Select::<u8> { loops, element: PhantomData }),
-        2 => Box::new(Select::<u16> { loops, element: PhantomData }),
-        4 => Box::new(Select::<u32> { loops, element: PhantomData }),
-        8 => Box::new(Select::<u64> { loops, element: PhantomData }),
-        _ => Box::new(Select::<u128> { loops, element: PhantomData }),
+        1 => Box::new(Select::<u8> { loops, padding, element: PhantomData }),
+        2 => Box::new(Select::<u16> { loops, padding, element: PhantomData }),
+        4 => Box::new(Select::<u32> { loops, padding, element: PhantomData }),
+        8 => Box::new(Select::<u64> { loops, padding, element: PhantomData }),
+        _ => Box::new(Select::<u128> { loops, padding, element: PhantomData }),
     })
 }
 
 struct Select<T> {
     loops: Broadcast<3>,
+    padding: Padding,
     element: PhantomData<T>,
 }
 
@@ -54,6 +57,7 @@ impl<T: bytemuck::Pod + Send + Sync> Kernel for Select<T> {
             // SAFETY: all offsets are in bounds; an operand in place is read before the same element is written.
             unsafe { row(condition, [yes, no], strides, output.at(first), length) };
         });
+        self.padding.zero(args);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use ovolo::onnx::proto::{AttributeProto, NodeProto};
 use ovolo::tensor::{DType, Tensor};
-use ovolo_random::{Bench, Kind, Leaf, Model, float, int};
+use ovolo_random::{Bench, Kind, Leaf, Model, Verdict, float, int, list};
 use std::sync::LazyLock;
 
 const INF: f64 = f64::INFINITY;
@@ -40,6 +40,26 @@ fn gives(model: &Model, want: &[f64]) {
             model.text()
         );
     }
+}
+
+/// Asserts that every pipeline agrees with the definitions of the ops, also on which elements are not finite.
+fn agrees(bench: &Bench, model: &Model) {
+    let verdict = bench.judge(model, None);
+    assert!(matches!(verdict, Verdict::Right), "{verdict:?}\n{}", model.text());
+}
+
+/// Returns numbers of which one is negative infinity, one is NaN, and those of the list are infinite.
+fn spoiled(count: usize, infinite: &[usize]) -> Vec<f64> {
+    let mut values: Vec<f64> = (0..count).map(|at| f64::from(at as u32 % 7) / 4.0 - 0.5).collect();
+    values[count / 3] = -INF;
+    values[count / 2] = NAN;
+    infinite.iter().for_each(|&at| values[at] = INF);
+    values
+}
+
+/// Returns numbers between -1 and 1.
+fn weights(count: usize) -> Vec<f64> {
+    (0..count).map(|at| f64::from(at as u32 % 5) / 2.0 - 0.9).collect()
 }
 
 /// Asserts that no pipeline runs the model, and that the message says why.
@@ -118,19 +138,19 @@ fn the_extreme_of_a_line_with_nan_is_nan() {
         let lines: Vec<f64> = (0..3)
             .flat_map(|line| (0..40).map(move |at| if line == 1 && at == 3 { NAN } else { 1.0 }))
             .collect();
-        let attributes = vec![ovolo_random::list("axes", &[1]), int("keepdims", 0)];
+        let attributes = vec![list("axes", &[1]), int("keepdims", 0)];
         unary(op, attributes, &[3, 40], &lines, &[1.0, NAN, 1.0]);
         let columns: Vec<f64> = (0..40)
             .flat_map(|at| (0..3).map(move |line| if line == 1 && at == 3 { NAN } else { 1.0 }))
             .collect();
-        let attributes = vec![ovolo_random::list("axes", &[0]), int("keepdims", 0)];
+        let attributes = vec![list("axes", &[0]), int("keepdims", 0)];
         unary(op, attributes, &[40, 3], &columns, &[1.0, NAN, 1.0]);
     }
 }
 
 #[test]
 fn the_logarithm_of_a_sum_of_powers_bears_infinities() {
-    let attributes = vec![ovolo_random::list("axes", &[1]), int("keepdims", 0)];
+    let attributes = vec![list("axes", &[1]), int("keepdims", 0)];
     let lines = [INF, 1.0, -INF, -INF, -INF, 0.0, 1000.0, 0.0];
     unary("ReduceLogSumExp", attributes, &[4, 2], &lines, &[INF, -INF, 0.0, 1000.0]);
 }
@@ -228,7 +248,7 @@ fn an_infinite_pixel_stays_in_its_window_where_nothing_is_assumed() {
         input("x", DType::F32, &[1, 16, 26, 26], &image),
         constant("w", DType::F32, &[32, 16, 3, 3], &weights),
     ];
-    let pads = ovolo_random::list("pads", &[1, 1, 1, 1]);
+    let pads = list("pads", &[1, 1, 1, 1]);
     let nodes = vec![
         node("Conv", &["x", "w"], "t", vec![pads]),
         node("LeakyRelu", &["t"], "y", vec![float("alpha", 0.1)]),
@@ -236,4 +256,81 @@ fn an_infinite_pixel_stays_in_its_window_where_nothing_is_assumed() {
     let outputs = strict.outputs(&model(leaves, nodes, DType::F32)).unwrap();
     let numberless = outputs[0][0].to_f64().iter().filter(|value| !value.is_finite()).count();
     assert!((1..=32 * 9).contains(&numberless), "{numberless} elements are not finite");
+}
+
+#[test]
+fn what_a_constant_keeps_apart_stays_apart() {
+    let bench = Bench::new(&["native", "cpu", "strict", "superoptimise", "merged"]).unwrap();
+    let pads = |size| list("pads", &[size; 4]);
+    // Each convolution is one that some rule would compute by sums of pixels, of groups or of rows.
+    for (outputs, channels, groups, kernel, side) in
+        [(32, 16, 1, 3, 26), (16, 16, 1, 5, 26), (64, 64, 1, 1, 16), (64, 32, 8, 3, 14), (32, 32, 2, 1, 9)]
+    {
+        let count = channels * side * side;
+        let image = constant("x", DType::F32, &[1, channels, side, side], &spoiled(count, &[5, count - 9]));
+        let shape = [outputs, channels / groups, kernel, kernel];
+        let filter = constant("w", DType::F32, &shape, &weights(shape.iter().product()));
+        let attributes = || vec![pads(kernel as i64 / 2), int("group", groups as i64)];
+        // Either the bias or a term is not constant.
+        let bias = input("b", DType::F32, &[outputs], &weights(outputs));
+        let nodes = vec![node("Conv", &["x", "w", "b"], "y", attributes())];
+        agrees(&bench, &model(vec![image.clone(), filter.clone(), bias], nodes, DType::F32));
+        let size = [1, outputs, side, side];
+        let term = input("t", DType::F32, &size, &weights(size.iter().product()));
+        let nodes = vec![
+            node("Conv", &["x", "w"], "c", attributes()),
+            node("Add", &["c", "t"], "s", vec![]),
+            node("Relu", &["s"], "y", vec![]),
+        ];
+        agrees(&bench, &model(vec![image, filter, term], nodes, DType::F32));
+    }
+    let leaves = vec![
+        constant("a", DType::F32, &[256, 128], &spoiled(256 * 128, &[77])),
+        constant("w", DType::F32, &[128, 128], &weights(128 * 128)),
+        input("t", DType::F32, &[256, 128], &weights(256 * 128)),
+    ];
+    let nodes = vec![node("MatMul", &["a", "w"], "c", vec![]), node("Add", &["c", "t"], "y", vec![])];
+    agrees(&bench, &model(leaves, nodes, DType::F32));
+}
+
+#[test]
+fn channels_that_do_not_fill_a_block_leave_no_infinity_in_its_padding() {
+    let strict = Bench::new(&["strict"]).unwrap();
+    let pads = || list("pads", &[1; 4]);
+    for channels in [3, 16, 20] {
+        let leaves = vec![
+            input("x", DType::F32, &[1, channels, 20, 40], &spoiled(channels * 800, &[41])),
+            constant("w", DType::F32, &[20, channels, 3, 3], &weights(20 * channels * 9)),
+            constant("d", DType::F32, &[20, 1, 3, 3], &weights(20 * 9)),
+            constant("v", DType::F32, &[24, 20, 1, 1], &weights(24 * 20)),
+        ];
+        let window = vec![list("kernel_shape", &[2, 2]), list("strides", &[2, 2])];
+        let nodes = vec![
+            node("Conv", &["x", "w"], "c", vec![pads()]),
+            node("LeakyRelu", &["c"], "r", vec![float("alpha", 0.1)]),
+            node("Conv", &["r", "d"], "e", vec![pads(), int("group", 20)]),
+            node("Add", &["r", "e"], "s", vec![]),
+            node("AveragePool", &["s"], "p", window),
+            node("Conv", &["p", "v"], "y", vec![]),
+        ];
+        agrees(&strict, &model(leaves, nodes, DType::F32));
+    }
+}
+
+#[test]
+fn groups_stay_apart_where_nothing_is_assumed() {
+    let strict = Bench::new(&["strict"]).unwrap();
+    for (channels, outputs, groups) in [(32, 64, 8), (64, 128, 16), (16, 16, 8)] {
+        let leaves = vec![
+            input("x", DType::F32, &[1, channels, 14, 14], &spoiled(channels * 196, &[41])),
+            constant(
+                "w",
+                DType::F32,
+                &[outputs, channels / groups, 3, 3],
+                &weights(outputs * channels / groups * 9),
+            ),
+        ];
+        let attributes = vec![list("pads", &[1; 4]), int("group", groups as i64)];
+        agrees(&strict, &model(leaves, vec![node("Conv", &["x", "w"], "y", attributes)], DType::F32));
+    }
 }

@@ -7,7 +7,7 @@ use crate::cost::{CostModel, Query};
 use crate::extract::{Candidate, Class, ClassId, Extraction, Problem};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::Op;
-use crate::op::{Call, Contract, OpError};
+use crate::op::{Call, Contract, Lowered, OpError};
 use crate::tensor::TensorType;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -270,7 +270,7 @@ impl Pick<'_> {
             pick: self,
             extraction,
             names: self.names(),
-            constant_depth: self.constant_depths(),
+            constants: self.constants(),
             program: Program {
                 graph: Graph::new(),
                 classes: Vec::new(),
@@ -327,10 +327,11 @@ impl Pick<'_> {
         names
     }
 
-    /// Returns a node of least depth for each constant class. Such nodes form no cycle, and tend to be the cheapest
-    /// way to compute the constant once.
-    fn constant_depths(&self) -> FxHashMap<Id, (usize, &Term)> {
-        let mut depth: FxHashMap<Id, (usize, &Term)> = FxHashMap::default();
+    /// Returns the node that computes each constant class: of least depth among those that need no algorithm other than
+    /// the definitions of ops, or of least depth if there are none. Such nodes form no cycle, and tend to be the
+    /// cheapest way to compute the constant once.
+    fn constants(&self) -> FxHashMap<Id, (Way, &Term)> {
+        let mut ways: FxHashMap<Id, (Way, &Term)> = FxHashMap::default();
         let constants: Vec<Id> =
             self.classes.iter().copied().filter(|id| self.egraph.egg[*id].data.constant).collect();
         loop {
@@ -340,28 +341,43 @@ impl Pick<'_> {
                     let below = term
                         .children
                         .iter()
-                        .map(|c| depth.get(&self.egraph.egg.find(*c)).map(|d| d.0))
+                        .map(|c| ways.get(&self.egraph.egg.find(*c)).map(|way| way.0))
                         .collect::<Option<Vec<_>>>();
                     let Some(below) = below else { continue };
-                    let here = below.into_iter().max().map_or(0, |most| most + 1);
-                    if depth.get(id).is_none_or(|known| here < known.0) {
-                        depth.insert(*id, (here, term));
+                    let own = term.op.lowered.as_ref().is_some_and(Lowered::has_own_reference);
+                    let here = Way {
+                        by_algorithm: own || below.iter().any(|way| way.by_algorithm),
+                        depth: below.iter().map(|way| way.depth + 1).max().unwrap_or(0),
+                    };
+                    if ways.get(id).is_none_or(|known| here < known.0) {
+                        ways.insert(*id, (here, term));
                         changed = true;
                     }
                 }
             }
             if !changed {
-                return depth;
+                return ways;
             }
         }
     }
+}
+
+/// How a constant is computed; the lesser way is taken. No operand's way is greater than that of its reader, and where
+/// both are alike in the first field its depth is less.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Way {
+    /// Whether a lowered op takes part that computes in another way than its logical op, such as a convolution by
+    /// Winograd's algorithm. What is not finite in one element may then be so in others.
+    by_algorithm: bool,
+    /// The most ops between the constant and a leaf.
+    depth: usize,
 }
 
 struct Builder<'a> {
     pick: &'a Pick<'a>,
     extraction: &'a Extraction,
     names: FxHashMap<Id, Arc<str>>,
-    constant_depth: FxHashMap<Id, (usize, &'a Term)>,
+    constants: FxHashMap<Id, (Way, &'a Term)>,
     program: Program,
 }
 
@@ -397,7 +413,7 @@ impl<'a> Builder<'a> {
     }
 
     fn chosen(&self, class: Id) -> &'a Term {
-        if let Some((_, term)) = self.constant_depth.get(&class) {
+        if let Some((_, term)) = self.constants.get(&class) {
             return term;
         }
         let at = self.pick.index[&class];

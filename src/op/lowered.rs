@@ -349,6 +349,12 @@ impl Lowered {
         }
     }
 
+    /// Returns whether its reference evaluation is another computation than that of the logical op. For real numbers
+    /// both give the same; rounding differs, and so does what becomes of infinities and NaN.
+    pub fn has_own_reference(&self) -> bool {
+        matches!(self.declaration.reference, Reference::Own(_))
+    }
+
     /// Evaluates the op for reference, on the host in the default layout.
     pub(super) fn evaluate(&self, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         match self.declaration.reference {

@@ -140,7 +140,7 @@ pub(crate) fn assert_close(what: &str, got: &Tensor, want: &Tensor, tolerance: f
 }
 
 /// Returns the first position where padding is not zero.
-fn padding(tensor: &Tensor) -> Option<usize> {
+pub(crate) fn padding(tensor: &Tensor) -> Option<usize> {
     let again = tensor.to_layout(&ovolo::tensor::Layout::PLAIN).to_layout(&tensor.ty().layout);
     (0..tensor.bytes().len()).find(|&at| again.bytes()[at] == 0 && tensor.bytes()[at] != 0)
 }

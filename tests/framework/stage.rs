@@ -151,3 +151,54 @@ fn the_arena_has_the_least_that_any_limit_leaves() {
     let arena = Room::default().with(Measure::Arena, Device::Host, 60);
     assert_eq!(arena.beside(&constants), Limit::host(60));
 }
+
+/// Winograd's algorithm without the guard of the shipped rules, which leave constants alone.
+const WINOGRAD: &str = r#"[
+    Rule(
+        name: "any-winograd",
+        from: "(conv ?x ?w ?b ?e.. {groups: 1, strides: [1,1], dilations: [1,1], *a})",
+        to: "(unpack
+                (native.conv-winograd (pack ?x {layout: nChw8c})
+                    (pack (winograd-weights ?w {tile: [2,2]}) {layout: Cab8c}) ?b
+                    (each ?e ?i (pack ?i {layout: nChw8c})) {kernel: [3,3], tile: [2,2], *a}))",
+        when: ["const(?w)", "equal(dim(?w, 2), 3)", "equal(dim(?w, 3), 3)"],
+    ),
+]"#;
+
+#[test]
+fn constants_are_computed_by_the_definitions_of_ops() {
+    let mut registry = Registry::new();
+    ovolo_native::register(&mut registry).unwrap();
+    registry.add_rules("rules/mine.ron", WINOGRAD).unwrap();
+    let pipeline =
+        PIPELINE.replace(r#""lower-relu-gone""#, r#""any-winograd", "layout""#).replace(r#", "gone"]"#, "]");
+    let options = Options {
+        rules: registry.rule_set().unwrap(),
+        pipeline: Pipeline::read(&registry.scope(), "both.ron", &pipeline).unwrap(),
+        registry: Arc::new(registry),
+        ..common::options(1)
+    };
+    // The convolution of constants is added in blocks of channels. Winograd's algorithm makes it in them with as few
+    // steps as its definition does, and is found first.
+    let graph = "graph {
+        c: f32[9,10,8,1] = const ~1
+        w: f32[8,8,3,3] = const ~2
+        x: f32[1,8,9,10]@nChw8c = input
+        v: f32[8,8,1,1] = const ~3
+        o: f32[8] = const ~4
+        t = transpose(c) {perm: [3,2,0,1]}
+        s = exp(t)
+        p = conv(s, w, o) {pads: [1,1,1,1]}
+        u = unpack(x)
+        q = conv(u, v, o)
+        y = add(q, p)
+        return y
+    }";
+    let graph = text::parse(options.registry.ops(), graph).unwrap();
+    let saturated = options.saturate(&graph).unwrap();
+    assert!(saturated.egraph().to_text().contains("native.conv-winograd"));
+    let program = options.plan(&saturated).unwrap().chosen.program;
+    let ops: Vec<&str> = program.nodes().map(|(_, node)| node.op.name).collect();
+    assert!(ops.contains(&"native.conv-direct"), "{ops:?}");
+    assert!(!ops.contains(&"native.conv-winograd"), "{ops:?}");
+}

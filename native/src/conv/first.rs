@@ -120,6 +120,11 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize>(tile: &Tile<'_>) {
             }
             w = w.add(width);
         }
+        // Weights of padded outputs are zero, and so are their sums, unless an input is not finite.
+        let outputs = tile.biases.saturating_sub((O - 1) * width);
+        if outputs < width {
+            sums.iter_mut().for_each(|sums| sums[O - 1] = sums[O - 1].keep_first(outputs));
+        }
         let (low, high) = (V::splat(tile.low), V::splat(tile.high));
         for (pixel, sums) in sums.iter().enumerate() {
             for (output, sum) in sums.iter().enumerate() {

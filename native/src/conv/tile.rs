@@ -38,8 +38,8 @@ pub(super) struct Tile {
     pub y: *mut f32,
     /// The distance between blocks of output channels in the result.
     pub y_output: usize,
-    /// The bias of the first output channel, and the number of biases from there on. If it is null, the tile adds to
-    /// the sums in `y`.
+    /// The bias of the first output channel, and the number of output channels from there on, without padding. If it
+    /// is null, the tile adds to the sums in `y`.
     pub bias: *const f32,
     pub biases: usize,
     /// Whether the sums are complete, so that the residual and the bounds are applied.
@@ -172,6 +172,11 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const ADJACENT: bool>(t
                     }
                 }
             }
+        }
+        // Weights of padded outputs are zero, and so are their sums, unless an input is not finite.
+        let outputs = tile.biases.saturating_sub((O - 1) * width);
+        if tile.last && outputs < width {
+            sums.iter_mut().for_each(|sums| sums[O - 1] = sums[O - 1].keep_first(outputs));
         }
         let (low, high) = (V::splat(tile.low), V::splat(tile.high));
         for (pixel, sums) in sums.iter().enumerate() {

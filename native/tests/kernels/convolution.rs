@@ -1,6 +1,6 @@
 //! Tests of convolutions of unusual shapes against the reference evaluations of their ops.
 
-use crate::check::{Random, assert_close, is_avx512, verify};
+use crate::check::{Random, assert_close, is_avx512, padding, run, verify};
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::backend::Call;
 use ovolo::backend::features::Isa;
@@ -69,7 +69,18 @@ fn chains(result: &TensorType) -> Vec<(Attr, Vec<Vec<usize>>)> {
     ]
 }
 
-/// Checks a convolution op with weights prepared by `ready`, with every post chain.
+/// Puts infinities and a NaN into some channels and pixels of an input, if it has enough elements.
+fn spoil(x: &mut Tensor) {
+    let values = x.elements_mut::<f32>();
+    let count = values.len();
+    let places = [(1, f32::INFINITY), (3, f32::NEG_INFINITY), (6, f32::NAN)];
+    for (eighth, value) in places.into_iter().filter(|_| count >= 64) {
+        values[count * eighth / 8 + 5] = value;
+    }
+}
+
+/// Checks a convolution op with weights prepared by `ready`, with every post chain, and with inputs that are not
+/// finite.
 fn check(
     op: &'static str,
     shape: &Shape,
@@ -77,8 +88,26 @@ fn check(
     layouts: (&str, &str),
     ready: &dyn Fn(&Tensor) -> Tensor,
 ) {
+    check_one(op, shape, attrs, layouts, ready, false);
+    // Where Winograd's and Strassen's algorithms give NaN depends on the order of their sums.
+    if !op.ends_with("winograd") && !op.ends_with("strassen") {
+        check_one(op, shape, attrs, layouts, ready, true);
+    }
+}
+
+fn check_one(
+    op: &'static str,
+    shape: &Shape,
+    attrs: &Attrs,
+    layouts: (&str, &str),
+    ready: &dyn Fn(&Tensor) -> Tensor,
+    spoiled: bool,
+) {
     let mut random = Random::new(21);
-    let [x, w, bias] = shape.operands(&mut random);
+    let [mut x, w, bias] = shape.operands(&mut random);
+    if spoiled {
+        spoil(&mut x);
+    }
     let conv = crate::fixture::ops().get("conv").unwrap();
     let logical = op::complete(conv, shape.attrs());
     let result = conv.result(&logical, &[x.ty(), w.ty(), bias.ty()]).unwrap();
@@ -416,5 +445,104 @@ fn plain_agrees_with_the_reference() {
     ];
     for shape in &shapes {
         check("native.conv", shape, &shape.attrs(), ("plain", "plain"), &packed("plain"));
+    }
+}
+
+/// Runs a kernel that makes blocked channels of an input that is not finite, of which some channels are padding, and
+/// checks that its padding is zero. Returns the result, and what the op's own evaluation gives.
+fn spoiled(op: &'static str, attrs: Attrs, operands: &[&Tensor]) -> (Tensor, Tensor) {
+    let definition = crate::fixture::ops().get(op).unwrap();
+    let attrs = op::complete(definition, attrs);
+    let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
+    let ty = definition.result(&attrs, &types).unwrap();
+    let (contract, result) = run(op, &attrs, operands, &ty, 2, None);
+    assert_ne!(contract.implementation, "reference", "{op}{attrs}");
+    assert_eq!(padding(&result), None, "{op}{attrs}: the padding is not zero");
+    (result, definition.evaluate(&attrs, operands, &ty))
+}
+
+/// Holds kernels that read a blocked value to their ops: they must give NaN where the ops do, and nowhere else.
+fn check_readers(x: &Tensor, block: usize, random: &mut Random) {
+    let channels = x.ty().shape[1];
+    let lay = |tensor: Tensor, layout: String| tensor.to_layout(&layout.parse().unwrap());
+    let step = |op: &'static str| Step { op: op.into(), parameters: Vec::new() };
+    let bias = random.f32([channels]);
+    let pads = || Attrs::new().ints("pads", &[1; 4]);
+    let dense = lay(random.f32([channels, channels, 3, 3]), format!("OIhw{block}i{block}o"));
+    let single = lay(random.f32([channels, 1, 3, 3]), format!("Oihw{block}o"));
+    let one = lay(random.f32([channels, channels, 1, 1]), format!("OIhw{block}i{block}o"));
+    let other = lay(random.f32(x.ty().shape.clone()), format!("nChw{block}c"));
+    let chain = Attrs::new().with("post", Attr::Post(vec![step("relu"), step("add")]));
+    let window = || Attrs::new().ints("kernel", &[2, 2]).ints("pads", &[1, 1, 0, 0]);
+    for (op, attrs, operands) in [
+        ("native.conv-direct", pads(), vec![x, &dense, &bias]),
+        ("native.conv-depthwise", pads().int("groups", channels as i64), vec![x, &single, &bias]),
+        ("native.pointwise-depthwise", pads(), vec![x, &one, &bias, &single, &bias]),
+        ("native.map", chain, vec![x, &other]),
+        ("native.relu", Attrs::new(), vec![x]),
+        ("native.add", Attrs::new(), vec![x, &other]),
+        ("native.max-pool", window(), vec![x]),
+        ("native.avg-pool", window(), vec![x]),
+        ("native.reduce-mean", Attrs::new().ints("axes", &[2, 3]).int("keepdims", 1), vec![x]),
+        ("native.unpack", Attrs::new(), vec![x]),
+    ] {
+        verify(op, &op::complete(crate::fixture::ops().get(op).unwrap(), attrs), &operands, TOLERANCE);
+    }
+}
+
+#[test]
+fn padding_is_zero_where_the_input_is_not_finite() {
+    let mut random = Random::new(77);
+    for block in blocks() {
+        let lay = |tensor: &Tensor, layout: String| tensor.to_layout(&layout.parse().unwrap());
+        let layout = format!("nChw{block}c");
+        let some = |channels, groups| Shape { channels, groups, outputs: 20, image: [9, 40], ..PLAIN };
+        for (op, shape, from, weights) in [
+            ("native.conv-direct", some(20, 1), layout.clone(), format!("OIhw{block}i{block}o")),
+            ("native.conv-first", some(3, 1), "plain".into(), format!("Ohwi{block}o")),
+            ("native.conv-depthwise", some(20, 20), layout.clone(), format!("Oihw{block}o")),
+            ("native.conv-narrow", some(20, 10), layout.clone(), format!("Ohwi{block}o")),
+        ] {
+            let [mut x, w, bias] = shape.operands(&mut random);
+            spoil(&mut x);
+            let (result, want) = spoiled(op, shape.attrs(), &[&lay(&x, from), &lay(&w, weights), &bias]);
+            assert_close(op, &result, &want, TOLERANCE);
+            check_readers(&result, block, &mut random);
+        }
+    }
+}
+
+#[test]
+fn winograds_padding_is_zero_where_the_input_is_not_finite() {
+    let mut random = Random::new(78);
+    for (block, form) in
+        blocks().into_iter().flat_map(|block| winograd::FORMS.iter().map(move |form| (block, form)))
+    {
+        let (kernel, tile) = (form.map(|axis| axis.taps), form.map(|axis| axis.tile));
+        let shape = Shape { channels: 5, outputs: 20, image: [9, 40], kernel, ..PLAIN };
+        let [mut x, w, bias] = shape.operands(&mut random);
+        spoil(&mut x);
+        let definition = crate::fixture::ops().get("winograd-weights").unwrap();
+        let tiles = Attrs::new().ints("tile", &winograd::sizes(tile));
+        let ty = definition.result(&tiles, &[w.ty()]).unwrap();
+        let u = definition.evaluate(&tiles, &[&w], &ty).to_layout(&format!("Cab{block}c").parse().unwrap());
+        let packed = x.to_layout(&format!("nChw{block}c").parse().unwrap());
+        let attrs = tiles.ints("pads", &shape.pads).ints("kernel", &winograd::sizes(kernel));
+        let (result, _) = spoiled("native.conv-winograd", attrs, &[&packed, &u, &bias]);
+        check_readers(&result, block, &mut random);
+        // What the convolution does not keep apart is not finite, and so are at most the tiles around it.
+        let conv = crate::fixture::ops().get("conv").unwrap();
+        let logical = op::complete(conv, shape.attrs());
+        let ty = conv.result(&logical, &[x.ty(), w.ty(), bias.ty()]).unwrap();
+        let want = conv.evaluate(&logical, &[&x, &w, &bias], &ty).to_f64();
+        let got = result.to_f64();
+        assert!(got.iter().any(|value| value.is_finite()), "{form:?}");
+        for (at, (got, want)) in got.iter().zip(&want).enumerate() {
+            let near = !got.is_finite() || (got - want).abs() <= TOLERANCE * want.abs().max(1.0);
+            assert!(
+                near && (want.is_finite() || !got.is_finite()),
+                "{form:?}: element {at} is {got}, not {want}"
+            );
+        }
     }
 }

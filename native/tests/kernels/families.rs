@@ -218,6 +218,12 @@ fn where_and_casts_agree_with_the_reference() {
             let operands = [random.tensor(DType::Bool, c), random.tensor(dtype, a), random.tensor(dtype, b)];
             verify("native.where", &attrs(), &[&operands[0], &operands[1], &operands[2]], 0.0);
         }
+        // What is chosen of one element must not stand in the padding of channels.
+        let blocked = |dtype| random.tensor(dtype, [2, 11, 3, 4]).to_layout(&layout("nChw8c"));
+        let [condition, x] = [DType::Bool, dtype].map(blocked);
+        let one = Tensor::from_f64(dtype, [1_usize; 0], &[1.0]);
+        verify("native.where", &attrs(), &[&condition, &x, &one], 0.0);
+        verify("native.where", &attrs(), &[&condition, &one, &x], 0.0);
     }
     for from in DType::ALL {
         for to in DType::ALL {
@@ -481,6 +487,8 @@ fn empty_operands_are_harmless() {
     verify("native.concat", &attrs().int("axis", 0), &[&none, &random.f32([2, 3]), &none], 0.0);
     verify("native.softmax", &attrs().int("axis", 1), &[&x], 0.0);
     verify("native.reduce-sum", &attrs().ints("axes", &[1]).int("keepdims", 1), &[&x], 0.0);
+    let pixels = random.f32([2, 11, 0, 4]).to_layout(&layout("nChw8c"));
+    verify("native.reduce-mean", &attrs().ints("axes", &[2, 3]).int("keepdims", 1), &[&pixels], 0.0);
     verify("native.cast", &attrs().with("to", Attr::DType(DType::I64)), &[&x], 0.0);
     verify("native.matmul", &attrs().with("post", post(&[])), &[&none, &random.f32([3, 4])], 0.0);
     verify(

@@ -35,3 +35,15 @@ fn pools_agree_with_the_reference() {
         }
     }
 }
+
+#[test]
+fn a_window_without_pixels_leaves_the_padding_of_channels_zero() {
+    let mut random = Random::new(33);
+    for name in ["plain", "nChw8c", "nhwc"] {
+        let x = random.f32([1, 11, 3, 2]).to_layout(&name.parse::<Layout>().unwrap());
+        // The columns of the first window are to the left and to the right of the image.
+        let attributes =
+            attrs().ints("kernel", &[1, 2]).ints("dilations", &[1, 3]).ints("pads", &[0, 1, 0, 1]);
+        verify("native.max-pool", &complete(ops().get("native.max-pool").unwrap(), attributes), &[&x], 0.0);
+    }
+}

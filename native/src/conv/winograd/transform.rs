@@ -26,7 +26,7 @@ pub(super) struct Strip {
 #[derive(Clone, Copy)]
 pub(super) struct Store {
     pub bias: *const f32,
-    /// The number of biases.
+    /// The number of biases: that of the outputs of this block and of those after it, without padding.
     pub biases: usize,
     /// The plane of the result, and the operand that is added to it (null for none).
     pub y: *mut f32,
@@ -246,7 +246,12 @@ pub(super) unsafe fn gather<V: Lanes, const R: usize, const C: usize, const M: u
             let first = (strip.row * strip.columns.cast_signed() + column) * width.cast_signed();
             for r in 0..bottom {
                 let line: [V; C] = std::array::from_fn(|c| half[c][r]);
-                for (c, value) in output::<V, C, N>(&line).into_iter().enumerate().take(right) {
+                let mut values = output::<V, C, N>(&line);
+                // Weights of padded outputs are zero, and so are their sums, unless an input is not finite.
+                if store.biases < width {
+                    values.iter_mut().for_each(|value| *value = value.keep_first(store.biases));
+                }
+                for (c, value) in values.into_iter().enumerate().take(right) {
                     let at = first + ((r * strip.columns + c) * width).cast_signed();
                     let mut sum = value.add(bias);
                     if !store.residual.is_null() {
