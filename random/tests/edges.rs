@@ -259,6 +259,23 @@ fn an_infinite_pixel_stays_in_its_window_where_nothing_is_assumed() {
 }
 
 #[test]
+fn a_bound_keeps_nan_where_nothing_is_assumed() {
+    let strict = Bench::new(&["strict", "native"]).unwrap();
+    for (op, attributes) in
+        [("Relu", vec![]), ("HardSigmoid", vec![]), ("LeakyRelu", vec![float("alpha", 0.1)])]
+    {
+        let mut image = weights(16 * 144);
+        image[3 * 144 + 20] = NAN;
+        let leaves = vec![
+            input("x", DType::F32, &[1, 16, 12, 12], &image),
+            constant("w", DType::F32, &[20, 16, 1, 1], &weights(20 * 16)),
+        ];
+        let nodes = vec![node("Conv", &["x", "w"], "c", vec![]), node(op, &["c"], "y", attributes)];
+        agrees(&strict, &model(leaves, nodes, DType::F32));
+    }
+}
+
+#[test]
 fn what_a_constant_keeps_apart_stays_apart() {
     let bench = Bench::new(&["native", "cpu", "strict", "superoptimise", "merged"]).unwrap();
     let pads = |size| list("pads", &[size; 4]);
