@@ -121,10 +121,7 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize>(tile: &Tile<'_>) {
             w = w.add(width);
         }
         // Weights of padded outputs are zero, and so are their sums, unless an input is not finite.
-        let outputs = tile.biases.saturating_sub((O - 1) * width);
-        if outputs < width {
-            sums.iter_mut().for_each(|sums| sums[O - 1] = sums[O - 1].keep_first(outputs));
-        }
+        let outputs = tile.biases.saturating_sub((O - 1) * width).min(width);
         let (low, high) = (V::splat(tile.low), V::splat(tile.high));
         for (pixel, sums) in sums.iter().enumerate() {
             for (output, sum) in sums.iter().enumerate() {
@@ -133,7 +130,11 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize>(tile: &Tile<'_>) {
                 if !tile.residual.is_null() {
                     sum = sum.add(V::load(tile.residual.add(at)));
                 }
-                high.min(low.max(sum)).store(tile.y.add(at));
+                sum = high.min(low.max(sum));
+                if output == O - 1 {
+                    sum = sum.keep_first(outputs);
+                }
+                sum.store(tile.y.add(at));
             }
         }
     }

@@ -40,22 +40,23 @@ widened! {
 #[inline(always)]
 unsafe fn rows_on<V: Lanes>(rows: &Rows<'_>) {
     debug_assert_eq!(rows.geometry.block, V::COUNT);
-    let Geometry { strides: [_, stride], kernel: [_, taps], .. } = *rows.geometry;
+    let Geometry { strides: [_, stride], kernel: [_, taps], dilations: [_, dilation], .. } = *rows.geometry;
     // SAFETY: as the caller promises.
     unsafe {
-        match (stride, taps) {
+        match (stride, taps, dilation) {
             _ if !V::COMMON => strided::<V, 0, 0>(rows),
-            (1, 3) => strided::<V, 1, 3>(rows),
-            (1, 5) => strided::<V, 1, 5>(rows),
-            (1, _) => strided::<V, 1, 0>(rows),
-            (2, 3) => strided::<V, 2, 3>(rows),
-            (2, 5) => strided::<V, 2, 5>(rows),
+            (1, 3, 1) => strided::<V, 1, 3>(rows),
+            (1, 5, 1) => strided::<V, 1, 5>(rows),
+            (1, _, _) => strided::<V, 1, 0>(rows),
+            (2, 3, 1) => strided::<V, 2, 3>(rows),
+            (2, 5, 1) => strided::<V, 2, 5>(rows),
             _ => strided::<V, 0, 0>(rows),
         }
     }
 }
 
-/// Computes rows for a fixed stride `STRIDE` and `TAPS` kernel columns; 0 stands for any number.
+/// Computes rows for a fixed stride `STRIDE` and `TAPS` adjacent kernel columns; 0 stands for any number, of columns at
+/// any distance.
 ///
 /// # Safety
 /// As for [`rows_on`].
@@ -111,8 +112,7 @@ unsafe fn pixels<V: Lanes, const STRIDE: usize, const TAPS: usize, const T: usiz
     let geometry = rows.geometry;
     let Geometry { strides: [down, across], dilations, pads: [above, pad], .. } = *geometry;
     let stride = if STRIDE > 0 { STRIDE } else { across };
-    let taps = if TAPS > 0 { TAPS } else { geometry.kernel[1] };
-    let dilation = dilations[1];
+    let (taps, dilation) = if TAPS > 0 { (TAPS, 1) } else { (geometry.kernel[1], dilations[1]) };
     let width = geometry.input[1];
     // SAFETY: rows and columns are clipped to the input, and lanes to the block.
     unsafe {

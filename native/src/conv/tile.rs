@@ -173,11 +173,9 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const ADJACENT: bool>(t
                 }
             }
         }
-        // Weights of padded outputs are zero, and so are their sums, unless an input is not finite.
-        let outputs = tile.biases.saturating_sub((O - 1) * width);
-        if tile.last && outputs < width {
-            sums.iter_mut().for_each(|sums| sums[O - 1] = sums[O - 1].keep_first(outputs));
-        }
+        // Weights of padded outputs are zero, and so are their sums, unless an input is not finite. They are set to zero
+        // without a branch, because with one the compiler keeps all sums in memory; AVX-512 does it in the last step.
+        let outputs = tile.biases.saturating_sub((O - 1) * width).min(width);
         let (low, high) = (V::splat(tile.low), V::splat(tile.high));
         for (pixel, sums) in sums.iter().enumerate() {
             for (output, sum) in sums.iter().enumerate() {
@@ -188,6 +186,9 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const ADJACENT: bool>(t
                         sum = sum.add(V::load(tile.residual.add(at)));
                     }
                     sum = high.min(low.max(sum));
+                    if output == O - 1 {
+                        sum = sum.keep_first(outputs);
+                    }
                 }
                 sum.store(tile.y.add(at));
             }

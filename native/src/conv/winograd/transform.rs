@@ -246,18 +246,15 @@ pub(super) unsafe fn gather<V: Lanes, const R: usize, const C: usize, const M: u
             let first = (strip.row * strip.columns.cast_signed() + column) * width.cast_signed();
             for r in 0..bottom {
                 let line: [V; C] = std::array::from_fn(|c| half[c][r]);
-                let mut values = output::<V, C, N>(&line);
-                // Weights of padded outputs are zero, and so are their sums, unless an input is not finite.
-                if store.biases < width {
-                    values.iter_mut().for_each(|value| *value = value.keep_first(store.biases));
-                }
-                for (c, value) in values.into_iter().enumerate().take(right) {
+                for (c, value) in output::<V, C, N>(&line).into_iter().enumerate().take(right) {
                     let at = first + ((r * strip.columns + c) * width).cast_signed();
                     let mut sum = value.add(bias);
                     if !store.residual.is_null() {
                         sum = sum.add(V::load(store.residual.offset(at)));
                     }
-                    high.min(low.max(sum)).store(store.y.offset(at));
+                    // Weights of padded outputs are zero, and so are their sums, unless an input is not finite.
+                    let sum = high.min(low.max(sum)).keep_first(store.biases.min(width));
+                    sum.store(store.y.offset(at));
                 }
             }
         }
