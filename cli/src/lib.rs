@@ -41,6 +41,7 @@ pub use job::{Job, Runnable};
 pub use note::on_note;
 pub use refusal::Refusal;
 pub use rules::{Asked, verify_rules};
+pub use test::shown;
 
 use clap::{Args, Parser, Subcommand};
 use ovolo::cache::Builds;

@@ -7,7 +7,7 @@
 mod case;
 mod show;
 
-use super::{Outcome, print};
+use super::{Outcome, Refusal, print};
 use case::Case;
 use clap::Args;
 use ovolo::backend::features::Isa;
@@ -24,6 +24,15 @@ pub(super) struct Test {
     /// Write the snapshots that are absent or differ, instead of comparing.
     #[arg(long)]
     bless: bool,
+}
+
+/// Returns what a case shows of its compilation, for tests that keep snapshots of their own. The plan is for the
+/// instruction set that plans are made for, which may differ from machine to machine; `ovolo test` takes AVX2.
+///
+/// # Errors
+/// The case has a mistake, or its model cannot be compiled.
+pub fn shown(registry: &Arc<Registry>, case: &Path) -> Result<String, Refusal> {
+    Ok(Case::read(case).and_then(|case| show::show(registry, &case))?)
 }
 
 /// The end of a case's file name.
@@ -93,9 +102,9 @@ impl Test {
 
     /// Runs a case and compares what it shows with its snapshot.
     fn verdict(&self, registry: &Arc<Registry>, path: &Path) -> Verdict {
-        let shown = match Case::read(path).and_then(|case| show::show(registry, &case)) {
+        let shown = match shown(registry, path) {
             Ok(shown) => shown,
-            Err(why) => return Verdict::Failed(why),
+            Err(why) => return Verdict::Failed(why.to_string()),
         };
         let snapshot = snapshot_of(path);
         let stored = match std::fs::read_to_string(&snapshot) {

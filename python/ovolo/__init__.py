@@ -11,7 +11,7 @@ A script for ONNX Runtime runs when its import line is ``import ovolo as onnxrun
     print(plan.explain())
 
 :mod:`ovolo.rules` verifies rewrite rules. :mod:`ovolo.extension` has what cost models and extractors in Python are
-given. :mod:`ovolo.backend` is the backend of ONNX's own test suite.
+given. :func:`snapshot` returns what a case of ``ovolo test`` shows. :mod:`ovolo.backend` is the backend of ONNX's own test suite.
 """
 
 from . import rules
@@ -21,6 +21,7 @@ from .option import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOp
 from .plan import Plan, compile
 from .provider import backends, get_all_providers, get_available_providers, get_device, names
 from .session import InferenceSession, ModelMetadata, NodeArg
+from .snapshot import snapshot
 
 __all__ = [
     "Candidate",
@@ -44,4 +45,5 @@ __all__ = [
     "get_device",
     "names",
     "rules",
+    "snapshot",
 ]
