@@ -102,7 +102,7 @@ struct Form {
 
 impl Case {
     /// Reads the file of a case.
-    pub fn read(path: &Path) -> Result<Self, String> {
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
         let source = Source::new(path.display().to_string(), read(path)?);
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut found = Diagnostics::new();
@@ -182,7 +182,7 @@ impl Form {
 
 impl Script {
     /// Runs the program, which writes the model to a file.
-    pub fn write(&self, file: &Path) -> Result<(), String> {
+    pub(super) fn write(&self, file: &Path) -> Result<(), String> {
         let (program, words) = self.words.split_first().ok_or("the script is empty")?;
         let mut command = Command::new(program);
         command.args(words).arg(file);
