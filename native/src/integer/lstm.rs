@@ -5,7 +5,7 @@
 //! each thread computes all gates of its units; several directions run in parallel.
 
 use super::level::dynamic_levels;
-use super::quad::{COLUMNS, Facts, Panel, QUAD, Quads, ROWS, prepare};
+use super::quad::{COLUMNS, Facts, Panel, QUAD, Quads, ROWS, add_four, prepare};
 use crate::args::{Buffers, Shared, part};
 use crate::lanes::{Lanes, widened};
 use crate::{ISAS, math, plain_contract, reference};
@@ -163,12 +163,11 @@ impl Direction<'_> {
         let hidden = self.lstm.layer.hidden;
         for unit in part(hidden, self.lstm.parts, index, COLUMNS).step_by(COLUMNS) {
             for gate in 0..4 {
-                let panel = (gate * hidden + unit) / COLUMNS;
                 // SAFETY: the panel is within the weights, and has a place in the scratch memory that only this part
                 // writes.
                 unsafe {
-                    let (facts, prepared) = self.prepared(panel);
-                    *facts = prepare(self.weights(panel), hidden, self.shift(), prepared);
+                    let (facts, prepared) = self.prepared(gate, unit);
+                    *facts = prepare(self.weights(gate, unit), hidden, self.shift(), prepared);
                 }
             }
         }
@@ -227,20 +226,20 @@ impl Direction<'_> {
             for at in 0..count {
                 // Weights that do not all fit into a cache are read back and forth, so that a step begins with those
                 // that the step before it read last.
-                let unit = units.start + COLUMNS * if step % 2 == 0 { at } else { count - 1 - at };
+                let unit = units.start + COLUMNS * if step.is_multiple_of(2) { at } else { count - 1 - at };
                 let mut sums = [[[0; COLUMNS]; ROWS]; 4];
-                for (gate, sums) in sums.iter_mut().enumerate() {
-                    let panel = (gate * hidden + unit) / COLUMNS;
+                let gates = [0, 1, 2, 3].map(|gate| {
+                    let (facts, prepared) = self.prepared(gate, unit);
                     // SAFETY: the gate and its units are within the weights, which were prepared.
-                    unsafe {
-                        let (facts, prepared) = self.prepared(panel);
-                        let facts = *facts;
-                        let prepared = prepared.or_given(&facts, self.weights(panel));
-                        self.product(prepared, seen).add(&facts, sums);
-                        for (sums, centred) in sums[..rows].iter_mut().zip(centred) {
-                            for (sum, total) in sums.iter_mut().zip(facts.totals) {
-                                *sum = *sum - point * total + i32::from(self.shift()) * centred;
-                            }
+                    let facts = unsafe { &*facts };
+                    (self.product(prepared.or_given(facts, self.weights(gate, unit)), seen), facts)
+                });
+                // SAFETY: as above.
+                unsafe { add_four(&gates, &mut sums) };
+                for (sums, (_, facts)) in sums.iter_mut().zip(&gates) {
+                    for (sums, centred) in sums[..rows].iter_mut().zip(centred) {
+                        for (sum, total) in sums.iter_mut().zip(&facts.totals) {
+                            *sum = *sum - point * total + i32::from(self.shift()) * centred;
                         }
                     }
                 }
@@ -266,11 +265,11 @@ impl Direction<'_> {
         if self.lstm.signed { 0 } else { 128 }
     }
 
-    /// Returns the places of the facts about a panel and of the prepared panel.
-    fn prepared(&self, panel: usize) -> (*mut Facts, Panel) {
+    /// Returns the places of the facts about the panel of a gate and some units, and of the prepared panel.
+    fn prepared(&self, gate: usize, unit: usize) -> (*mut Facts, Panel) {
         let (panels, quads) = (self.lstm.panels(), self.lstm.layer.hidden / 4);
         // The gates of a few units follow each other, in the order in which a step reads them.
-        let index = panel % (panels / 4) * 4 + panel / (panels / 4);
+        let index = unit / COLUMNS * 4 + gate;
         let weights = self.buffer(3).cast::<u8>();
         let rests = weights.wrapping_add(panels * quads * Panel::WEIGHTS);
         let facts = rests.wrapping_add(panels * quads * Panel::RESTS).cast::<Facts>();
@@ -281,8 +280,10 @@ impl Direction<'_> {
         (facts.wrapping_add(index), panel)
     }
 
-    fn weights(&self, panel: usize) -> *const u8 {
+    /// Returns the place of the panel of a gate and some units among the weights.
+    fn weights(&self, gate: usize, unit: usize) -> *const u8 {
         let hidden = self.lstm.layer.hidden;
+        let panel = (gate * hidden + unit) / COLUMNS;
         let before = self.index * 4 * hidden * hidden + panel * (hidden / 4) * QUAD;
         Shared::<u8>::input(self.args, 1).at(before)
     }

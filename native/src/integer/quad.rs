@@ -10,7 +10,9 @@
 //!
 //! With the instruction `vpdpbusd` (AVX-512 VNNI), which adds four products in 32 bits, no pair has to be split.
 
-use crate::lanes::{Isa, prefetch};
+use crate::lanes::Isa;
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::prefetch;
 
 /// The columns of a panel.
 pub(super) const COLUMNS: usize = 16;
@@ -163,12 +165,7 @@ impl Quads {
         // SAFETY: as the caller of `add` promises; a quad is a vector.
         unsafe {
             let add = |quad: usize, totals: &mut [__m512i; R]| {
-                let from = self.b.weights.add(quad * QUAD).cast::<__m512i>();
-                if R == 1 {
-                    // With one row, each weight is used once, and the speed of the memory is the limit.
-                    prefetch(from.wrapping_byte_add(AHEAD));
-                }
-                let weights = _mm512_loadu_si512(from);
+                let weights = _mm512_loadu_si512(self.b.weights.add(quad * QUAD).cast::<__m512i>());
                 for (row, total) in totals.iter_mut().enumerate() {
                     let four = self.a.add(row * self.stride + 4 * quad).cast::<i32>().read_unaligned();
                     *total = _mm512_dpbusd_epi32(*total, _mm512_set1_epi32(four), weights);
@@ -241,6 +238,60 @@ impl Quads {
                     _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), total));
                 }
             }
+        }
+    }
+}
+
+/// Adds the products of the same rows with four panels to their sums. A single row is loaded once for all of them.
+///
+/// # Safety
+/// As for [`Quads::add`]; the products must have the same rows.
+pub(super) unsafe fn add_four(products: &[(Quads, &Facts); 4], sums: &mut [Sums; 4]) {
+    // SAFETY: as the caller promises, and the processor has the instructions.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if products[0].0.rows == 1 && products.iter().all(|(_, facts)| facts.whole) {
+            return four_vnni(products, sums);
+        }
+        for ((product, facts), sums) in products.iter().zip(sums) {
+            product.add(facts, sums);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn four_vnni(products: &[(Quads, &Facts); 4], sums: &mut [Sums; 4]) {
+    use std::arch::x86_64::{
+        __m512i, _mm512_add_epi32, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32,
+        _mm512_setzero_si512, _mm512_storeu_si512,
+    };
+    let Quads { a, quads, .. } = products[0].0;
+    let panels = products.each_ref().map(|(product, _)| product.b.weights.cast_const());
+    // Two sums for each panel, so that an instruction does not wait for the one before.
+    let mut totals = [[_mm512_setzero_si512(); 4]; 2];
+    // SAFETY: as the caller promises; a quad is a vector.
+    unsafe {
+        let add = |quad: usize, totals: &mut [__m512i; 4]| {
+            let four = _mm512_set1_epi32(a.add(4 * quad).cast::<i32>().read_unaligned());
+            for (panel, total) in panels.iter().zip(totals) {
+                let weights = _mm512_loadu_si512(panel.add(quad * QUAD).cast::<__m512i>());
+                *total = _mm512_dpbusd_epi32(*total, four, weights);
+            }
+        };
+        let even = quads - quads % 2;
+        for quad in (0..even).step_by(2) {
+            add(quad, &mut totals[0]);
+            add(quad + 1, &mut totals[1]);
+        }
+        if even < quads {
+            add(even, &mut totals[0]);
+        }
+        let [even, odd] = totals;
+        for (sums, (even, odd)) in sums.iter_mut().zip(even.into_iter().zip(odd)) {
+            let to = sums[0].as_mut_ptr().cast::<__m512i>();
+            let total = _mm512_add_epi32(_mm512_loadu_si512(to), _mm512_add_epi32(even, odd));
+            _mm512_storeu_si512(to, total);
         }
     }
 }
