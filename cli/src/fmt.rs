@@ -1,15 +1,15 @@
 //! `ovolo fmt`: files that users write, in one form.
 
-use super::load::read;
+use super::load::{files_below, read};
 use super::{Outcome, print};
 use clap::Args;
 use ovolo::ron::{self, Style};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct Fmt {
-    /// Files, and folders whose `.ron` files are meant, those in folders within them as well.
+    /// Files, and folders, in which all `.ron` files are meant, those of their subfolders included.
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
     /// Write nothing: list the files that would change, with exit code 1 if there are any.
@@ -21,7 +21,12 @@ impl Fmt {
     pub(super) fn run(&self) -> Outcome {
         let mut files = Vec::new();
         for path in &self.paths {
-            if path.is_dir() { find(path, &mut files)? } else { files.push(path.clone()) }
+            if path.is_dir() {
+                let all = files_below(path)?.into_iter();
+                files.extend(all.filter(|path| path.extension().is_some_and(|extension| extension == "ron")));
+            } else {
+                files.push(path.clone());
+            }
         }
         let (mut listed, mut changed, mut mistakes) = (String::new(), 0, Vec::new());
         for path in &files {
@@ -53,22 +58,6 @@ impl Fmt {
             (mistakes, _) => Err(mistakes.join("\n")),
         }
     }
-}
-
-/// Collects the `.ron` files of a folder and its subfolders, sorted. Skips folders whose names begin with a dot.
-fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome {
-    let listed = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut paths: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.sort();
-    for path in paths {
-        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        if path.is_dir() && !hidden {
-            find(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "ron") && path.is_file() {
-            files.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// Returns how the text of a field is broken into lines.

@@ -386,19 +386,45 @@ pub(super) fn options(
         let folder = ovolo::cache::home();
         Tuner::open(folder.as_deref(), request.threads, machine, registry.backends()).measured()
     });
+    let options = Options { measured, ..options_for(registry, request, machine)? };
+    let kept = calibrated.filter(|machine| ovolo_tune::calibrate::kept(request.threads) == Some(*machine));
+    Ok((options, kept))
+}
+
+/// Returns the options of a compilation for a machine of these speeds, without a table of times.
+pub(super) fn options_for(
+    registry: &Arc<Registry>,
+    request: &Request,
+    machine: Machine,
+) -> Result<Options, String> {
     let rules = read_rules(registry, &request.rules)?;
     request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
-    let options = Options {
+    Ok(Options {
         registry: Arc::clone(registry),
         rules,
         pipeline: request.pipeline.clone(),
         threads: request.threads,
         machine,
-        measured,
+        measured: None,
         keep_egraph_after: None,
-    };
-    let kept = calibrated.filter(|machine| ovolo_tune::calibrate::kept(request.threads) == Some(*machine));
-    Ok((options, kept))
+    })
+}
+
+/// Returns the files of a folder and its subfolders, sorted. Skips folders whose names begin with a dot.
+pub(super) fn files_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let listed = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    let mut files = Vec::new();
+    for path in paths {
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if path.is_dir() && !hidden {
+            files.extend(files_below(&path)?);
+        } else if path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(files)
 }
 
 /// Returns one line on the steps of a plan for whose types no kernel has code, if there are some.
@@ -451,7 +477,7 @@ pub(super) fn read_pipeline(
     read_text(name, &read(path)?, path.parent())
 }
 
-pub(super) fn read_rules(registry: &Registry, files: &[(String, String)]) -> Result<RuleSet, String> {
+fn read_rules(registry: &Registry, files: &[(String, String)]) -> Result<RuleSet, String> {
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     RuleSet::read(registry.vocabulary(), &files).map_err(|errors| errors.to_string())
 }

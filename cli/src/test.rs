@@ -7,6 +7,7 @@
 mod case;
 mod show;
 
+use super::load::files_below;
 use super::{Outcome, Refusal, print};
 use case::Case;
 use clap::Args;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct Test {
-    /// Cases (`NAME.case.ron`), and folders whose cases are meant, those in folders within them as well.
+    /// Cases (`NAME.case.ron`), and folders, in which all cases are meant, those of their subfolders included.
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
     /// Write the snapshots that are absent or differ, instead of comparing.
@@ -40,7 +41,7 @@ const CASE: &str = ".case.ron";
 /// The end of a snapshot's file name.
 const SNAPSHOT: &str = ".case.snap";
 
-/// What came of a case.
+/// The result of a case.
 enum Verdict {
     Same,
     /// The snapshot has been written.
@@ -51,14 +52,21 @@ enum Verdict {
 
 impl Test {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
-        // Where the user names an instruction set, that one was told before.
+        // If the user names an instruction set, the plans are already for that one.
         if std::env::var_os("OVOLO_ISA").is_none() {
             Isa::Avx2.plan_for().map_err(|error| error.to_string())?;
         }
         let (mut cases, mut snapshots) = (Vec::new(), Vec::new());
         for path in &self.paths {
             if path.is_dir() {
-                find(path, &mut cases, &mut snapshots)?;
+                for file in files_below(path)? {
+                    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    if name.ends_with(CASE) {
+                        cases.push(file);
+                    } else if name.ends_with(SNAPSHOT) {
+                        snapshots.push(file);
+                    }
+                }
             } else if path.to_string_lossy().ends_with(CASE) {
                 cases.push(path.clone());
             } else {
@@ -135,23 +143,4 @@ impl Test {
 fn snapshot_of(case: &Path) -> PathBuf {
     let name = case.file_name().unwrap_or_default().to_string_lossy();
     case.with_file_name(format!("{}{SNAPSHOT}", name.strip_suffix(CASE).unwrap_or(&name)))
-}
-
-/// Collects the cases and the snapshots of a folder and its subfolders, sorted. Skips folders whose names begin with a
-/// dot.
-fn find(folder: &Path, cases: &mut Vec<PathBuf>, snapshots: &mut Vec<PathBuf>) -> Outcome {
-    let listed = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut paths: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.sort();
-    for path in paths {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() && !name.starts_with('.') {
-            find(&path, cases, snapshots)?;
-        } else if name.ends_with(CASE) {
-            cases.push(path);
-        } else if name.ends_with(SNAPSHOT) {
-            snapshots.push(path);
-        }
-    }
-    Ok(())
 }

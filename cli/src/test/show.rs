@@ -14,13 +14,17 @@ use ovolo::stage::Imported;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Compiles the model of a case, and returns what the case shows.
 pub(super) fn show(registry: &Arc<Registry>, case: &Case) -> Result<String, String> {
     let mut settings = case.settings.clone();
     let mut written = None;
     if let Some(script) = &case.script {
-        let file = std::env::temp_dir().join(format!("ovolo-test-{}.onnx", std::process::id()));
+        // Tests of a program may show several cases at the same time.
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let file = std::env::temp_dir().join(format!("ovolo-test-{}-{number}.onnx", std::process::id()));
         script.write(&file)?;
         settings.model.clone_from(&file);
         written = Some(file);
@@ -66,17 +70,8 @@ fn options(registry: &Arc<Registry>, settings: &Settings, after: &str) -> Result
     if load::by_times(&request.pipeline) {
         return Err("the cost model `measured` depends on the machine: name another one with `cost`".into());
     }
-    let rules = load::read_rules(registry, &request.rules)?;
-    request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
-    Ok(Options {
-        registry: Arc::clone(registry),
-        rules,
-        pipeline: request.pipeline,
-        threads: request.threads,
-        machine: Machine::NOMINAL,
-        measured: None,
-        keep_egraph_after: Some(after.to_owned()),
-    })
+    let options = load::options_for(registry, &request, Machine::NOMINAL)?;
+    Ok(Options { keep_egraph_after: Some(after.to_owned()), ..options })
 }
 
 /// Returns the graph after a pass; after a rewriting pass, the classes of the e-graph that have more than the imported
