@@ -43,7 +43,8 @@ pub struct Session {
     constants: Constants,
     /// The recipes of the constants, if they come from a store.
     recipes: Recipes,
-    /// For each operand in an output that steps write where it lies: the index of the operand, that of the output in `direct`, and the offset.
+    /// For each operand in an output that steps write where it lies: the index of the operand, the index of the output in
+    /// `direct`, and the offset.
     from_outputs: Vec<(usize, usize, usize)>,
     /// For each result in such an output: the step, the index of the output in `direct`, and the offset.
     into_outputs: Vec<(usize, usize, usize)>,
