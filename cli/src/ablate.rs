@@ -10,7 +10,6 @@ use ovolo::compile::Options;
 use ovolo::error::Error;
 use ovolo::graph::Graph;
 use ovolo::registry::Registry;
-use ovolo::subprocess::Invocation;
 use ovolo_proof::ablate::{self, By, Case, Measured};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -107,20 +106,13 @@ impl Ablate {
 
     fn settings(&self, model: &Path, pipeline: &str) -> Settings {
         Settings {
-            model: model.to_owned(),
-            weights: None,
             dims: self.dims.clone(),
             pipeline: pipeline.to_owned(),
             rules: self.rules.clone(),
             cost: Some(self.cost.clone()),
-            costs: Vec::new(),
-            learned: None,
-            process: None,
-            process_timeout: Invocation::PATIENCE,
-            extractor: None,
-            memory_limit: Vec::new(),
             threads: Some(self.threads),
             seeded_weights: self.seeded_weights,
+            ..Settings::new(model)
         }
     }
 }

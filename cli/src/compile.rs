@@ -2,13 +2,14 @@
 
 use super::caching::{Caching, Ready};
 use super::dynamic::{directory_or_zeros, dynamic, is_dynamic, region_json, region_line};
-use super::load::absent;
+use super::load::{absent, read};
 use super::page::writable;
 use super::{Outcome, Settings, amount, print};
 use clap::{Args, ValueEnum};
 use ovolo::compile::{self, Compilation, Stage};
 use ovolo::egraph::Growth;
 use ovolo::graph::Graph;
+use ovolo::graph::text::Seeds;
 use ovolo::graph::{diff, dot, json, text};
 use ovolo::pass::PassReport;
 use ovolo::plan::{Arena, Kept, Plan};
@@ -17,9 +18,10 @@ use ovolo::stage::Imported;
 use ovolo::tensor::Device;
 use ovolo_lab::report;
 use serde_json::json;
+use similar::TextDiff;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Args)]
@@ -348,14 +350,13 @@ impl Dump {
         }
         let mut options = self.settings.options(registry, &self.settings.pipeline)?;
         options.keep_egraph_after = Some(self.after.clone());
-        let compilation =
-            compile::compile(self.settings.graph(registry)?, &options).map_err(|error| error.to_string())?;
+        let graph = self.settings.graph(registry)?;
+        let seeds = self.settings.seeds(registry, &graph)?;
+        let compilation = compile::compile(graph, &options).map_err(|error| error.to_string())?;
         let stage = stage(&compilation, &self.after)?;
         let printed = match (&stage.egraph, &stage.report, self.format) {
-            (Some(egraph), _, Format::Text) => egraph.clone(),
+            (.., Format::Text) => printed(stage, &compilation, &seeds),
             (Some(_), ..) => return Err("an e-graph can only be printed as text: leave out --format".into()),
-            (None, Some(PassReport::Plan { .. }), Format::Text) => compilation.plan.to_string(),
-            (None, _, Format::Text) => text::print(&stage.graph),
             (None, Some(PassReport::Plan { .. }), Format::Json) => {
                 format!("{}\n", report::plan(&compilation.plan))
             }
@@ -364,6 +365,15 @@ impl Dump {
         };
         print(&printed);
         Ok(())
+    }
+}
+
+/// Returns the text form of a stage.
+fn printed(stage: &Stage, compilation: &Compilation, seeds: &Seeds) -> String {
+    match (&stage.egraph, &stage.report) {
+        (Some(egraph), _) => egraph.clone(),
+        (None, Some(PassReport::Plan { .. })) => compilation.plan.to_string(),
+        (None, _) => text::print_seeded(&stage.graph, seeds),
     }
 }
 
@@ -380,10 +390,46 @@ pub(super) struct Diff {
     /// Compare with the stage `--to` of this pipeline instead of another stage of the same one.
     #[arg(long, value_name = "PIPELINE")]
     against: Option<String>,
+    /// Compare the stage `--to` with this file, which has what `ovolo dump` printed of it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "against"])]
+    saved: Option<PathBuf>,
 }
 
 impl Diff {
-    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+    /// Prints the differences, and returns whether there are none.
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Result<bool, String> {
+        let text = match &self.saved {
+            Some(file) => self.since(registry, file)?,
+            None => self.differences(registry)?,
+        };
+        print(if text.is_empty() { "no difference\n" } else { &text });
+        Ok(text.is_empty())
+    }
+
+    /// Compares a stage with what a file has of it.
+    fn since(&self, registry: &Arc<Registry>, file: &Path) -> Result<String, String> {
+        let saved = read(file)?;
+        let graph = self.settings.graph(registry)?;
+        let seeds = self.settings.seeds(registry, &graph)?;
+        let compilation = self.compiled(registry, graph, &self.settings.pipeline, &self.to)?;
+        let now = printed(stage(&compilation, &self.to)?, &compilation, &seeds);
+        let diff = TextDiff::from_lines(&saved, &now);
+        Ok(diff.unified_diff().context_radius(2).header(&file.display().to_string(), "now").to_string())
+    }
+
+    fn compiled(
+        &self,
+        registry: &Arc<Registry>,
+        graph: Graph,
+        pipeline: &str,
+        after: &str,
+    ) -> Result<Compilation, String> {
+        let mut options = self.settings.options(registry, pipeline)?;
+        options.keep_egraph_after = Some(after.to_owned());
+        compile::compile(graph, &options).map_err(|error| error.to_string())
+    }
+
+    fn differences(&self, registry: &Arc<Registry>) -> Result<String, String> {
         let own = |name: &str| self.side(registry, &self.settings.pipeline, name);
         let (left, right) = match &self.against {
             None => (own(&self.from)?, own(&self.to)?),
@@ -397,27 +443,18 @@ impl Diff {
                 (own(&self.to)?, self.side(registry, other, &self.to)?)
             }
         };
-        let text = match (left, right) {
-            (Side::Graph(left), Side::Graph(right)) => diff::diff(&left, &right).to_string(),
-            (Side::Classes(left), Side::Classes(right)) => lines(&left, &right),
-            _ => {
-                return Err(
-                    "one stage is a graph and the other an e-graph, which holds many graphs: compare a stage \
-                            before `extract` with another before it, or `import` with one from `extract` on"
-                        .into(),
-                );
-            }
-        };
-        print(if text.is_empty() { "no difference\n" } else { &text });
-        Ok(())
+        match (left, right) {
+            (Side::Graph(left), Side::Graph(right)) => Ok(diff::diff(&left, &right).to_string()),
+            (Side::Classes(left), Side::Classes(right)) => Ok(lines(&left, &right)),
+            _ => Err("one stage is a graph and the other an e-graph, which holds many graphs: compare a stage before \
+                      `extract` with another before it, or `import` with one from `extract` on"
+                .into()),
+        }
     }
 
     /// Returns the graph or e-graph after a pass.
     fn side(&self, registry: &Arc<Registry>, pipeline: &str, name: &str) -> Result<Side, String> {
-        let mut options = self.settings.options(registry, pipeline)?;
-        options.keep_egraph_after = Some(name.to_owned());
-        let compilation =
-            compile::compile(self.settings.graph(registry)?, &options).map_err(|e| e.to_string())?;
+        let compilation = self.compiled(registry, self.settings.graph(registry)?, pipeline, name)?;
         let stage = stage(&compilation, name)?;
         let both_grow =
             [&self.from, &self.to].iter().all(|name| *name == "import" || grows(&compilation, name));

@@ -12,7 +12,6 @@ use ovolo::graph::text;
 use ovolo::host;
 use ovolo::onnx;
 use ovolo::registry::Registry;
-use ovolo::subprocess::Invocation;
 use ovolo_tune::Tuner;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -155,21 +154,14 @@ impl Fit {
 
     fn settings(&self, model: &Path, dims: Vec<String>) -> Settings {
         Settings {
-            model: model.to_owned(),
-            weights: None,
             dims,
             pipeline: self.pipeline.clone(),
             rules: self.rules.clone(),
             // The candidates do not depend on the cost model.
             cost: Some("flops".into()),
-            costs: Vec::new(),
-            learned: None,
-            process: None,
-            process_timeout: Invocation::PATIENCE,
-            extractor: None,
             threads: self.threads,
-            memory_limit: Vec::new(),
             seeded_weights: self.seeded_weights,
+            ..Settings::new(model)
         }
     }
 

@@ -3,6 +3,7 @@
 //! Other programs get the same answers by a [`Job`], which prints nothing but notes; [`on_note`] takes those as well.
 
 mod ablate;
+mod adding;
 mod amount;
 mod bench;
 mod cache;
@@ -29,6 +30,7 @@ mod note;
 mod pack;
 mod page;
 mod progress;
+mod reduce;
 mod refusal;
 mod rules;
 mod run;
@@ -106,8 +108,11 @@ enum Command {
     Kernels(kernels::Kernels),
     /// Print a stage of the compilation.
     Dump(compile::Dump),
-    /// Compare two stages, or the graphs of two pipelines.
+    /// Compare two stages, the graphs of two pipelines, or a stage with one that was saved. The exit code is 1 if they
+    /// differ, and 2 if they could not be compared.
     Diff(compile::Diff),
+    /// Find the smallest graph for which a command still says the same, such as an error.
+    Reduce(reduce::Reduce),
     /// Extract the cheapest graph from an e-graph in a file.
     Extract(extract::Extract),
     /// Pack buffers from CSV tables: an offset for each, with the fewest bytes for all.
@@ -153,6 +158,10 @@ pub struct Settings {
     /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     pub rules: Vec<PathBuf>,
+    /// Add rules to a `Rewrite` of the pipeline: a rule, a rule file of the pipeline's folder by its name without ending, or
+    /// a file (`new.ron:fuse`). May be given more than once.
+    #[arg(long, value_name = "RULES:PHASE")]
+    pub add: Vec<String>,
     /// The cost model, instead of the pipeline's.
     #[arg(long)]
     pub cost: Option<String>,
@@ -199,6 +208,7 @@ impl Settings {
             dims: Vec::new(),
             pipeline: Self::PIPELINE.to_owned(),
             rules: Vec::new(),
+            add: Vec::new(),
             cost: None,
             costs: Vec::new(),
             learned: None,
@@ -250,7 +260,14 @@ fn run(arguments: Arguments, registry: &Arc<Registry>) -> ExitCode {
         Command::Fit(command) => command.run(registry),
         Command::Experiment(command) => command.run(registry),
         Command::Dump(command) => command.run(registry),
-        Command::Diff(command) => command.run(registry),
+        Command::Diff(command) => {
+            // As the command `diff` has it: 1 for a difference, 2 for trouble.
+            return match command.run(registry).and_then(written) {
+                Ok(same) => ExitCode::from(u8::from(!same)),
+                Err(message) => failed(&message, 2),
+            };
+        }
+        Command::Reduce(command) => command.run(registry),
         Command::Extract(command) => command.run(registry),
         Command::Pack(command) => command.run(),
         Command::Ablate(command) => command.run(registry),
@@ -263,18 +280,25 @@ fn run(arguments: Arguments, registry: &Arc<Registry>) -> ExitCode {
         Command::Fmt(command) => command.run(),
         Command::Doctor(command) => command.run(registry),
     };
-    let outcome = outcome.and_then(|()| LOST.get().map_or(Ok(()), |why| Err(why.clone())));
-    match outcome {
+    match outcome.and_then(written) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            // Diagnostics contain the word `error` themselves.
-            let message = message.trim_end();
-            let message = message.strip_prefix("error: ").unwrap_or(message);
-            // If standard error cannot be written either, only the exit code remains.
-            let _ = writeln!(std::io::stderr(), "error: {message}");
-            ExitCode::from(1)
-        }
+        Err(message) => failed(&message, 1),
     }
+}
+
+/// Passes a result on, unless something could not be written to standard output.
+fn written<T>(result: T) -> Result<T, String> {
+    LOST.get().map_or(Ok(result), |why| Err(why.clone()))
+}
+
+/// Prints an error and returns an exit code.
+fn failed(message: &str, code: u8) -> ExitCode {
+    // Diagnostics contain the word `error` themselves.
+    let message = message.trim_end();
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    // If standard error cannot be written either, only the exit code remains.
+    let _ = writeln!(std::io::stderr(), "error: {message}");
+    ExitCode::from(code)
 }
 
 /// The first error of standard output.

@@ -1,5 +1,6 @@
 //! Makes a compiled model from the settings on the command line.
 
+use super::adding::tell_of_idle_rules;
 use super::note::say;
 use super::{BUILDS, Settings};
 use ovolo::backend::features::Isa;
@@ -11,7 +12,7 @@ use ovolo::cost::pricing::ByPrices;
 use ovolo::error::Source;
 use ovolo::extract;
 use ovolo::graph::Graph;
-use ovolo::graph::text::{self, Constants};
+use ovolo::graph::text::{self, Constants, Seeds};
 use ovolo::onnx::{self, ImportOptions, Item, MissingWeights};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::{ByFit, ByProgram};
@@ -197,6 +198,14 @@ impl Settings {
         self.read(registry, &self.model, &Constants::from_graph(&constants, &weights.display().to_string()))
     }
 
+    /// Returns the seeds of the model's constants, if it is a graph in text form.
+    pub(super) fn seeds(&self, registry: &Registry, graph: &Graph) -> Result<Seeds, String> {
+        if !text::is_named(&self.model) {
+            return Ok(Seeds::default());
+        }
+        Ok(Seeds::read(registry.ops(), &read(&self.model)?, graph))
+    }
+
     fn read(&self, registry: &Registry, model: &Path, constants: &Constants<'_>) -> Result<Graph, String> {
         if text::is_named(model) {
             return read_graph(registry, model, constants);
@@ -257,7 +266,9 @@ impl Settings {
 
     /// Returns the request for a compilation, with the kept calibration.
     pub(super) fn request(&self, registry: &Registry, pipeline: &str) -> Result<Request, String> {
-        let rules = rule_texts(registry, &self.rules)?;
+        let shipped = registry.rules().iter().map(|(name, text)| (name.to_owned(), text.to_string()));
+        let own = self.own_rules()?;
+        let rules: Vec<(String, String)> = shipped.chain(own.iter().cloned()).collect();
         // Rules are parsed only if the pipeline has a mistake, to report all mistakes together, or later for
         // a compilation. A start from the cache needs no rules.
         let mut pipeline = match read_pipeline(registry, pipeline, None) {
@@ -269,6 +280,8 @@ impl Settings {
                 });
             }
         };
+        self.add_rules(&mut pipeline)?;
+        tell_of_idle_rules(registry, &own, &pipeline);
         if let Some(extract) = pipeline.extract_mut() {
             self.choose(registry, extract)?;
         }
@@ -480,16 +493,6 @@ pub(super) fn read_pipeline(
 fn read_rules(registry: &Registry, files: &[(String, String)]) -> Result<RuleSet, String> {
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     RuleSet::read(registry.vocabulary(), &files).map_err(|errors| errors.to_string())
-}
-
-/// The shipped rule files and those of some directories: names and texts.
-fn rule_texts(registry: &Registry, directories: &[PathBuf]) -> Result<Vec<(String, String)>, String> {
-    let mut files: Vec<(String, String)> =
-        registry.rules().iter().map(|(name, text)| (name.to_owned(), text.to_string())).collect();
-    for directory in directories {
-        files.extend(rule_files(directory)?);
-    }
-    Ok(files)
 }
 
 /// The rule files of a directory: names and texts.

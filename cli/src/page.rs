@@ -1,6 +1,5 @@
 //! Pages with pictures: what they show about the settings, and the files they are written to.
 
-use super::load::rule_files;
 use super::{Settings, print};
 use ovolo::graph::text;
 use ovolo::onnx;
@@ -20,9 +19,7 @@ impl Settings {
         let mut files = vec![self.model.clone(), PathBuf::from(&self.pipeline)];
         files.extend(self.costs.clone());
         files.extend(self.learned.clone());
-        for directory in &self.rules {
-            files.extend(rule_files(directory).into_iter().flatten().map(|(name, _)| PathBuf::from(name)));
-        }
+        files.extend(self.own_rules().into_iter().flatten().map(|(name, _)| PathBuf::from(name)));
         files.extend(self.weights.clone());
         // Mistakes in the model are reported where it is read.
         for model in [Some(&self.model), self.weights.as_ref()].into_iter().flatten() {

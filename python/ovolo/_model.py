@@ -36,6 +36,7 @@ def settings(
     threads=None,
     dims=None,
     rules=(),
+    add=(),
     costs=(),
     cost=None,
     extractor=None,
@@ -50,12 +51,19 @@ def settings(
         "threads": threads,
         "dims": dict(dims or {}),
         "rules": _paths("rules", rules),
+        "add": _list("add", add),
         "costs": _paths("costs", costs),
         "cost": cost,
         "extractor": extractor,
         "memory_limit": memory_limit,
         "cache": cache,
     }
+
+
+def _list(name, texts):
+    if isinstance(texts, str):
+        raise TypeError(f"`{name}` is a list of texts, not one text")
+    return list(texts)
 
 
 def _paths(name, paths):

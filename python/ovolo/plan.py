@@ -39,6 +39,7 @@ def compile(
     threads: int | None = None,
     dims: Mapping[str, int] | None = None,
     rules: Iterable[Path] = (),
+    add: Iterable[str] = (),
     costs: Iterable[Path] = (),
     cost: str | CostModel | None = None,
     extractor: str | Extractor | None = None,
@@ -53,6 +54,7 @@ def compile(
         threads: Threads of the plan. The default is the number of processors.
         dims: Sizes of dimensions by their names. Every dimension needs one.
         rules: Folders with further rule files.
+        add: Rules that join a phase of the pipeline, each as ``RULES:PHASE``, such as ``"mine.ron:fuse"``.
         costs: Price lists that take precedence over the shipped one.
         cost: The name of a cost model, or an object with a method ``seconds(kernel)``.
         extractor: The name of an extractor, or an object with a method ``extract(problem)``.
@@ -66,6 +68,7 @@ def compile(
         threads=threads,
         dims=dims,
         rules=rules,
+        add=add,
         costs=costs,
         cost=cost,
         extractor=extractor,

@@ -22,6 +22,7 @@ pub struct Given {
     threads: Option<usize>,
     dims: BTreeMap<String, usize>,
     rules: Vec<PathBuf>,
+    add: Vec<String>,
     costs: Vec<PathBuf>,
     cost: Option<Py<PyAny>>,
     extractor: Option<Py<PyAny>>,
@@ -58,6 +59,7 @@ impl Given {
         settings.pipeline = self.pipeline.unwrap_or(settings.pipeline);
         settings.threads = self.threads;
         settings.rules = self.rules;
+        settings.add = self.add;
         settings.costs = self.costs;
         settings.memory_limit =
             self.memory_limit.map(|bytes| (ovolo::tensor::Device::Host, bytes)).into_iter().collect();

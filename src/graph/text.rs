@@ -31,10 +31,12 @@
 mod build;
 mod constants;
 mod lex;
+mod seeds;
 mod syntax;
 mod value;
 
 pub use constants::Constants;
+pub use seeds::Seeds;
 pub(crate) use value::content_hash;
 pub use value::random;
 
@@ -56,13 +58,44 @@ pub fn is_named(file: &Path) -> bool {
 ///
 /// Constants of up to 16 elements, or whose elements are all equal, are written out; others are written as a hash.
 pub fn print(graph: &Graph) -> String {
+    print_lines(graph, &mut |id| print_node(graph, id))
+}
+
+/// Returns the text form of a graph as [`print`] does, but writes the seeds of constants that have one.
+pub fn print_seeded(graph: &Graph, seeds: &Seeds) -> String {
+    print_lines(graph, &mut |id| match seeds.of(graph, id) {
+        Some(seed) => format!("{}: {} = const ~{seed}", quote(&graph[id].name), graph[id].ty),
+        None => print_node(graph, id),
+    })
+}
+
+/// Returns the text form of a graph with the values of all constants, so that it can be parsed without another file:
+/// the seed of a constant that has one, else its elements. `None` if a constant has complex numbers or strings that are
+/// too many to be listed.
+pub fn print_in_full(graph: &Graph, seed: &dyn Fn(NodeId) -> Option<u64>) -> Option<String> {
+    let mut whole = true;
+    let text = print_lines(graph, &mut |id| {
+        let Some(tensor) = graph.constant(id) else { return print_node(graph, id) };
+        let value = match seed(id) {
+            Some(seed) => Some(format!("~{seed}")),
+            None => value::print_in_full(tensor),
+        };
+        whole &= value.is_some();
+        let node = &graph[id];
+        format!("{}: {} = const {}", quote(&node.name), node.ty, value.unwrap_or_default())
+    });
+    whole.then_some(text)
+}
+
+/// Returns the text form of a graph with these lines for its nodes.
+fn print_lines(graph: &Graph, line: &mut dyn FnMut(NodeId) -> String) -> String {
     let mut text = String::from("graph ");
     if !graph.name().is_empty() {
         let _ = write!(text, "{} ", quote(graph.name()));
     }
     text.push_str("{\n");
     for (id, _) in graph.nodes() {
-        let _ = writeln!(text, "  {}", print_node(graph, id));
+        let _ = writeln!(text, "  {}", line(id));
     }
     for (name, id) in graph.outputs() {
         let value = &graph[id].name;

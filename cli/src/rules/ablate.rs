@@ -4,7 +4,6 @@ use crate::progress::Progress;
 use crate::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::registry::Registry;
-use ovolo::subprocess::Invocation;
 use ovolo_proof::ablate::{self, Worth};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -59,20 +58,13 @@ impl Ablate {
 
     fn settings(&self, model: &std::path::Path) -> Settings {
         Settings {
-            model: model.to_owned(),
-            weights: None,
             dims: self.dims.clone(),
             pipeline: self.pipeline.clone(),
             rules: self.rules.clone(),
             cost: Some(self.cost.clone()),
-            costs: Vec::new(),
-            learned: None,
-            process: None,
-            process_timeout: Invocation::PATIENCE,
-            extractor: None,
-            memory_limit: Vec::new(),
             threads: Some(self.threads),
             seeded_weights: self.seeded_weights,
+            ..Settings::new(model)
         }
     }
 

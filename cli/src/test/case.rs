@@ -86,6 +86,9 @@ struct Form {
     pipeline: Option<String>,
     #[serde(default)]
     rules: Vec<String>,
+    /// Rules for a phase of the pipeline, `RULES:PHASE`.
+    #[serde(default)]
+    add: Vec<String>,
     #[serde(default)]
     cost: Option<String>,
     #[serde(default)]
@@ -159,12 +162,20 @@ impl Form {
             if file.is_file() { file.display().to_string() } else { name }
         });
         let default = Settings::new(model);
+        // A file of rules lies beside the case as well.
+        let added_from = |added: &String| match added.rsplit_once(':') {
+            Some((rules, phase)) if rules.ends_with(".ron") => {
+                format!("{}:{phase}", folder.join(rules).display())
+            }
+            _ => added.clone(),
+        };
         let files = |names: Vec<String>| names.into_iter().map(|name| folder.join(name)).collect();
         let settings = Settings {
             weights: self.weights.map(|weights| folder.join(weights)),
             dims: self.dims.0.into_iter().map(|(name, size)| format!("{}={size}", name.text)).collect(),
             pipeline: pipeline.unwrap_or_else(|| "native".to_owned()),
             rules: files(self.rules),
+            add: self.add.iter().map(|added| added_from(added)).collect(),
             cost: self.cost,
             costs: files(self.costs),
             extractor: self.extractor,

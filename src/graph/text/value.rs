@@ -74,22 +74,28 @@ const FEW_ELEMENTS: usize = 4;
 
 /// Returns the text after `const`: a list or `splat` if that parses back to the same bytes, the hash otherwise.
 pub(super) fn print(tensor: &Tensor) -> String {
+    print_values(tensor, INLINE_ELEMENTS).unwrap_or_else(|| format!("#{}", hashed(tensor)))
+}
+
+/// Returns the values as the text form has them, however many there are; `None` if they do not parse back.
+pub(super) fn print_in_full(tensor: &Tensor) -> Option<String> {
+    print_values(tensor, usize::MAX)
+}
+
+/// Returns a list of at most `most` elements, or `splat`; `None` if neither parses back to the same bytes.
+fn print_values(tensor: &Tensor, most: usize) -> Option<String> {
     let splat = if tensor.ty().shape.count() > FEW_ELEMENTS { print_splat(tensor) } else { None };
-    let values = if splat.is_some() {
-        splat
-    } else if tensor.ty().shape.count() <= INLINE_ELEMENTS {
-        let plain = tensor.to_layout(&Layout::PLAIN);
-        let elements: Vec<String> = plain
-            .bytes()
-            .chunks(tensor.ty().dtype.size())
-            .map(|bytes| element_text(tensor.ty().dtype, bytes))
-            .collect();
-        let written: Vec<_> = elements.iter().map(|text| spanned(text)).collect();
-        reads_back(tensor, &Literal::List(written)).then(|| format!("[{}]", elements.join(", ")))
-    } else {
-        None
-    };
-    values.unwrap_or_else(|| format!("#{}", hashed(tensor)))
+    if splat.is_some() || tensor.ty().shape.count() > most {
+        return splat;
+    }
+    let plain = tensor.to_layout(&Layout::PLAIN);
+    let elements: Vec<String> = plain
+        .bytes()
+        .chunks(tensor.ty().dtype.size())
+        .map(|bytes| element_text(tensor.ty().dtype, bytes))
+        .collect();
+    let written: Vec<_> = elements.iter().map(|text| spanned(text)).collect();
+    reads_back(tensor, &Literal::List(written)).then(|| format!("[{}]", elements.join(", ")))
 }
 
 fn print_splat(tensor: &Tensor) -> Option<String> {

@@ -72,9 +72,11 @@ fn other_weights_are_another_key_and_are_refused_by_their_hash() {
     let seeded =
         "graph {\n  x: f32[2,4] = input\n  w: f32[4,64] = const ~7\n  y = matmul(x, w)\n  return y\n}\n";
     std::fs::write(at.join("seeded.ovolo"), seeded).unwrap();
-    let hashed = said(&at, "dump seeded.ovolo", &[]);
-    assert!(hashed.contains("w: f32[4,64] = const #"), "{hashed}");
-    std::fs::write(at.join("hashed.ovolo"), hashed).unwrap();
+    // The message about a wrong hash has the right one.
+    std::fs::write(at.join("hashed.ovolo"), seeded.replace("~7", "#0123456789abcdef")).unwrap();
+    let other = refused(&at, "run hashed.ovolo --weights seeded.ovolo");
+    let (_, hash) = other.split_once("its constant `w` has the hash #").unwrap();
+    std::fs::write(at.join("hashed.ovolo"), seeded.replace("~7", &format!("#{}", &hash[..16]))).unwrap();
     let none = refused(&at, "run hashed.ovolo");
     assert!(
         none.contains("the value of `w` is not in the text") && none.contains("--weights MODEL"),
@@ -94,4 +96,19 @@ fn other_weights_are_another_key_and_are_refused_by_their_hash() {
         onnx.contains("--weights seeded.ovolo: it gives the constants of a graph in text form"),
         "{onnx}"
     );
+}
+
+#[test]
+fn a_dumped_graph_keeps_its_seeds() {
+    let at = common::folder("dumped-seeds");
+    let text = "graph {\n  x: f32[2,4] = input\n  w: f32[4,64] = const ~7\n  v: f32[4,64] = const ~8\n  \
+                u: f32[4,64] = add(w, v)\n  y: f32[2,64] = matmul(x, u)\n  z: f32[2,64] = matmul(x, w)\n  return y\n  \
+                return z\n}\n";
+    std::fs::write(at.join("seeded.ovolo"), text).unwrap();
+    assert_eq!(said(&at, "dump seeded.ovolo", &[]), text);
+    // After passes as well, so that what is printed runs without another file.
+    let chosen = said(&at, "dump seeded.ovolo --after extract", &[]);
+    assert!(chosen.contains("= const ~7") && !chosen.contains("const #"), "{chosen}");
+    std::fs::write(at.join("chosen.ovolo"), &chosen).unwrap();
+    said(&at, "compile chosen.ovolo --no-cache", &[]);
 }

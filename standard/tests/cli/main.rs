@@ -12,5 +12,6 @@ mod dump;
 mod fmt;
 mod lab;
 mod memory;
+mod reduce;
 mod regions;
 mod test;

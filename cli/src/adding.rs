@@ -1,0 +1,110 @@
+//! Rules that the user brings: those of `--add` join a phase of the pipeline, and a note tells of rules that no phase has.
+
+use super::Settings;
+use super::load::{read, rule_files};
+use super::note::say;
+use ovolo::pass::Rewrite;
+use ovolo::pass::pipeline::Pipeline;
+use ovolo::registry::Registry;
+use ovolo::ron::Spanned;
+use ovolo::rule::{Rule, RuleSet};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Rules that `--add` gives to a phase.
+struct Added<'a> {
+    /// A rule or a file of rules, as pipelines name them.
+    rules: String,
+    phase: &'a str,
+    /// The file, if that is what the user named.
+    file: Option<PathBuf>,
+}
+
+impl<'a> Added<'a> {
+    fn read(text: &'a str) -> Result<Self, String> {
+        // The name of the rules may have a colon (`half:bf16`), that of a phase cannot be told from one with it.
+        let parts = text.rsplit_once(':').filter(|(rules, phase)| !rules.is_empty() && !phase.is_empty());
+        let (rules, phase) = parts.ok_or_else(|| {
+            format!("--add needs RULES:PHASE, such as `my-rules.ron:fuse` or `my-rule:lower`, not `{text}`")
+        })?;
+        let path = Path::new(rules);
+        if path.extension().is_none_or(|ending| ending != "ron") {
+            return Ok(Self { rules: rules.to_owned(), phase, file: None });
+        }
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { rules: stem, phase, file: Some(path.to_owned()) })
+    }
+}
+
+impl Settings {
+    /// Returns the files of rules that the user names: the names and texts of those in `--rules` and `--add`.
+    pub(super) fn own_rules(&self) -> Result<Vec<(String, String)>, String> {
+        let mut files = Vec::new();
+        for directory in &self.rules {
+            files.extend(rule_files(directory)?);
+        }
+        for added in &self.add {
+            let Some(path) = Added::read(added)?.file else { continue };
+            let name = path.display().to_string();
+            let known = |(file, _): &(String, String)| same_file(Path::new(file), &path);
+            if !files.iter().any(known) {
+                files.push((name, read(&path).map_err(|why| format!("--add {added}: {why}"))?));
+            }
+        }
+        Ok(files)
+    }
+
+    /// Gives the rules of `--add` to the phases of a pipeline.
+    pub(super) fn add_rules(&self, pipeline: &mut Pipeline) -> Result<(), String> {
+        for text in &self.add {
+            let Added { rules, phase, .. } = Added::read(text)?;
+            let phases: Vec<String> =
+                pipeline.rewrites().map(|rewrite| format!("`{}`", rewrite.name)).collect();
+            let rewrite = pipeline.passes_mut::<Rewrite>().find(|rewrite| rewrite.name == phase);
+            let rewrite = rewrite.ok_or_else(|| {
+                let known = match &phases[..] {
+                    [] => "it has none".to_owned(),
+                    names => format!("they are {}", names.join(", ")),
+                };
+                format!("--add {text}: no `Rewrite` of the pipeline is called `{phase}`; {known}")
+            })?;
+            if rewrite.rules.iter().all(|known| known.value != rules) {
+                rewrite.rules.push(Spanned { value: rules, span: Default::default() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells of rules of the user's files that no phase of the pipeline has, once for each file and pipeline.
+pub(super) fn tell_of_idle_rules(registry: &Registry, own: &[(String, String)], pipeline: &Pipeline) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    for (file, text) in own {
+        // Mistakes in the file are reported where all rules are read.
+        let (rules, _) = RuleSet::read_right(registry.vocabulary(), &[(file, text)]);
+        let has = |rule: &&Arc<Rule>| pipeline.rewrites().any(|rewrite| rewrite.names(rule));
+        let idle: Vec<&Arc<Rule>> = rules.rules().iter().filter(|rule| !has(rule)).collect();
+        let Some(first) = idle.first() else { continue };
+        let what = match idle.len() == rules.rules().len() {
+            true => "the rules".to_owned(),
+            false => idle.iter().map(|rule| format!("`{}`", rule.name)).collect::<Vec<_>>().join(", "),
+        };
+        let phase = pipeline.rewrites().last().map_or("PHASE", |rewrite| &rewrite.name);
+        let note = format!(
+            "note: no phase of pipeline `{}` has {what} of {file}, so they do nothing: add them with `--add {}:{phase}`, or \
+             name them in a pipeline of your own",
+            pipeline.name,
+            first.stem()
+        );
+        if TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(note.clone()) {
+            say!("{note}");
+        }
+    }
+}
+
+/// Returns whether two paths lead to one file.
+fn same_file(one: &Path, other: &Path) -> bool {
+    let full = |path: &Path| path.canonicalize().ok();
+    one == other || full(one).is_some_and(|one| Some(one) == full(other))
+}
