@@ -7,6 +7,7 @@ use ovolo::extract::{
     Candidate, Claim, Class, ClassId, Exact, ExtractError, Extraction, Extractor, Limits, Naive, Named,
     Problem, all, find,
 };
+use std::sync::atomic::{AtomicUsize, Ordering};
 use synthetic::{Random, chains, dense, inception, large_tangle, residual, tangle, transformer, unet, wired};
 
 fn close(a: f64, b: f64) -> bool {
@@ -96,21 +97,37 @@ fn shuffled(problem: &Problem, seed: u64) -> (Problem, Vec<usize>) {
 #[test]
 fn results_do_not_depend_on_numbers() {
     let problems = (0..200).map(tangle).chain([residual(1, 4, 4), unet(1, 3), wired(1, 12)]);
-    for (seed, problem) in problems.enumerate() {
-        let (other, place) = shuffled(&problem, seed as u64);
-        for extractor in all().filter(|extractor| seed < 200 || extractor.name() != "naive") {
-            let (Ok(a), Ok(b)) = (extractor.extract(&problem), extractor.extract(&other)) else {
-                continue;
+    let problems: Vec<Problem> = problems.collect();
+    let next = AtomicUsize::new(0);
+    // Two threads, so that this test does not end long after the others.
+    let some = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(problem) = problems.get(at) else { return };
+            does_not_depend_on_numbers(problem, at as u64);
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in [scope.spawn(some), scope.spawn(some)] {
+            thread.join().unwrap();
+        }
+    });
+}
+
+fn does_not_depend_on_numbers(problem: &Problem, seed: u64) {
+    let (other, place) = shuffled(problem, seed);
+    for extractor in all().filter(|extractor| seed < 200 || extractor.name() != "naive") {
+        let (Ok(a), Ok(b)) = (extractor.extract(problem), extractor.extract(&other)) else {
+            continue;
+        };
+        assert_eq!(a.cost.to_bits(), b.cost.to_bits(), "{} on {seed}", extractor.name());
+        for (class, node) in a.choice.iter().enumerate() {
+            let rank = |problem: &Problem, class: usize, node: Option<u32>| {
+                node.map(|node| problem.classes[class].nodes[node as usize].rank)
             };
-            assert_eq!(a.cost.to_bits(), b.cost.to_bits(), "{} on {seed}", extractor.name());
-            for (class, node) in a.choice.iter().enumerate() {
-                let rank = |problem: &Problem, class: usize, node: Option<u32>| {
-                    node.map(|node| problem.classes[class].nodes[node as usize].rank)
-                };
-                let (here, there) =
-                    (rank(&problem, class, *node), rank(&other, place[class], b.choice[place[class]]));
-                assert_eq!(here, there, "{} on {seed}, class {class}", extractor.name());
-            }
+            let (here, there) =
+                (rank(problem, class, *node), rank(&other, place[class], b.choice[place[class]]));
+            assert_eq!(here, there, "{} on {seed}, class {class}", extractor.name());
         }
     }
 }

@@ -404,18 +404,26 @@ fn tuned(name: &str, source: &str) -> Result<(Vec<Entry>, String, String), Faile
     Ok((entries, tuned.compilation.plan.to_string(), table))
 }
 
-/// Registers a generated kernel with the stand-in, so that a tuner can time it with others.
-fn generated(standin: &Standin, name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<(), Failed> {
-    let def = common::ops().get(name).ok_or("there is no such op")?;
-    let attrs = op::complete(def, attrs.clone());
-    let there =
-        |ty: &TensorType| TensorType { device: Device::Accelerator(ovolo_cuda::FAMILY, 0), ..ty.clone() };
-    let types: Vec<TensorType> = operands.iter().map(there).collect();
-    let types: Vec<&TensorType> = types.iter().collect();
-    let output = def.result(&attrs, &types)?;
-    let job = ovolo_cuda::job(&Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 })?;
-    let digest = job.kernels.first().map_or("none", |kernel| kernel.name.as_str()).to_owned();
-    standin.register(&digest, &Module::new([&job]));
+/// An op with its attributes and the types of its operands.
+type Kernel<'a> = (&'a str, Attrs, &'a [TensorType]);
+
+/// Registers generated kernels with the stand-in, so that a tuner can time them with others.
+fn generated(standin: &Standin, kernels: &[Kernel<'_>]) -> Result<(), Failed> {
+    let mut jobs = Vec::new();
+    for (name, attrs, operands) in kernels {
+        let def = common::ops().get(name).ok_or("there is no such op")?;
+        let attrs = op::complete(def, attrs.clone());
+        let there =
+            |ty: &TensorType| TensorType { device: Device::Accelerator(ovolo_cuda::FAMILY, 0), ..ty.clone() };
+        let types: Vec<TensorType> = operands.iter().map(there).collect();
+        let types: Vec<&TensorType> = types.iter().collect();
+        let output = def.result(&attrs, &types)?;
+        let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
+        jobs.push(ovolo_cuda::job(&call)?);
+    }
+    let first = jobs.iter().find_map(|job| job.kernels.first());
+    let digest = first.map_or("none", |kernel| kernel.name.as_str()).to_owned();
+    standin.register(&digest, &Module::new(&jobs));
     Ok(())
 }
 
@@ -432,7 +440,7 @@ fn tuning_picks_the_fastest_engine() -> Result<(), Failed> {
         y = attention(q, k, v) {scale: 0.5}\nreturn y";
     let head = TensorType::plain(DType::F16, [1, 2, 8, 8]);
     let attrs = Attrs::new().float("scale", 0.5);
-    generated(standin, "cuda.attention", &attrs, &[head.clone(), head.clone(), head])?;
+    generated(standin, &[("cuda.attention", attrs, &[head.clone(), head.clone(), head])])?;
     standin.delay("OVOLO_CUDNN", 64 + 2, 400);
     let attention = tuned("tuned_attention", source);
     standin.delay("OVOLO_CUDNN", 64 + 2, 0);
@@ -459,7 +467,7 @@ fn tuning_picks_the_fastest_engine() -> Result<(), Failed> {
     let lies = |shape: &[usize]| plain(shape).with_layout("nhwc".parse().unwrap());
     let image = [plain(&[1, 8, 6, 6]), plain(&[8, 8, 3, 3]), plain(&[8])];
     let nhwc = Attrs::new().with("layout", Attr::Layout("nhwc".parse()?));
-    for (name, attrs, operands) in [
+    let kernels = [
         ("cuda.conv", post(&["silu"]), &image[..]),
         ("cuda.conv", Attrs::new(), &image[..]),
         ("cuda.map", post(&["silu"]), &[plain(&[1, 8, 4, 4])]),
@@ -468,9 +476,8 @@ fn tuning_picks_the_fastest_engine() -> Result<(), Failed> {
         ("cuda.pack", nhwc.clone(), &image[..1]),
         ("cuda.pack", nhwc.clone(), &image[1..2]),
         ("cuda.unpack", Attrs::new(), &[lies(&[1, 8, 4, 4])]),
-    ] {
-        generated(standin, name, &attrs, operands)?;
-    }
+    ];
+    generated(standin, &kernels)?;
     let convolution = tuned("tuned_convolution", source);
     for number in [41, 44] {
         standin.delay("OVOLO_CUDNN", 64 + number, 0);
@@ -496,7 +503,7 @@ fn tuning_prices_copies() -> Result<(), Failed> {
     let _turn = standin::turn();
     let source = "x: f32[64,64] = input\nz: f32[3] = input\na = exp(x)\nb = exp(z)\nreturn a\nreturn b";
     for sizes in [&[64_usize, 64][..], &[3]] {
-        generated(standin, "cuda.map", &post(&["exp"]), &[TensorType::plain(DType::F32, sizes)])?;
+        generated(standin, &[("cuda.map", post(&["exp"]), &[TensorType::plain(DType::F32, sizes)])])?;
     }
     let (entries, plan, table) = tuned("tuned_copies", source)?;
     for op in ["cuda.upload", "cuda.download"] {
