@@ -28,3 +28,16 @@ def test_mistakes_in_a_file_are_told(tmp_path):
         ovolo.rules.verify(only=["absent"])
     with pytest.raises(ovolo.Error, match="at least 1"):
         ovolo.rules.verify(instances=0)
+
+
+def test_rules_join_a_phase(tmp_path):
+    file = tmp_path / "mine.ron"
+    file.write_text('[Rule(name: "forget-relu", from: "(relu ?x)", to: "?x")]')
+    graph = tmp_path / "graph.ovolo"
+    graph.write_text("graph {\n  x: f32[4] = input\n  y = relu(x)\n  z = exp(y)\n  return z\n}\n")
+    plan = ovolo.compile(graph, pipeline="native", cost="flops", add=[f"{file}:fuse"])
+    assert "relu" not in str(plan) and "relu" in str(ovolo.compile(graph, pipeline="native", cost="flops"))
+    with pytest.raises(ovolo.Error, match="no `Rewrite` of the pipeline is called `nowhere`"):
+        ovolo.compile(graph, pipeline="native", add=[f"{file}:nowhere"])
+    with pytest.raises(TypeError, match="a list of texts"):
+        ovolo.compile(graph, add=f"{file}:fuse")
