@@ -163,6 +163,15 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
+        "holds for factors that cancel as well; the guard keeps the e-graph from growing without end",
+        &[
+            "join-scales: without any(less(mul(scalar-of(?s), scalar-of(?t)), 0.999999), less(1.000001, \
+             mul(scalar-of(?s), scalar-of(?t))))",
+            "join-scales: without not(value-is(?s, 1.0))",
+            "join-scales: without not(value-is(?t, 1.0))",
+        ],
+    ),
+    (
         "multiplication is associative; the guard only limits cost",
         &["join-scales: without scalar(?s)", "join-scales: without scalar(?t)"],
     ),
