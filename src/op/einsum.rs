@@ -50,19 +50,13 @@ impl Equation {
     /// # Errors
     /// What is wrong with the text.
     pub fn read(text: &str) -> Result<Self, EquationError> {
-        let (left, right) =
-            text.split_once("->").ok_or_else(|| EquationError::Arrow(text.to_owned()))?;
+        let (left, right) = text.split_once("->").ok_or_else(|| EquationError::Arrow(text.to_owned()))?;
         let operands = left.split(',').map(letters).collect::<Result<Vec<_>, _>>()?;
         let result = letters(right)?;
         match result.iter().find(|letter| !operands.iter().any(|own| own.contains(letter))) {
             Some(letter) => Err(EquationError::Unknown(*letter)),
             None => Ok(Self { operands, result }),
         }
-    }
-
-    /// Returns all letters of the operands, in order of their first place.
-    pub fn letters(&self) -> Vec<char> {
-        union(self.operands.iter().map(Vec::as_slice))
     }
 }
 
@@ -136,7 +130,11 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
 
 /// Returns the sizes of letters. All of them are known.
 fn sizes_of(letters: &[char], sizes: &[(char, usize)]) -> Vec<usize> {
-    letters.iter().filter_map(|letter| sizes.iter().find(|(known, _)| known == letter)).map(|(_, size)| *size).collect()
+    letters
+        .iter()
+        .filter_map(|letter| sizes.iter().find(|(known, _)| known == letter))
+        .map(|(_, size)| *size)
+        .collect()
 }
 
 /// A value while an equation is evaluated: its letters and its elements.
@@ -153,7 +151,8 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     {
         let axis = |letter: &char| term.iter().position(|own| own == letter).unwrap_or(0);
         let strides = operand.ty().shape.strides();
-        let steps: Vec<isize> = equation.result.iter().map(|letter| strides[axis(letter)].cast_signed()).collect();
+        let steps: Vec<isize> =
+            equation.result.iter().map(|letter| strides[axis(letter)].cast_signed()).collect();
         return shape::copy_strided(operand, ty, 0, &steps);
     }
     let sizes: Vec<(char, usize)> = equation
@@ -166,7 +165,8 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     match integers {
         // Integers wrap as on the hardware.
         Some(values) => {
-            let result = contract(&equation, values, &sizes, 1, |sum: i128, a, b| sum.wrapping_add(a.wrapping_mul(b)));
+            let result =
+                contract(&equation, values, &sizes, 1, |sum: i128, a, b| sum.wrapping_add(a.wrapping_mul(b)));
             Tensor::from_i128(ty.dtype, ty.shape.clone(), &result)
         }
         None => {

@@ -1,4 +1,4 @@
-//! Computed attributes over the equation of an `einsum`: parts of it, and the matrix product that two operands are.
+//! Computed attributes and guards over the equation of an `einsum`: parts of it, and the matrix product that two operands are.
 //!
 //! Of two operands, a letter is one of four kinds. `batch` letters are in both operands and in the result, `inner`
 //! ones in both operands alone, `left` and `right` ones in one operand and the result. As a matrix product, the first
@@ -10,8 +10,22 @@ use super::{Function, No, Value};
 use crate::attr::Attr;
 use crate::op::einsum::{Equation, union};
 
-/// The computed attributes over equations. A new one needs only an entry here.
+/// The computed attributes and guards over equations. A new one needs only an entry here.
 pub(super) const EQUATIONS: &[Function] = &[
+    Function::guard(
+        "einsum-has-matrices",
+        "of two operands, a letter of both is summed, or each has letters that the other one lacks: the rest is \
+         elementwise",
+        &[Text],
+        |v| {
+            let equation = equation(v)?;
+            let product = Product::new(&equation, RESULT)?;
+            if product.inner.is_empty() && (product.left.is_empty() || product.right.is_empty()) {
+                return Err(format!("`{equation}` multiplies element by element").into());
+            }
+            Ok(Value::yes())
+        },
+    ),
     Function::computed(
         "einsum-alone",
         "the axes whose letters the operand at a position alone has; no operand before it may have such letters",
@@ -187,7 +201,11 @@ fn place(values: &[Value<'_>], at: usize) -> Result<usize, No> {
 }
 
 fn term(equation: &Equation, at: usize) -> Result<&[char], No> {
-    equation.operands.get(at).map(Vec::as_slice).ok_or_else(|| format!("`{equation}` has no operand {at}").into())
+    equation
+        .operands
+        .get(at)
+        .map(Vec::as_slice)
+        .ok_or_else(|| format!("`{equation}` has no operand {at}").into())
 }
 
 fn pair(equation: &Equation) -> Result<[&[char]; 2], No> {
@@ -248,7 +266,9 @@ impl Product {
     fn new(equation: &Equation, order: &str) -> Result<Self, No> {
         let [first, second] = pair(equation)?;
         if let Some(at) = (0..2).find(|at| !alone(equation, *at).is_empty()) {
-            return Err(format!("operand {at} of `{equation}` alone has letters, which are summed first").into());
+            return Err(
+                format!("operand {at} of `{equation}` alone has letters, which are summed first").into()
+            );
         }
         let result = &equation.result[..];
         let (left, right) = match order {
@@ -261,8 +281,14 @@ impl Product {
         };
         Ok(Self {
             batch: kept(&kept(&kept(left, first), second), result),
-            left: lacks(kept(left, first), second).into_iter().filter(|letter| result.contains(letter)).collect(),
-            right: lacks(kept(right, second), first).into_iter().filter(|letter| result.contains(letter)).collect(),
+            left: lacks(kept(left, first), second)
+                .into_iter()
+                .filter(|letter| result.contains(letter))
+                .collect(),
+            right: lacks(kept(right, second), first)
+                .into_iter()
+                .filter(|letter| result.contains(letter))
+                .collect(),
             inner: lacks(kept(first, second), result),
         })
     }
@@ -291,11 +317,17 @@ impl Parts {
     fn new(values: &[Value<'_>]) -> Result<Self, No> {
         let (equation, places) = (equation(values)?, ints(values, 1)?);
         if let Some(at) = (0..equation.operands.len()).find(|at| !alone(&equation, *at).is_empty()) {
-            return Err(format!("operand {at} of `{equation}` alone has letters, which are summed first").into());
+            return Err(
+                format!("operand {at} of `{equation}` alone has letters, which are summed first").into()
+            );
         }
         let (mut taken, mut others) = (Vec::new(), Vec::new());
         for (at, term) in equation.operands.iter().enumerate() {
-            let part = if places.iter().any(|place| usize::try_from(*place) == Ok(at)) { &mut taken } else { &mut others };
+            let part = if places.iter().any(|place| usize::try_from(*place) == Ok(at)) {
+                &mut taken
+            } else {
+                &mut others
+            };
             part.push(term.clone());
         }
         if taken.len() != places.len() || taken.is_empty() || others.is_empty() {

@@ -5,6 +5,7 @@ mod common;
 
 mod determinism;
 mod dynamic;
+mod einsum;
 mod equalities;
 mod extract;
 mod fit;

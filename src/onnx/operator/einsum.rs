@@ -79,7 +79,8 @@ fn broadcast(call: &mut Call<'_>, terms: Vec<Term>) -> Result<Vec<Term>, Refusal
     }
     let mut kept = Vec::with_capacity(terms.len());
     for (at, term) in terms.into_iter().enumerate() {
-        let stays = |label: &char, size: usize| sizes.iter().any(|(known, most)| known == label && *most == size);
+        let stays =
+            |label: &char, size: usize| sizes.iter().any(|(known, most)| known == label && *most == size);
         let axes = term.labels.iter().zip(term.value.dims());
         let (labels, dims): (Vec<char>, Vec<usize>) =
             axes.filter(|(label, size)| stays(label, **size)).map(|(label, size)| (*label, *size)).unzip();
