@@ -5,7 +5,7 @@ use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let doc = "letters for the axes of each operand and, after the arrow, of the result; within one of them all letters \
+    let doc = "letters for the axes of each operand and, after the arrow, of the result; in each of them all letters \
                differ";
     vec![OpDef {
         name: "einsum",

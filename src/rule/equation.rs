@@ -1,4 +1,5 @@
-//! Computed attributes and guards over the equation of an `einsum`: parts of it, and the matrix product that two operands are.
+//! Computed attributes and guards over the equation of an `einsum`: parts of it, and the matrix product that two
+//! operands are.
 //!
 //! Of two operands, a letter is one of four kinds. `batch` letters are in both operands and in the result, `inner`
 //! ones in both operands alone, `left` and `right` ones in one operand and the result. As a matrix product, the first
@@ -14,8 +15,8 @@ use crate::op::einsum::{Equation, union};
 pub(super) const EQUATIONS: &[Function] = &[
     Function::guard(
         "einsum-has-matrices",
-        "of two operands, a letter of both is summed, or each has letters that the other one lacks: the rest is \
-         elementwise",
+        "two operands are more than multiplied element by element: a letter of both is summed, or each has letters \
+         that the other one lacks",
         &[Text],
         |v| {
             let equation = equation(v)?;
@@ -75,8 +76,8 @@ pub(super) const EQUATIONS: &[Function] = &[
     }),
     Function::computed(
         "einsum-axes",
-        "the order in which the axes of the first (0) or the second operand (1) are those of a stack of matrices; \
-         batches, rows and columns stand as in the `\"operands\"` or as in the `\"result\"`",
+        "the order in which the axes of the first (0) or the second (1) of two operands are those of a stack of \
+         matrices: batches, rows, columns; those of one kind stand as in the \"operands\" or as in the \"result\"",
         &[Text, Size, Text],
         List,
         |v| {
@@ -87,7 +88,7 @@ pub(super) const EQUATIONS: &[Function] = &[
     ),
     Function::computed(
         "einsum-matrices",
-        "the shape of that stack of matrices, from the sizes of the axes in that order",
+        "the shape of a stack of matrices, from the sizes of the axes of operand 0 or 1 in the order of `einsum-axes`",
         &[Text, Size, List],
         List,
         |v| {
@@ -103,7 +104,8 @@ pub(super) const EQUATIONS: &[Function] = &[
     ),
     Function::computed(
         "einsum-product",
-        "the sizes of batches, rows and columns of the product of two such stacks, from the sizes of the axes of both",
+        "the sizes of batches, rows and columns of the product of two stacks of matrices, from the sizes of the axes \
+         of both operands in the order of `einsum-axes`",
         &[Text, List, List],
         List,
         |v| {
@@ -117,7 +119,8 @@ pub(super) const EQUATIONS: &[Function] = &[
     ),
     Function::computed(
         "einsum-result",
-        "the order by which a transpose of that product is the result; the text as for `einsum-axes`",
+        "the order by which a transpose of the product of two stacks of matrices is the result; \"operands\" or \
+         \"result\" as for `einsum-axes`",
         &[Text, Text],
         List,
         |v| {
@@ -128,7 +131,7 @@ pub(super) const EQUATIONS: &[Function] = &[
     ),
     Function::computed(
         "einsum-sorted",
-        "the order in which the axes of an operand stand in the result, which must have all of them",
+        "the order in which the axes of the operand at a position stand in the result, which must have all of them",
         &[Text, Size],
         List,
         |v| {
@@ -142,7 +145,8 @@ pub(super) const EQUATIONS: &[Function] = &[
     ),
     Function::computed(
         "einsum-spread",
-        "the sizes of an operand's axes, sorted as in the result, with a one for each axis that it lacks",
+        "the shape of the operand at a position with all axes of the result, from the sizes of its axes in the order \
+         of `einsum-sorted`; axes that it lacks have size 1",
         &[Text, Size, List],
         List,
         |v| {
@@ -155,7 +159,7 @@ pub(super) const EQUATIONS: &[Function] = &[
     ),
     Function::computed(
         "einsum-of",
-        "the equation of the operands at these positions, which gives all letters that are needed elsewhere",
+        "the equation of the operands at these positions alone: its result has all letters that are needed elsewhere",
         &[Text, List],
         Text,
         |v| {
@@ -165,7 +169,8 @@ pub(super) const EQUATIONS: &[Function] = &[
     ),
     Function::computed(
         "einsum-but",
-        "the equation of the other operands, in the same way",
+        "the equation of the operands that are not at these positions: its result has all letters that are needed \
+         elsewhere",
         &[Text, List],
         Text,
         |v| {
@@ -175,7 +180,7 @@ pub(super) const EQUATIONS: &[Function] = &[
     ),
     Function::computed(
         "einsum-joined",
-        "the equation that gives the result from those of `einsum-but` and of `einsum-of`",
+        "the equation of two operands, the results of `einsum-but` and of `einsum-of`, that gives the result",
         &[Text, List],
         Text,
         |v| {

@@ -113,7 +113,7 @@ fn products(equation: &str, shapes: &[&[usize]]) -> Vec<String> {
     let graph = text::parse(common::ops(), &source(equation, DType::F32, shapes)).unwrap();
     let compilation = common::compile(graph, 1);
     let products = compilation.plan.steps.iter().filter(|step| step.op.name.starts_with("native.matmul"));
-    products.map(|step| step.ty.to_string()).collect()
+    products.map(|step| step.output_type.to_string()).collect()
 }
 
 #[test]
@@ -186,6 +186,7 @@ fn equations_are_imported_in_one_form() {
     assert_eq!(made("ij, jk -> ik", &[big, &[80, 70]]), "ij,jk->ik f32[70,70]");
     // Without a result, it has the letters that occur once, in alphabetical order.
     assert_eq!(made("ki,ij", &[big, &[80, 70]]), "ki,ij->jk f32[70,70]");
+    assert_eq!(made("zz,bc", &[&[30, 30], big]), "transpose; reshape; gather; z,bc->bc f32[70,80]");
     // An ellipsis gets letters that the model does not use.
     assert_eq!(made("...Aj,...jk->...Ak", &[&[5, 70, 80], &[6, 5, 80, 9]]), "CAj,BCjk->BCAk f32[6,5,70,9]");
     // The diagonal of a letter that stands twice, and an axis that is broadcast.

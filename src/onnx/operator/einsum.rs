@@ -34,8 +34,7 @@ fn einsum(call: &mut Call<'_>) -> Results {
     }
     let mut terms = Vec::with_capacity(written.len());
     for (at, text) in written.iter().enumerate() {
-        let value = call.input(at)?;
-        terms.push(diagonal(call, at, labelled(text, value)?)?);
+        terms.push(labelled(text, call.input(at)?)?);
     }
     let output = match right {
         Some(right) => {
@@ -45,6 +44,9 @@ fn einsum(call: &mut Call<'_>) -> Results {
         }
         None => implicit(&terms),
     };
+    for (at, term) in terms.iter_mut().enumerate() {
+        diagonal(call, at, term)?;
+    }
     let terms = broadcast(call, terms)?;
     // An axis of the result that no operand has is of size 1.
     let known = |label: &&char| terms.iter().any(|term| term.labels.contains(label));
@@ -143,7 +145,7 @@ fn implicit(terms: &[Term]) -> Vec<char> {
 }
 
 /// Takes the diagonal of two axes with one label.
-fn diagonal(call: &mut Call<'_>, at: usize, mut term: Term) -> Result<Term, Refusal> {
+fn diagonal(call: &mut Call<'_>, at: usize, term: &mut Term) -> Result<(), Refusal> {
     for round in 0.. {
         let twice = (0..term.labels.len()).find_map(|first| {
             let second =
@@ -174,7 +176,7 @@ fn diagonal(call: &mut Call<'_>, at: usize, mut term: Term) -> Result<Term, Refu
             call.constant(&format!("{name}-positions"), Tensor::from_elements([size], &positions));
         let axis = signed(&[dims.len() - 1])[0];
         let value = call.helper(&name, "gather", Attrs::new().int("axis", axis), &[&flat, &positions])?;
-        term = Term { value, labels };
+        *term = Term { value, labels };
     }
-    Ok(term)
+    Ok(())
 }
