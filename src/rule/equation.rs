@@ -22,7 +22,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             let equation = equation(v)?;
             let product = Product::new(&equation, RESULT)?;
             if product.inner.is_empty() && (product.left.is_empty() || product.right.is_empty()) {
-                return Err(format!("`{equation}` multiplies element by element").into());
+                return Err(format!("{} multiplies element by element", v.show(0)).into());
             }
             Ok(Value::yes())
         },
