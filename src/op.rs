@@ -13,6 +13,7 @@ mod cast;
 mod declaration;
 mod demand;
 mod device;
+pub(crate) mod einsum;
 mod elementwise;
 mod error;
 pub mod forest;
@@ -258,6 +259,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     cast::ops,
     tree::ops,
     matmul::ops,
+    einsum::ops,
     integer::ops,
     recurrent::ops,
     window::ops,

@@ -6,6 +6,7 @@
 //! registry, and reports all errors of all files at once.
 
 mod compute;
+mod equation;
 pub mod example;
 mod expr;
 mod gone;

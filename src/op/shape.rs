@@ -183,7 +183,7 @@ fn eval_transpose(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tenso
 }
 
 /// Copies the elements at `start` plus the index times `steps`. There is one step for each axis of the result.
-fn copy_strided(operand: &Tensor, ty: &TensorType, start: isize, steps: &[isize]) -> Tensor {
+pub(super) fn copy_strided(operand: &Tensor, ty: &TensorType, start: isize, steps: &[isize]) -> Tensor {
     let mut result = Tensor::zeros(ty.clone());
     if ty.shape.count() > 0 {
         let (from, to) = (operand.bytes(), result.bytes_mut());

@@ -1,6 +1,6 @@
 //! The words of rules: guards and computed attributes by name.
 
-use super::{Function, compute, guard};
+use super::{Function, compute, equation, guard};
 use crate::op::Ops;
 use crate::table::{Duplicate, Table};
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ impl Words {
     /// Returns ovolo's own guards and computed attributes.
     pub(crate) fn new() -> Self {
         let mut words = Self(Table::new("guard or function"));
-        for function in guard::GUARDS.iter().chain(compute::COMPUTED) {
+        for function in guard::GUARDS.iter().chain(compute::COMPUTED).chain(equation::EQUATIONS) {
             words.0.add(function.name, function).expect("ovolo's own words have different names");
         }
         words

@@ -5,6 +5,7 @@ mod common;
 
 mod determinism;
 mod dynamic;
+mod einsum;
 mod equalities;
 mod extract;
 mod fit;
@@ -18,6 +19,7 @@ mod ops;
 mod outputs;
 mod plan;
 mod provenance;
+mod recurrent;
 mod registry;
 mod resample;
 mod session;

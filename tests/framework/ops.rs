@@ -250,7 +250,7 @@ impl Random {
 }
 
 /// Operands and attributes of ops that random ones seldom fit.
-const FITTING: [(&str, &str, &str); 42] = [
+const FITTING: [(&str, &str, &str); 43] = [
     ("cast-narrow", "f32[2,3]", "to: f8e4m3fn"),
     ("tree-ensemble", "f32[2,3], i32[3,4], f32[3], i32[1], i32[2], f32[2]", "columns: 1"),
     ("find", "i64[2,3], i64[4]", ""),
@@ -286,6 +286,7 @@ const FITTING: [(&str, &str, &str); 42] = [
     ("shift-right", "i64[2,3], i64[3]", ""),
     ("max-pool-index", "f32[1,2,4,4]", "kernel: [2,2], strides: [2,2], dilations: [1,1], pads: [0,0,0,0]"),
     ("matmul-integer", "u8[2,3], i8[3,4], u8[], i8[]", ""),
+    ("einsum", "f32[2,3], f32[3,4]", r#"equation: "ab,bc->ca""#),
     ("conv-integer", "u8[1,2,3,3], i8[4,2,1,1], u8[], i8[]", ""),
     ("quantize", "f32[2,3], f32[2,1], u8[]", ""),
     ("dequantize", "i8[2,3], f32[3], i8[3]", ""),
@@ -572,6 +573,16 @@ fn products_by_hand_and_exact_in_integers() {
     let big = (1 << 53) + 1;
     let exact = eval("matmul", Attrs::new(), &[i64s([1, 2], &[big, 1]), i64s([2, 1], &[1, 1])]);
     assert_eq!(exact.to_i64().unwrap(), [big + 1]);
+    let equation = |text: &str| Attrs::new().with("equation", Attr::Str(text.into()));
+    let (a, b) = (f32s([2, 2], &[1., 2., 3., 4.]), f32s([2, 2], &[1., 10., 100., 1000.]));
+    assert_eq!(
+        eval("einsum", equation("ab,bc->ca"), &[a.clone(), b.clone()]).to_f64(),
+        [201., 403., 2010., 4030.]
+    );
+    assert_eq!(eval("einsum", equation("ab,ab->b"), &[a.clone(), b.clone()]).to_f64(), [301., 4020.]);
+    assert_eq!(eval("einsum", equation("ab,cd,->a"), &[a, b, f32s([], &[2.])]).to_f64(), [6666., 15554.]);
+    let exact = eval("einsum", equation("ab,b->a"), &[i64s([1, 2], &[big, 1]), i64s([2], &[1, 1])]);
+    assert_eq!(exact.to_i64().unwrap(), [big + 1]);
 }
 
 #[test]
@@ -719,6 +730,10 @@ fn functions_have_their_values() {
 #[test]
 fn refusals_name_the_operand_or_attribute_and_the_shapes() {
     let x = || f32_type([1, 3, 8, 8]);
+    let einsum = |text: &str| {
+        let equation = Attrs::new().with("equation", Attr::Str(text.into()));
+        refusal("einsum", equation, &[f32_type([2, 3]), f32_type([4, 2])])
+    };
     let conv = |attrs, w: [usize; 4], bias| refusal("conv", attrs, &[x(), f32_type(w), f32_type([bias])]);
     let cases = [
         (conv(Attrs::new(), [4, 2, 3, 3], 4), "weights f32[4,2,3,3]"),
@@ -728,6 +743,13 @@ fn refusals_name_the_operand_or_attribute_and_the_shapes() {
         (conv(Attrs::new().ints("pads", &[0, -1, 0, 0]), [4, 3, 3, 3], 4), "`pads`"),
         (conv(Attrs::new().int("groups", 0), [4, 3, 3, 3], 4), "`groups`"),
         (refusal("matmul", Attrs::new(), &[f32_type([2, 3]), f32_type([4, 2])]), "3 columns meet 4 rows"),
+        (einsum("ab,bc"), "no arrow"),
+        (einsum("ab,b?->a"), "`?`, which is no letter"),
+        (einsum("ab,bb->a"), "`b` twice"),
+        (einsum("ab,bc->d"), "`d` in the result and in no operand"),
+        (einsum("ab->a"), "1 operands, and there are 2"),
+        (einsum("ab,b->a"), "operand 1 is f32[4,2], for which the equation has `b`"),
+        (einsum("ab,bc->a"), "operand 1 is f32[4,2], in which `b` has size 4 and before 3"),
         (refusal("add", Attrs::new(), &[f32_type([2]), f32_type([3])]), "operand 1 is f32[3]"),
         (
             refusal("add", Attrs::new(), &[f32_type([2]), TensorType::plain(DType::I64, [2])]),

@@ -88,6 +88,11 @@ const NOES: &[(&str, &str, &str)] = &[
         "all-ones(?t)",
         "y = slice(x) {starts: [0,0], sizes: [2,2], steps: [1,2]}; return y",
     ),
+    (
+        "(einsum ?x ?z {equation: ?e})",
+        "einsum-has-matrices(?e)",
+        "z: f32[17] = input; y = einsum(x, z) {equation: \"ab,b->ab\"}; return y",
+    ),
     ("(relu ?x)", "not(rank(?x, 2))", "y = relu(x); return y"),
     ("(relu ?x)", "any(const(?x), divisible(dim(?x, 1), 16))", "y = relu(x); return y"),
 ];

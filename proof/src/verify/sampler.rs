@@ -88,6 +88,7 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("map", elementwise::map),
     ("tree", elementwise::tree),
     ("matmul", linear::matmul),
+    ("einsum", linear::einsum),
     ("attention", linear::attention),
     ("conv", window::conv),
     ("conv-transpose", window::conv_transpose),

@@ -43,21 +43,59 @@ pub(super) fn gemm(draft: &mut Draft<'_>) -> Option<()> {
     draft.node("Gemm", &[&a.name, &b.name, if bias { &c.name } else { "" }], attributes, &[DType::F32])
 }
 
+/// One to four operands of a few letters: in any order, at times twice in one operand, with an ellipsis, or with an
+/// axis of size 1 that is broadcast.
 pub(super) fn einsum(draft: &mut Draft<'_>) -> Option<()> {
     if draft.opset() < 12 {
         return None;
     }
-    let (a, b, c, d) =
-        (1 + draft.rng.below(3), 1 + draft.rng.below(4), 1 + draft.rng.below(4), 1 + draft.rng.below(3));
-    let (equation, left, right) = draft.rng.pick(&[
-        ("ij,jk->ik", vec![a, b], vec![b, c]),
-        ("bij,bjk->bik", vec![a, b, c], vec![a, c, d]),
-        ("bhid,bhjd->bhij", vec![a, b, c, d], vec![a, b, a, d]),
-        ("ij,ij->i", vec![a, b], vec![a, b]),
-        ("i,j->ij", vec![a], vec![b]),
-    ]);
-    let (x, y) = (draft.leaf(DType::F32, &left), draft.leaf(DType::F32, &right));
-    draft.node("Einsum", &[&x.name, &y.name], vec![text("equation", equation)], &[DType::F32])
+    let letters = ['k', 'i', 'b', 'j', 'X'];
+    let sizes = letters.map(|_| 1 + draft.rng.below(4));
+    let further = [1 + draft.rng.below(3), 1 + draft.rng.below(3)];
+    let dtype = draft.rng.pick(&[DType::F32, DType::F32, DType::F32, DType::F64, DType::I32]);
+    let ellipsis = draft.rng.percent(25);
+    let (mut terms, mut names, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let mut dotted = false;
+    for _ in 0..draft.rng.pick(&[1, 2, 2, 2, 2, 3, 3, 4]) {
+        let mut own: Vec<usize> = draft.rng.order(letters.len());
+        own.truncate(draft.rng.below(4));
+        if !own.is_empty() && draft.rng.percent(10) {
+            own.insert(draft.rng.below(own.len() + 1), own[0]);
+        }
+        let twice = |at: &usize| own.iter().filter(|other| *other == at).count() > 1;
+        let mut dims: Vec<usize> = own.iter().map(|at| sizes[*at]).collect();
+        for (at, dim) in own.iter().zip(&mut dims) {
+            if !twice(at) && draft.rng.percent(5) {
+                *dim = 1;
+            }
+        }
+        let mut term: String = own.iter().map(|at| letters[*at]).collect();
+        all.extend(own);
+        if ellipsis && draft.rng.percent(70) {
+            let at = draft.rng.below(term.len() + 1);
+            term.insert_str(at, "...");
+            dims.splice(at..at, further[draft.rng.below(3)..].iter().copied());
+            dotted = true;
+        }
+        terms.push(term);
+        names.push(draft.leaf(dtype, &dims).name);
+    }
+    all.sort_unstable();
+    all.dedup();
+    let order = draft.rng.order(all.len());
+    let keep = draft.rng.pick(&[30, 60, 100]);
+    let mut result: String =
+        order.into_iter().filter(|_| draft.rng.percent(keep)).map(|at| letters[all[at]]).collect();
+    if dotted {
+        result.insert_str(draft.rng.below(result.len() + 1), "...");
+    }
+    let blank = if draft.rng.percent(20) { " " } else { "" };
+    let mut equation = terms.join(&format!(",{blank}"));
+    if draft.rng.percent(85) {
+        equation = format!("{equation}{blank}->{blank}{result}");
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    draft.node("Einsum", &names, vec![text("equation", &equation)], &[dtype])
 }
 
 pub(super) fn layer_norm(draft: &mut Draft<'_>) -> Option<()> {

@@ -1,14 +1,14 @@
-//! `Einsum`: operands are multiplied one after another, as matrix products of what they share.
+//! `Einsum`: its equation in the form that the op `einsum` takes.
 
 use super::{ANY, Call, ImportedValue, Operator, Results, entry};
-use crate::attr::Attrs;
+use crate::attr::{Attr, Attrs};
 use crate::onnx::Refusal;
 use crate::onnx::call::signed;
 use crate::tensor::Tensor;
 
 pub(super) const TABLE: &[Operator] = &[entry("Einsum", 1, ANY, einsum)];
 
-/// An operand with a label for each axis.
+/// An operand with a label for each axis: a letter, or a digit for an axis of an ellipsis.
 struct Term {
     value: ImportedValue,
     labels: Vec<char>,
@@ -18,31 +18,6 @@ impl Term {
     fn size(&self, label: char) -> Option<usize> {
         let at = self.labels.iter().position(|own| *own == label)?;
         Some(self.value.dims()[at])
-    }
-
-    /// Brings the axes into an order. Axes that the operand lacks get the size 1.
-    fn ordered(&self, call: &mut Call<'_>, name: &str, order: &[char]) -> Result<ImportedValue, Refusal> {
-        let own: Vec<char> = order.iter().copied().filter(|label| self.labels.contains(label)).collect();
-        let find = |label: &char| self.labels.iter().position(|known| known == label).unwrap_or(0);
-        let perm: Vec<usize> = own.iter().map(find).collect();
-        let mut value = self.value.clone();
-        if !perm.iter().copied().eq(0..perm.len()) {
-            value = call.helper(name, "transpose", Attrs::new().ints("perm", &signed(&perm)), &[&value])?;
-        }
-        let dims: Vec<usize> = order.iter().map(|label| self.size(*label).unwrap_or(1)).collect();
-        call.reshape(Some(&format!("{name}-axes")), &value, &dims)
-    }
-
-    /// Sums over the axes whose labels nothing else needs.
-    fn summed(mut self, call: &mut Call<'_>, name: &str, needed: &[char]) -> Result<Self, Refusal> {
-        let gone: Vec<usize> =
-            (0..self.labels.len()).filter(|at| !needed.contains(&self.labels[*at])).collect();
-        if !gone.is_empty() {
-            let attrs = Attrs::new().ints("axes", &signed(&gone)).int("keepdims", 0);
-            self.value = call.helper(name, "reduce-sum", attrs, &[&self.value])?;
-            self.labels.retain(|label| needed.contains(label));
-        }
-        Ok(self)
     }
 }
 
@@ -59,8 +34,7 @@ fn einsum(call: &mut Call<'_>) -> Results {
     }
     let mut terms = Vec::with_capacity(written.len());
     for (at, text) in written.iter().enumerate() {
-        let value = call.input(at)?;
-        terms.push(diagonal(call, at, labelled(text, value)?)?);
+        terms.push(labelled(text, call.input(at)?)?);
     }
     let output = match right {
         Some(right) => {
@@ -70,23 +44,69 @@ fn einsum(call: &mut Call<'_>) -> Results {
         }
         None => implicit(&terms),
     };
-    let mut terms = terms.into_iter();
-    let first = terms.next().ok_or(Refusal::Operand(0))?;
-    let mut rest: Vec<Term> = terms.collect();
-    let needed = |rest: &[Term]| -> Vec<char> {
-        rest.iter().flat_map(|term| term.labels.iter().copied()).chain(output.iter().copied()).collect()
-    };
-    let mut product = first.summed(call, "operand-0-sum", &needed(&rest))?;
-    for step in 1..=rest.len() {
-        let next = rest.remove(0);
-        let mut wanted = needed(&rest);
-        wanted.extend(&product.labels);
-        let next = next.summed(call, &format!("operand-{step}-sum"), &wanted)?;
-        product = multiplied(call, step, &product, &next, &needed(&rest))?;
-        product = product.summed(call, &format!("product-{step}-sum"), &needed(&rest))?;
+    for (at, term) in terms.iter_mut().enumerate() {
+        diagonal(call, at, term)?;
     }
-    let result = product.ordered(call, "ordered", &output)?;
-    Ok(vec![call.result("expand", Attrs::new().ints("shape", &signed(result.dims())), &[&result])?])
+    let terms = broadcast(call, terms)?;
+    // An axis of the result that no operand has is of size 1.
+    let known = |label: &&char| terms.iter().any(|term| term.labels.contains(label));
+    let given: Vec<char> = output.iter().filter(known).copied().collect();
+    let attrs = Attrs::new().with("equation", Attr::Str(equation_of(&terms, &given).into()));
+    let operands: Vec<&ImportedValue> = terms.iter().map(|term| &term.value).collect();
+    if given.len() == output.len() {
+        return Ok(vec![call.result("einsum", attrs, &operands)?]);
+    }
+    let size = |label: &char| terms.iter().find_map(|term| term.size(*label)).unwrap_or(1);
+    let dims: Vec<usize> = output.iter().map(size).collect();
+    let product = call.helper("product", "einsum", attrs, &operands)?;
+    Ok(vec![call.reshape(None, &product, &dims)?])
+}
+
+/// Takes away axes of size 1 whose label has another size in another operand: they are broadcast, and so the operand
+/// has one element for all places of that label.
+fn broadcast(call: &mut Call<'_>, terms: Vec<Term>) -> Result<Vec<Term>, Refusal> {
+    let mut sizes: Vec<(char, usize)> = Vec::new();
+    for term in &terms {
+        for (label, size) in term.labels.iter().zip(term.value.dims()) {
+            match sizes.iter_mut().find(|(known, _)| known == label) {
+                None => sizes.push((*label, *size)),
+                Some((_, known)) if *known == 1 => *known = *size,
+                Some((_, known)) if *known != *size && *size != 1 => {
+                    let why = format!("gives `{label}` the sizes {known} and {size}");
+                    return Err(Refusal::attribute("equation", why));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let mut kept = Vec::with_capacity(terms.len());
+    for (at, term) in terms.into_iter().enumerate() {
+        let stays =
+            |label: &char, size: usize| sizes.iter().any(|(known, most)| known == label && *most == size);
+        let axes = term.labels.iter().zip(term.value.dims());
+        let (labels, dims): (Vec<char>, Vec<usize>) =
+            axes.filter(|(label, size)| stays(label, **size)).map(|(label, size)| (*label, *size)).unzip();
+        let value = call.reshape(Some(&format!("operand-{at}-broadcast")), &term.value, &dims)?;
+        kept.push(Term { value, labels });
+    }
+    Ok(kept)
+}
+
+/// Writes an equation. Axes of an ellipsis get letters that the model does not use.
+fn equation_of(terms: &[Term], output: &[char]) -> String {
+    let labels: Vec<char> = terms.iter().flat_map(|term| term.labels.iter().copied()).collect();
+    let free = ('A'..=char::MAX).filter(|letter| letter.is_alphabetic() && !labels.contains(letter));
+    let mut digits: Vec<char> = labels.iter().copied().filter(char::is_ascii_digit).collect();
+    digits.sort_unstable_by(|a, b| b.cmp(a));
+    digits.dedup();
+    let letters: Vec<(char, char)> = digits.into_iter().zip(free).collect();
+    let letter = |label: &char| {
+        let found = letters.iter().find(|(digit, _)| digit == label);
+        found.map_or(*label, |(_, letter)| *letter)
+    };
+    let word = |labels: &[char]| labels.iter().map(letter).collect::<String>();
+    let operands: Vec<String> = terms.iter().map(|term| word(&term.labels)).collect();
+    format!("{}->{}", operands.join(","), word(output))
 }
 
 /// Returns the labels of a text. An ellipsis stands for as many digits as the operand has further axes, which are
@@ -125,7 +145,7 @@ fn implicit(terms: &[Term]) -> Vec<char> {
 }
 
 /// Takes the diagonal of two axes with one label.
-fn diagonal(call: &mut Call<'_>, at: usize, mut term: Term) -> Result<Term, Refusal> {
+fn diagonal(call: &mut Call<'_>, at: usize, term: &mut Term) -> Result<(), Refusal> {
     for round in 0.. {
         let twice = (0..term.labels.len()).find_map(|first| {
             let second =
@@ -156,54 +176,7 @@ fn diagonal(call: &mut Call<'_>, at: usize, mut term: Term) -> Result<Term, Refu
             call.constant(&format!("{name}-positions"), Tensor::from_elements([size], &positions));
         let axis = signed(&[dims.len() - 1])[0];
         let value = call.helper(&name, "gather", Attrs::new().int("axis", axis), &[&flat, &positions])?;
-        term = Term { value, labels };
+        *term = Term { value, labels };
     }
-    Ok(term)
-}
-
-/// Multiplies two operands: labels that both have and that are needed are batches, others that both have are summed.
-fn multiplied(
-    call: &mut Call<'_>,
-    step: usize,
-    a: &Term,
-    b: &Term,
-    needed: &[char],
-) -> Result<Term, Refusal> {
-    for label in a.labels.iter().filter(|label| b.labels.contains(label)) {
-        let (have, other) = (a.size(*label).unwrap_or(1), b.size(*label).unwrap_or(1));
-        if have != other && have != 1 && other != 1 {
-            let why = format!("gives `{label}` the sizes {have} and {other}");
-            return Err(Refusal::attribute("equation", why));
-        }
-    }
-    let both = |label: &char| b.labels.contains(label);
-    // A label with the size 1 on one side only cannot be summed by a matrix product.
-    let equal = |label: &char| a.size(*label) == b.size(*label);
-    let shared: Vec<char> = a.labels.iter().copied().filter(both).collect();
-    let (batch, inner): (Vec<char>, Vec<char>) =
-        shared.iter().copied().partition(|label| needed.contains(label) || !equal(label));
-    let rows: Vec<char> = a.labels.iter().copied().filter(|label| !both(label)).collect();
-    let columns: Vec<char> = b.labels.iter().copied().filter(|label| !a.labels.contains(label)).collect();
-    let left = a.ordered(call, &format!("left-{step}"), &[&batch[..], &rows, &inner].concat())?;
-    let right = b.ordered(call, &format!("right-{step}"), &[&batch[..], &inner, &columns].concat())?;
-    let sizes = |term: &Term, labels: &[char]| -> Vec<usize> {
-        labels.iter().map(|label| term.size(*label).unwrap_or(1)).collect()
-    };
-    let product = |list: &[usize]| list.iter().product::<usize>();
-    let (m, k, n) = (product(&sizes(a, &rows)), product(&sizes(a, &inner)), product(&sizes(b, &columns)));
-    let left = call.reshape(
-        Some(&format!("left-{step}-matrix")),
-        &left,
-        &[&sizes(a, &batch)[..], &[m, k]].concat(),
-    )?;
-    let right = call.reshape(
-        Some(&format!("right-{step}-matrix")),
-        &right,
-        &[&sizes(b, &batch)[..], &[k, n]].concat(),
-    )?;
-    let joined = call.helper(&format!("product-{step}"), "matmul", Attrs::new(), &[&left, &right])?;
-    let outer: Vec<usize> = joined.dims()[..batch.len()].to_vec();
-    let dims = [&outer[..], &sizes(a, &rows), &sizes(b, &columns)].concat();
-    let value = call.reshape(Some(&format!("product-{step}-axes")), &joined, &dims)?;
-    Ok(Term { value, labels: [batch, rows, columns].concat() })
+    Ok(())
 }

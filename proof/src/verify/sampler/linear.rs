@@ -1,6 +1,7 @@
 //! Samplers of matrix products and attention.
 
 use super::super::palette::{pair, partner};
+use super::super::rng::Rng;
 use super::{Ask, Offer, Wish};
 use ovolo::attr::{Attr, Attrs};
 use ovolo::tensor::{DType, TensorType};
@@ -41,6 +42,76 @@ pub(super) fn matmul(ask: &mut Ask<'_>) -> Option<Offer> {
     let mut operands = vec![Wish::plain(dtype, a), Wish::plain(dtype, b)];
     operands.extend(extras);
     Some(Offer { attrs: Attrs::new().with("post", Attr::Post(steps)), operands })
+}
+
+/// The letters of an equation: of each operand, and of the result.
+type Terms = (Vec<Vec<char>>, Vec<char>);
+
+/// Operands whose axes have the sizes of an equation's letters: the determined equation, or a random one.
+pub(super) fn einsum(ask: &mut Ask<'_>) -> Option<Offer> {
+    let mut sizes: Vec<(char, usize)> =
+        ('a'..='e').map(|letter| (letter, ask.rng.pick(&[1, 2, 2, 3, 4]))).collect();
+    let (operands, result) = match ask.fixed.get("equation") {
+        Some(Attr::Str(text)) => {
+            let (left, right) = text.split_once("->")?;
+            (left.split(',').map(|term| term.chars().collect()).collect(), right.chars().collect())
+        }
+        _ => equation(ask, &sizes),
+    };
+    for (at, term) in operands.iter().enumerate() {
+        let Some(known) = ask.known(at) else { continue };
+        if known.shape.rank() != term.len() {
+            return None;
+        }
+        for (letter, size) in term.iter().zip(known.shape.iter()) {
+            sizes.retain(|(other, _)| other != letter);
+            sizes.push((*letter, *size));
+        }
+    }
+    let size = |letter: &char| sizes.iter().find(|(other, _)| other == letter).map_or(2, |(_, size)| *size);
+    let dtype = (0..operands.len()).find_map(|at| ask.known(at)).unwrap_or(ask.wish).dtype;
+    let dtype = if dtype.is_number() { dtype } else { DType::F32 };
+    let wishes = operands.iter().map(|term| Wish::plain(dtype, term.iter().map(size).collect())).collect();
+    let write = |term: &Vec<char>| term.iter().collect::<String>();
+    let left: Vec<String> = operands.iter().map(write).collect();
+    let text = format!("{}->{}", left.join(","), write(&result));
+    Some(Offer { attrs: Attrs::new().with("equation", Attr::Str(text.into())), operands: wishes })
+}
+
+/// Draws an equation. An operand that is determined gets letters of its sizes as far as there are some.
+fn equation(ask: &mut Ask<'_>, sizes: &[(char, usize)]) -> Terms {
+    let count = ask.least.max(1) + ask.rng.below(3).min(ask.most.saturating_sub(ask.least));
+    let shuffled = |rng: &mut Rng, letters: &[char]| -> Vec<char> {
+        rng.order(letters.len()).into_iter().map(|at| letters[at]).collect()
+    };
+    let pool: Vec<char> = sizes.iter().map(|(letter, _)| *letter).collect();
+    let mut operands: Vec<Vec<char>> = Vec::new();
+    for at in 0..count {
+        let mut letters = shuffled(ask.rng, &pool);
+        match ask.known(at).map(|ty| ty.shape.rank()) {
+            Some(rank) => {
+                // An operand of a higher rank than the pool has letters gets new ones.
+                letters.extend(('f'..='z').take(rank.saturating_sub(letters.len())));
+                letters.truncate(rank);
+            }
+            None => letters.truncate(ask.rng.below(4)),
+        }
+        operands.push(letters);
+    }
+    let all: Vec<char> = operands.concat();
+    let often = |letter: &char| all.iter().filter(|other| *other == letter).count() > 1;
+    // Letters that stand in one operand alone are seldom summed, because then nothing else is done.
+    let (alone, everything) = (ask.rng.percent(25), ask.rng.percent(30));
+    let mut result: Vec<char> = Vec::new();
+    for letter in all.iter().copied() {
+        let summed =
+            !everything && if often(&letter) { ask.rng.percent(50) } else { alone && ask.rng.percent(60) };
+        if !summed && !result.contains(&letter) {
+            result.push(letter);
+        }
+    }
+    let result = shuffled(ask.rng, &result);
+    (operands, result)
 }
 
 /// Weights of a product or of a 1x1 convolution, of which both sizes are even.
