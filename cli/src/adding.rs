@@ -1,7 +1,7 @@
 //! Rules that the user brings: those of `--add` join a phase of the pipeline, and a note tells of rules that no phase has.
 
 use super::Settings;
-use super::load::{read, rule_files};
+use super::files::{read, rule_files};
 use super::note::say;
 use ovolo::pass::Rewrite;
 use ovolo::pass::pipeline::Pipeline;

@@ -2,7 +2,8 @@
 
 use super::caching::{Caching, Ready};
 use super::dynamic::{directory_or_zeros, dynamic, is_dynamic, region_json, region_line};
-use super::load::{absent, read};
+use super::files::read;
+use super::load::absent;
 use super::page::writable;
 use super::{Outcome, Settings, amount, print};
 use clap::{Args, ValueEnum};

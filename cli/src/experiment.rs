@@ -1,6 +1,6 @@
 //! `ovolo experiment`.
 
-use super::load::read;
+use super::files::read;
 use super::progress::Progress;
 use super::{Outcome, print};
 use clap::{Args, Subcommand};

@@ -1,6 +1,6 @@
 //! `ovolo extract`.
 
-use super::load::read;
+use super::files::read;
 use super::{Outcome, print};
 use clap::Args;
 use ovolo::extract::{self, Named};

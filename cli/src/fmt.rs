@@ -1,6 +1,6 @@
 //! `ovolo fmt`: files that users write, in one form.
 
-use super::load::{files_below, read};
+use super::files::{files_below, read};
 use super::{Outcome, print};
 use clap::Args;
 use ovolo::ron::{self, Style};

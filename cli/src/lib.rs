@@ -20,6 +20,7 @@ mod explain;
 mod extract;
 mod fault;
 mod features;
+mod files;
 mod fit;
 mod fmt;
 mod job;

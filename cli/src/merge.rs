@@ -1,6 +1,6 @@
 //! `ovolo merge-times`.
 
-use super::load::read;
+use super::files::read;
 use super::page::writable;
 use super::{Outcome, print};
 use clap::Args;

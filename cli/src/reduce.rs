@@ -118,7 +118,7 @@ impl Reduce {
     fn reply(&self, trial: &Trial, text: &str) -> Result<Option<Reply>, String> {
         let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
         let graph = trial.file("graph.ovolo");
-        std::fs::write(&graph, text).map_err(|error| failed(&graph, error))?;
+        ovolo::file::write(&graph, &[text.as_bytes()]).map_err(|error| failed(&graph, error))?;
         let file = graph.display().to_string();
         let mut words: Vec<String> = self.command.iter().map(|word| word.replace("{}", &file)).collect();
         if words == self.command {

@@ -11,7 +11,7 @@ pub use verify::{Asked, verify_rules};
 pub(crate) use why::why_not;
 
 use super::Outcome;
-use super::load::{read, rule_files};
+use super::files::{read, rule_files};
 use clap::{Args, Subcommand};
 use ovolo::error::{Diagnostics, Span};
 use ovolo::registry::Registry;

@@ -7,7 +7,7 @@
 mod case;
 mod show;
 
-use super::load::files_below;
+use super::files::files_below;
 use super::{Outcome, Refusal, print};
 use case::Case;
 use clap::Args;

@@ -12,7 +12,7 @@
 //! Paths are relative to the folder of the case.
 
 use crate::Settings;
-use crate::load::read;
+use crate::files::read;
 use ovolo::error::{Diagnostics, Source, suggestion};
 use ovolo::ron::{self, Entries, Spanned, Text};
 use serde::Deserialize;
