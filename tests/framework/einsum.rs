@@ -74,7 +74,8 @@ fn source(equation: &str, dtype: DType, shapes: &[&[usize]]) -> String {
 
 #[test]
 fn every_equation_of_every_type_runs_in_every_pipeline_of_the_host() {
-    // Rules for types of 16 bits are in some pipelines alone; all else is the same for every type.
+    // Rules for types of 16 bits are in some pipelines alone; all else is the same for every type. More than two
+    // operands become products of two, of whatever type.
     let narrow = &TYPES[..3];
     for (name, types) in [
         ("strict", &TYPES[..]),
@@ -86,7 +87,7 @@ fn every_equation_of_every_type_runs_in_every_pipeline_of_the_host() {
         ("bf16", &TYPES[..1]),
     ] {
         for (equation, shapes) in EQUATIONS {
-            for dtype in types {
+            for dtype in if shapes.len() > 2 { &types[..1] } else { types } {
                 let graph = text::parse(common::ops(), &source(equation, *dtype, shapes)).unwrap();
                 // Small integers, of which every type holds all sums.
                 let operand = |shape: &&[usize]| {
@@ -201,7 +202,7 @@ fn equations_are_imported_in_one_form() {
     assert_eq!(made("...Aj,...jk->...Ak", &[&[5, 70, 80], &[6, 5, 80, 9]]), "CAj,BCjk->BCAk f32[6,5,70,9]");
     // The diagonal of a letter that stands twice, and an axis that is broadcast.
     assert_eq!(made("iij->ji", &[&[30, 30, 80]]), "transpose; reshape; gather; ji->ji f32[80,30]");
-    assert_eq!(made("ij,kj->ik", &[&[700, 1], big]), "reshape; i,kj->ik f32[700,70]");
+    assert_eq!(made("ij,kj->ik", &[&[700, 1], big]), "i,kj->ik f32[700,70]");
     // The result may name an axis that no operand has.
     assert_eq!(made("ij->jqi", &[&[70, 80]]), "ij->ji f32[80,70]; reshape");
 }
