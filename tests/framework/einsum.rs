@@ -86,6 +86,7 @@ fn every_equation_of_every_type_runs_in_every_pipeline_of_the_host() {
         ("superoptimise", &TYPES[..1]),
         ("bf16", &TYPES[..1]),
     ] {
+        let options = common::pipeline(name, 1);
         for (equation, shapes) in EQUATIONS {
             for dtype in if shapes.len() > 2 { &types[..1] } else { types } {
                 let graph = text::parse(common::ops(), &source(equation, *dtype, shapes)).unwrap();
@@ -97,7 +98,7 @@ fn every_equation_of_every_type_runs_in_every_pipeline_of_the_host() {
                 };
                 let operands: Vec<Tensor> = shapes.iter().map(operand).collect();
                 let expected = common::reference(&graph, &operands);
-                let compilation = compile::compile(graph, &common::pipeline(name, 1))
+                let compilation = compile::compile(graph, &options)
                     .unwrap_or_else(|why| panic!("{name}, {equation}, {dtype}: {why}"));
                 let backends = common::registry().backends();
                 let mut session = Session::new(&compilation.program, compilation.plan, backends).unwrap();
@@ -111,10 +112,10 @@ fn every_equation_of_every_type_runs_in_every_pipeline_of_the_host() {
 #[test]
 fn every_equation_has_a_plan_for_a_device() {
     for name in ["cuda", "cuda-tf32", "cuda-f16", "cuda-bf16", "mixed"] {
+        let options = common::pipeline(name, 1);
         for (equation, shapes) in EQUATIONS {
             let graph = text::parse(common::ops(), &source(equation, DType::F32, shapes)).unwrap();
-            compile::compile(graph, &common::pipeline(name, 1))
-                .unwrap_or_else(|why| panic!("{name}, {equation}: {why}"));
+            compile::compile(graph, &options).unwrap_or_else(|why| panic!("{name}, {equation}: {why}"));
         }
     }
 }
