@@ -6,10 +6,11 @@ use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::registry::Registry;
 use ovolo_lab::reduce::{Size, Sketch, reduce};
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 #[derive(Args)]
@@ -116,23 +117,23 @@ impl Reduce {
 
     /// Runs the command on a graph. `None` if it takes too long.
     fn reply(&self, trial: &Trial, text: &str) -> Result<Option<Reply>, String> {
-        let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-        let graph = trial.file("graph.ovolo");
-        ovolo::file::write(&graph, &[text.as_bytes()]).map_err(|error| failed(&graph, error))?;
+        let graph = trial.folder.join("graph.ovolo");
+        ovolo::file::write(&graph, &[text.as_bytes()])
+            .map_err(|error| format!("{}: {error}", graph.display()))?;
         let file = graph.display().to_string();
         let mut words: Vec<String> = self.command.iter().map(|word| word.replace("{}", &file)).collect();
         if words == self.command {
             words.push(file);
         }
-        let (out, err) = (trial.file("out"), trial.file("err"));
-        let create = |path: &Path| File::create(path).map_err(|error| failed(path, error));
         let mut child = Command::new(&words[0])
             .args(&words[1..])
             .stdin(Stdio::null())
-            .stdout(create(&out)?)
-            .stderr(create(&err)?)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| format!("`{}`: {error}", words[0]))?;
+        // Both are read while the command runs, because it waits once a pipe is full.
+        let (out, err) = (child.stdout.take().map(reader), child.stderr.take().map(reader));
         let waits = Duration::from_secs(self.timeout);
         let start = Instant::now();
         let status = loop {
@@ -149,11 +150,11 @@ impl Reduce {
                 (start.elapsed() / 16).clamp(Duration::from_micros(200), Duration::from_millis(50)),
             );
         };
-        let read = |path: &Path| match std::fs::read(path) {
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(error) => Err(failed(path, error)),
+        let text = |reader: Option<JoinHandle<Vec<u8>>>| {
+            let bytes = reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
         };
-        let (out, err) = (read(&out)?, read(&err)?);
+        let (out, err) = (text(out), text(err));
         let said = match &self.says {
             Some(text) if out.contains(text) || err.contains(text) => text.clone(),
             Some(_) => String::new(),
@@ -161,6 +162,16 @@ impl Reduce {
         };
         Ok(Some(Reply { status, said }))
     }
+}
+
+/// Reads a pipe to its end in a thread.
+fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error counts.
+        let _ = pipe.read_to_end(&mut bytes);
+        bytes
+    })
 }
 
 fn no_text() -> String {
@@ -197,10 +208,6 @@ impl Trial {
         let folder = std::env::temp_dir().join(format!("ovolo-reduce-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Self { folder })
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
     }
 }
 

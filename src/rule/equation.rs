@@ -34,23 +34,18 @@ pub(super) const EQUATIONS: &[Function] = &[
         List,
         |v| {
             let (equation, at) = (equation(v)?, place(v, 1)?);
-            let first = (0..equation.operands.len()).find(|at| !alone(&equation, *at).is_empty());
-            if first != Some(at) {
-                let why = format!("operand {at} of `{equation}` is not the first one that alone has letters");
-                return Err(why.into());
-            }
-            positions(term(&equation, at)?, &alone(&equation, at))
+            positions(term(&equation, at)?, &first_alone(&equation, at)?)
         },
     ),
     Function::computed(
         "einsum-summed",
-        "the equation without the letters that the operand at a position alone has",
+        "the equation without the letters that the operand at a position alone has; no operand before it may have such \
+         letters",
         &[Text, Size],
         Text,
         |v| {
             let (mut equation, at) = (equation(v)?, place(v, 1)?);
-            let gone = alone(&equation, at);
-            term(&equation, at)?;
+            let gone = first_alone(&equation, at)?;
             equation.operands[at].retain(|letter| !gone.contains(letter));
             Ok(written(&equation))
         },
@@ -257,6 +252,15 @@ fn alone(equation: &Equation, at: usize) -> Vec<char> {
     let others = union(others.map(|(_, term)| term.as_slice()).chain([equation.result.as_slice()]));
     let term = equation.operands.get(at).into_iter().flatten();
     term.copied().filter(|letter| !others.contains(letter)).collect()
+}
+
+/// Returns the letters that the operand at a position alone has. It must be the first one that has such letters, so
+/// that several such operands are taken in one order.
+fn first_alone(equation: &Equation, at: usize) -> Result<Vec<char>, No> {
+    match (0..equation.operands.len()).find(|at| !alone(equation, *at).is_empty()) {
+        Some(first) if first == at => Ok(alone(equation, at)),
+        _ => Err(format!("operand {at} of `{equation}` is not the first one that alone has letters").into()),
+    }
 }
 
 /// The letters of two operands, by their kinds.

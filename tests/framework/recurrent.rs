@@ -20,14 +20,18 @@ const STEPS: &str = r#"Pipeline(
     backends: ["native"],
 )"#;
 
+const CELLS: [&str; 3] = ["lstm", "gru", "rnn"];
+
 /// Returns the options of a pipeline. `whole` keeps the rules that lower layers as a whole.
 fn options(pipeline: &str, whole: bool) -> Options {
     let mut options = common::pipeline("native", 1);
     options.pipeline = Pipeline::read(&common::registry().scope(), "steps.ron", pipeline).unwrap();
     if !whole {
-        for rule in ["lower-lstm-native", "lower-gru-native", "lower-rnn-native"] {
+        for rule in
+            ["lower", "pack"].iter().flat_map(|what| CELLS.map(|cell| format!("{what}-{cell}-native")))
+        {
             let all = options.rules.rules().len();
-            options.rules = options.rules.without(rule);
+            options.rules = options.rules.without(&rule);
             assert_eq!(options.rules.rules().len(), all - 1, "there is no rule `{rule}`");
         }
     }

@@ -49,8 +49,10 @@ type Terms = (Vec<Vec<char>>, Vec<char>);
 
 /// Operands whose axes have the sizes of an equation's letters: the determined equation, or a random one.
 pub(super) fn einsum(ask: &mut Ask<'_>) -> Option<Offer> {
-    let mut sizes: Vec<(char, usize)> =
-        ('a'..='e').map(|letter| (letter, ask.rng.pick(&[1, 2, 2, 3, 4]))).collect();
+    // Equal sizes let a wrong axis pass the types.
+    let alike = ask.rng.percent(40);
+    let size = |rng: &mut Rng| if alike { 2 } else { rng.pick(&[1, 2, 2, 3, 4]) };
+    let mut sizes: Vec<(char, usize)> = ('a'..='e').map(|letter| (letter, size(ask.rng))).collect();
     let (operands, result) = match ask.fixed.get("equation") {
         Some(Attr::Str(text)) => {
             let (left, right) = text.split_once("->")?;
@@ -94,7 +96,7 @@ fn equation(ask: &mut Ask<'_>, sizes: &[(char, usize)]) -> Terms {
                 letters.extend(('f'..='z').take(rank.saturating_sub(letters.len())));
                 letters.truncate(rank);
             }
-            None => letters.truncate(ask.rng.below(4)),
+            None => letters.truncate(ask.rng.below(5)),
         }
         operands.push(letters);
     }

@@ -5,6 +5,19 @@ pub type Reason = (&'static str, &'static [&'static str]);
 
 /// All reasons.
 pub const EQUIVALENT: &[Reason] = &[
+    (
+        "a product of elements is a product of matrices of one element, and only takes longer",
+        &["einsum-by-matmul-as-result: without einsum-has-matrices(?e)"],
+    ),
+    (
+        "a product of any number of operands may be split anywhere: the number only bounds how much the e-graph grows",
+        &[
+            "split-one-off-einsum: without less(1, add(count(?p), count(?q)))",
+            "split-one-off-einsum: without at-most(add(count(?p), count(?q)), 3)",
+            "split-two-off-einsum: without equal(add(count(?p), add(count(?q), count(?r))), 2)",
+            "split-last-off-einsum: without less(3, count(?p))",
+        ],
+    ),
     // What the change lets through cannot be typed, or the change has no effect there.
     (
         "a window of one element has nothing to dilate",
