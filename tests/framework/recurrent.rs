@@ -106,7 +106,7 @@ fn a_kernel_for_the_whole_layer_is_chosen_where_it_is_cheaper() {
     let whole = compiled(&graph, &priced, true);
     assert_eq!((count(&whole, "native.lstm"), count(&whole, "native.matmul")), (1, 0), "{}", whole.plan);
     let steps = compiled(&graph, &priced, false);
-    assert_eq!((count(&steps, "native.lstm"), count(&steps, "native.matmul")), (0, 1), "{}", steps.plan);
+    assert!(count(&steps, "native.lstm") == 0 && count(&steps, "native.matmul") > 0, "{}", steps.plan);
 }
 
 #[test]
