@@ -6,7 +6,7 @@
 //! layer are slices along the first axis.
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain};
-use crate::attr::{Attr, AttrKind, Attrs};
+use crate::attr::{self, Attr, AttrKind, Attrs, Float};
 use crate::tensor::{DType, Tensor, TensorType};
 
 /// The cells of recurrent layers.
@@ -157,6 +157,36 @@ impl Activation {
             Kind::Softsign => x / (1.0 + x.abs()),
             Kind::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
         }
+    }
+
+    /// Returns the steps of a chain that computes the function of operands whose magnitude is at most `clip`, where
+    /// that is above zero.
+    pub fn steps(self, clip: f64) -> Vec<attr::Step> {
+        let step = |op: &'static str, parameters: &[f64]| attr::Step {
+            op: op.into(),
+            parameters: parameters.iter().map(|parameter| Float(*parameter)).collect(),
+        };
+        let Self { kind, alpha, beta } = self;
+        let mut steps = Vec::new();
+        if clip > 0.0 {
+            steps.push(step("clip", &[-clip, clip]));
+        }
+        match kind {
+            Kind::Sigmoid => steps.push(step("sigmoid", &[])),
+            Kind::Tanh => steps.push(step("tanh", &[])),
+            Kind::Relu => steps.push(step("relu", &[])),
+            Kind::Affine => steps.extend([step("scale", &[alpha]), step("shift", &[beta])]),
+            Kind::LeakyRelu => steps.push(step("leaky-relu", &[alpha])),
+            Kind::ThresholdedRelu => steps.push(step("thresholded-relu", &[alpha])),
+            Kind::ScaledTanh => {
+                steps.extend([step("scale", &[beta]), step("tanh", &[]), step("scale", &[alpha])]);
+            }
+            Kind::HardSigmoid => steps.push(step("hard-sigmoid", &[alpha, beta])),
+            Kind::Elu => steps.push(step("elu", &[alpha])),
+            Kind::Softsign => steps.push(step("softsign", &[])),
+            Kind::Softplus => steps.push(step("softplus", &[])),
+        }
+        steps
     }
 
     /// Reads a list as the attribute `activations` has it; `None` if it is not one.
@@ -319,7 +349,7 @@ fn definition(
         AttrDef::new(
             "clip",
             AttrKind::Float,
-            Some(Attr::Float(crate::attr::Float(0.0))),
+            Some(Attr::Float(Float(0.0))),
             "the largest magnitude of what functions are given; 0 for no limit",
         ),
         flag("reverse", "1: the first direction goes from the last step to the first"),

@@ -1,12 +1,13 @@
 //! Computed attributes. If an attribute cannot be computed, the error says why.
 
-use super::Kind::{self, Chain, Float as Real, Integer, List, Number, Operand, Rest, Same, Size, Step};
+use super::Kind::{self, Chain, Float as Real, Integer, List, Number, Operand, Rest, Same, Size, Step, Text};
 use super::expr::Eval;
-use super::expr::argument::{attr, float, int, ints, operand, post, rest};
+use super::expr::argument::{attr, float, int, ints, operand, post, rest, text};
 use super::part::{Part, before_reshape};
 use super::signature::LARGEST;
 use super::{Function, No, Value, literal};
 use crate::attr::{Attr, Float};
+use crate::op::recurrent::Activation;
 
 /// All computed attributes. A new one needs only an entry here.
 pub(super) const COMPUTED: &[Function] = &[
@@ -36,6 +37,15 @@ pub(super) const COMPUTED: &[Function] = &[
     }),
     function("count", "how many operands a rest has", &[Rest], Integer, |v| {
         Ok(number(whole(rest(v, 0)?.len())?))
+    }),
+    function("size-along", "the sum of the sizes of operands along an axis", &[Rest, Size], Integer, |v| {
+        let axis = size(int(v, 1)?)?;
+        let mut sum = 0_i64;
+        for fact in rest(v, 0)? {
+            let size = fact.ty.shape.get(axis).ok_or_else(|| format!("{} has no axis {axis}", fact.ty))?;
+            sum = sum.checked_add(whole(*size)?).ok_or("the sum is too large".to_owned())?;
+        }
+        Ok(number(sum))
     }),
     function("scalar-of", "the value of a constant of one element", &[Operand], Real, |v| {
         let fact = operand(v, 0)?;
@@ -144,6 +154,35 @@ pub(super) const COMPUTED: &[Function] = &[
     function("then-all", "the first chain, then the second one", &[Chain, Chain], Chain, |v| {
         Ok(Value::Attr(Attr::Post([post(v, 0)?, post(v, 1)?].concat())))
     }),
+    function("times", "the chain, this number of times in succession", &[Chain, Size], Chain, |v| {
+        Ok(Value::Attr(Attr::Post(vec![post(v, 0)?; size(int(v, 1)?)?].concat())))
+    }),
+    function(
+        "items",
+        "a part of a text whose items are separated by commas: from a position on, so many items",
+        &[Text, Size, Size],
+        Text,
+        |v| {
+            let (items, from, count) = (text(v, 0)?, size(int(v, 1)?)?, size(int(v, 2)?)?);
+            let part: Vec<&str> = items.split(',').map(str::trim).skip(from).take(count).collect();
+            if part.len() < count {
+                return Err(format!("`{items}` has no {count} item(s) from {from} on").into());
+            }
+            Ok(Value::Attr(Attr::Str(part.join(",").into())))
+        },
+    ),
+    function(
+        "activation",
+        "the steps of an activation of a recurrent layer: of its `activations`, the one at this position, whose operand has at most the magnitude `clip`; 0 for no limit",
+        &[Text, Size, Real],
+        Chain,
+        |v| {
+            let (list, at, clip) = (text(v, 0)?, size(int(v, 1)?)?, float(v, 2)?);
+            let activations = Activation::list(list).ok_or_else(|| format!("`{list}` names no activations"))?;
+            let one = activations.get(at).ok_or_else(|| format!("`{list}` has no item {at}"))?;
+            Ok(Value::Attr(Attr::Post(one.steps(clip))))
+        },
+    ),
     function("steps", "how many steps a chain has", &[Chain], Integer, |v| {
         Ok(number(whole(post(v, 0)?.len())?))
     }),

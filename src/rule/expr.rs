@@ -330,6 +330,13 @@ pub(super) mod argument {
         }
     }
 
+    pub(crate) fn text<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v str, No> {
+        match attr(values, at)? {
+            Attr::Str(text) => Ok(text),
+            other => Err(No::argument(at, other, "text")),
+        }
+    }
+
     pub(crate) fn post<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v [Step], No> {
         match attr(values, at)? {
             Attr::Post(steps) => Ok(steps),

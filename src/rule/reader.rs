@@ -144,12 +144,12 @@ impl Reader<'_> {
         // A rule that was only read in part is not checked further.
         let Some(form) = form.filter(|_| self.found.len() == before) else { return Vec::new() };
         self.check(&form);
-        let rows = self.rows(&form);
+        let mut used = Vec::new();
+        let rows = self.rows(&form, &mut used);
         if self.found.len() > before {
             return Vec::new();
         }
         let mut rules = Vec::new();
-        let mut used = Vec::new();
         for row in &rows {
             let before = self.found.len();
             let rule = self.rule(&form, row, &mut used);

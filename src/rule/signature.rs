@@ -57,6 +57,7 @@ pub const KINDS: &[(Kind, &str)] = &[
     (Kind::Float, "a float, `0.5`"),
     (Kind::Number, "an integer or a float; the result is an integer where no argument is a float"),
     (Kind::List, "a list of integers, `[1,2]`"),
+    (Kind::Text, "text, `\"nearest\"`"),
     (Kind::Step, "a step of a chain, `\"relu\"`"),
     (Kind::DType, "an element type, `f32`"),
     (Kind::Layout, "a layout, `nChw16c`"),

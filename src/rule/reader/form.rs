@@ -80,7 +80,21 @@ impl Reader<'_> {
     }
 
     /// Returns the rows of `for_each` or of `for_functions`. If there is neither, returns one row without values.
-    pub(super) fn rows(&mut self, form: &Form) -> Vec<Row> {
+    /// `used` gets the keys that values of other keys name.
+    pub(super) fn rows(&mut self, form: &Form, used: &mut Vec<String>) -> Vec<Row> {
+        let mut rows = self.written_rows(form);
+        let span = form.for_each.as_ref().map(|rows| rows.span).unwrap_or_default();
+        for row in &mut rows {
+            if let Err((key, name)) = nest(row, used) {
+                let help = "a value may name the keys that stand before its own";
+                self.mistake(format!("`${name}` in the value of `{key}` is no key before it"), span, help);
+                break;
+            }
+        }
+        rows
+    }
+
+    fn written_rows(&mut self, form: &Form) -> Vec<Row> {
         if let Some(functions) = &form.for_functions {
             return self.function_rows(form, functions);
         }
@@ -143,6 +157,32 @@ impl Reader<'_> {
             |function: &&Function| !functions.except.iter().any(|name| *name.value == *function.name());
         known.iter().filter(taken).map(|function| row_of(*function)).collect()
     }
+}
+
+/// Replaces each `$key` in the values of a row by the value of that key, which stands before. The error is the key
+/// whose value names another one that does not, and that name.
+fn nest(row: &mut Row, used: &mut Vec<String>) -> Result<(), (String, String)> {
+    for at in 0..row.len() {
+        let (before, rest) = row.split_at_mut(at);
+        let (key, value) = &mut rest[0];
+        if !value.contains('$') {
+            continue;
+        }
+        let mut parts = value.split('$');
+        let mut filled = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let end = part.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(part.len());
+            let (name, tail) = part.split_at(end);
+            let Some((_, value)) = before.iter().find(|(known, _)| known == name) else {
+                return Err((key.clone(), name.to_owned()));
+            };
+            used.push(name.to_owned());
+            filled += value;
+            filled += tail;
+        }
+        *value = filled;
+    }
+    Ok(())
 }
 
 /// Returns the values of the keys for a function.

@@ -279,13 +279,26 @@ pub(super) fn lstm_integer(ask: &mut Ask<'_>) -> Option<Offer> {
     offer(attrs.int("reverse", reverse), operands)
 }
 
-/// The steps of a recurrent layer.
+/// Functions of recurrent layers: those of most models, and the others with parameters. Jumps are left out, since a
+/// rounding error beside one looks like a mistake.
+const ACTIVATIONS: [&str; 14] = [
+    "sigmoid 0 0", "tanh 0 0", "sigmoid 0 0", "tanh 0 0", "relu 0 0", "affine 0.5 -0.25", "leaky-relu 0.2 0",
+    "leaky-relu -0.5 0", "scaled-tanh 0.75 1.5", "hard-sigmoid 0.3 0.4", "hard-sigmoid -0.2 0.5", "elu 0.5 0",
+    "softsign 0 0", "softplus 0 0",
+];
+
+/// The steps of a recurrent layer. Rules that write out one step, or that divide layers, ask for few steps, for one
+/// direction or two, and for operands after the states.
 pub(super) fn recurrent(ask: &mut Ask<'_>) -> Option<Offer> {
-    let (steps, batch, hidden, directions) = (size(ask), size(ask), size(ask), 1 + ask.rng.below(2));
-    let (gates, functions, states) = match ask.op.name {
-        "lstm" => (4, "sigmoid 0 0, tanh 0 0, tanh 0 0", 2),
-        "gru" => (3, "sigmoid 0 0, tanh 0 0", 1),
-        _ => (1, "tanh 0 0", 1),
+    let known = |operand: usize, axis: usize| ask.known(operand).and_then(|ty| ty.shape.get(axis).copied());
+    let (steps, directions, batch) = (known(0, 0), known(0, 2), known(0, 1));
+    let steps = steps.unwrap_or_else(|| if ask.rng.percent(40) { 1 } else { size(ask) });
+    let directions = directions.unwrap_or_else(|| 1 + ask.rng.below(2));
+    let (batch, hidden) = (batch.unwrap_or_else(|| size(ask)), size(ask));
+    let (gates, usual, states): (usize, &[&str], usize) = match ask.op.logical().name {
+        "lstm" => (4, &["sigmoid 0 0", "tanh 0 0", "tanh 0 0"], 2),
+        "gru" => (3, &["sigmoid 0 0", "tanh 0 0"], 1),
+        _ => (1, &["tanh 0 0"], 1),
     };
     let dtype = ask.rng.pick(&[DType::F32, DType::F32, DType::F64]);
     let mut operands = vec![
@@ -293,7 +306,25 @@ pub(super) fn recurrent(ask: &mut Ask<'_>) -> Option<Offer> {
         Wish::plain(dtype, vec![directions, gates * hidden, hidden]),
     ];
     operands.resize(2 + states, Wish::plain(dtype, vec![directions, batch, hidden]));
-    let attrs = Attrs::new().with("activations", Attr::Str(vec![functions; directions].join(", ").into()));
-    let reverse = int(if directions == 1 { ask.rng.below(2) } else { 0 });
-    offer(attrs.int("reverse", reverse), operands)
+    // Weights of the memory, or the bias inside of a reset gate.
+    let extra = if gates == 4 { 3 * hidden } else { hidden };
+    let takes = ask.most > operands.len() && (ask.least > operands.len() || ask.rng.percent(40));
+    if takes {
+        operands.push(Wish::plain(dtype, vec![directions, extra]));
+    }
+    let mut function = |at: usize| match ask.palette.default(ask.rng) {
+        true => usual[at % usual.len()],
+        false => ask.rng.pick(&ACTIVATIONS),
+    };
+    let activations: Vec<&str> = (0..directions * usual.len()).map(&mut function).collect();
+    let attrs = Attrs::new().with("activations", Attr::Str(activations.join(", ").into()));
+    let clip = ask.float("clip");
+    let reverse = if directions == 1 { int(ask.rng.below(2)) } else { 0 };
+    let mut attrs = attrs.float("clip", clip).int("reverse", reverse);
+    for name in ["coupled", "linear"] {
+        if ask.op.attr(name).is_some() {
+            attrs = attrs.int(name, i64::from(ask.flag(name)));
+        }
+    }
+    offer(attrs, operands)
 }
