@@ -18,6 +18,7 @@ mod ops;
 mod outputs;
 mod plan;
 mod provenance;
+mod recurrent;
 mod registry;
 mod resample;
 mod session;

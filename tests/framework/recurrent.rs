@@ -1,0 +1,113 @@
+//! Tests that recurrent layers which are written out in steps have the values of the layers.
+#![allow(clippy::unwrap_used)]
+
+use crate::common;
+use ovolo::compile;
+use ovolo::graph::text;
+use ovolo::session::Session;
+
+/// Layers of three steps, two sequences and three units, with initial states and settings of all kinds.
+const LAYERS: &[(&str, &str)] = &[
+    (
+        "lstm",
+        r#"x: f32[3,2,2,12] = input
+        r: f32[2,12,3] = const ~1
+        h: f32[2,2,3] = input
+        c: f32[2,2,3] = input
+        y = lstm(x, r, h, c) {activations: "sigmoid,tanh,tanh,hard-sigmoid 0.3 0.4,elu 0.5,scaled-tanh 0.5 2"}"#,
+    ),
+    (
+        "lstm",
+        r#"x: f32[3,2,2,12] = input
+        r: f32[2,12,3] = const ~1
+        h: f32[2,2,3] = input
+        c: f32[2,2,3] = input
+        p: f32[2,9] = const ~2
+        y = lstm(x, r, h, c, p) {activations: "sigmoid,tanh,tanh,sigmoid,tanh,tanh", clip: 0.5}"#,
+    ),
+    (
+        "lstm",
+        r#"x: f32[3,2,1,12] = input
+        r: f32[1,12,3] = input
+        h: f32[1,2,3] = input
+        c: f32[1,2,3] = input
+        p: f32[1,9] = input
+        y = lstm(x, r, h, c, p) {activations: "sigmoid,tanh,tanh", reverse: 1, coupled: 1}"#,
+    ),
+    (
+        "gru",
+        r#"x: f32[3,2,2,9] = input
+        r: f32[2,9,3] = const ~1
+        h: f32[2,2,3] = input
+        y = gru(x, r, h) {activations: "sigmoid,tanh,sigmoid,softsign", clip: 2.0}"#,
+    ),
+    (
+        "gru",
+        r#"x: f32[3,2,2,9] = input
+        r: f32[2,9,3] = const ~1
+        h: f32[2,2,3] = input
+        e: f32[2,3] = const ~2
+        y = gru(x, r, h, e) {activations: "sigmoid,tanh,sigmoid,leaky-relu 0.1", linear: 1}"#,
+    ),
+    (
+        "gru",
+        r#"x: f32[3,2,1,9] = input
+        r: f32[1,9,3] = input
+        h: f32[1,2,3] = input
+        y = gru(x, r, h) {activations: "sigmoid,softplus", linear: 1, reverse: 1}"#,
+    ),
+    (
+        "rnn",
+        r#"x: f32[3,2,2,3] = input
+        r: f32[2,3,3] = const ~1
+        h: f32[2,2,3] = input
+        y = rnn(x, r, h) {activations: "affine 0.5 0.25,relu", clip: 1.0}"#,
+    ),
+    (
+        "rnn",
+        r#"x: f32[16,2,1,3] = input
+        r: f32[1,3,3] = const ~1
+        h: f32[1,2,3] = input
+        y = rnn(x, r, h) {activations: "tanh"}"#,
+    ),
+];
+
+#[test]
+fn layers_in_steps_have_the_values_of_whole_layers() {
+    let mut options = common::options(1);
+    for cell in ["lstm", "gru", "rnn"] {
+        // Without its kernels for whole layers, the backend can only run steps.
+        for rule in [format!("lower-{cell}-native"), format!("pack-{cell}-native")] {
+            options.rules = options.rules.without(&rule);
+            for phase in options.pipeline.passes_mut::<ovolo::pass::Rewrite>() {
+                phase.rules.retain(|name| name.value != rule);
+            }
+        }
+    }
+    for (cell, layer) in LAYERS {
+        let steps = if layer.contains("f32[16,") { 16 } else { 3 };
+        let directions = if layer.contains("h: f32[2,") { 2 } else { 1 };
+        // The states after all steps, the final states, and the whole.
+        let graph = format!(
+            "graph layer {{
+                {layer}
+                s = slice(y) {{starts: [0,0,0,0], sizes: [{steps},{directions},2,3], steps: [1,1,1,1]}}
+                f = slice(y) {{starts: [{steps},0,0,0], sizes: [1,{directions},2,3], steps: [1,1,1,1]}}
+                return y, s, f
+            }}"
+        );
+        let graph = text::parse(common::ops(), &graph).unwrap();
+        let compilation =
+            compile::compile(graph.clone(), &options).unwrap_or_else(|error| panic!("{error}\n{layer}"));
+        let whole = compilation.plan.steps.iter().any(|step| step.op.meaning() == *cell);
+        assert!(!whole, "{layer}");
+        let inputs = common::inputs(&graph);
+        let mut session =
+            Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
+        let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap().to_vec();
+        for (output, expected) in outputs.iter().zip(common::reference(&graph, &inputs)) {
+            let error = common::relative_error(output, &expected);
+            assert!(error < 1e-5, "relative L2 error {error:e}\n{layer}");
+        }
+    }
+}
