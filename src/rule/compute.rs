@@ -178,7 +178,8 @@ pub(super) const COMPUTED: &[Function] = &[
         Chain,
         |v| {
             let (list, at, clip) = (text(v, 0)?, size(int(v, 1)?)?, float(v, 2)?);
-            let activations = Activation::list(list).ok_or_else(|| format!("`{list}` names no activations"))?;
+            let activations =
+                Activation::list(list).ok_or_else(|| format!("`{list}` names no activations"))?;
             let one = activations.get(at).ok_or_else(|| format!("`{list}` has no item {at}"))?;
             Ok(Value::Attr(Attr::Post(one.steps(clip))))
         },

@@ -282,9 +282,20 @@ pub(super) fn lstm_integer(ask: &mut Ask<'_>) -> Option<Offer> {
 /// Functions of recurrent layers: those of most models, and the others with parameters. Jumps are left out, since a
 /// rounding error beside one looks like a mistake.
 const ACTIVATIONS: [&str; 14] = [
-    "sigmoid 0 0", "tanh 0 0", "sigmoid 0 0", "tanh 0 0", "relu 0 0", "affine 0.5 -0.25", "leaky-relu 0.2 0",
-    "leaky-relu -0.5 0", "scaled-tanh 0.75 1.5", "hard-sigmoid 0.3 0.4", "hard-sigmoid -0.2 0.5", "elu 0.5 0",
-    "softsign 0 0", "softplus 0 0",
+    "sigmoid 0 0",
+    "tanh 0 0",
+    "sigmoid 0 0",
+    "tanh 0 0",
+    "relu 0 0",
+    "affine 0.5 -0.25",
+    "leaky-relu 0.2 0",
+    "leaky-relu -0.5 0",
+    "scaled-tanh 0.75 1.5",
+    "hard-sigmoid 0.3 0.4",
+    "hard-sigmoid -0.2 0.5",
+    "elu 0.5 0",
+    "softsign 0 0",
+    "softplus 0 0",
 ];
 
 /// The steps of a recurrent layer. Rules that write out one step, or that divide layers, ask for few steps, for one
