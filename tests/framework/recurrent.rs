@@ -4,7 +4,10 @@
 use crate::common;
 use ovolo::compile;
 use ovolo::graph::text;
+use ovolo::op::post;
+use ovolo::op::recurrent::Activation;
 use ovolo::session::Session;
+use ovolo::tensor::{DType, Tensor};
 
 /// Layers of three steps, two sequences and three units, with initial states and settings of all kinds.
 const LAYERS: &[(&str, &str)] = &[
@@ -110,6 +113,34 @@ fn layers_in_steps_have_the_values_of_whole_layers() {
         for (output, expected) in outputs.iter().zip(common::reference(&graph, &inputs)) {
             let error = common::relative_error(output, &expected);
             assert!(error < 1e-5, "relative L2 error {error:e}\n{layer}");
+        }
+    }
+}
+
+#[test]
+fn activations_are_chains_of_the_same_values() {
+    let names = [
+        "sigmoid",
+        "tanh",
+        "relu",
+        "affine 0.5 -0.25",
+        "leaky-relu 0.2",
+        "thresholded-relu 0.75",
+        "scaled-tanh 0.5 1.5",
+        "hard-sigmoid 0.3 0.4",
+        "elu 0.5",
+        "softsign",
+        "softplus",
+    ];
+    let points: Vec<f64> = (-24..=24).map(|at| f64::from(at) / 8.0).collect();
+    for one in Activation::list(&names.join(",")).unwrap() {
+        for clip in [0.0, 1.0] {
+            let x = Tensor::from_f64(DType::F64, [points.len()], &points);
+            let values = post::apply(&one.steps(clip), &[], x).to_f64();
+            for (x, value) in points.iter().zip(values) {
+                let expected = one.apply(if clip > 0.0 { x.clamp(-clip, clip) } else { *x });
+                assert!((value - expected).abs() < 1e-12, "{one} of {x} is {value}, not {expected}");
+            }
         }
     }
 }
