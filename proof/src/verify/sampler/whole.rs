@@ -322,6 +322,10 @@ pub(super) fn recurrent(ask: &mut Ask<'_>) -> Option<Offer> {
     let takes = ask.most > operands.len() && (ask.least > operands.len() || ask.rng.percent(40));
     if takes {
         operands.push(Wish::plain(dtype, vec![directions, extra]));
+        // The op takes two and reads the last one.
+        if ask.most > operands.len() && ask.rng.percent(10) {
+            operands.push(Wish::plain(dtype, vec![directions, extra]));
+        }
     }
     let mut function = |at: usize| match ask.palette.default(ask.rng) {
         true => usual[at % usual.len()],
@@ -330,8 +334,8 @@ pub(super) fn recurrent(ask: &mut Ask<'_>) -> Option<Offer> {
     let activations: Vec<&str> = (0..directions * usual.len()).map(&mut function).collect();
     let attrs = Attrs::new().with("activations", Attr::Str(activations.join(", ").into()));
     let clip = ask.float("clip");
-    let reverse = if directions == 1 { int(ask.rng.below(2)) } else { 0 };
-    let mut attrs = attrs.float("clip", clip).int("reverse", reverse);
+    let (reverse, rounded) = (int(ask.rng.below(2)), i64::from(ask.rng.percent(20)));
+    let mut attrs = attrs.float("clip", clip).int("reverse", reverse).int("rounded", rounded);
     for name in ["coupled", "linear"] {
         if ask.op.attr(name).is_some() {
             attrs = attrs.int(name, i64::from(ask.flag(name)));
