@@ -63,7 +63,7 @@ impl Fmt {
 /// Returns how the text of a field is broken into lines.
 fn style(field: &str) -> Style {
     match field {
-        "from" | "to" | "when" | "let" | "because" | "define" | "value" => Style::Code,
+        "from" | "to" | "when" | "let" | "for_each" | "because" | "define" | "value" => Style::Code,
         "fires" | "after" | "refuses" => Style::Lines,
         _ => Style::Plain,
     }

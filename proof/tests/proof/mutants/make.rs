@@ -279,8 +279,56 @@ fn commutes(op: Op, children: &[Template]) -> bool {
     children.len() == 2 && op.logical().flags.commutative
 }
 
-/// Calls `give` with every variant of a template that has one change.
+/// Calls `give` with every variant of a template that has one change. What occurs several times in it is one value, and
+/// changes in all places.
 fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
+    let mut parts = Vec::new();
+    distinct(template, &mut parts);
+    for part in parts {
+        here(part, &mut |what, changed| {
+            // Remove only the conversion itself, and nothing below it.
+            if what == "no pack" && is_read_in_any_layout(template, part) {
+                return;
+            }
+            give(what, with_instead(template, part, &changed));
+        });
+    }
+}
+
+/// Adds the parts of a template that are not among `parts`, each before its own parts.
+fn distinct<'a>(template: &'a Template, parts: &mut Vec<&'a Template>) {
+    if parts.contains(&template) {
+        return;
+    }
+    parts.push(template);
+    if let Template::Op { children, .. } = template {
+        children.iter().for_each(|child| distinct(child, parts));
+    }
+}
+
+/// Whether an op that accepts operands in any layout has the part as its operand.
+fn is_read_in_any_layout(template: &Template, part: &Template) -> bool {
+    let Template::Op { op, children, .. } = template else { return false };
+    ANY_LAYOUT.contains(&op.name) && children.contains(part)
+        || children.iter().any(|child| is_read_in_any_layout(child, part))
+}
+
+/// Returns the template with `changed` in all places of a part.
+fn with_instead(template: &Template, part: &Template, changed: &Template) -> Template {
+    match template {
+        _ if template == part => changed.clone(),
+        Template::Op { op, children, attrs, rest_attrs } => Template::Op {
+            op: *op,
+            children: children.iter().map(|child| with_instead(child, part, changed)).collect(),
+            attrs: attrs.clone(),
+            rest_attrs: *rest_attrs,
+        },
+        Template::Operand(_) | Template::Scalar(_) | Template::Each(..) => template.clone(),
+    }
+}
+
+/// Calls `give` with every variant of a template whose root has one change.
+fn here(template: &Template, give: &mut dyn FnMut(String, Template)) {
     match template {
         Template::Operand(_) | Template::Each(..) => {}
         Template::Scalar(value) => {
@@ -355,18 +403,6 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
                     rest_attrs: None,
                 };
                 give(format!("other attributes of {name} dropped"), dropped);
-            }
-            for at in 0..children.len() {
-                right(&children[at], &mut |what, child| {
-                    // Remove only the conversion itself, and nothing below it.
-                    let packed = matches!(&children[at], Template::Op { children, .. } if children[..] == [child.clone()]);
-                    if packed && ANY_LAYOUT.contains(&name) && what == "no pack" {
-                        return;
-                    }
-                    let mut changed = children.clone();
-                    changed[at] = child;
-                    give(what, with(changed, attrs.clone()));
-                });
             }
         }
     }
