@@ -175,7 +175,7 @@ impl Form {
             dims: self.dims.0.into_iter().map(|(name, size)| format!("{}={size}", name.text)).collect(),
             pipeline: pipeline.unwrap_or_else(|| "native".to_owned()),
             rules: files(self.rules),
-            add: self.add.iter().map(|added| added_from(added)).collect(),
+            add: self.add.iter().map(added_from).collect(),
             cost: self.cost,
             costs: files(self.costs),
             extractor: self.extractor,
