@@ -61,7 +61,7 @@ pub fn print(graph: &Graph) -> String {
     print_lines(graph, &mut |id| print_node(graph, id))
 }
 
-/// Returns the text form of a graph as [`print`] does, but writes the seeds of constants that have one.
+/// Returns the text form of a graph as [`print()`] does, but writes the seeds of constants that have one.
 pub fn print_seeded(graph: &Graph, seeds: &Seeds) -> String {
     print_lines(graph, &mut |id| match seeds.of(graph, id) {
         Some(seed) => format!("{}: {} = const ~{seed}", quote(&graph[id].name), graph[id].ty),
