@@ -23,7 +23,7 @@ struct Added<'a> {
 
 impl<'a> Added<'a> {
     fn read(text: &'a str) -> Result<Self, String> {
-        // The name of the rules may have a colon (`half:bf16`), that of a phase cannot be told from one with it.
+        // A name of rules may contain a colon (`half:bf16`), so the phase is what follows the last one.
         let parts = text.rsplit_once(':').filter(|(rules, phase)| !rules.is_empty() && !phase.is_empty());
         let (rules, phase) = parts.ok_or_else(|| {
             format!("--add needs RULES:PHASE, such as `my-rules.ron:fuse` or `my-rule:lower`, not `{text}`")

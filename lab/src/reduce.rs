@@ -61,7 +61,7 @@ impl<E> Search<'_, E> {
     ) -> Result<(), E> {
         let mut chunk = count(&self.best);
         while chunk > 0 {
-            // From the end: what is there is usually needed less.
+            // Chunks are tried from the end, because what comes last is usually not needed for what comes before.
             let mut end = count(&self.best);
             while end > 0 {
                 let start = end.saturating_sub(chunk);

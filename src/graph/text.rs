@@ -23,7 +23,7 @@
 //!   see `content_hash`), whose value the caller gives separately ([`Constants`]).
 //! - Attributes that equal their default are left out.
 //! - `return x` gives an output the name of its value; `//` begins a comment; `;` ends a statement, as a line break
-//!   does.
+//!   does. After a comma, a statement goes on in the next line.
 //!
 //! A printed graph parses back to the same graph, given the constants that were printed as hashes: names, types,
 //! attributes and bytes are equal, and printing it again gives the same text.
@@ -70,8 +70,8 @@ pub fn print_seeded(graph: &Graph, seeds: &Seeds) -> String {
 }
 
 /// Returns the text form of a graph with the values of all constants, so that it can be parsed without another file:
-/// the seed of a constant that has one, else its elements. `None` if a constant has complex numbers or strings that are
-/// too many to be listed.
+/// the seed of a constant that has one, else its elements. `None` if a constant has complex numbers or strings, which the
+/// text form cannot list.
 pub fn print_in_full(graph: &Graph, seed: &dyn Fn(NodeId) -> Option<u64>) -> Option<String> {
     let mut whole = true;
     let text = print_lines(graph, &mut |id| {

@@ -9,6 +9,7 @@
 mod tree;
 mod wrap;
 
+use wrap::rows;
 pub use wrap::{flat, lines};
 
 use super::Reader;
@@ -18,6 +19,8 @@ use tree::{Comment, Group, Item, Node};
 /// The largest width of a line that can be broken.
 pub const WIDTH: usize = 100;
 const STEP: usize = 4;
+/// The columns of the longest field of statements, with the quotes and the comma.
+const HEAD: usize = "refuses: \"\",".len();
 /// The largest width of list parts that share lines.
 const SHORT: usize = 30;
 
@@ -63,15 +66,15 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns statements in quotes, as the value of a field that is indented by `indent` columns. A single statement
-/// stays on the line of the field; several statements have their own lines.
+/// stays on the line of the field if it fits; several statements have their own lines, and go on in further lines after a
+/// comma.
 pub fn statements(text: &str, indent: usize) -> String {
     let lines = lines(text);
     match &lines[..] {
         [] => "\"\"".to_owned(),
-        [line] => quoted(line),
+        [line] if indent + HEAD + line.chars().count() <= WIDTH => quoted(line),
         lines => {
-            let inner = " ".repeat(indent + STEP);
-            let body: String = lines.iter().map(|line| format!("{inner}{line}\n")).collect();
+            let body: String = lines.iter().map(|line| rows(line, indent + STEP) + "\n").collect();
             quoted(&format!("\n{body}{}", " ".repeat(indent)))
         }
     }

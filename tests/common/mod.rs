@@ -146,11 +146,11 @@ pub fn inputs(graph: &Graph) -> Vec<Tensor> {
 
 /// Returns the graph after a rule, from the text of an example's graph and the text of what it becomes.
 pub fn after(graph: &str, after: &str) -> Result<Graph, String> {
-    let lines = || graph.split([';', '\n']).map(str::trim).filter(|line| !line.is_empty());
+    let graph = ovolo::ron::lines(graph);
+    let lines = || graph.iter().map(String::as_str);
     let leaves = lines().filter(|line| line.contains("= input") || line.contains("= const"));
     // A line without an op gives a value another name.
-    let (values, names): (Vec<&str>, Vec<&str>) =
-        after.split([';', '\n']).map(str::trim).partition(|line| line.contains('('));
+    let (values, names): (Vec<&str>, Vec<&str>) = after.lines().partition(|line| line.contains('('));
     let names: Vec<(&str, &str)> = names.iter().filter_map(|line| line.split_once(" = ")).collect();
     let returns = lines().filter_map(|line| line.strip_prefix("return ")).map(|name| {
         let value = names.iter().find(|(other, _)| *other == name).map_or(name, |(_, value)| value);

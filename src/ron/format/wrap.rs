@@ -24,7 +24,8 @@ pub fn code(text: &str, column: usize, indent: usize, reserve: usize) -> String 
     wrap.text
 }
 
-/// Returns the statements of a graph, which are separated by line breaks or semicolons.
+/// Returns the statements of a graph, which are separated by line breaks or semicolons. A line break after a comma
+/// separates nothing.
 pub fn lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -43,7 +44,55 @@ pub fn lines(text: &str) -> Vec<String> {
         }
         lines.push(&line[from..]);
     }
-    lines.into_iter().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    let mut statements: Vec<String> = Vec::new();
+    for line in lines.into_iter().map(str::trim).filter(|line| !line.is_empty()) {
+        match statements.last_mut() {
+            Some(last) if last.ends_with(',') => {
+                last.push(' ');
+                last.push_str(line);
+            }
+            _ => statements.push(line.to_owned()),
+        }
+    }
+    statements
+}
+
+/// Breaks a statement that is too long after its commas. The rows after the first one are indented further.
+pub fn rows(statement: &str, indent: usize) -> String {
+    let mut text = " ".repeat(indent);
+    let (mut width, mut from) = (indent, 0);
+    for part in after_commas(statement) {
+        let length = part.trim_end().chars().count();
+        if from > 0 && width + length > WIDTH {
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+            text.push_str(&" ".repeat(indent + STEP));
+            width = indent + STEP;
+        }
+        text.push_str(part);
+        width += part.chars().count();
+        from += part.len();
+    }
+    text
+}
+
+/// Returns the parts of a statement, each with the comma and the blank after it. A comma in a quoted text ends no part.
+fn after_commas(statement: &str) -> Vec<&str> {
+    let (mut parts, mut from) = (Vec::new(), 0);
+    let (mut quoted, mut escaped, mut comma) = (false, false, false);
+    for (at, c) in statement.char_indices() {
+        if comma && c == ' ' && !quoted {
+            parts.push(&statement[from..=at]);
+            from = at + 1;
+        }
+        if c == '"' && !escaped {
+            quoted = !quoted;
+        }
+        comma = c == ',' && !quoted;
+        escaped = c == '\\' && !escaped;
+    }
+    parts.push(&statement[from..]);
+    parts
 }
 
 /// Returns whether a character belongs to names in graphs. Slashes directly after such a character do not start a

@@ -68,6 +68,31 @@ fn rules_mean_what_they_meant_once_they_are_formatted() {
 }
 
 #[test]
+fn long_statements_are_broken_after_commas_and_joined_again() {
+    let at = common::folder("fmt/statements");
+    let written = |graph: &str| {
+        let text = format!("[Examples(rule: \"a\", examples: [Example(fires: r#\"{graph}\"#)])]");
+        std::fs::write(at.join("a.ron"), text).unwrap();
+        assert_eq!(said(&fmt(&at, &["a.ron"])).0, Some(0));
+        std::fs::read_to_string(at.join("a.ron")).unwrap()
+    };
+    let operand = "an-operand-with-a-long-name";
+    let call = |blank: &str| {
+        let operands = [operand; 4].join(&format!(",{blank}"));
+        format!(
+            "result = concat({operands}) {{axis: 0,{blank}text: \"a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q\"}}"
+        )
+    };
+    let formatted = written(&call(" "));
+    assert_eq!(formatted, written(&call("\n")));
+    assert!(formatted.lines().all(|line| line.chars().count() <= 100), "{formatted}");
+    // A comma in a quoted text breaks nothing.
+    assert!(formatted.contains("\"a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q\""), "{formatted}");
+    let statements = ovolo::ron::lines(&call("\n"));
+    assert_eq!(statements, [call(" ")]);
+}
+
+#[test]
 fn a_check_lists_what_would_change_and_writes_nothing() {
     let at = common::folder("fmt/check");
     let text = "// Law.\n[Rule(name:\"a\",from:\"(relu  (relu ?x))\",to:\"(relu ?x)\")]";

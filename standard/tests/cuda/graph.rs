@@ -3,7 +3,7 @@
 
 use super::case::{Case, Random};
 use super::device::{self, Kept};
-use super::library::{One, Test, chosen, contract, lowered, post, values};
+use super::library::{One, Test, called, chosen, contract, lowered, post, values};
 use super::need::Place;
 use super::standin::Standin;
 use super::{common, standin};
@@ -14,7 +14,7 @@ use ovolo::cost::{Entry, Machine, State};
 use ovolo::op;
 use ovolo::pass::pricing::pricings;
 use ovolo::session::Session;
-use ovolo::tensor::{DType, Device, Layout, NoLayout, Tensor, TensorType};
+use ovolo::tensor::{DType, Layout, NoLayout, Tensor, TensorType};
 use ovolo_cuda::Module;
 use ovolo_tune::Tuner;
 use std::path::Path;
@@ -411,15 +411,8 @@ type Kernel<'a> = (&'a str, Attrs, &'a [TensorType]);
 fn generated(standin: &Standin, kernels: &[Kernel<'_>]) -> Result<(), Failed> {
     let mut jobs = Vec::new();
     for (name, attrs, operands) in kernels {
-        let def = common::ops().get(name).ok_or("there is no such op")?;
-        let attrs = op::complete(def, attrs.clone());
-        let there =
-            |ty: &TensorType| TensorType { device: Device::Accelerator(ovolo_cuda::FAMILY, 0), ..ty.clone() };
-        let types: Vec<TensorType> = operands.iter().map(there).collect();
-        let types: Vec<&TensorType> = types.iter().collect();
-        let output = def.result(&attrs, &types)?;
-        let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
-        jobs.push(ovolo_cuda::job(&call)?);
+        let job = |call: &Call<'_>| ovolo_cuda::job(call).map_err(|why| why.to_string());
+        jobs.push(called(name, attrs, operands, job)?);
     }
     let first = jobs.iter().find_map(|job| job.kernels.first());
     let digest = first.map_or("none", |kernel| kernel.name.as_str()).to_owned();

@@ -289,8 +289,13 @@ fn products() -> Result<(), Failed> {
     values("cublaslt", &product_cases())
 }
 
-/// The contract of a lowered op on the device.
-pub fn contract(name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<op::Contract, String> {
+/// Asks something of the call of a lowered op on the device.
+pub fn called<T>(
+    name: &str,
+    attrs: &Attrs,
+    operands: &[TensorType],
+    ask: impl FnOnce(&Call<'_>) -> Result<T, String>,
+) -> Result<T, String> {
     let def = common::ops().get(name).ok_or("there is no such op")?;
     let attrs = op::complete(def, attrs.clone());
     let there =
@@ -298,8 +303,12 @@ pub fn contract(name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<op
     let types: Vec<TensorType> = operands.iter().map(there).collect();
     let types: Vec<&TensorType> = types.iter().collect();
     let output = def.result(&attrs, &types).map_err(|why| why.to_string())?;
-    let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
-    call.contract().map_err(|why| why.to_string())
+    ask(&Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 })
+}
+
+/// The contract of a lowered op on the device.
+pub fn contract(name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<op::Contract, String> {
+    called(name, attrs, operands, |call| call.contract().map_err(|why| why.to_string()))
 }
 
 /// Refusals give the reason, and accepted calls have their scratch and their operands in place.
