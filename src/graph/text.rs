@@ -23,7 +23,7 @@
 //!   see `content_hash`), whose value the caller gives separately ([`Constants`]).
 //! - Attributes that equal their default are left out.
 //! - `return x` gives an output the name of its value; `//` begins a comment; `;` ends a statement, as a line break
-//!   does. After a comma, a statement goes on in the next line.
+//!   does, except within brackets.
 //!
 //! A printed graph parses back to the same graph, given the constants that were printed as hashes: names, types,
 //! attributes and bytes are equal, and printing it again gives the same text.

@@ -51,7 +51,7 @@ fn continues_word(c: char) -> bool {
 
 /// Returns all tokens of the text, of which the last is [`Token::End`]. Adds mistakes in source 0 to `found`.
 pub(super) fn lex(text: &str, found: &mut Diagnostics) -> Vec<Lexeme> {
-    let mut lexer = Lexer { text, at: 0, leads: true, comma: false, found };
+    let mut lexer = Lexer { text, at: 0, leads: true, found };
     let mut lexemes = Vec::new();
     while let Some(lexeme) = lexer.next() {
         lexemes.push(lexeme);
@@ -64,8 +64,6 @@ struct Lexer<'a> {
     text: &'a str,
     at: usize,
     leads: bool,
-    /// Whether the last token was a comma.
-    comma: bool,
     found: &'a mut Diagnostics,
 }
 
@@ -83,8 +81,6 @@ impl Lexer<'_> {
     fn skip_blank(&mut self) {
         loop {
             match self.peek() {
-                // A statement goes on in the next line after a comma.
-                Some('\n') if self.comma => self.at += 1,
                 Some('\n' | ';') => {
                     self.leads = true;
                     self.at += 1;
@@ -130,7 +126,6 @@ impl Lexer<'_> {
                 Token::Bad
             }
         };
-        self.comma = matches!(token, Token::Mark(','));
         let leads = std::mem::replace(&mut self.leads, false);
         Some(Lexeme { token, span: Span::new(start, self.at), leads })
     }
