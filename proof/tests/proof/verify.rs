@@ -592,7 +592,7 @@ fn every_member_of_the_small_cases_agrees_with_the_reference() {
 
 fn load(path: &str, dims: &[(&str, usize)]) -> Graph {
     let dims = dims.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect();
-    let options = ImportOptions { dims, missing_weights: MissingWeights::Seeded };
+    let options = ImportOptions { dims, missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     onnx::load(common::registry().onnx(), common::root().join(path), &options).unwrap().graph
 }
 
