@@ -67,7 +67,8 @@ impl DynamicSession<'static> {
     /// [`Error::Onnx`] if the model cannot be read, or if an operator is not known.
     pub fn open(file: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let registry = Arc::clone(&options.registry);
-        let model = Dynamic::load(registry.onnx(), file.as_ref(), MissingWeights::Refuse)?;
+        let model = Dynamic::load(registry.onnx(), file.as_ref(), MissingWeights::Refuse)?
+            .with_unroll(options.pipeline.unroll);
         let compile = move |region: &Request<'_>| {
             let compilation = compile::compile(region.graph.clone(), &options)?;
             let (program, backends) = (&compilation.program, options.registry.backends());

@@ -83,14 +83,27 @@ pub struct Tables<'a> {
     pub operators: &'a Operators,
 }
 
+/// The most nodes that the iterations of a loop may have together to become part of the graph around it, unless a
+/// pipeline says another number.
+pub const UNROLL: usize = 512;
+
 /// The options of an import.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ImportOptions {
     /// Sizes of symbolic dimensions, by name. A dimension without a name is called after its
     /// input and axis: `x.0`.
     pub dims: BTreeMap<String, usize>,
     /// What to do with initializers whose values were stripped from the file.
     pub missing_weights: MissingWeights,
+    /// The most nodes that the iterations of a loop may have together. A model with a longer loop is compiled while it
+    /// runs, by a [`DynamicSession`](crate::DynamicSession).
+    pub unroll: usize,
+}
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        Self { dims: BTreeMap::new(), missing_weights: MissingWeights::default(), unroll: UNROLL }
+    }
 }
 
 impl ImportOptions {

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use input::Inputs;
 use ovolo::compile::Options;
 use ovolo::graph::{Graph, text};
-use ovolo::onnx::{self, Dynamic, ImportOptions, Item};
+use ovolo::onnx::{self, Dynamic, Item};
 use ovolo::registry::Registry;
 use ovolo::tensor::Tensor;
 use ovolo_proof::compare::{self, RegionComparison, runtime};
@@ -87,7 +87,7 @@ impl Compare {
             let free = sizes.into_iter().filter(|(name, _)| !own.contains_key(name));
             bound.dims.extend(free.map(|(name, size)| format!("{name}={size}")));
         }
-        let import = ImportOptions { dims: bound.bound()?, missing_weights: bound.missing_weights() };
+        let import = bound.import(registry)?;
         let dynamic =
             || onnx::load(registry.onnx(), &bound.model, &import).err().filter(|error| error.is_dynamic());
         if !named && let Some(why) = dynamic() {
@@ -143,7 +143,8 @@ impl Compare {
         why: &str,
     ) -> Outcome {
         let model = Dynamic::load(registry.onnx(), &self.settings.model, self.settings.missing_weights())
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| error.to_string())?
+            .with_unroll(options.pipeline.unroll);
         let (inputs, drawn) = inputs.complete_dynamic(&model, &self.settings.bound()?, self.seed)?;
         let tensors = inputs.iter().filter_map(|(name, item)| match item {
             Item::Tensor(tensor) => Some((name.clone(), tensor.clone())),

@@ -1,7 +1,7 @@
 //! `ovolo compile`, `ovolo dump` and `ovolo diff`.
 
 use super::caching::{Caching, Ready};
-use super::dynamic::{directory_or_zeros, dynamic, is_dynamic, region_json, region_line};
+use super::dynamic::{directory_or_zeros, dynamic, is_dynamic, region_json, region_lines};
 use super::files::read;
 use super::load::absent;
 use super::page::writable;
@@ -64,9 +64,7 @@ impl Compile {
             print(&format!("{}\n", json!({ "regions": list, "stopped": why, "plans": session.plans() })));
             return Ok(());
         }
-        for (at, region) in regions.iter().enumerate() {
-            print(&region_line(at + 1, region));
-        }
+        print(&region_lines(&regions));
         if let Some(why) = why {
             print(&format!("a run on zeros stops there: {why}\n"));
         }

@@ -13,12 +13,13 @@ use ovolo::cost::{Basis, Machine};
 use ovolo::dynamic::{Compiled, DynamicSession, Found, RegionReport, Request as RegionRequest};
 use ovolo::error::Error;
 use ovolo::graph::{Graph, text};
-use ovolo::onnx::{self, Dynamic, ImportOptions, Item};
+use ovolo::onnx::{self, Dynamic, Item};
 use ovolo::pass;
 use ovolo::registry::Registry;
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -73,8 +74,9 @@ pub(super) fn is_dynamic(settings: &Settings, registry: &Arc<Registry>) -> Resul
     if text::is_named(&settings.model) {
         return Ok(false);
     }
-    let options = ImportOptions { dims: settings.bound()?, missing_weights: settings.missing_weights() };
-    Ok(matches!(onnx::load(registry.onnx(), &settings.model, &options), Err(error) if error.is_dynamic()))
+    Ok(
+        matches!(onnx::load(registry.onnx(), &settings.model, &settings.import(registry)?), Err(error) if error.is_dynamic()),
+    )
 }
 
 /// Returns the inputs of a run of a model that is compiled while it runs: those in a directory, or zeros of the sizes
@@ -98,11 +100,24 @@ pub(super) fn directory_or_zeros(
     Ok(given)
 }
 
-/// Returns one line on a region that a run has passed.
-pub(super) fn region_line(number: usize, region: &RegionReport) -> String {
-    let RegionReport { steps, key, found, why, .. } = region;
-    let why = why.as_ref().map_or_else(|| "the end of the model".to_owned(), Clone::clone);
-    format!("region {number}: {steps} steps, {}; {key}; then: {why}\n", found_text(*found))
+/// Returns one line on each region that a run has passed. Iterations that the same plan runs one after the other have
+/// one line, with the key of the first.
+pub(super) fn region_lines(regions: &[RegionReport]) -> String {
+    let again = |one: &RegionReport, next: &RegionReport| {
+        let known = |region: &RegionReport| region.found == Found::Known;
+        known(one) && known(next) && one.plan == next.plan && one.why == next.why
+    };
+    let (mut text, mut number) = (String::new(), 1);
+    for group in regions.chunk_by(again) {
+        let RegionReport { steps, key, found, why, .. } = &group[0];
+        let why = why.as_deref().unwrap_or("the end of the model");
+        let last = number + group.len() - 1;
+        let which =
+            if last == number { format!("region {number}") } else { format!("regions {number} to {last}") };
+        let _ = writeln!(text, "{which}: {steps} steps, {}; {key}; then: {why}", found_text(*found));
+        number = last + 1;
+    }
+    text
 }
 
 /// Says where the plan of a region came from.
@@ -153,7 +168,8 @@ pub(super) fn open(
 ) -> Result<Box<DynamicSession<'static>>, String> {
     let request = settings.request(registry, &settings.pipeline)?;
     let model = Dynamic::load(registry.onnx(), &settings.model, settings.missing_weights())
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| error.to_string())?
+        .with_unroll(request.pipeline.unroll);
     let request = Request { dims: BTreeMap::new(), ..request };
     // A model without a key is compiled without the cache.
     let key = cache.as_ref().and_then(|_| request.key(registry).ok());

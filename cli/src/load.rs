@@ -14,7 +14,7 @@ use ovolo::error::Source;
 use ovolo::extract;
 use ovolo::graph::Graph;
 use ovolo::graph::text::{self, Constants, Seeds};
-use ovolo::onnx::{self, ImportOptions, Item, MissingWeights};
+use ovolo::onnx::{self, ImportOptions, Item, MissingWeights, UNROLL};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::{ByFit, ByProgram};
 use ovolo::pass::{self, Extract, Scope};
@@ -211,8 +211,15 @@ impl Settings {
         if text::is_named(model) {
             return read_graph(registry, model, constants);
         }
-        let options = ImportOptions { dims: self.bound()?, missing_weights: self.missing_weights() };
+        let options = self.import(registry)?;
         Ok(onnx::load(registry.onnx(), model, &options).map_err(|error| error.to_string())?.graph)
+    }
+
+    /// Returns how the model is imported.
+    pub(super) fn import(&self, registry: &Registry) -> Result<ImportOptions, String> {
+        // What is wrong with a pipeline is reported where it is compiled with.
+        let unroll = read_pipeline(registry, &self.pipeline, None).map_or(UNROLL, |pipeline| pipeline.unroll);
+        Ok(ImportOptions { dims: self.bound()?, missing_weights: self.missing_weights(), unroll })
     }
 
     /// The dimensions that `--dim` binds.

@@ -263,7 +263,8 @@ impl Bench {
     fn regions(&self, model: &Model, pipeline: &(RuleSet, String)) -> Results {
         let options = self.options(pipeline)?;
         let dynamic = Dynamic::from_bytes(self.registry.onnx(), model.bytes(), "random")
-            .map_err(|error| Failure::new(Kind::Refused, error.to_string()))?;
+            .map_err(|error| Failure::new(Kind::Refused, error.to_string()))?
+            .with_unroll(options.pipeline.unroll);
         let compile: ovolo::dynamic::Compile<'_> = Arc::new(|request| {
             let session = self.session(request.graph.clone(), &options)?;
             Ok(ovolo::dynamic::Compiled { session, cached: false })

@@ -107,6 +107,7 @@ impl Request {
             .with("pipeline", self.passes())
             .with("cost model", self.cost())
             .with("precision", self.pipeline.precision.name())
+            .with("unroll", self.pipeline.unroll.to_string())
             .with(Self::CALIBRATION, self.speeds())
             .with("threads", self.threads.to_string());
         for pass in &self.pipeline.passes {

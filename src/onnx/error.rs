@@ -138,10 +138,10 @@ pub enum OnnxError {
 
 impl OnnxError {
     /// Returns whether the model can be imported only while it runs, since elements or sizes are needed that its
-    /// inputs decide.
+    /// inputs decide, or since it has a long loop.
     pub fn is_dynamic(&self) -> bool {
         match self {
-            Self::Node { why, .. } => matches!(**why, Refusal::Dynamic { .. }),
+            Self::Node { why, .. } => matches!(**why, Refusal::Dynamic { .. } | Refusal::Long { .. }),
             Self::UnboundDims { .. } | Self::OnlyByRun(_) => true,
             Self::Several { reasons, .. } => reasons.iter().any(Self::is_dynamic),
             _ => false,
@@ -178,6 +178,19 @@ pub enum Refusal {
         value: String,
         /// The node that computes it; `None` if it is not a node.
         node: Option<NodeId>,
+    },
+    /// A loop has so many iterations that each of them is a region of its own.
+    #[error(
+        "its {iterations} iterations of {nodes} nodes are more than the {most} nodes that become part of one graph \
+         (`unroll` in the pipeline); such a model is compiled while it runs"
+    )]
+    Long {
+        /// The number of iterations.
+        iterations: usize,
+        /// The nodes of one iteration.
+        nodes: usize,
+        /// The most nodes of all iterations together.
+        most: usize,
     },
     /// The op that the operator becomes refuses its operands or attributes.
     #[error(transparent)]

@@ -128,7 +128,7 @@ pub(super) fn import(
     }
     let mut lost = opened.lost.clone();
     let stand_ins = StandIns::new(&opened.value_info, &opened.main.outputs, &options.dims);
-    let mut importer = Importer { tables, builder, running: false };
+    let mut importer = Importer { tables, builder, running: false, unroll: Some(options.unroll) };
     let mut walk = Walk::new(Arc::clone(&opened.main), scope);
     let mut refused = |operation: &Operation, why: OnnxError, builder: &mut Builder| {
         match why {

@@ -9,7 +9,7 @@ use super::importer::{Opened, open, swept};
 use super::proto::{GraphProto, ModelProto, ValueInfoProto};
 use super::signature::{check_given, free_axes, input_types};
 use super::walk::{Binding, INDEX, Importer, Scope, Stop, Walk};
-use super::{Item, MissingWeights, OnnxError, Tables};
+use super::{Item, MissingWeights, OnnxError, Tables, UNROLL};
 use crate::graph::{Graph, NodeId};
 use crate::tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -25,6 +25,8 @@ pub struct Dynamic {
     defaults: FxHashSet<String>,
     /// The weights with their names, by the identities of their tensors.
     weights: FxHashMap<usize, (Arc<str>, Tensor)>,
+    /// The most nodes of a loop that become part of a region.
+    unroll: usize,
 }
 
 /// A place between two regions of a model. What was computed before it is a list of live tensors.
@@ -117,7 +119,15 @@ impl Dynamic {
             Binding::Sequence(_) | Binding::Maps(..) | Binding::Absent => None,
         });
         let weights = weights.collect();
-        Ok(Self { inputs, defaults, weights, opened })
+        Ok(Self { inputs, defaults, weights, opened, unroll: UNROLL })
+    }
+
+    /// Sets the most nodes that the iterations of a loop may have together to become part of the region around it, in place
+    /// of [`UNROLL`].
+    #[must_use]
+    pub fn with_unroll(mut self, nodes: usize) -> Self {
+        self.unroll = nodes;
+        self
     }
 
     /// Returns the name of the weight whose bytes a tensor has; `None` if it is no weight of the model.
@@ -185,7 +195,7 @@ impl Dynamic {
     ) -> Result<Region, OnnxError> {
         let (weights, taken) = (Arc::clone(&self.opened.weights), self.opened.taken.clone());
         let builder = Builder::new(tables.ops.clone(), weights, taken, live.to_vec());
-        let mut importer = Importer { tables, builder, running: true };
+        let mut importer = Importer { tables, builder, running: true, unroll: Some(self.unroll) };
         let mut walk = position.0.clone();
         let stop = walk.advance(&mut importer, &mut |_, why, _| Err(why))?;
         let mut builder = importer.builder;

@@ -218,7 +218,7 @@ impl Surveyor<'_> {
                 *self.found.types.entry(value.ty.dtype.to_string()).or_default() += 1;
             }
         }
-        let mut importer = Importer { tables: self.tables, builder, running: false };
+        let mut importer = Importer { tables: self.tables, builder, running: false, unroll: None };
         let mut waiting: Waiting = vec![(Arc::clone(&opened.main), scope)];
         while let Some((body, scope)) = waiting.pop() {
             let infos: &[ValueInfoProto] =

@@ -145,6 +145,9 @@ pub(super) struct Importer<'a> {
     pub builder: Builder,
     /// Whether the walk takes place during a run.
     pub running: bool,
+    /// The most nodes that the iterations of a loop may have together to become part of the graph around it; `None` if there
+    /// is no limit.
+    pub unroll: Option<usize>,
 }
 
 /// Called for a node of the model that was refused; returns values that replace its results.

@@ -2,6 +2,7 @@
 
 use super::{Extract, Pass, PassKind, PlanMemory, Rewrite, Scope};
 use crate::error::{Diagnostic, Diagnostics, Error, Source, Span};
+use crate::onnx::UNROLL;
 use crate::ron::{Raw, Reader, Spanned};
 use crate::rule::{Precision, Rule, RuleSet};
 use serde::Deserialize;
@@ -19,6 +20,9 @@ pub struct Pipeline {
     pub backends: Vec<String>,
     /// The lowest precision of arithmetic that is allowed.
     pub precision: Precision,
+    /// The most nodes that the iterations of a loop may have together to become part of the graph around it. Iterations of a
+    /// longer loop are regions that share one plan.
+    pub unroll: usize,
     /// The text from which the pipeline was read.
     pub source: Source,
 }
@@ -33,6 +37,7 @@ struct Written<'a> {
     passes: Vec<Raw<'a>>,
     backends: Vec<Spanned<String>>,
     precision: Option<Spanned<String>>,
+    unroll: Option<usize>,
 }
 
 impl Pipeline {
@@ -212,9 +217,10 @@ fn pipeline(
         reader.mistake("`Rewrite` stands where a program has been chosen already", *span, help);
     }
     named_once(reader, &passes);
+    let unroll = written.unroll.unwrap_or(UNROLL);
     let passes = passes.into_iter().map(|(pass, _)| pass).collect();
     let backends = written.backends.into_iter().map(|backend| backend.value).collect();
-    Some(Pipeline { name: written.name.value, passes, backends, precision, source })
+    Some(Pipeline { name: written.name.value, passes, backends, precision, unroll, source })
 }
 
 /// Reports each required field that is missing. A field that could not be read is already reported.

@@ -10,7 +10,7 @@ use ovolo::onnx::proto::{
 };
 use ovolo::onnx::{ImportOptions, Item};
 use ovolo::tensor::Tensor;
-use ovolo::{Model, Session};
+use ovolo::{Model, Pipeline, Session};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -237,7 +237,14 @@ fn iterations_share_a_plan_and_their_number_does_not_grow_what_is_kept() {
 
 /// Returns the reports of a run, and its first result.
 fn passed(file: &File, inputs: &BTreeMap<String, Item<Tensor>>) -> (Vec<(usize, Option<String>)>, Vec<f32>) {
-    let (mut session, mut regions) = (file.open(), Vec::new());
+    passed_by(file.open(), inputs)
+}
+
+fn passed_by(
+    mut session: DynamicSession<'_>,
+    inputs: &BTreeMap<String, Item<Tensor>>,
+) -> (Vec<(usize, Option<String>)>, Vec<f32>) {
+    let mut regions = Vec::new();
     let result = session
         .run_and_report(inputs, &mut |region, _| regions.push((region.steps, region.why.clone())))
         .unwrap_or_else(|error| panic!("{error}"));
@@ -248,8 +255,8 @@ fn x(elements: &[f32]) -> BTreeMap<String, Item<Tensor>> {
     [("x".to_owned(), Item::Tensor(Tensor::from_elements([elements.len()], elements)))].into()
 }
 
-#[test]
-fn constant_conditions_and_short_trip_counts_leave_one_region() {
+/// A model with a constant condition, and then a loop of three iterations of two nodes.
+fn decided() -> File {
     let truth =
         TensorProto { name: "yes".into(), data_type: BOOL, int32_data: vec![1], ..TensorProto::default() };
     let three =
@@ -266,10 +273,30 @@ fn constant_conditions_and_short_trip_counts_leave_one_region() {
         body("else_branch", other, body("then_branch", then, node("If", &["yes"], &["n"]))),
         body("body", inner, node("Loop", &["three", "yes", "n"], &["y"])),
     ];
-    let file = File::new(graph(vec![value("x", FLOAT, &["N"])], nodes, &["y"], vec![truth, three]));
-    let (regions, result) = passed(&file, &x(&[1.0, -2.0]));
+    File::new(graph(vec![value("x", FLOAT, &["N"])], nodes, &["y"], vec![truth, three]))
+}
+
+#[test]
+fn constant_conditions_and_short_trip_counts_leave_one_region() {
+    let (regions, result) = passed(&decided(), &x(&[1.0, -2.0]));
     assert_eq!(result, [-8.0, 16.0]);
     assert!(matches!(regions[..], [(_, None)]), "{regions:?}");
+}
+
+#[test]
+fn the_pipeline_decides_how_long_a_loop_is_written_out() {
+    let file = decided();
+    let regions = |unroll: usize| {
+        let mut options = options();
+        let text = options.pipeline.source.text.replace("passes: [", &format!("unroll: {unroll}, passes: ["));
+        options.pipeline = Pipeline::read(&options.registry.scope(), "native", &text).unwrap();
+        let (regions, result) = passed_by(DynamicSession::open(&file.0, options).unwrap(), &x(&[1.0, -2.0]));
+        assert_eq!(result, [-8.0, 16.0]);
+        regions.len()
+    };
+    // Three iterations of two nodes, after the region of what stands before the loop.
+    assert_eq!(regions(6), 1);
+    assert_eq!(regions(5), 4);
 }
 
 #[test]

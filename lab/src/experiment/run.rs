@@ -407,6 +407,6 @@ fn load(file: &Path, model: &super::spec::Model, registry: &Registry) -> Result<
         return text::parse_source(registry.ops(), &source, &text::Constants::none()).map_err(Error::Graph);
     }
     let missing_weights = if model.seeded { MissingWeights::Seeded } else { MissingWeights::Refuse };
-    let options = ImportOptions { dims: model.dims.clone(), missing_weights };
+    let options = ImportOptions { dims: model.dims.clone(), missing_weights, ..ImportOptions::default() };
     Ok(onnx::load(registry.onnx(), file, &options)?.graph)
 }

@@ -17,9 +17,6 @@ use crate::onnx::{ImportedValue, OnnxError, Refusal};
 use crate::tensor::{DType, Tensor, TensorType};
 use std::sync::Arc;
 
-/// The most nodes of all iterations together that become part of the surrounding region.
-const UNROLLED: usize = 512;
-
 /// The name, in an iteration's scope, of the number of the iteration. No value of a model has this name.
 pub(in crate::onnx) const INDEX: &str = "";
 
@@ -152,8 +149,7 @@ fn start(
     joins: Vec<(i64, bool)>,
 ) -> Result<Step, Refusal> {
     let nodes = operation.bodies.first().map_or(0, |(_, body)| body.operations.len());
-    let short = count.is_some_and(|count| count.saturating_mul(nodes) <= UNROLLED);
-    let rolled = form != Form::Map && importer.running && !short;
+    let rolled = form != Form::Map && importer.rolls(count, nodes)?;
     let collected = vec![Vec::new(); joins.len()];
     let batch = None;
     let repeat = Repeat { form, iteration: 0, count, carried, sources, collected, joins, batch, rolled };
@@ -161,6 +157,19 @@ fn start(
         return repeat.results(walk, operation, importer).map(Step::Results);
     }
     Ok(Step::Enter(Box::new(repeat.frame(walk, operation, importer)?)))
+}
+
+impl Importer<'_> {
+    /// Returns whether each of `count` iterations, of so many nodes each, is a region of its own. Where their number is not
+    /// known, it is, if the walk takes place during a run.
+    fn rolls(&self, count: Option<usize>, nodes: usize) -> Result<bool, Refusal> {
+        let (Some(iterations), Some(most)) = (count, self.unroll) else { return Ok(self.running) };
+        let long = iterations.saturating_mul(nodes) > most;
+        if long && !self.running {
+            return Err(Refusal::Long { iterations, nodes, most });
+        }
+        Ok(long)
+    }
 }
 
 impl Walk {

@@ -85,15 +85,8 @@ fn branching(at: &Path) {
         ..GraphProto::default()
     };
     let mut chosen = node("If", &["c"], &["y"]);
-    for (name, graph) in [("then_branch", branch("Neg", "a")), ("else_branch", branch("Abs", "b"))] {
-        let r#type = AttributeType::Graph as i32;
-        chosen.attribute.push(AttributeProto {
-            name: name.to_owned(),
-            g: Some(Box::new(graph)),
-            r#type,
-            ..Default::default()
-        });
-    }
+    chosen.attribute.push(body("then_branch", branch("Neg", "a")));
+    chosen.attribute.push(body("else_branch", branch("Abs", "b")));
     let mut sum = node("ReduceSum", &["x"], &["s"]);
     let r#type = AttributeType::Int as i32;
     sum.attribute.push(AttributeProto { name: "keepdims".to_owned(), i: 0, r#type, ..Default::default() });
@@ -110,9 +103,66 @@ fn branching(at: &Path) {
         output: vec![value("y", 1)],
         ..GraphProto::default()
     };
+    write(at, "branching.onnx", graph);
+}
+
+fn write(at: &Path, file: &str, graph: GraphProto) {
     let opset_import = vec![OperatorSetId { domain: String::new(), version: 17 }];
     let model = ModelProto { ir_version: 8, opset_import, graph: Some(graph), ..ModelProto::default() };
-    std::fs::write(at.join("branching.onnx"), model.encode_to_vec()).unwrap();
+    std::fs::write(at.join(file), model.encode_to_vec()).unwrap();
+}
+
+fn body(name: &str, graph: GraphProto) -> AttributeProto {
+    let r#type = AttributeType::Graph as i32;
+    AttributeProto { name: name.to_owned(), g: Some(Box::new(graph)), r#type, ..Default::default() }
+}
+
+/// Writes a model with a loop that adds its input up so many times.
+fn adding(at: &Path, times: i64) {
+    let [count, truth, zero] = [("count", 7), ("yes", 9), ("zero", 1)].map(|(name, data_type)| TensorProto {
+        name: name.to_owned(),
+        data_type,
+        ..TensorProto::default()
+    });
+    let inner = GraphProto {
+        node: vec![node("Identity", &["go"], &["goes"]), node("Add", &["sum", "x"], &["more"])],
+        input: vec![value("i", 7), value("go", 9), value("sum", 1)],
+        output: vec![value("goes", 9), value("more", 1)],
+        ..GraphProto::default()
+    };
+    let mut adds = node("Loop", &["count", "yes", "zero"], &["y"]);
+    adds.attribute.push(body("body", inner));
+    let graph = GraphProto {
+        node: vec![adds],
+        initializer: vec![
+            TensorProto { int64_data: vec![times], ..count },
+            TensorProto { int32_data: vec![1], ..truth },
+            TensorProto { float_data: vec![0.0], ..zero },
+        ],
+        input: vec![value("x", 1)],
+        output: vec![value("y", 1)],
+        ..GraphProto::default()
+    };
+    write(at, "adding.onnx", graph);
+}
+
+#[test]
+fn a_long_loop_is_compiled_while_it_runs_whether_sizes_are_fixed_or_not() {
+    let at = folder("regions-loop");
+    adding(&at, 5000);
+    let settings = ["--cost", "flops", "--threads", "1"];
+    let listed = said(&at, &[&["compile", "adding.onnx", "--dim", "N=2"], &settings[..]].concat());
+    assert!(listed.contains("regions 4 to 5000: 1 steps, same plan as before"), "{listed}");
+    assert!(listed.lines().count() < 8, "{listed}");
+    ovolo::npy::write(at.join("x.npy"), &Tensor::from_elements([2], &[1.0_f32, -0.5])).unwrap();
+    let run = ["run", "adding.onnx", "--input", "x=x.npy", "--output-dir", "out"];
+    said(&at, &[&run, &settings[..]].concat());
+    let sums = ovolo::npy::read(at.join("out/y.npy")).unwrap();
+    assert_eq!(sums.elements::<f32>(), [5000.0, -2500.0]);
+
+    adding(&at, 100);
+    let listed = said(&at, &[&["compile", "adding.onnx", "--dim", "N=2"], &settings[..]].concat());
+    assert!(!listed.contains("region"), "{listed}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `Scan` of opset 8, whose operands are batches of sequences. One sequence is scanned after the other.
 
-use super::{Form, Repeat, Source, UNROLLED, int, ints};
+use super::{Form, Repeat, Source, int, ints};
 use crate::attr::Attrs;
 use crate::onnx::call::signed;
 use crate::onnx::document::Operation;
@@ -82,7 +82,7 @@ pub(super) fn start(
         collected: vec![Vec::new(); joins.len()],
         joins,
         batch: Some(Batch { steps, starts, ends: Vec::new() }),
-        rolled: importer.running && (batch * steps).saturating_mul(nodes) > UNROLLED,
+        rolled: importer.rolls(Some(batch * steps), nodes)?,
     };
     Ok(Step::Enter(Box::new(repeat.frame(walk, operation, importer)?)))
 }

@@ -62,7 +62,11 @@ fn graph(request: &Request) -> Graph {
     if request.model.extension().is_some_and(|extension| extension == "ovolo") {
         return text::parse(common::ops(), &std::fs::read_to_string(&request.model).unwrap()).unwrap();
     }
-    let options = ImportOptions { dims: request.dims.clone(), missing_weights: request.missing_weights };
+    let options = ImportOptions {
+        dims: request.dims.clone(),
+        missing_weights: request.missing_weights,
+        unroll: request.pipeline.unroll,
+    };
     onnx::load(common::registry().onnx(), &request.model, &options).unwrap().graph
 }
 

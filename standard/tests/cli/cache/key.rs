@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The fields of a key whose pipeline has one backend, without the fields of rule files.
-const FIELDS: [&str; 36] = [
+const FIELDS: [&str; 37] = [
     "model",
     "external data",
     "dims",
@@ -27,6 +27,7 @@ const FIELDS: [&str; 36] = [
     "pipeline",
     "cost model",
     "precision",
+    "unroll",
     "calibration",
     "threads",
     "fuse.name",
@@ -148,6 +149,7 @@ fn each_setting_changes_its_own_field() {
     assert_eq!(with(&|request| request.missing_weights = MissingWeights::Seeded), ["missing weights"]);
     assert_eq!(with(&|request| request.threads = 2), ["threads"]);
     assert_eq!(with(&|request| request.pipeline.precision = ovolo::rule::Precision::Bf16), ["precision"]);
+    assert_eq!(with(&|request| request.pipeline.unroll = 64), ["unroll"]);
     assert_eq!(with(&|request| request.pipeline.name.push('2')), ["pipeline"]);
     let without_plan = with(&|request| drop(request.pipeline.passes.pop()));
     assert_eq!(without_plan, ["pipeline", "plan.limits", "plan.order", "plan.planner"]);
