@@ -306,10 +306,17 @@ impl Anyhow {
             self.is.get(child as usize).is_some_and(|is| *is)
                 && self.component[child as usize] != self.component[class as usize]
         };
-        let mut rest = whole.iter().peekable();
-        part.iter().all(|child| {
-            while rest.next_if(|other| **other < *child).is_some() {}
-            rest.next_if(|other| *other == child).is_some() || anyhow(*child)
-        })
+        let mut at = 0;
+        for &child in part {
+            while at < whole.len() && whole[at] < child {
+                at += 1;
+            }
+            if at < whole.len() && whole[at] == child {
+                at += 1;
+            } else if !anyhow(child) {
+                return false;
+            }
+        }
+        true
     }
 }

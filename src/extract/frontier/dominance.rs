@@ -59,7 +59,7 @@ impl Run<'_> {
                     spare -= price;
                     continue;
                 }
-                let holds = |way: &&Way| way.reads.iter().zip(&left).all(|(reads, left)| reads & !left == 0);
+                let holds = |way: &&Way| within(&way.reads, &left);
                 match source.ways.iter().take_while(|way| way.price <= spare).find(holds) {
                     Some(way) => {
                         spare -= way.price;
@@ -181,9 +181,11 @@ impl Rivalry {
                 .fold(0, |fitting, (at, &rival)| fitting | u64::from(fits(rival, must, barred)) << at);
         }
         let each = keys.chunks_exact(self.must.len()).enumerate();
+        let (must, barred) = (&self.must[..], &self.barred[..self.must.len()]);
         each.fold(0, |fitting, (at, rival)| {
-            let mut words = rival.iter().zip(self.must.iter().zip(&self.barred));
-            fitting | u64::from(words.all(|(&rival, (&must, &barred))| fits(rival, must, barred))) << at
+            // Indices, as the compiler does not inline the adapters of iterators here.
+            let all = (0..must.len()).all(|word| fits(rival[word], must[word], barred[word]));
+            fitting | u64::from(all) << at
         })
     }
 }
@@ -204,7 +206,7 @@ struct Source {
 impl Source {
     /// Returns the lowest additional cost of the class for a state, if this is at most `spare`.
     fn least(&self, key: &[u64], spare: f64) -> Option<f64> {
-        let holds = |way: &&Way| way.reads.iter().zip(key).all(|(reads, key)| reads & !key == 0);
+        let holds = |way: &&Way| within(&way.reads, key);
         let way = self.ways.iter().take_while(|way| way.price <= spare).find(holds).map(|way| way.price);
         let dear = way.unwrap_or(spare);
         let mut cheaper = self.instead.iter().take_while(|(_, price)| *price <= dear);
@@ -216,6 +218,21 @@ impl Source {
 struct Way {
     reads: Vec<u64>,
     price: f64,
+}
+
+/// Returns whether all bits of `part` are in `whole`.
+fn within(part: &[u64], whole: &[u64]) -> bool {
+    // A loop over indices, as the compiler does not inline the adapters of iterators here.
+    let words = part.len().min(whole.len());
+    let (part, whole) = (&part[..words], &whole[..words]);
+    let mut word = 0;
+    while word < words {
+        if part[word] & !whole[word] != 0 {
+            return false;
+        }
+        word += 1;
+    }
+    true
 }
 
 /// The conditions on rivals are made stricter after this many of them.
