@@ -45,10 +45,10 @@ impl EGraph {
     /// Checks the guards of a match and computes its attributes.
     ///
     /// # Errors
-    /// The first refusal.
-    pub(super) fn admit(&self, rule: &Rule, found: &mut Match) -> Result<(), No> {
+    /// The first refusal, which quotes the rule's expressions if that is wanted.
+    pub(super) fn admit(&self, rule: &Rule, found: &mut Match, quote: bool) -> Result<(), No> {
         for guard in &rule.guards {
-            rule::ask(guard, &Scope { egraph: self, found, rule: Some(rule) })?;
+            rule::ask(guard, &Scope { egraph: self, found, rule: quote.then_some(rule) })?;
         }
         for (var, expr) in &rule.lets {
             let value = self.attr_value(expr, found)?;

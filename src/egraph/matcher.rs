@@ -10,7 +10,9 @@ use super::{EGraph, Operands, Term};
 use crate::attr::Attr;
 use crate::rule::{AttrPattern, Pattern, RestAttrVar, Rule};
 use egg::Id;
+use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
+use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
@@ -107,16 +109,30 @@ impl EGraph {
     /// changes of `reach`. A rule with several outputs is always searched completely: a new match of it need not lie
     /// above a changed class, because its left sides are connected by their operands.
     pub(super) fn matches(&self, rule: &Rule, reach: Option<&Reach>) -> Vec<Match> {
-        self.search(rule, reach, None)
+        self.search(rule, reach, None, None)
+    }
+
+    /// Returns the matches of [`EGraph::matches`] that are not known, and the number of the others. Most matches above a
+    /// changed class are known, so they are compared before they are copied.
+    pub(super) fn unknown_matches(
+        &self,
+        rule: &Rule,
+        reach: Option<&Reach>,
+        known: &FxHashSet<Rc<Match>>,
+    ) -> (Vec<Match>, usize) {
+        let known = Known { all: known, met: Cell::new(0) };
+        let found = self.search(rule, reach, None, Some(&known));
+        (found, known.met.get())
     }
 
     /// Does the same as [`EGraph::matches`], and also notes the failed match that came furthest. The search begins
-    /// with the left side that `nearest` names.
+    /// with the left side that `nearest` names. Matches that are `known` are only counted.
     pub(super) fn search(
         &self,
         rule: &Rule,
         reach: Option<&Reach>,
         mut nearest: Option<&mut Nearest>,
+        known: Option<&Known<'_>>,
     ) -> Vec<Match> {
         let depth = Depth::new(rule);
         let reach = reach.filter(|_| rule.from.len() == 1);
@@ -160,6 +176,7 @@ impl EGraph {
                         found: if twice { &mut other_order } else { &mut next },
                         depth: stands,
                         nearest: nearest.as_deref_mut(),
+                        known: known.filter(|_| turn + 1 == order.len()),
                         trail: None,
                     };
                     search.bound.roots.push(class);
@@ -201,6 +218,7 @@ impl EGraph {
                 found: &mut Vec::new(),
                 depth: 0,
                 nearest: None,
+                known: None,
                 trail: Some(&mut trail),
             };
             match &one.head {
@@ -266,8 +284,17 @@ struct Search<'a, 's> {
     depth: usize,
     /// The failed match that came furthest, if it is wanted.
     nearest: Option<&'s mut Nearest>,
+    /// The matches that are not wanted.
+    known: Option<&'s Known<'s>>,
     /// The matched nodes, if they are wanted.
     trail: Option<&'s mut Trail<'a>>,
+}
+
+/// Matches of a rule that were found before.
+pub(super) struct Known<'a> {
+    all: &'a FxHashSet<Rc<Match>>,
+    /// How often a search came to one of them.
+    met: Cell<usize>,
 }
 
 /// The nodes that the ops of a left side match.
@@ -298,7 +325,10 @@ impl<'a> Search<'a, '_> {
     /// Matches the next goal. If there is none left, the match is complete.
     fn next(&mut self) {
         let Some((pattern, class)) = self.goals.pop() else {
-            self.found.push(self.bound.clone());
+            match self.known {
+                Some(known) if known.all.contains(&self.bound) => known.met.update(|met| met + 1),
+                _ => self.found.push(self.bound.clone()),
+            }
             if let Some(trail) = &mut self.trail {
                 trail.whole.get_or_insert_with(|| trail.open.clone());
             }

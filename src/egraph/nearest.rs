@@ -123,7 +123,7 @@ impl EGraph {
             }
             let Some(nearest) = nearest.last_mut() else { continue };
             (nearest.first, nearest.only) = (position, only);
-            for found in self.search(rule, None, Some(nearest)) {
+            for found in self.search(rule, None, Some(nearest), None) {
                 if !matches.contains(&found) {
                     matches.push(found);
                 }
@@ -133,7 +133,7 @@ impl EGraph {
         if let ([nearest], None, true) = (&mut nearest[..], only, matches.is_empty() && !rule.symmetric) {
             for position in 1..rule.from.len() {
                 nearest.first = position;
-                self.search(rule, None, Some(nearest));
+                self.search(rule, None, Some(nearest), None);
             }
         }
         let Told { fires, waits, refused } = self.told(rule, matches);
@@ -224,7 +224,7 @@ impl EGraph {
         if rule.from.len() > 1 && Below::default().knots(self, &found) {
             return Err(KNOTS.to_owned());
         }
-        self.admit(rule, &mut found).map_err(|no| no.to_string())?;
+        self.admit(rule, &mut found, true).map_err(|no| no.to_string())?;
         Ok(found)
     }
 

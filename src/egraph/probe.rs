@@ -71,7 +71,7 @@ impl EGraph {
 
     /// Does the same as [`EGraph::admit`], with the guard separate from the reason.
     fn ask(&self, rule: &Rule, found: &mut Match) -> Result<(), (String, String)> {
-        self.admit(rule, found).map_err(|no| match no {
+        self.admit(rule, found, true).map_err(|no| match no {
             No::Guard { guard, why } => (guard, why.to_string()),
             other => (String::new(), other.to_string()),
         })

@@ -276,14 +276,15 @@ impl EGraph {
             now.saturating_sub(std::mem::replace(&mut then, now))
         };
         for (index, rule) in rules.iter().enumerate() {
-            let matches = self.matches(rule, reach.as_ref());
-            growth[index].tried += matches.len();
-            let tried = self.tried.entry(rule.name.clone()).or_default();
+            let mut tried = self.tried.remove(&rule.name).unwrap_or_default();
+            let (matches, known) = self.unknown_matches(rule, reach.as_ref(), &tried.all);
+            growth[index].tried += matches.len() + known;
             for one in matches.into_iter().map(Rc::new) {
                 if tried.all.insert(Rc::clone(&one)) {
                     found.push((index, one));
                 }
             }
+            self.tried.insert(rule.name.clone(), tried);
             growth[index].time += lap();
         }
         let mut below = Below::default();
@@ -336,7 +337,7 @@ impl EGraph {
         let before = self.egg.nodes().len();
         let order = if knots { Err(KNOTS.to_owned()) } else { Ok(()) };
         let made: Result<Vec<_>, String> = order
-            .and_then(|()| self.admit(rule, &mut one).map_err(|no| no.to_string()))
+            .and_then(|()| self.admit(rule, &mut one, growth.reason.is_none()).map_err(|no| no.to_string()))
             .and_then(|()| rule.to.iter().map(|template| self.instantiate(template, &one)).collect());
         let added = self.egg.nodes().len() - before;
         growth.nodes += added;
