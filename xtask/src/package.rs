@@ -16,7 +16,11 @@ pub fn run(words: &[String]) -> Result<(), String> {
     command(&mut install).map_err(|error| format!("{error}\npip could not install the package"))?;
     // The folder `python` has the sources of the package, which must not be taken for the installed one.
     let mut test = Command::new(&python);
-    test.args(["-P", "-m", "pytest", "-q", "--rootdir"]).arg(&package).arg(package.join("tests")).args(words);
+    // As many processes as there are cores, since most tests wait for one thread.
+    test.args(["-P", "-m", "pytest", "-q", "-n", "auto", "--rootdir"])
+        .arg(&package)
+        .arg(package.join("tests"))
+        .args(words);
     test.current_dir(build_folder());
     command(&mut test)
 }

@@ -55,8 +55,10 @@ pub(super) fn einsum(draft: &mut Draft<'_>) -> Option<()> {
     let dtype = draft.rng.pick(&[DType::F32, DType::F32, DType::F32, DType::F64, DType::I32]);
     let ellipsis = draft.rng.percent(25);
     let (mut terms, mut names, mut all) = (Vec::new(), Vec::new(), Vec::new());
-    let mut dotted = false;
-    for _ in 0..draft.rng.pick(&[1, 2, 2, 2, 2, 3, 3, 4]) {
+    let (mut dotted, mut finite) = (false, true);
+    let mut readers = letters.map(|_| 0);
+    let count = draft.rng.pick(&[1, 2, 2, 2, 2, 3, 3, 4]);
+    for _ in 0..count {
         let mut own: Vec<usize> = draft.rng.order(letters.len());
         own.truncate(draft.rng.below(4));
         if !own.is_empty() && draft.rng.percent(10) {
@@ -70,6 +72,7 @@ pub(super) fn einsum(draft: &mut Draft<'_>) -> Option<()> {
             }
         }
         let mut term: String = own.iter().map(|at| letters[*at]).collect();
+        (0..letters.len()).filter(|at| own.contains(at)).for_each(|at| readers[at] += 1);
         all.extend(own);
         if ellipsis && draft.rng.percent(70) {
             let at = draft.rng.below(term.len() + 1);
@@ -78,7 +81,13 @@ pub(super) fn einsum(draft: &mut Draft<'_>) -> Option<()> {
             dotted = true;
         }
         terms.push(term);
-        names.push(draft.leaf(dtype, &dims).name);
+        let leaf = draft.leaf(dtype, &dims);
+        finite &= leaf.finite;
+        names.push(leaf.name);
+    }
+    // Where sums are factored out, or three operands are multiplied in another order, zero may meet infinity or not.
+    if !finite && (count > 2 || count == 2 && readers.contains(&1)) {
+        return None;
     }
     all.sort_unstable();
     all.dedup();
