@@ -96,7 +96,7 @@ pub struct ImportOptions {
     /// What to do with initializers whose values were stripped from the file.
     pub missing_weights: MissingWeights,
     /// The most nodes that the iterations of a loop may have together. A model with a longer loop is compiled while it
-    /// runs, by a [`DynamicSession`](crate::DynamicSession).
+    /// runs, by a [`DynamicSession`](crate::dynamic::DynamicSession).
     pub unroll: usize,
 }
 
