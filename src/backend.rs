@@ -9,7 +9,7 @@ pub mod features;
 use crate::graph::NodeId;
 use crate::op::Lowering;
 pub use crate::op::{ALIGN, Args, Call, Contract, Kernel, OpError};
-use crate::plan::Plan;
+use crate::plan::{Place, Plan};
 use crate::plan::schedule::Schedule;
 use crate::scalar::Function;
 use crate::table::{Table, Unknown};
@@ -49,6 +49,25 @@ pub unsafe trait Runner: Send {
 
     /// Runs one step and waits for it.
     fn alone(&mut self, step: usize) -> Result<(), BackendError>;
+
+    /// Returns the address in the device's memory of an input or an output of the model that lies there, or `None` if
+    /// the place is elsewhere. The address stays the same as long as the runner lives.
+    fn address(&self, place: Place) -> Option<u64> {
+        let _ = place;
+        None
+    }
+
+    /// Copies bytes to a place in the device's memory. No run is under way.
+    fn write(&mut self, place: Place, bytes: &[u8]) -> Result<(), BackendError> {
+        let _ = bytes;
+        Err(BackendError::Plan(format!("the device has no input of the model at {place}")))
+    }
+
+    /// Copies bytes from a place in the device's memory. No run is under way.
+    fn read(&mut self, place: Place, bytes: &mut [u8]) -> Result<(), BackendError> {
+        let _ = bytes;
+        Err(BackendError::Plan(format!("the device has no output of the model at {place}")))
+    }
 }
 
 /// Why a backend cannot run a plan, or is absent.

@@ -8,6 +8,7 @@ mod extract;
 mod kind;
 mod plan;
 pub mod pricing;
+mod resident;
 mod rewrite;
 mod state;
 
@@ -16,6 +17,7 @@ pub use extract::Extract;
 pub(crate) use kind::Passes;
 pub use kind::{PassKind, Scope};
 pub use plan::PlanMemory;
+pub use resident::Resident;
 pub use rewrite::{AbsentRules, Rewrite};
 pub use state::State;
 
@@ -47,6 +49,7 @@ pub fn passes() -> &'static Passes {
             ("Rewrite", PassKind::with_settings::<Rewrite>()),
             ("Extract", Extract::kind()),
             ("Plan", PassKind::with_settings::<PlanMemory>()),
+            ("Resident", PassKind::with_settings::<Resident>()),
         ];
         Table::from_entries("pass", kinds)
     });

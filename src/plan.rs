@@ -352,6 +352,12 @@ impl Plan {
         }
     }
 
+    /// Returns the names and types of the inputs as a caller gives them, on the host, in the model's order.
+    pub fn given_inputs(&self) -> Vec<(Arc<str>, TensorType)> {
+        let host = |ty: &TensorType| TensorType { device: Device::Host, ..ty.clone() };
+        self.inputs.iter().map(|(name, ty)| (Arc::clone(name), host(ty))).collect()
+    }
+
     /// Returns the arena of each device, the host's first.
     pub fn arenas(&self) -> impl Iterator<Item = Arena> + '_ {
         let Self { arena: bytes, lower_bound, proven, .. } = *self;

@@ -2,11 +2,13 @@
 
 mod check;
 mod constants;
+mod device;
 mod observe;
 mod output;
 mod store;
 mod workspace;
 
+pub use device::DeviceTensor;
 pub use observe::Observed;
 pub use store::Store;
 pub use workspace::Workspace;
@@ -135,6 +137,15 @@ pub enum SessionError {
         wanted: Box<TensorType>,
         /// The type of what was given.
         given: Box<TensorType>,
+    },
+    /// A run on the device alone needs an input or gives an output that lies on the host.
+    #[error(
+        "`{name}` lies on the host: put the pass `Resident(device: …)` first in the pipeline, so that inputs and outputs lie \
+         on the device"
+    )]
+    OnHost {
+        /// The input or output.
+        name: String,
     },
     /// The memory of a plan cannot be allocated.
     #[error(
@@ -293,7 +304,7 @@ impl Session {
             }
         }
         starts.push(operands.len());
-        let outputs = plan.outputs.iter().map(|(_, ty, _)| take(ty.clone())).collect::<Result<_, _>>()?;
+        let outputs = plan.outputs.iter().map(|(_, ty, _)| take(on_host(ty))).collect::<Result<_, _>>()?;
         let results = plan.steps.iter().map(|step| arena.wrapping_add(step.output.offset)).collect();
         let direct = direct.into_iter().map(|one| (one, std::ptr::null_mut())).collect();
         let host = Host { plan, kernels, demands, operands, starts, results, direct, arena, team };
@@ -386,7 +397,7 @@ impl Session {
             None => (0..self.host.kernels.len()).try_for_each(|step| self.host.step(step))?,
             Some(runner) => self.host.run_with(&mut **runner, &self.schedule, inputs)?,
         }
-        self.finish(inputs);
+        self.finish(inputs)?;
         Ok(&self.outputs)
     }
 
@@ -421,7 +432,7 @@ impl Session {
             }
             times.push(start.elapsed());
         }
-        self.finish(inputs);
+        self.finish(inputs)?;
         Ok(times)
     }
 
@@ -432,13 +443,17 @@ impl Session {
             return Err(SessionError::InputCount { wanted: wanted.len(), given: inputs.len() });
         }
         for ((name, ty), tensor) in wanted.iter().zip(inputs) {
-            if tensor.ty() != ty {
+            let wanted = on_host(ty);
+            if *tensor.ty() != wanted {
                 return Err(SessionError::InputType {
                     name: name.to_string(),
-                    wanted: Box::new(ty.clone()),
+                    wanted: Box::new(wanted),
                     given: Box::new(tensor.ty().clone()),
                 });
             }
+        }
+        if let Some(runner) = &mut self.runner {
+            device::write_inputs(&mut **runner, &self.host.plan, inputs)?;
         }
         for (operand, input, offset) in &self.from_inputs {
             self.host.operands[*operand] = inputs[*input].bytes().as_ptr().wrapping_add(*offset);
@@ -463,7 +478,7 @@ impl Session {
     fn place_outputs(&mut self, mut moved: bool) {
         if self.outputs.is_empty() {
             self.outputs =
-                self.host.plan.outputs.iter().map(|(_, ty, _)| Tensor::zeros(ty.clone())).collect();
+                self.host.plan.outputs.iter().map(|(_, ty, _)| Tensor::zeros(on_host(ty))).collect();
         }
         for (direct, known) in &mut self.host.direct {
             let address = self.outputs[direct.output].bytes_for_all().as_mut_ptr();
@@ -480,11 +495,15 @@ impl Session {
     }
 
     /// Copies the outputs that steps did not write where they lie.
-    fn finish(&mut self, inputs: &[&Tensor]) {
+    fn finish(&mut self, inputs: &[&Tensor]) -> Result<(), SessionError> {
         let Host { plan, arena, team, .. } = &self.host;
         let mut direct = self.host.direct.iter().map(|(direct, _)| direct.output).peekable();
-        for (at, ((_, _, place), output)) in plan.outputs.iter().zip(&mut self.outputs).enumerate() {
+        for (at, ((_, ty, place), output)) in plan.outputs.iter().zip(&mut self.outputs).enumerate() {
             if direct.next_if_eq(&at).is_some() {
+                continue;
+            }
+            if let (Some(runner), true) = (&mut self.runner, device::holds(ty, *place)) {
+                runner.read(*place, output.bytes_for_all())?;
                 continue;
             }
             let Place { base, offset } = *place;
@@ -498,6 +517,7 @@ impl Session {
             // is written any more, and the output is the session's own.
             unsafe { output::copy(team, source.wrapping_add(offset), target.as_mut_ptr(), target.len()) };
         }
+        Ok(())
     }
 }
 
@@ -565,6 +585,11 @@ impl Host {
     }
 }
 
+/// Returns a type with its values in the host's memory.
+fn on_host(ty: &TensorType) -> TensorType {
+    TensorType { device: Device::Host, ..ty.clone() }
+}
+
 /// Returns the message of a panic.
 fn message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
@@ -580,22 +605,17 @@ fn runner(
     backends: &Backends,
     artifacts: &dyn Artifacts,
 ) -> Result<Option<Box<dyn Runner>>, BackendError> {
-    let inputs = plan.inputs.iter().map(|(name, ty)| (name, ty));
-    for (name, ty) in inputs.chain(plan.outputs.iter().map(|(name, ty, _)| (name, ty))) {
-        if ty.device != Device::Host {
-            return Err(BackendError::Plan(format!(
-                "`{name}` is {ty}: inputs and outputs of a plan are the host's"
-            )));
-        }
-    }
     let home = |name| backends.get(name).map_or(name, |backend| backend.runs_with());
     let mut names = plan.steps.iter().filter_map(schedule::device).map(home);
-    let Some(name) = names.next() else { return Ok(None) };
+    let Some(name) = names.next() else {
+        return device::host_alone(plan).map(|()| None);
+    };
     if let Some(other) = names.find(|other| *other != name) {
         let why = format!("the plan has steps on the devices of `{name}` and of `{other}`");
         return Err(BackendError::Plan(why));
     }
     let backend = backends.find(name)?;
+    device::fits(plan, name)?;
     let loading = Loading { plan, schedule, constants, artifacts };
     match backend.runner(&loading) {
         Some(runner) => runner.map(Some),

@@ -15,7 +15,7 @@ use ovolo::cost::Machine;
 use ovolo::onnx::Item;
 use ovolo::plan::{Base, Plan, Step};
 use ovolo::registry::Registry;
-use ovolo::session::Session;
+use ovolo::session::{Session, SessionError};
 use ovolo::tensor::{Tensor, TensorType};
 use ovolo_lab::report::{Page, Profile, Timing};
 use ovolo_tune::calibrate;
@@ -83,7 +83,14 @@ impl Bench {
         let mut read = self.settings.inputs();
         let inputs = self.read_inputs(session.plan(), &mut read)?;
         let inputs: Vec<&Tensor> = inputs.iter().collect();
-        let times = measure(&mut session, &inputs, self.seconds)?;
+        let times = match self.settings.resident {
+            None => measure(&mut session, self.seconds, &mut |session| session.run(&inputs).map(drop))?,
+            Some(_) => {
+                // This run copies the inputs to the device, where they stay.
+                session.run(&inputs).map_err(|error| error.to_string())?;
+                measure(&mut session, self.seconds, &mut Session::run_on_device)?
+            }
+        };
         let outputs = session.run(&inputs).map_err(|error| error.to_string())?.to_vec();
         if self.profile {
             let whole = times.usual().unwrap_or(times.median());
@@ -133,7 +140,7 @@ impl Bench {
                     format!("the system cannot provide {} bytes for input `{name}`", ty.bytes())
                 })
             };
-            return plan.inputs.iter().map(zeros).collect();
+            return plan.given_inputs().iter().map(zeros).collect();
         };
         let files: Vec<(String, PathBuf)> = plan
             .inputs
@@ -239,15 +246,18 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
+/// A run that is timed.
+type Run<'a> = &'a mut dyn FnMut(&mut Session) -> Result<(), SessionError>;
+
 /// Times runs, after a first one that is not counted.
-fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Times, String> {
-    session.run(inputs).map_err(|error| error.to_string())?;
+fn measure(session: &mut Session, seconds: f64, run: Run<'_>) -> Result<Times, String> {
+    run(session).map_err(|error| error.to_string())?;
     let mut placement = calibrate::placement(session.team());
     let begin = Instant::now();
     let mut times = Times::default();
     while times.all.len() < 3 || begin.elapsed().as_secs_f64() < seconds {
         let start = Instant::now();
-        session.run(inputs).map_err(|error| error.to_string())?;
+        run(session).map_err(|error| error.to_string())?;
         let time = start.elapsed();
         times.all.push(time);
         if placement.holds(session.team()) {

@@ -194,6 +194,10 @@ pub struct Settings {
     /// given once for each device.
     #[arg(long, value_name = "[DEVICE=]BYTES", value_parser = amount::of_device)]
     pub memory_limit: Vec<(Device, usize)>,
+    /// Keep the model's inputs and outputs in the memory of a device (`cuda:0`), so that a run copies nothing to it or
+    /// from it. `bench` then times runs without these copies.
+    #[arg(long, value_name = "DEVICE")]
+    pub resident: Option<Device>,
     /// Fill initializers that have no data but a note `normal MEAN STD` with seeded values.
     #[arg(long)]
     pub seeded_weights: bool,
@@ -218,6 +222,7 @@ impl Settings {
             extractor: None,
             threads: None,
             memory_limit: Vec::new(),
+            resident: None,
             seeded_weights: false,
         }
     }

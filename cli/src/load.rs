@@ -17,7 +17,7 @@ use ovolo::graph::text::{self, Constants, Seeds};
 use ovolo::onnx::{self, ImportOptions, Item, MissingWeights, UNROLL};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::{ByFit, ByProgram};
-use ovolo::pass::{self, Extract, Scope};
+use ovolo::pass::{self, Extract, Resident, Scope};
 use ovolo::plan::{MOST_THREADS, Plan, Unfit};
 use ovolo::registry::Registry;
 use ovolo::rule::RuleSet;
@@ -298,6 +298,9 @@ impl Settings {
                 plan.limits = plan.limits.clone().with(*device, *bytes);
             }
         }
+        if let Some(device) = self.resident {
+            pipeline.passes.insert(0, Arc::new(Resident::new(device)));
+        }
         let threads = self.threads()?;
         Ok(Request {
             model: self.model.clone(),
@@ -510,7 +513,7 @@ pub(super) fn inputs(plan: &Plan, given: BTreeMap<String, Item<Tensor>>) -> Resu
         Item::Sequence(_) | Item::Maps(..) | Item::Absent => Err(format!("input `{name}` must be a tensor")),
     };
     let given = given.into_iter().map(tensor).collect::<Result<Vec<(String, Tensor)>, String>>()?;
-    onnx::check_types(&plan.inputs, &given).map_err(|error| error.to_string())?;
+    onnx::check_types(&plan.given_inputs(), &given).map_err(|error| error.to_string())?;
     let find = |name: &str| given.iter().find(|(given, _)| given == name).map(|(_, tensor)| tensor.clone());
     plan.inputs
         .iter()

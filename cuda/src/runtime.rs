@@ -46,6 +46,12 @@ pub(super) struct Runtime {
     pinned: Pinned,
     /// The inputs that the device reads.
     staged: Vec<Staged>,
+    /// The inputs that lie on the device, by their positions in the model.
+    _resident: Vec<Option<Memory>>,
+    /// The inputs and outputs that lie on the device.
+    ports: Vec<Port>,
+    /// Pinned memory for a copy of the largest of them.
+    transfer: Pinned,
     /// The names of the steps, for error messages.
     names: Vec<String>,
     context: Rc<Context>,
@@ -64,6 +70,13 @@ struct Staged {
     input: usize,
     /// The offset of the copy in the pinned memory.
     offset: usize,
+    bytes: usize,
+}
+
+/// An input or an output that lies on the device.
+struct Port {
+    place: Place,
+    address: CUdeviceptr,
     bytes: usize,
 }
 
@@ -104,6 +117,9 @@ impl Runtime {
         for (node, offset) in &offsets {
             fixed.write(*offset, constants[node].bytes())?;
         }
+        let there = |(_, ty): &(_, TensorType)| (ty.device == DEVICE).then(|| Memory::new(&context, ty.bytes()));
+        let resident: Vec<Option<Memory>> =
+            plan.inputs.iter().map(|input| there(input).transpose()).collect::<Result<_, _>>()?;
         let (staged, bytes) = staging(plan);
         let pinned = Pinned::new(&context, bytes)?;
         let places = Places {
@@ -112,8 +128,11 @@ impl Runtime {
             offsets: &offsets,
             pinned: &pinned,
             staged: &staged,
+            resident: &resident,
             threads: plan.threads,
         };
+        let ports = places.ports(plan)?;
+        let transfer = Pinned::new(&context, ports.iter().map(|port| port.bytes).max().unwrap_or(0))?;
         let mut libraries = Libraries::new(&context);
         let named = |step: &Step, why: String| format!("`{}` ({}): {why}", step.name, step.op);
         let commands = plan
@@ -144,6 +163,9 @@ impl Runtime {
             _constants: fixed,
             pinned,
             staged,
+            _resident: resident,
+            ports,
+            transfer,
             names,
             context,
             runs: 0,
@@ -177,6 +199,29 @@ impl Runtime {
             first.wait(mark)?;
         }
         Ok(())
+    }
+
+    /// Returns the address of an input or an output on the device, for a copy of all its bytes.
+    fn port(&self, place: Place, bytes: usize) -> Result<CUdeviceptr, BackendError> {
+        let port = self.ports.iter().find(|port| port.place == place && port.bytes == bytes);
+        port.map(|port| port.address).ok_or_else(|| {
+            let why = format!("no input and no output of {bytes} bytes lies on the device at {place}");
+            BackendError::Plan(why)
+        })
+    }
+
+    /// Queues a copy between pinned memory and the device, and waits for it.
+    fn copy(
+        &self,
+        queue: impl FnOnce(&Stream, *mut u8) -> Result<(), String>,
+    ) -> Result<(), BackendError> {
+        let copy = || {
+            self.context.enter()?;
+            let stream = self.streams.first().ok_or("there is no stream")?;
+            queue(stream, self.transfer.pointer())?;
+            stream.synchronize()
+        };
+        copy().map_err(BackendError::Device)
     }
 
     /// Returns the message of an error that occurred while a segment ran.
@@ -267,6 +312,31 @@ unsafe impl Runner for Runtime {
             .and_then(|()| stream.synchronize())
             .map_err(|why| BackendError::Device(format!("{}: {why}", names[step])))
     }
+
+    fn address(&self, place: Place) -> Option<u64> {
+        self.ports.iter().find(|port| port.place == place).map(|port| port.address)
+    }
+
+    fn write(&mut self, place: Place, bytes: &[u8]) -> Result<(), BackendError> {
+        let device = self.port(place, bytes.len())?;
+        self.copy(|stream, host| {
+            // SAFETY: the pinned memory has the bytes of every port. Only these copies use it, one at a time, since `copy`
+            // waits for each.
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), host, bytes.len());
+                stream.upload(device, host, bytes.len())
+            }
+        })
+    }
+
+    fn read(&mut self, place: Place, bytes: &mut [u8]) -> Result<(), BackendError> {
+        let device = self.port(place, bytes.len())?;
+        // SAFETY: as in `write`.
+        self.copy(|stream, host| unsafe { stream.download(host, device, bytes.len()) })?;
+        // SAFETY: the copy has written these bytes of the pinned memory, and has ended.
+        unsafe { std::ptr::copy_nonoverlapping(self.transfer.pointer(), bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
 }
 
 impl Drop for Runtime {
@@ -350,6 +420,7 @@ fn staging(plan: &Plan) -> (Vec<Staged>, usize) {
     for step in plan.steps.iter().filter(|step| schedule::device(step).is_some()) {
         for place in &step.inputs {
             if let Base::Input(input) = place.base
+                && plan.inputs[input].1.device == Device::Host
                 && !staged.iter().any(|known| known.input == input)
             {
                 let bytes = plan.inputs[input].1.bytes();
@@ -368,6 +439,7 @@ struct Places<'a> {
     offsets: &'a FxHashMap<NodeId, usize>,
     pinned: &'a Pinned,
     staged: &'a [Staged],
+    resident: &'a [Option<Memory>],
     threads: usize,
 }
 
@@ -381,10 +453,25 @@ impl Places<'_> {
                 let offset = self.offsets.get(&node).ok_or("a constant is not on the device")?;
                 Ok(self.constants.at(offset + place.offset))
             }
-            Base::Input(_) => {
-                Err("a step on the device reads an input of the model that is not copied there".to_owned())
-            }
+            Base::Input(input) => match self.resident.get(input).and_then(Option::as_ref) {
+                Some(memory) => Ok(memory.at(place.offset)),
+                None => Err("a step on the device reads an input of the model that is not copied there".to_owned()),
+            },
         }
+    }
+
+    /// Returns the inputs and outputs that lie on the device. Outputs that are constants stay on the host.
+    fn ports(&self, plan: &Plan) -> Result<Vec<Port>, String> {
+        let input = |(at, (_, ty)): (usize, &(_, TensorType))| {
+            (Place { base: Base::Input(at), offset: 0 }, ty.device, ty.bytes())
+        };
+        let inputs = plan.inputs.iter().enumerate().map(input);
+        let outputs = plan.outputs.iter().map(|(_, ty, place)| (*place, ty.device, ty.bytes()));
+        inputs
+            .chain(outputs)
+            .filter(|(place, device, _)| *device == DEVICE && !matches!(place.base, Base::Constant(_)))
+            .map(|(place, _, bytes)| Ok(Port { place, address: self.device(place)?, bytes }))
+            .collect()
     }
 
     /// Returns an address on the host.

@@ -49,7 +49,7 @@ impl Session {
             self.host.step(step)?;
             each(Observed { step, operands, result: self.result(step) });
         }
-        self.finish(inputs);
+        self.finish(inputs)?;
         Ok(&self.outputs)
     }
 

@@ -232,7 +232,7 @@ fn warm(mut run: impl FnMut() -> Result<(), SessionError>) -> Result<(), Session
 }
 
 fn zeros(plan: &Plan) -> Vec<Tensor> {
-    plan.inputs.iter().map(|(_, ty)| Tensor::zeros(ty.clone())).collect()
+    plan.given_inputs().into_iter().map(|(_, ty)| Tensor::zeros(ty)).collect()
 }
 
 #[cfg(test)]
