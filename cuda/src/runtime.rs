@@ -117,7 +117,8 @@ impl Runtime {
         for (node, offset) in &offsets {
             fixed.write(*offset, constants[node].bytes())?;
         }
-        let there = |(_, ty): &(_, TensorType)| (ty.device == DEVICE).then(|| Memory::new(&context, ty.bytes()));
+        let there =
+            |(_, ty): &(_, TensorType)| (ty.device == DEVICE).then(|| Memory::new(&context, ty.bytes()));
         let resident: Vec<Option<Memory>> =
             plan.inputs.iter().map(|input| there(input).transpose()).collect::<Result<_, _>>()?;
         let (staged, bytes) = staging(plan);
@@ -211,10 +212,7 @@ impl Runtime {
     }
 
     /// Queues a copy between pinned memory and the device, and waits for it.
-    fn copy(
-        &self,
-        queue: impl FnOnce(&Stream, *mut u8) -> Result<(), String>,
-    ) -> Result<(), BackendError> {
+    fn copy(&self, queue: impl FnOnce(&Stream, *mut u8) -> Result<(), String>) -> Result<(), BackendError> {
         let copy = || {
             self.context.enter()?;
             let stream = self.streams.first().ok_or("there is no stream")?;
@@ -453,10 +451,13 @@ impl Places<'_> {
                 let offset = self.offsets.get(&node).ok_or("a constant is not on the device")?;
                 Ok(self.constants.at(offset + place.offset))
             }
-            Base::Input(input) => match self.resident.get(input).and_then(Option::as_ref) {
-                Some(memory) => Ok(memory.at(place.offset)),
-                None => Err("a step on the device reads an input of the model that is not copied there".to_owned()),
-            },
+            Base::Input(input) => {
+                match self.resident.get(input).and_then(Option::as_ref) {
+                    Some(memory) => Ok(memory.at(place.offset)),
+                    None => Err("a step on the device reads an input of the model that is not copied there"
+                        .to_owned()),
+                }
+            }
         }
     }
 

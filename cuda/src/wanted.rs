@@ -1,9 +1,11 @@
 //! Search for NVIDIA's libraries at run time. Nothing is linked.
 //!
 //! If the environment variable of a library names a file or a directory, only that is tried. Otherwise the search
-//! covers a directory beside the build directory of this program, the directory of a CUDA toolkit, and the places
-//! where the system searches for libraries. All functions are loaded at once, so a library that lacks one is refused
+//! covers a directory beside the build directory of this program, the directory of a CUDA toolkit, the places where the
+//! system searches for libraries, and the directories of Python packages. All functions are loaded at once, so a library that lacks one is refused
 //! here.
+
+mod python;
 
 use super::calls::Calls;
 use libloading::Library;
@@ -41,7 +43,7 @@ pub(super) const NVRTC: Wanted = Wanted {
     variable: "OVOLO_NVRTC",
     files: &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
     beside: Some("nvrtc"),
-    remedy: "run `cargo xtask nvrtc`, or install a CUDA toolkit and set OVOLO_NVRTC",
+    remedy: "run `cargo xtask nvrtc`, install the Python package `nvidia-cuda-nvrtc`, or install a CUDA toolkit and set OVOLO_NVRTC",
 };
 
 /// The library for convolutions and attention.
@@ -50,7 +52,7 @@ pub(super) const CUDNN: Wanted = Wanted {
     variable: "OVOLO_CUDNN",
     files: &["libcudnn.so.9", "libcudnn.so"],
     beside: Some("cudnn"),
-    remedy: "run `cargo xtask cuda-libraries`, or install cuDNN 9 and set OVOLO_CUDNN",
+    remedy: "run `cargo xtask cuda-libraries`, install the Python package `nvidia-cudnn-cu13`, or install cuDNN 9 and set OVOLO_CUDNN",
 };
 
 /// The library for matrix products.
@@ -59,7 +61,7 @@ pub(super) const CUBLASLT: Wanted = Wanted {
     variable: "OVOLO_CUBLASLT",
     files: &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"],
     beside: Some("cublas"),
-    remedy: "run `cargo xtask cuda-libraries`, or install a CUDA toolkit and set OVOLO_CUBLASLT",
+    remedy: "run `cargo xtask cuda-libraries`, install the Python package `nvidia-cublas`, or install a CUDA toolkit and set OVOLO_CUBLASLT",
 };
 
 /// A library that stays open until the process ends.
@@ -91,7 +93,9 @@ impl Wanted {
         let program = std::env::current_exe().unwrap_or_default();
         let toolkit = ["CUDA_HOME", "CUDA_PATH"].iter().find_map(std::env::var_os).map(PathBuf::from);
         let mut tried = Vec::new();
-        for place in self.places(named.as_deref(), &program, toolkit.as_deref()) {
+        let usual = self.places(named.as_deref(), &program, toolkit.as_deref());
+        let packages = || if named.is_none() { self.packages() } else { Vec::new() };
+        for place in usual.into_iter().chain(std::iter::once_with(packages).flatten()) {
             match load(&place) {
                 Ok(calls) => return Ok((place, calls)),
                 Err(error) => tried.push(error),
@@ -139,7 +143,15 @@ impl Wanted {
         })
     }
 
-    /// Returns the places to search, in order.
+    /// Returns the files of the library in the directories of Python packages.
+    fn packages(&self) -> Vec<PathBuf> {
+        let home = std::env::home_dir();
+        let folders = python::folders(std::env::var_os("PATH").as_deref(), home.as_deref());
+        let files = folders.iter().flat_map(|folder| self.files.iter().map(|file| folder.join(file)));
+        files.filter(|file| file.exists()).collect()
+    }
+
+    /// Returns the places to search before the directories of Python packages, in order.
     fn places(&self, named: Option<&OsStr>, program: &Path, toolkit: Option<&Path>) -> Vec<PathBuf> {
         if let Some(named) = named {
             let path = Path::new(named);

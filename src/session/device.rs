@@ -130,9 +130,9 @@ fn ports(plan: &Plan) -> impl Iterator<Item = (&str, &TensorType)> {
 pub(super) fn host_alone(plan: &Plan) -> Result<(), BackendError> {
     match ports(plan).find(|(_, ty)| ty.device != Device::Host) {
         None => Ok(()),
-        Some((name, ty)) => Err(BackendError::Plan(format!(
-            "`{name}` is {ty}, and no step of the plan runs on that device"
-        ))),
+        Some((name, ty)) => {
+            Err(BackendError::Plan(format!("`{name}` is {ty}, and no step of the plan runs on that device")))
+        }
     }
 }
 

@@ -71,8 +71,10 @@ fn main() {
     let kept = device::machine_code_and_plans_are_kept;
     trials.push(trial("device::machine_code_and_plans_are_kept", &standin, kept));
     trials.push(trial("device::mixed", &driver, device::mixed));
-    let (stays, needs) =
-        (resident::inputs_and_outputs_stay_on_the_device, resident::a_run_on_the_device_alone_needs_inputs_there);
+    let (stays, needs) = (
+        resident::inputs_and_outputs_stay_on_the_device,
+        resident::a_run_on_the_device_alone_needs_inputs_there,
+    );
     trials.push(trial("device::resident::inputs_and_outputs_stay_on_the_device", &driver, stays));
     trials.push(trial("device::resident::a_run_on_the_device_alone_needs_inputs_there", &driver, needs));
     trials.push(trial("device::the_pipeline_mixes", &driver, device::the_pipeline_mixes));

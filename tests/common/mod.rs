@@ -176,16 +176,23 @@ pub fn random(name: &str, dtype: DType, shape: &[usize]) -> Tensor {
     Tensor::from_f64(dtype, shape, &values)
 }
 
-/// The root folder of the repository, whichever crate is tested.
+/// The root folder of the repository, whichever crate is tested. Programs of tests also run elsewhere, with a copy of
+/// the files: the variable, which Cargo sets when it runs them, says where.
 pub fn root() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let package = PathBuf::from(package);
     let root = package.ancestors().find(|folder| folder.join("Cargo.lock").exists());
     root.expect("a crate of the workspace lies in its folder").to_owned()
 }
 
+/// The folder for temporary files: Cargo's, or the one that `OVOLO_TEST_FOLDER` names.
+pub fn temporary() -> PathBuf {
+    std::env::var_os("OVOLO_TEST_FOLDER").map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from)
+}
+
 /// Returns a new folder for one test.
 pub fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let folder = temporary().join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder

@@ -2,53 +2,62 @@
 //!
 //! The table contains: values of every generated kernel and of the test models compared with the reference,
 //! on the device; times and errors of networks compared with PyTorch's, by batch and precision, with the
-//! geometric means of our time over the better of PyTorch's eager and compiled times; convolutions and
+//! geometric means of our time over the best of PyTorch's eager and compiled times; convolutions and
 //! attention by each way to compute them; the share of the copy's bandwidth that fused kernels reach; and the
 //! sanitizer. A line that could not be measured gives the reason. Without a device, the task says so and
 //! fails.
 //!
-//! With words, only lines whose names contain all of them are measured. Measurements are kept in
-//! `gpu/rows.tsv` in the build folder, and appear in the table of every later run of the same commit on the
-//! same device, so that the table can be made in parts.
+//! With words, only lines whose names contain all of them are measured. Measurements are kept in `rows.tsv` in the
+//! folder of results, and appear in the table of every later run of the same commit on the same device, so that the
+//! table can be made in parts.
+//!
+//! `cargo xtask gpu pack FOLDER` writes a kit: programs, scripts and models. A machine with a device needs neither Rust
+//! nor network for `FOLDER/xtask gpu [WORD…]`, but the driver, NVRTC and the libraries, which are also found where
+//! Python packages put them, and PyTorch for the comparison.
 
 mod engine;
+mod kit;
 mod network;
 mod stream;
 mod table;
 
-use crate::python::{build_folder, root};
+use crate::python::root;
+use kit::Kit;
 use std::path::Path;
 use std::process::{Command, Output};
 use table::{Row, Table};
 
-/// Measures and prints the table. An error if there is no device, or if a check failed.
+/// Measures and prints the table, or writes a kit. An error if there is no device, or if a check failed.
 pub fn run(words: &[String]) -> Result<(), String> {
-    cargo(&["build", "--release", "--workspace"], &[])?;
-    let ovolo = build_folder().join("release/ovolo");
-    let doctor = text(&finished(Command::new(&ovolo).arg("doctor"))?);
-    let device = doctor.lines().find(|line| line.starts_with("backend cuda: ")).unwrap_or_default();
+    let kit = Kit::open()?;
+    match words.split_first() {
+        Some((word, [folder])) if word == "pack" => return kit.pack(Path::new(folder)),
+        Some((word, _)) if word == "pack" => return Err("`gpu pack` needs one folder".to_owned()),
+        _ => {}
+    }
+    let doctor = text(&finished(Command::new(&kit.ovolo).arg("doctor"))?);
+    let line = |start: &str| doctor.lines().find(|line| line.starts_with(start)).unwrap_or_default();
+    let device = line("backend cuda: ");
     if !device.starts_with("backend cuda: driver ") {
         return Err(format!("there is no NVIDIA device here, so nothing was measured\n{device}"));
     }
-    crate::nvrtc::run(&[])?;
-    let commit = finished(Command::new("git").current_dir(root()).args(["rev-parse", "HEAD"]));
-    let commit = commit.map_or_else(|why| why, |output| text(&output).trim().to_owned());
+    if !line("cuda NVRTC: ").starts_with("cuda NVRTC: NVRTC ") {
+        crate::nvrtc::run(&[])?;
+    }
+    let file = kit.work.join("rows.tsv");
     // Measurements made before an uncommitted change do not describe this program.
-    let changed = finished(Command::new("git").current_dir(root()).args(["status", "--porcelain"]));
-    let changed = !changed.is_ok_and(|output| text(&output).trim().is_empty());
-    let file = build_folder().join("gpu/rows.tsv");
-    if changed && file.exists() {
+    if kit.changed && file.exists() && kit.root == root() {
         std::fs::remove_file(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     }
-    let with = if changed { " with changes" } else { "" };
-    let mut table = Table::open(&file, &format!("{device}, commit {commit}{with}"), words)?;
-    table.measure("values of kernels, plans and models", || tests("device::", None).map(Row::said))?;
-    table.measure("values of libraries' kernels", || tests("library::", None).map(Row::said))?;
-    table.measure("values of cuDNN's graphs", || tests("library::graphs", None).map(Row::said))?;
-    engine::measure(&ovolo, &mut table)?;
-    network::measure(&ovolo, &mut table)?;
-    stream::measure(&ovolo, &mut table)?;
-    sanitizer(&ovolo, &mut table)?;
+    let mut table = Table::open(&file, &format!("{device}, commit {}", kit.commit), words)?;
+    let tests = |name: &str| tests(&kit, name, &[]).map(Row::said);
+    table.measure("values of kernels, plans and models", || tests("device::"))?;
+    table.measure("values of libraries' kernels", || tests("library::"))?;
+    table.measure("values of cuDNN's graphs", || tests("library::graphs"))?;
+    engine::measure(&kit, &mut table)?;
+    network::measure(&kit, &mut table)?;
+    stream::measure(&kit, &mut table)?;
+    sanitizer(&kit, &mut table)?;
     print!("{}", table.text());
     match table.failed() {
         0 => Ok(()),
@@ -76,42 +85,31 @@ fn cargo(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Output, Strin
     finished(Command::new("cargo").current_dir(root()).args(arguments).envs(variables.iter().copied()))
 }
 
-/// The script that measures PyTorch.
-fn script() -> Command {
-    let mut command = Command::new("python3");
-    command.arg(root().join("xtask/python/gpu.py"));
-    command
-}
-
 /// Runs the device tests with this name, under a tool if one is given. Returns the line that counts them.
-fn tests(name: &str, under: Option<&str>) -> Result<String, String> {
-    let mut variables = vec![("OVOLO_TEST_DEVICE", "1"), ("OVOLO_REQUIRE_NVRTC", "1")];
-    variables.extend(under.map(|tool| ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", tool)));
-    let output =
-        cargo(&["test", "--release", "--test", "cuda", "--", "--test-threads", "1", name], &variables)?;
-    let said = text(&output);
+fn tests(kit: &Kit, name: &str, under: &[&str]) -> Result<String, String> {
+    let said = text(&finished(&mut kit.tests(name, under))?);
     let counted = said.lines().find(|line| line.starts_with("test result:"));
     Ok(counted.unwrap_or("no test ran").to_owned())
 }
 
 /// Runs the plans of the tests and one model under the sanitizer.
-fn sanitizer(ovolo: &Path, table: &mut Table) -> Result<(), String> {
+fn sanitizer(kit: &Kit, table: &mut Table) -> Result<(), String> {
     const TOOL: &str = "compute-sanitizer";
-    const UNDER: &str = "compute-sanitizer --error-exitcode 9";
+    const UNDER: &[&str] = &[TOOL, "--error-exitcode", "9"];
     let there = || {
         let found = Command::new(TOOL).arg("--version").output();
         found.map(|_| ()).map_err(|_| table::open("it is not on the path"))
     };
-    let of_tests = |name: &str| there().and_then(|()| tests(name, Some(UNDER)).map(Row::said));
+    let of_tests = |name: &str| there().and_then(|()| tests(kit, name, UNDER).map(Row::said));
     table.measure("compute-sanitizer: kernels", || of_tests("device::kernels"))?;
     table.measure("compute-sanitizer: plans", || of_tests("device::graph"))?;
     table.measure("compute-sanitizer: libraries", || of_tests("library::"))?;
     table.measure("compute-sanitizer: squeezenet1_1", || {
         there()?;
         let mut command = Command::new(TOOL);
-        command.args(["--error-exitcode", "9"]).arg(ovolo);
-        command.args(["run", "--seeded-weights", "--pipeline", "cuda", "--no-cache"]);
-        command.arg(root().join("tests/models/squeezenet1_1.onnx"));
+        command.args(&UNDER[1..]).arg(&kit.ovolo);
+        command.args(["bench", "--seeded-weights", "--pipeline", "cuda", "--no-cache", "--seconds", "0.01"]);
+        command.arg(kit.root.join("tests/models/squeezenet1_1.onnx"));
         finished(&mut command).map(|_| Row::said("clean".into()))
     })
 }

@@ -460,7 +460,7 @@ pub fn errors_say_what_to_do() -> Result<(), Failed> {
 /// values are in the wrong memory is refused.
 pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device_cache");
+    let folder = common::temporary().join("device_cache");
     let _ = std::fs::remove_dir_all(&folder);
     let cache = Cache::new(&folder, Cache::LIMIT, common::registry());
     let cubins = cache::Kept::new(cache.folder());

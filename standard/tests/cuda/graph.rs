@@ -394,7 +394,7 @@ fn tuned(name: &str, source: &str) -> Result<(Vec<Entry>, String, String), Faile
     let mut options = common::pipeline("cuda", 1);
     options.pipeline.backends.retain(|backend| backend != "cublaslt");
     options.pipeline.extract_mut().unwrap().price_by("measured", pricings()).unwrap();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let folder = common::temporary().join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let mut tuner = Tuner::open(Some(&folder), 1, Machine::NOMINAL, common::registry().backends());
@@ -526,13 +526,13 @@ fn older_versions_have_fewer_graphs() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let none = standin.version("cudnn_without_graphs", &["-DWITHOUT_GRAPHS", "-DVERSION=90000"]);
     let old = standin.version("cudnn_without_softmax", &["-DVERSION=91002"]);
-    let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("older.ovolo");
+    let model = common::temporary().join("older.ovolo");
     let source = "graph {\nx: f16[8,64,28,28] = input\nw: f16[64,64,3,3] = const ~1\nb: f16[64] = const ~2\n\
         q: f16[4,8,64,64] = input\nc = conv(x, w, b) {pads: [1,1,1,1]}\nd = silu(c)\n\
         e = attention(q, q, q) {scale: 0.125}\nreturn d\nreturn e\n}";
     std::fs::write(&model, source).map_err(|error| error.to_string())?;
     let run = |library: &Path, arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_ovolo"))
+        Command::new(super::need::program())
             .args(arguments)
             .env("OVOLO_CUDNN", library)
             // The stand-in for the library is linked to the one for the driver.

@@ -18,7 +18,6 @@ use ovolo::team::Team;
 use ovolo::tensor::{DType, Device, Layout, NoLayout, Tensor, TensorType};
 use ovolo_cuda::{Job, Module, job};
 use ovolo_tune::Tuner;
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -705,7 +704,7 @@ fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
     for (algorithm, microseconds) in [(0, 300), (1, 300), (2, 0)] {
         standin.delay("OVOLO_CUBLASLT", algorithm, microseconds);
     }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tuned_device");
+    let folder = common::temporary().join("tuned_device");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let mut tuner = Tuner::open(Some(&folder), 1, Machine::NOMINAL, common::registry().backends());
@@ -751,11 +750,11 @@ fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
 
 /// Without a library, generated kernels compute products, and the compilation reports what is absent.
 fn plans_without_a_library_say_so() -> Result<(), Failed> {
-    let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_library.ovolo");
+    let model = common::temporary().join("no_library.ovolo");
     let source = "graph {\nx: f32[64,64] = input\nw: f32[64,64] = const ~1\ny = matmul(x, w)\nreturn y\n}";
     std::fs::write(&model, source).map_err(|error| error.to_string())?;
     let run = |arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_ovolo"))
+        Command::new(super::need::program())
             .args(arguments)
             .env("OVOLO_CUBLASLT", "/nowhere/libcublasLt.so")
             .env("OVOLO_CUDNN", "/nowhere/libcudnn.so")

@@ -7,6 +7,7 @@ mod shared;
 use super::{host, nvrtc, standin};
 use shared::Need;
 pub use shared::trial;
+use std::path::PathBuf;
 
 /// Where a test runs plans or calls the libraries.
 #[derive(Clone, Copy)]
@@ -67,4 +68,10 @@ fn library(name: &'static str) -> Need {
         panic!("the stand-in for `{name}`: {why}");
     }
     Need::undemanded(name, found)
+}
+
+/// The program `ovolo`: Cargo's, or the one that `OVOLO_TEST_PROGRAM` names.
+pub fn program() -> PathBuf {
+    let named = std::env::var_os("OVOLO_TEST_PROGRAM");
+    named.map_or_else(|| env!("CARGO_BIN_EXE_ovolo").into(), PathBuf::from)
 }

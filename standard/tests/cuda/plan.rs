@@ -143,9 +143,9 @@ pub fn chains_stay_on_the_device() -> Result<(), Failed> {
 
 /// Without a device, running reports what is missing.
 pub fn running_without_a_device_says_so() -> Result<(), Failed> {
-    let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_device.ovolo");
+    let model = common::temporary().join("no_device.ovolo");
     std::fs::write(&model, "graph {\nx: f32[4] = input\ny = exp(x)\nreturn y\n}").unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_ovolo"))
+    let output = Command::new(super::need::program())
         .args(["run", "--no-cache", "--cost", "flops", "--pipeline", "cuda"])
         .arg(&model)
         .env("OVOLO_CUDA_DRIVER", "/nowhere/libcuda.so.1")

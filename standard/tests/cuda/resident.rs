@@ -30,7 +30,9 @@ fn compiled(graph: &Graph, resident: bool) -> Result<Compilation, String> {
 pub fn inputs_and_outputs_stay_on_the_device() -> Result<(), Failed> {
     let graph = parsed(SOURCE)?;
     let Compilation { program, plan, .. } = compiled(&graph, true)?;
-    if let Some(copy) = plan.steps.iter().find(|step| ["cuda.upload", "cuda.download"].contains(&step.op.name)) {
+    if let Some(copy) =
+        plan.steps.iter().find(|step| ["cuda.upload", "cuda.download"].contains(&step.op.name))
+    {
         return Err(format!("`{}` is a copy:\n{plan}", copy.name).into());
     }
     let _turn = standin::turn();
@@ -67,7 +69,8 @@ fn runs(graph: &Graph, program: &Graph, plan: &ovolo::Plan, kept: &Kept) -> Resu
     };
     let mut addresses = Vec::new();
     for run in 0..4 {
-        let value = |node: &Node| common::random(&format!("{}{run}", node.name), node.ty.dtype, &node.ty.shape);
+        let value =
+            |node: &Node| common::random(&format!("{}{run}", node.name), node.ty.dtype, &node.ty.shape);
         let inputs: Vec<Tensor> = graph.inputs().map(|(_, node)| value(node)).collect();
         for (at, input) in inputs.iter().enumerate() {
             let mut there = session.device_input(at).ok_or("an input is on the host")?;
@@ -118,7 +121,9 @@ pub fn a_run_on_the_device_alone_needs_inputs_there() -> Result<(), Failed> {
         return Err("a value of the host has an address on the device".into());
     }
     match session.run_on_device() {
-        Err(error @ SessionError::OnHost { .. }) if error.to_string().contains("Resident(device: …)") => Ok(()),
+        Err(error @ SessionError::OnHost { .. }) if error.to_string().contains("Resident(device: …)") => {
+            Ok(())
+        }
         other => Err(format!("{other:?}").into()),
     }
 }

@@ -1,10 +1,9 @@
 //! Times convolutions and attention by each way to compute them: cuDNN's operation graphs, its direct calls,
 //! and generated kernels. It shows the times that tuning measures for each, side by side.
 
+use super::kit::Kit;
 use super::table::{Row, Table};
 use super::{finished, text};
-use crate::python::{build_folder, root};
-use std::path::Path;
 use std::process::Command;
 
 /// A graph with its name.
@@ -49,28 +48,28 @@ const WAYS: &[(&str, &[&str])] =
     &[("graph", &["cudnn"]), ("call", &["cudnn-graph"]), ("generated", &["cudnn", "cudnn-graph"])];
 
 /// Measures all lines that are asked for.
-pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
+pub fn measure(kit: &Kit, table: &mut Table) -> Result<(), String> {
     for case in CASES {
-        table.measure(&format!("cuDNN's ways and ours: {}", case.name), || race(ovolo, case))?;
+        table.measure(&format!("cuDNN's ways and ours: {}", case.name), || race(kit, case))?;
     }
     Ok(())
 }
 
 /// Returns the time of the kernels that each way leads to, and their names. Generated kernels are used if a
 /// way has none that is faster.
-fn race(ovolo: &Path, case: &Case) -> Result<Row, String> {
-    let folder = build_folder().join("gpu");
+fn race(kit: &Kit, case: &Case) -> Result<Row, String> {
+    let folder = &kit.work;
     let said = |error: std::io::Error| format!("{}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(said)?;
+    std::fs::create_dir_all(folder).map_err(said)?;
     let graph = folder.join("engine.ovolo");
     std::fs::write(&graph, format!("graph {{\n{}\n}}\n", case.graph)).map_err(said)?;
-    let file = root().join("passes/cuda.ron");
+    let file = kit.root.join("passes/cuda.ron");
     let shipped = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let mut lines = Vec::new();
     for (name, less) in WAYS {
         let pipeline = folder.join(format!("{name}.ron"));
         std::fs::write(&pipeline, without(&shipped, less)).map_err(said)?;
-        let mut command = Command::new(ovolo);
+        let mut command = Command::new(&kit.ovolo);
         command.args(["explain", "--cost", "measured", "--json", "--pipeline"]).arg(&pipeline).arg(&graph);
         let (seconds, kernels) = told(&text(&finished(&mut command)?))?;
         lines.push(format!("{name} {:.1} us ({})", 1e6 * seconds, kernels.join(", ")));
@@ -108,6 +107,7 @@ fn told(said: &str) -> Result<(f64, Vec<String>), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::python::root;
 
     #[test]
     fn each_way_leaves_rule_sets_out_of_the_shipped_pipeline() {

@@ -1,11 +1,13 @@
 //! Compares times and errors of networks with PyTorch's, by batch and precision.
 //!
-//! PyTorch makes each network with seeded weights and writes it as ONNX for the batch. Both run it; ours uses
+//! PyTorch makes each network with seeded weights and random inputs, and writes it as ONNX for the batch. Both run it
+//! on the same inputs, which lie on the device; ours is timed with copies from and to the host as well. Ours uses
 //! measured times, so that each algorithm is one that won on this machine.
 
+use super::kit::Kit;
 use super::table::{Row, Table, open};
-use super::{finished, script, text};
-use crate::python::{build_folder, remove};
+use super::{finished, text};
+use crate::python::remove;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,7 +33,7 @@ fn named(network: &str, batch: usize, precision: &str) -> String {
 }
 
 /// Measures all networks that are asked for, and their means.
-pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
+pub fn measure(kit: &Kit, table: &mut Table) -> Result<(), String> {
     for batch in BATCHES {
         for network in NETWORKS {
             let wanted: Vec<&str> = PRECISIONS
@@ -39,22 +41,22 @@ pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
                 .map(|(precision, _)| *precision)
                 .filter(|precision| table.wanted(&named(network, *batch, precision)))
                 .collect();
-            let folder = build_folder().join("gpu").join(format!("{network}-{batch}"));
+            let folder = kit.work.join(format!("{network}-{batch}"));
             let peers = if wanted.is_empty() {
                 Ok(Vec::new())
             } else {
                 remove(&folder)?;
                 std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
                 eprintln!("measuring {network} of PyTorch, batch {batch}");
-                finished(&mut model(network, *batch, &folder, &wanted)).map(|said| peers(&text(&said)))
+                finished(&mut model(kit.script(), network, *batch, &folder, &wanted))
+                    .map(|said| peers(&text(&said)))
             };
             for (precision, pipeline) in PRECISIONS {
                 table.measure(&named(network, *batch, precision), || {
                     let peers = peers.as_ref().map_err(|why| open(why))?;
                     let peer = peers.iter().find(|peer| peer.precision == *precision);
                     let peer = peer.ok_or_else(|| open("the script has no line of it"))?;
-                    let (milliseconds, error) = ours(ovolo, &folder, pipeline)?;
-                    Ok(peer.beside(milliseconds, error))
+                    Ok(peer.beside(&ours(kit, &folder, pipeline)?))
                 })?;
             }
             // The weights of all networks might not fit on the disk, so each is removed.
@@ -74,8 +76,7 @@ pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
 }
 
 /// The command that makes a network and times PyTorch.
-fn model(network: &str, batch: usize, folder: &Path, precisions: &[&str]) -> Command {
-    let mut command = script();
+fn model(mut command: Command, network: &str, batch: usize, folder: &Path, precisions: &[&str]) -> Command {
     command.args(["model", network, &batch.to_string()]).arg(folder);
     command.args(["--precisions", &precisions.join(",")]);
     command
@@ -86,21 +87,35 @@ fn model(network: &str, batch: usize, folder: &Path, precisions: &[&str]) -> Com
 struct Peer {
     precision: String,
     eager: f64,
+    /// Compiled by `torch.compile` in its mode `reduce-overhead`, which replays CUDA graphs.
     compiled: f64,
+    /// Compiled in its mode `max-autotune`.
+    autotuned: f64,
+    /// The relative L2 error compared with the processor in float32.
+    error: f64,
+}
+
+/// Our times of a network in one precision.
+struct Ours {
+    /// The median time of a run whose inputs and outputs lie on the device, in milliseconds.
+    resident: f64,
+    /// The median time of a run with copies from the host and back, in milliseconds.
+    copied: f64,
     /// The relative L2 error compared with the processor in float32.
     error: f64,
 }
 
 impl Peer {
     /// Returns the line that compares it with ours.
-    fn beside(&self, milliseconds: f64, error: f64) -> Row {
-        let Self { eager, compiled, error: theirs, .. } = self;
-        let ratio = milliseconds / eager.min(*compiled);
+    fn beside(&self, ours: &Ours) -> Row {
+        let Self { eager, compiled, autotuned, error: theirs, .. } = self;
+        let Ours { resident, copied, error } = ours;
+        let ratio = resident / eager.min(*compiled).min(*autotuned);
         Row {
             ratio: Some(ratio),
             said: format!(
-                "{milliseconds:.3}; PyTorch eager {eager:.3}, compiled {compiled:.3}; ours / the better {ratio:.3}; \
-                 relative L2 error {error:.1e}, PyTorch's {theirs:.1e}"
+                "{resident:.3}; with copies {copied:.3}; PyTorch eager {eager:.3}, compiled {compiled:.3}, autotuned \
+                 {autotuned:.3}; ours / the best {ratio:.3}; relative L2 error {error:.1e}, PyTorch's {theirs:.1e}"
             ),
         }
     }
@@ -112,7 +127,13 @@ fn peers(said: &str) -> Vec<Peer> {
         let mut parts = line.split('\t');
         let precision = parts.next()?.to_owned();
         let mut number = || parts.next()?.parse::<f64>().ok();
-        Some(Peer { precision, eager: number()?, compiled: number()?, error: number()? })
+        Some(Peer {
+            precision,
+            eager: number()?,
+            compiled: number()?,
+            autotuned: number()?,
+            error: number()?,
+        })
     };
     said.lines().filter_map(peer).collect()
 }
@@ -124,24 +145,26 @@ fn told(ovolo: &Path, command: &str, folder: &Path, pipeline: &str) -> Command {
     told
 }
 
-/// Returns the median time of our runs in milliseconds, and the relative L2 error.
-fn ours(ovolo: &Path, folder: &Path, pipeline: &str) -> Result<(f64, f64), String> {
+/// Measures our runs.
+fn ours(kit: &Kit, folder: &Path, pipeline: &str) -> Result<Ours, String> {
     let results = folder.join("results");
     remove(&results)?;
-    let mut run = told(ovolo, "run", folder, pipeline);
+    let mut run = told(&kit.ovolo, "run", folder, pipeline);
     run.arg("--output-dir").arg(&results);
     for (name, file) in inputs(&folder.join("inputs"))? {
         run.arg("--input").arg(format!("{name}={}", file.display()));
     }
     finished(&mut run)?;
-    let said = finished(script().arg("error").arg(folder.join("outputs")).arg(&results))?;
+    let said = finished(kit.script().arg("error").arg(folder.join("outputs")).arg(&results))?;
     let error = text(&said).trim().parse::<f64>().map_err(|error| error.to_string())?;
-    let mut bench = told(ovolo, "bench", folder, pipeline);
-    bench.args(["--seconds", "3", "--json"]);
-    let said = text(&finished(&mut bench)?);
-    let said: serde_json::Value = serde_json::from_str(&said).map_err(|error| error.to_string())?;
-    let median = said["median_ms"].as_f64().ok_or("there is no median")?;
-    Ok((median, error))
+    let median = |words: &[&str]| {
+        let mut bench = told(&kit.ovolo, "bench", folder, pipeline);
+        bench.args(["--seconds", "3", "--json", "--inputs"]).arg(folder.join("inputs")).args(words);
+        let said = text(&finished(&mut bench)?);
+        let said: serde_json::Value = serde_json::from_str(&said).map_err(|error| error.to_string())?;
+        said["median_ms"].as_f64().ok_or_else(|| "there is no median".to_owned())
+    };
+    Ok(Ours { resident: median(&["--resident", "cuda:0"])?, copied: median(&[])?, error })
 }
 
 /// Returns the inputs of a network with their files.
@@ -163,33 +186,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_faster_of_two_peers_counts_in_its_own_precision() {
-        let said = "a warning\nfloat32\t3.2500\t2.7500\t1.00e-06\nTF32\t1.5\t1.75\t2.00e-04\n";
+    fn the_fastest_of_three_peers_counts_in_its_own_precision() {
+        let said = "a warning\nfloat32\t3.2500\t2.7500\t3.0\t1.00e-06\nTF32\t1.5\t1.75\t1.25\t2.00e-04\n";
         let peers = peers(said);
-        let tf32 = Peer { precision: "TF32".into(), eager: 1.5, compiled: 1.75, error: 2e-4 };
+        let tf32 =
+            Peer { precision: "TF32".into(), eager: 1.5, compiled: 1.75, autotuned: 1.25, error: 2e-4 };
         assert_eq!(peers[1], tf32);
         assert_eq!(peers.len(), 2);
-        let row = peers[0].beside(5.5, 2e-6);
+        let row = peers[0].beside(&Ours { resident: 5.5, copied: 6.0, error: 2e-6 });
         assert_eq!(row.ratio, Some(2.0));
         assert_eq!(
             row.said,
-            "5.500; PyTorch eager 3.250, compiled 2.750; ours / the better 2.000; relative L2 error 2.0e-6, \
-             PyTorch's 1.0e-6"
+            "5.500; with copies 6.000; PyTorch eager 3.250, compiled 2.750, autotuned 3.000; ours / the best 2.000; \
+             relative L2 error 2.0e-6, PyTorch's 1.0e-6"
         );
-        assert_eq!(peers[1].beside(1.5, 0.0).ratio, Some(1.0));
+        assert_eq!(peers[1].beside(&Ours { resident: 1.25, copied: 9.0, error: 0.0 }).ratio, Some(1.0));
     }
 
     #[test]
     fn the_script_gets_a_network_with_its_batch_and_precisions() {
-        let command = model("vgg16", 8, Path::new("there"), &["TF32", "float16"]);
-        let said: Vec<_> =
-            command.get_args().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+        let command = model(Command::new("python3"), "vgg16", 8, Path::new("there"), &["TF32", "float16"]);
+        let said: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         assert_eq!(said, ["model", "vgg16", "8", "there", "--precisions", "TF32,float16"]);
     }
 
     #[test]
     fn the_script_knows_every_network_and_precision() {
         // The script reads its arguments before it imports any package.
+        let file = crate::python::root().join("xtask/python/gpu.py");
+        let script = || {
+            let mut command = Command::new("python3");
+            command.arg(&file);
+            command
+        };
         let said = |words: &[&str]| match script().args(words).output() {
             Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned() + &text(&output),
             Err(error) => {
@@ -200,7 +229,7 @@ mod tests {
         let refused = said(&["model", "a-network", "1", "there"]);
         let missing: Vec<&&str> = NETWORKS.iter().filter(|network| !refused.contains(**network)).collect();
         assert!(missing.is_empty(), "{missing:?}: {refused}");
-        let script = std::fs::read_to_string(crate::python::root().join("xtask/python/gpu.py")).unwrap();
+        let script = std::fs::read_to_string(&file).unwrap();
         for (precision, _) in PRECISIONS {
             assert!(script.contains(&format!("\"{precision}\"")), "{precision}");
         }

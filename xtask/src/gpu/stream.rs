@@ -1,9 +1,8 @@
 //! Measures fused kernels that are limited by memory: their share of the bandwidth of a copy on the device.
 
+use super::kit::Kit;
 use super::table::{Row, Table, open};
-use super::{finished, script, text};
-use crate::python::build_folder;
-use std::path::Path;
+use super::{finished, text};
 use std::process::Command;
 
 /// Sizes of the largest tensor, in MiB.
@@ -68,15 +67,15 @@ impl Stream {
 }
 
 /// Measures all lines that are asked for.
-pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
+pub fn measure(kit: &Kit, table: &mut Table) -> Result<(), String> {
     for size in SIZES {
         let name = |stream: &Stream| format!("{}, {size} MiB", stream.name);
         let wanted = STREAMS.iter().any(|stream| table.wanted(&name(stream)));
-        let copy = if wanted { copy(*size) } else { Err(String::new()) };
+        let copy = if wanted { copy(kit, *size) } else { Err(String::new()) };
         for stream in STREAMS {
             table.measure(&name(stream), || {
                 let copy = copy.as_ref().map_err(|why| open(&format!("the copy: {why}")))?;
-                let seconds = kernels(ovolo, &stream.source(*size))?;
+                let seconds = kernels(kit, &stream.source(*size))?;
                 Ok(share(stream.tensors * (size << 20), seconds, *copy))
             })?;
         }
@@ -85,20 +84,20 @@ pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
 }
 
 /// The bandwidth of a copy on the device in GB/s.
-fn copy(mebibytes: usize) -> Result<f64, String> {
-    let said = text(&finished(script().arg("copy").arg(mebibytes.to_string()))?);
+fn copy(kit: &Kit, mebibytes: usize) -> Result<f64, String> {
+    let said = text(&finished(kit.script().arg("copy").arg(mebibytes.to_string()))?);
     let number = said.lines().find_map(|line| line.strip_prefix(&format!("{mebibytes}\t"))?.parse().ok());
     number.ok_or_else(|| "the script gives no bandwidth".to_owned())
 }
 
 /// Returns the seconds of all kernels of a graph, as tuning timed them: many in one queue, so that the cost
 /// of starting them is as small as in a plan.
-fn kernels(ovolo: &Path, source: &str) -> Result<f64, String> {
-    let folder = build_folder().join("gpu");
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+fn kernels(kit: &Kit, source: &str) -> Result<f64, String> {
+    let folder = &kit.work;
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let file = folder.join("stream.ovolo");
     std::fs::write(&file, source).map_err(|error| format!("{}: {error}", file.display()))?;
-    let mut command = Command::new(ovolo);
+    let mut command = Command::new(&kit.ovolo);
     command.args(["explain", "--pipeline", "cuda", "--cost", "measured", "--json"]).arg(&file);
     seconds(&text(&finished(&mut command)?))
 }
