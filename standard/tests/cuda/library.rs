@@ -83,6 +83,26 @@ impl One {
         self.case.operands.iter().map(lay).collect()
     }
 
+    /// Checks a result as [`agrees`] does. On a device the libraries may be less exact: algorithms that transform tiles
+    /// mix elements, and `gelu-tanh` is approximate. Then the relative error (L2) of the result is bounded.
+    fn agrees(&self, result: &Tensor) -> Result<(), String> {
+        let reference = self.case.reference();
+        let exact = agrees(&self.case, result, &reference);
+        let transforms =
+            matches!(self.more.get("algorithm"), Some(Attr::Int(4..=7))) && self.case.op == "conv";
+        let approximate = transforms || self.attrs().post().iter().any(|step| step.op.name() == "gelu-tanh");
+        if exact.is_ok() || !approximate || !standin::on_device() {
+            return exact;
+        }
+        let most = match self.case.ty.dtype {
+            DType::F16 | DType::BF16 => 2e-2,
+            DType::F64 => 1e-9,
+            _ => 1e-3,
+        };
+        let error = common::relative_error(result, &reference);
+        if error <= most { Ok(()) } else { Err(format!("relative error {error:e}, not {most:e}")) }
+    }
+
     /// All attributes.
     pub fn attrs(&self) -> Attrs {
         self.more.iter().fold(self.case.attrs.clone(), |attrs, (name, value)| attrs.with(name, value.clone()))
@@ -220,16 +240,48 @@ fn convolutions() -> Result<(), Failed> {
         [(0, 21, 21), (1, 24, 24), (2, 12, 0), (4, 9, 0), (5, 6, 0), (6, 3, 0), (7, 6, 0)]
     {
         let counted = (count(algorithm, DType::F32, "plain"), count(algorithm, DType::F32, "nhwc"));
-        if counted != (plain, nhwc) {
+        // A library for a device may lack an algorithm for some cases, but not the two that plans rely on.
+        let enough = counted.0 > 0 || algorithm > 1;
+        if if standin::on_device() { !enough } else { counted != (plain, nhwc) } {
             return Err(format!("algorithm {algorithm} has {counted:?} cases in f32").into());
         }
     }
     for dtype in [DType::F16, DType::BF16, DType::F64] {
-        if (count(1, dtype, "plain"), count(1, dtype, "nhwc")) != (24, 24) {
-            return Err(format!("{dtype} has {} cases", count(1, dtype, "nhwc")).into());
+        let counted = (count(1, dtype, "plain"), count(1, dtype, "nhwc"));
+        let enough = counted.0 + counted.1 > 0;
+        if if standin::on_device() { !enough } else { counted != (24, 24) } {
+            return Err(format!("{dtype} has {counted:?} cases").into());
         }
     }
-    values("cudnn", &cases)
+    if !standin::on_device() {
+        return values("cudnn", &cases);
+    }
+    // The library may refuse an algorithm in its first run only. Each case runs alone, so that all of them are told.
+    let (mut wrong, mut refused) = (Vec::new(), Vec::new());
+    for one in &cases {
+        let relied_on = one.more.expect_int("algorithm") <= 1 && one.case.ty.dtype != DType::F64;
+        match values("cudnn", std::slice::from_ref(one)) {
+            Ok(()) => {}
+            Err(why) => {
+                let why = why.message().unwrap_or_default().lines().next().unwrap_or_default().to_owned();
+                let why = format!("{}{} in {}: {why}", one.case.name(), one.more, one.layout);
+                let list =
+                    if !relied_on && why.contains("NOT_SUPPORTED") { &mut refused } else { &mut wrong };
+                list.push(why);
+            }
+        }
+    }
+    println!(
+        "{} of {} cases are refused in their first run:\n{}",
+        refused.len(),
+        cases.len(),
+        refused.join("\n")
+    );
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} are wrong:\n{}", wrong.len(), wrong.join("\n")).into())
+    }
 }
 
 /// Returns the cases as one graph: each operand is copied to the device, and the result back.
@@ -275,11 +327,12 @@ pub fn values(prefix: &str, cases: &[One]) -> Result<(), Failed> {
     let plan = device::planned(&graph)?;
     let inputs: Vec<Tensor> = cases.iter().flat_map(One::operands).collect();
     let near = |_: usize, outputs: &[Tensor]| {
-        for (One { case, more, layout, .. }, output) in cases.iter().zip(outputs) {
+        for (one, output) in cases.iter().zip(outputs) {
+            let One { case, more, layout, .. } = one;
             if output.ty().layout != *layout {
                 return Err(format!("{}{more}: the result is {}", case.name(), output.ty()));
             }
-            agrees(case, &output.on(Device::Host).to_layout(&Layout::PLAIN), &case.reference())
+            one.agrees(&output.on(Device::Host).to_layout(&Layout::PLAIN))
                 .map_err(|why| format!("{}{more} in {layout}: {why}", case.name()))?;
         }
         Ok(())
