@@ -32,6 +32,12 @@ pub unsafe trait Runner: Send {
     /// Returns the host's part of the arena, which copies from and to the device read and write.
     fn arena(&mut self) -> *mut u8;
 
+    /// Returns what is different from the plan, one line each: a device may lack the implementation of a library that
+    /// the plan was made for, and then another one runs.
+    fn notes(&self) -> &[String] {
+        &[]
+    }
+
     /// Begins a run on inputs in the model's order. Refuses inputs whose types are not those of the plan.
     ///
     /// # Errors
@@ -119,8 +125,13 @@ pub trait Artifacts {
     /// Returns what was stored under a key; `None` if it is absent or damaged.
     fn load(&self, key: &[&str]) -> Option<Vec<u8>>;
 
-    /// Stores bytes under a key. An error while storing is ignored.
+    /// Stores bytes under a key, instead of those that were there. An error while storing is ignored.
     fn store(&self, key: &[&str], bytes: &[u8]);
+
+    /// Whether anything is kept. If not, backends need not make bytes only to store them.
+    fn keeps(&self) -> bool {
+        true
+    }
 }
 
 /// A store that keeps nothing.
@@ -132,6 +143,10 @@ impl Artifacts for Unkept {
     }
 
     fn store(&self, _: &[&str], _: &[u8]) {}
+
+    fn keeps(&self) -> bool {
+        false
+    }
 }
 
 /// A set of kernels under one name.

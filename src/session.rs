@@ -348,6 +348,12 @@ impl Session {
         self
     }
 
+    /// Returns what is different from the plan, one line each: a device may lack the implementation of a library that
+    /// the plan was made for, and then another one runs.
+    pub fn notes(&self) -> &[String] {
+        self.runner.as_ref().map_or(&[], |runner| runner.notes())
+    }
+
     /// Returns the threads, to share them with other sessions.
     pub(crate) fn shared_team(&self) -> Arc<Team> {
         Arc::clone(&self.host.team)

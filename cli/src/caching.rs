@@ -98,6 +98,9 @@ impl Caching {
         for line in absent(&ready.absent) {
             say!("{line}");
         }
+        for line in ready.made.notes() {
+            say!("note: {line}");
+        }
         Ok(ready)
     }
 

@@ -386,6 +386,9 @@ impl Settings {
         }
         let Compilation { program, plan, .. } = compilation;
         let session = Session::new(&program, plan, registry.backends()).map_err(|error| error.to_string())?;
+        for line in session.notes() {
+            say!("note: {line}");
+        }
         Ok((session, program))
     }
 }

@@ -10,6 +10,7 @@ mod calls;
 mod multiply;
 mod problem;
 
+use super::driver;
 use super::wanted::{CUBLASLT, Once, Opened};
 pub(super) use calls::Calls;
 pub(super) use multiply::{Handle, Multiply};
@@ -20,5 +21,8 @@ use std::sync::OnceLock;
 pub(super) fn opened() -> Result<&'static Opened<Calls>, String> {
     static FOUND: Once<Calls> = OnceLock::new();
     // SAFETY: the function has no arguments and returns a number.
-    CUBLASLT.numbered(&FOUND, &[12, 13], |calls| unsafe { (calls.cublasLtGetVersion)() })
+    let version = |calls: &Calls| unsafe { (calls.cublasLtGetVersion)() };
+    // The major version is that of CUDA.
+    CUBLASLT
+        .numbered(&FOUND, &[12, 13], version, |calls, name| driver::supports(name, version(calls) / 10_000))
 }

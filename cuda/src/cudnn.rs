@@ -2,18 +2,22 @@
 //!
 //! Images are in `nchw` or `nhwc`, and weights are in the same layout. `cudnn.conv` is one library call, with a bias,
 //! a residual and `relu`. The library's forward algorithm is an attribute, so rules choose it. Which algorithms
-//! support given shapes is taken from the library's documentation as far as it says, and the library confirms it when
-//! a plan is loaded. The plan provides the scratch memory: as much as an algorithm can need, because the library
-//! tells the exact amount only on a device. `cudnn.conv-graph` and `cudnn.attention` are graphs of operations
+//! support given shapes is taken from the library's documentation as far as it says, and with a device the library is
+//! asked. The plan provides the scratch memory: as much as the library says, or without a device as much as an
+//! algorithm can need. `cudnn.conv-graph` and `cudnn.attention` are graphs of operations
 //! ([`graph`]), which the library computes in one kernel.
 
 mod calls;
 mod convolve;
+mod described;
 mod graph;
 mod handle;
 mod problem;
+mod workspace;
 
 use super::command::{Buffers, Queued};
+use super::driver;
+use super::handles::Means;
 use super::wanted::{CUDNN, Once, Opened};
 use calls::Calls;
 use convolve::Convolve;
@@ -21,8 +25,8 @@ pub(super) use graph::contract;
 pub(super) use handle::Handle;
 use ovolo::op::Call;
 pub(super) use problem::Problem;
-use std::rc::Rc;
 use std::sync::OnceLock;
+pub(super) use workspace::workspace;
 
 /// The library's functions: those of every version, and those for graphs or the reason why they are absent.
 pub(super) struct Functions {
@@ -42,6 +46,12 @@ impl Functions {
     pub fn version(&self) -> usize {
         // SAFETY: the function has no arguments and returns a number.
         unsafe { (self.base.cudnnGetVersion)() }
+    }
+
+    /// Returns the major version of CUDA that the library was built for.
+    fn cuda(&self) -> usize {
+        // SAFETY: the function has no arguments and returns a number: 13000 is 13.0.
+        unsafe { (self.base.cudnnGetCudartVersion)() / 1000 }
     }
 
     /// Describes the library that was found, and which features of graphs it lacks.
@@ -65,18 +75,19 @@ impl Functions {
 /// # Errors
 /// If the library has no kernel for it or reports an error.
 pub(super) fn queued(
-    handle: &Rc<Handle>,
+    handle: &'static Handle,
     call: &Call<'_>,
     buffers: &Buffers,
+    means: &mut Means<'_>,
 ) -> Result<Box<dyn Queued>, String> {
     if call.op == "cudnn.conv" {
         return Ok(Box::new(Convolve::new(handle, call, buffers)?));
     }
-    Ok(Box::new(graph::Execute::new(handle, call, buffers)?))
+    Ok(Box::new(graph::Execute::new(handle, call, buffers, means)?))
 }
 
 /// Returns cuDNN. The first call searches for it. The error says why it is absent, and what the user can do.
 pub(super) fn opened() -> Result<&'static Opened<Functions>, String> {
     static FOUND: Once<Functions> = OnceLock::new();
-    CUDNN.numbered(&FOUND, &[9], |calls| calls.version())
+    CUDNN.numbered(&FOUND, &[9], Functions::version, |calls, name| driver::supports(name, calls.cuda()))
 }

@@ -5,15 +5,51 @@ mod calls;
 
 use super::calls::Status;
 use super::device::Architecture;
+use super::shared::Shared;
 use super::wanted::{DRIVER, Once, Opened};
 pub(super) use calls::Calls;
 use cudarc::driver::sys::{self, CUresult};
+use ovolo::op::OpError;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
-use std::rc::Rc;
 use std::sync::OnceLock;
 
+/// Why the driver did not create something on the device.
+pub(super) struct Refusal {
+    /// Whether the device, or the system for pinned memory, has not enough memory.
+    pub memory: bool,
+    /// The driver's message, and what the user can do.
+    pub why: String,
+}
+
+impl From<Refusal> for String {
+    fn from(refusal: Refusal) -> Self {
+        refusal.why
+    }
+}
+
+impl From<Refusal> for OpError {
+    fn from(refusal: Refusal) -> Self {
+        if refusal.memory { Self::memory(refusal.why) } else { Self::backend(refusal.why) }
+    }
+}
+
 impl Calls {
+    /// Returns the newest version of CUDA that the driver supports: the major and the minor number.
+    fn version(&self) -> Result<(usize, usize), String> {
+        let mut version = 0;
+        // SAFETY: the driver is open, and writes a number.
+        self.check("cuDriverGetVersion", unsafe { (self.cuDriverGetVersion)(&raw mut version) })?;
+        let version = usize::try_from(version).unwrap_or(0);
+        Ok((version / 1000, version % 1000 / 10))
+    }
+
+    /// As [`Calls::check`], for a call that takes memory.
+    fn take(&self, call: &str, status: Status) -> Result<(), Refusal> {
+        let memory = status.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32;
+        self.check(call, status).map_err(|why| Refusal { memory, why })
+    }
+
     /// Returns an error unless the status is success. The error has the driver's message, and says what the user can
     /// do.
     ///
@@ -60,52 +96,74 @@ impl Calls {
 /// none, and what the user can do.
 pub(super) fn opened() -> Result<&'static Opened<Calls>, String> {
     static FOUND: Once<Calls> = OnceLock::new();
-    DRIVER.once(&FOUND, |path, calls| {
-        let (mut version, mut count) = (0, 0);
-        let said = |what: &str, status: Status| {
-            calls.check(what, status).map_err(|why| format!("{}: {why}", path.display()))
-        };
+    DRIVER.once(&FOUND, |calls| {
+        let mut count = 0;
         // SAFETY: the library is open, and writes numbers.
         unsafe {
-            said("cuInit", (calls.cuInit)(0))?;
-            said("cuDriverGetVersion", (calls.cuDriverGetVersion)(&raw mut version))?;
-            said("cuDeviceGetCount", (calls.cuDeviceGetCount)(&raw mut count))?;
+            calls.check("cuInit", (calls.cuInit)(0))?;
+            calls.check("cuDeviceGetCount", (calls.cuDeviceGetCount)(&raw mut count))?;
         }
+        let (major, minor) = calls.version()?;
         if count == 0 {
-            return Err(format!("{}: there is no device", path.display()));
+            return Err("there is no device".to_owned());
         }
-        Ok(format!("CUDA {}.{}, {count} device(s)", version / 1000, version % 1000 / 10))
+        Ok(format!("CUDA {major}.{minor}, {count} device(s)"))
     })
+}
+
+/// Returns an error if a library is for a newer major version of CUDA than the driver supports: the driver would
+/// refuse the library's machine code. Without a driver, any library is good, because nothing runs.
+pub(super) fn supports(library: &str, major: usize) -> Result<(), String> {
+    let Ok(found) = opened() else { return Ok(()) };
+    let (newest, minor) = found.calls.version()?;
+    if major <= newest {
+        return Ok(());
+    }
+    Err(format!(
+        "{library} is for CUDA {major}, but the driver supports CUDA {newest}.{minor} at most: install one for CUDA \
+         {newest}, or a newer driver"
+    ))
 }
 
 /// Returns what measured times depend on: the driver's version and the device, but not their paths.
 pub(super) fn identity() -> Result<String, String> {
     static FOUND: OnceLock<Result<String, String>> = OnceLock::new();
     let ask = || {
-        let calls = &opened()?.calls;
-        let mut version = 0;
-        // SAFETY: the driver is open, and writes a number.
-        calls.check("cuDriverGetVersion", unsafe { (calls.cuDriverGetVersion)(&raw mut version) })?;
-        Ok(format!("CUDA {}.{} on {}", version / 1000, version % 1000 / 10, device()?))
+        let (major, minor) = opened()?.calls.version()?;
+        Ok(format!("CUDA {major}.{minor} on {}", device()?))
     };
     FOUND.get_or_init(ask).clone()
 }
 
 /// Returns the name of the device and its architecture.
-fn device() -> Result<String, String> {
-    let context = Context::new()?;
+pub(super) fn device() -> Result<String, String> {
+    let context = Context::shared()?;
     Ok(format!("{} {}", context.name()?, context.architecture()?))
 }
 
-/// The first device, with its primary context.
+/// The first device, with its primary context. The process retains the context once and keeps it until it ends,
+/// because the last release would destroy it with everything that libraries have loaded into it.
 pub(super) struct Context {
     calls: &'static Calls,
     device: sys::CUdevice,
     context: sys::CUcontext,
 }
 
+// SAFETY: the driver's handles of devices and contexts may be used by any thread.
+unsafe impl Send for Context {}
+// SAFETY: as above; no function changes the value.
+unsafe impl Sync for Context {}
+
 impl Context {
-    pub(crate) fn new() -> Result<Rc<Self>, String> {
+    /// Returns the context, which is then current on this thread.
+    pub(crate) fn shared() -> Result<&'static Self, String> {
+        static SHARED: Shared<Context> = Shared::new();
+        let context = SHARED.get(Self::retained)?;
+        context.enter()?;
+        Ok(context)
+    }
+
+    fn retained() -> Result<Self, String> {
         let calls = &opened()?.calls;
         let (mut device, mut context) = (0, ptr::null_mut());
         // SAFETY: the driver is open, and writes the device and then its context.
@@ -114,14 +172,12 @@ impl Context {
             let status = (calls.cuDevicePrimaryCtxRetain)(&raw mut context, device);
             calls.check("cuDevicePrimaryCtxRetain", status)?;
         }
-        let context = Rc::new(Self { calls, device, context });
-        context.enter()?;
-        Ok(context)
+        Ok(Self { calls, device, context })
     }
 
     /// Makes the context current on this thread.
     pub(crate) fn enter(&self) -> Result<(), String> {
-        // SAFETY: the context is retained as long as this value exists.
+        // SAFETY: the context is retained until the process ends.
         self.check("cuCtxSetCurrent", unsafe { (self.calls.cuCtxSetCurrent)(self.context) })
     }
 
@@ -131,14 +187,21 @@ impl Context {
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
         };
-        let number = |attribute| {
-            let mut number = 0;
-            // SAFETY: the device is valid, and the driver writes a number.
-            let status =
-                unsafe { (self.calls.cuDeviceGetAttribute)(&raw mut number, attribute, self.device) };
-            self.check("cuDeviceGetAttribute", status).map(|()| u32::try_from(number).unwrap_or(0))
-        };
-        Ok(Architecture(number(MAJOR)?, number(MINOR)?))
+        Ok(Architecture(self.number(MAJOR)?, self.number(MINOR)?))
+    }
+
+    /// Returns the bytes of the cache that all multiprocessors share.
+    pub(crate) fn cache(&self) -> Result<usize, String> {
+        let bytes = self.number(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
+        Ok(usize::try_from(bytes).unwrap_or(0))
+    }
+
+    /// Returns a property of the device.
+    fn number(&self, attribute: sys::CUdevice_attribute) -> Result<u32, String> {
+        let mut number = 0;
+        // SAFETY: the device is valid, and the driver writes a number.
+        let status = unsafe { (self.calls.cuDeviceGetAttribute)(&raw mut number, attribute, self.device) };
+        self.check("cuDeviceGetAttribute", status).map(|()| u32::try_from(number).unwrap_or(0))
     }
 
     /// Returns the name of the device.
@@ -153,32 +216,18 @@ impl Context {
         Ok(name.to_string_lossy().into_owned())
     }
 
-    /// Waits until all queued work has finished, and returns its error if there was one.
-    pub(crate) fn synchronize(&self) -> Result<(), String> {
-        // SAFETY: a context is current on this thread.
-        self.check("cuCtxSynchronize", unsafe { (self.calls.cuCtxSynchronize)() })
-    }
-
     fn check(&self, call: &str, status: Status) -> Result<(), String> {
         self.calls.check(call, status)
     }
 }
 
-impl Drop for Context {
-    fn drop(&mut self) {
-        // SAFETY: this value has retained it once.
-        let _ = unsafe { (self.calls.cuDevicePrimaryCtxRelease_v2)(self.device) };
-    }
-}
-
-/// Defines an owner of one handle. The context lives at least as long, and must be current on the thread that drops
-/// the owner.
+/// Defines an owner of one handle. Any thread may drop the owner.
 macro_rules! owner {
     ($(#[$doc:meta])* $name:ident($handle:ty), $free:ident) => {
         $(#[$doc])*
         pub(super) struct $name {
             handle: $handle,
-            context: Rc<Context>,
+            context: &'static Context,
         }
 
         impl Drop for $name {
@@ -224,13 +273,13 @@ owner!(
 );
 
 impl Memory {
-    pub(crate) fn new(context: &Rc<Context>, bytes: usize) -> Result<Self, String> {
+    pub(crate) fn new(context: &'static Context, bytes: usize) -> Result<Self, Refusal> {
         let mut handle = 0;
         // SAFETY: the driver writes an address; the memory is written before it is read.
         let status = unsafe { (context.calls.cuMemAlloc_v2)(&raw mut handle, bytes.max(1)) };
-        context
-            .check(&format!("the device cannot allocate {bytes} bytes for the plan: cuMemAlloc"), status)?;
-        Ok(Self { handle, context: Rc::clone(context) })
+        let call = format!("the device cannot allocate {bytes} bytes for the plan: cuMemAlloc");
+        context.calls.take(&call, status)?;
+        Ok(Self { handle, context })
     }
 
     /// Returns the address of a byte.
@@ -238,25 +287,32 @@ impl Memory {
         self.handle + offset as u64
     }
 
-    /// Copies bytes to the device, and waits until the copy has finished.
-    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), String> {
-        // SAFETY: the caller has reserved enough memory for the bytes.
-        let status = unsafe {
-            (self.context.calls.cuMemcpyHtoD_v2)(self.at(offset), bytes.as_ptr().cast(), bytes.len())
-        };
-        self.context.check("cuMemcpyHtoD", status)
+    /// Copies bytes to offsets on the device, and waits until they are there. The caller has reserved enough memory.
+    ///
+    /// A copy from memory that is not pinned may return while the bytes are still on their way, and a stream that does
+    /// not wait for the default one, as ours do not, could read what was there before.
+    pub(crate) fn write<'a>(&self, parts: impl IntoIterator<Item = (usize, &'a [u8])>) -> Result<(), String> {
+        let calls = self.context.calls;
+        for (offset, bytes) in parts.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
+            // SAFETY: the caller has reserved enough memory for the bytes.
+            let status =
+                unsafe { (calls.cuMemcpyHtoD_v2)(self.at(offset), bytes.as_ptr().cast(), bytes.len()) };
+            self.context.check("cuMemcpyHtoD", status)?;
+        }
+        // SAFETY: null is the default stream of the context, which is current on this thread.
+        self.context.check("cuStreamSynchronize", unsafe { (calls.cuStreamSynchronize)(ptr::null_mut()) })
     }
 }
 
 impl Pinned {
-    pub(crate) fn new(context: &Rc<Context>, bytes: usize) -> Result<Self, String> {
+    pub(crate) fn new(context: &'static Context, bytes: usize) -> Result<Self, Refusal> {
         let mut handle = ptr::null_mut();
         // SAFETY: the driver writes an address; the memory is written before it is read.
         let status = unsafe { (context.calls.cuMemHostAlloc)(&raw mut handle, bytes.max(1), 0) };
         let call =
             format!("the system cannot allocate {bytes} bytes of pinned memory for the plan: cuMemHostAlloc");
-        context.check(&call, status)?;
-        Ok(Self { handle, context: Rc::clone(context) })
+        context.calls.take(&call, status)?;
+        Ok(Self { handle, context })
     }
 
     pub fn pointer(&self) -> *mut u8 {
@@ -265,12 +321,12 @@ impl Pinned {
 }
 
 impl Code {
-    pub(crate) fn new(context: &Rc<Context>, cubin: &[u8]) -> Result<Self, String> {
+    pub(crate) fn new(context: &'static Context, cubin: &[u8]) -> Result<Self, Refusal> {
         let mut handle = ptr::null_mut();
         // SAFETY: the driver checks the image's header, which contains its length.
         let status = unsafe { (context.calls.cuModuleLoadData)(&raw mut handle, cubin.as_ptr().cast()) };
-        context.check("cuModuleLoadData", status)?;
-        Ok(Self { handle, context: Rc::clone(context) })
+        context.calls.take("cuModuleLoadData", status)?;
+        Ok(Self { handle, context })
     }
 
     pub(crate) fn function(&self, name: &str) -> Result<sys::CUfunction, String> {
@@ -286,13 +342,13 @@ impl Code {
 }
 
 impl Stream {
-    pub(crate) fn new(context: &Rc<Context>) -> Result<Self, String> {
+    pub(crate) fn new(context: &'static Context) -> Result<Self, String> {
         let mut handle = ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: a context is current on this thread, and the driver writes a handle.
         let status = unsafe { (context.calls.cuStreamCreate)(&raw mut handle, flags) };
         context.check("cuStreamCreate", status)?;
-        Ok(Self { handle, context: Rc::clone(context) })
+        Ok(Self { handle, context })
     }
 
     /// Returns the handle in the type of a library's binding.
@@ -326,7 +382,7 @@ impl Stream {
 
     /// Ends the capture. Returns the recorded work, ready to be queued.
     pub(crate) fn end(&self) -> Result<Replay, String> {
-        let context = &self.context;
+        let context = self.context;
         let (mut graph, mut handle) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the stream is valid; the graph is instantiated and then released here.
         let made = unsafe {
@@ -337,7 +393,7 @@ impl Stream {
             made
         };
         context.check("cuGraphInstantiate", made)?;
-        Ok(Replay { handle, context: Rc::clone(context) })
+        Ok(Replay { handle, context })
     }
 
     /// Queues recorded work.
@@ -361,6 +417,31 @@ impl Stream {
         let status =
             unsafe { (self.context.calls.cuMemcpyHtoDAsync_v2)(to, from.cast(), bytes, self.handle) };
         self.context.check("cuMemcpyHtoDAsync", status)
+    }
+
+    /// Queues a copy within the device.
+    ///
+    /// # Safety
+    /// As for [`Stream::upload`].
+    pub(crate) unsafe fn copy(
+        &self,
+        to: sys::CUdeviceptr,
+        from: sys::CUdeviceptr,
+        bytes: usize,
+    ) -> Result<(), String> {
+        // SAFETY: as the caller promises.
+        let status = unsafe { (self.context.calls.cuMemcpyDtoDAsync_v2)(to, from, bytes, self.handle) };
+        self.context.check("cuMemcpyDtoDAsync", status)
+    }
+
+    /// Queues zeros for the whole of some memory.
+    ///
+    /// # Safety
+    /// The memory must have this number of bytes, and nothing else may use it until the stream has run the call.
+    pub(crate) unsafe fn zero(&self, memory: &Memory, bytes: usize) -> Result<(), String> {
+        // SAFETY: as the caller promises.
+        let status = unsafe { (self.context.calls.cuMemsetD8Async)(memory.at(0), 0, bytes, self.handle) };
+        self.context.check("cuMemsetD8Async", status)
     }
 
     /// Queues a copy from the device to the host.
@@ -400,13 +481,13 @@ impl Stream {
 }
 
 impl Event {
-    pub(crate) fn new(context: &Rc<Context>) -> Result<Self, String> {
+    pub(crate) fn new(context: &'static Context) -> Result<Self, String> {
         let mut handle = ptr::null_mut();
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         // SAFETY: a context is current on this thread, and the driver writes a handle.
         let status = unsafe { (context.calls.cuEventCreate)(&raw mut handle, flags) };
         context.check("cuEventCreate", status)?;
-        Ok(Self { handle, context: Rc::clone(context) })
+        Ok(Self { handle, context })
     }
 
     /// Marks the end of the work that is queued so far.

@@ -1,42 +1,29 @@
-//! The open libraries of a context.
+//! The library calls of lowered ops. Each library is opened for its first call.
 
 use super::command::{Buffers, Command};
-use super::driver::Context;
 use super::{cublaslt, cudnn};
+use ovolo::backend::Artifacts;
 use ovolo::op::Call;
-use std::rc::Rc;
 
-/// The libraries of a context. Each is opened for its first call.
-pub(super) struct Libraries {
-    context: Rc<Context>,
-    cublaslt: Option<Rc<cublaslt::Handle>>,
-    cudnn: Option<Rc<cudnn::Handle>>,
+/// What a library call is made with.
+pub(super) struct Means<'a> {
+    /// Keeps what a library compiles.
+    pub artifacts: &'a dyn Artifacts,
+    /// If present, another engine of the library may run than the one that a call requests, if that one does not run
+    /// on the device. A note is added for each, which says so.
+    pub instead: Option<&'a mut Vec<String>>,
 }
 
-impl Libraries {
-    pub fn new(context: &Rc<Context>) -> Self {
-        Self { context: Rc::clone(context), cublaslt: None, cudnn: None }
+/// Returns the command for a library op.
+///
+/// # Errors
+/// If no library has the op, or if the library reports an error; the message also says what the user can do.
+pub(crate) fn library(call: &Call<'_>, buffers: &Buffers, means: &mut Means<'_>) -> Result<Command, String> {
+    if call.op.name.starts_with("cudnn.") {
+        return Ok(Command::Library(cudnn::queued(cudnn::Handle::shared()?, call, buffers, means)?));
     }
-
-    /// Returns the command for a library op.
-    ///
-    /// # Errors
-    /// If no library has the op, or if the library reports an error; the message also says what the user can do.
-    pub(crate) fn command(&mut self, call: &Call<'_>, buffers: &Buffers) -> Result<Command, String> {
-        if call.op.name.starts_with("cudnn.") {
-            let handle = match &self.cudnn {
-                Some(handle) => Rc::clone(handle),
-                None => Rc::clone(self.cudnn.insert(cudnn::Handle::new(&self.context)?)),
-            };
-            return Ok(Command::Library(cudnn::queued(&handle, call, buffers)?));
-        }
-        if !call.op.name.starts_with("cublaslt.") {
-            return Err(format!("no library computes `{}`", call.op));
-        }
-        let handle = match &self.cublaslt {
-            Some(handle) => Rc::clone(handle),
-            None => Rc::clone(self.cublaslt.insert(cublaslt::Handle::new(&self.context)?)),
-        };
-        Ok(Command::Library(Box::new(cublaslt::Multiply::new(&handle, call, buffers)?)))
+    if !call.op.name.starts_with("cublaslt.") {
+        return Err(format!("no library computes `{}`", call.op));
     }
+    Ok(Command::Library(Box::new(cublaslt::Multiply::new(cublaslt::Handle::shared()?, call, buffers)?)))
 }

@@ -32,6 +32,7 @@ mod product;
 mod reduce;
 mod runtime;
 mod scalar;
+mod shared;
 mod single_call;
 mod space;
 mod tf32;

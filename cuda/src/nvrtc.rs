@@ -7,6 +7,7 @@ mod calls;
 
 use super::calls::Status;
 pub use super::device::Architecture;
+use super::driver;
 use super::wanted::NVRTC;
 pub(super) use calls::Calls;
 use cudarc::nvrtc::sys::nvrtcProgram;
@@ -142,15 +143,17 @@ impl fmt::Debug for Compiler {
 
 impl Compiler {
     fn open() -> Result<Self, String> {
-        let (path, calls) = NVRTC.open::<Calls>()?;
-        let (mut major, mut minor) = (0, 0);
-        // SAFETY: the function writes two numbers.
-        let status = unsafe { (calls.nvrtcVersion)(&raw mut major, &raw mut minor) };
-        calls.check(status).map_err(|why| format!("{}: {why}", path.display()))?;
-        if matches!(major, 12 | 13) {
-            return Ok(Self { path, version: (major, minor), calls });
-        }
-        Err(format!("{}: this is NVRTC {major}.{minor}, but only 12 and 13 are supported", path.display()))
+        let (path, calls, version) = NVRTC.open(|calls: &Calls| {
+            let (mut major, mut minor) = (0, 0);
+            // SAFETY: the function writes two numbers.
+            calls.check(unsafe { (calls.nvrtcVersion)(&raw mut major, &raw mut minor) })?;
+            if !matches!(major, 12 | 13) {
+                return Err(format!("this is NVRTC {major}.{minor}, but only 12 and 13 are supported"));
+            }
+            driver::supports(&format!("NVRTC {major}.{minor}"), usize::try_from(major).unwrap_or(0))?;
+            Ok((major, minor))
+        })?;
+        Ok(Self { path, version, calls })
     }
 
     /// Returns the version of the compiler.

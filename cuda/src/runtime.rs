@@ -9,7 +9,7 @@
 use super::command::{self, Buffers, Command};
 use super::device::FAMILY;
 use super::driver::{Code, Context, Event, Memory, Pinned, Replay, Stream};
-use super::handles::Libraries;
+use super::handles::{Means, library};
 use super::kernel::Job;
 use super::module::Module;
 use super::transfer::copies;
@@ -22,7 +22,6 @@ use ovolo::plan::schedule;
 use ovolo::plan::{Base, Place, Plan, Step};
 use ovolo::tensor::{Device, Tensor, TensorType};
 use rustc_hash::FxHashMap;
-use std::rc::Rc;
 
 /// The alignment of constants in their memory, in bytes: that of the widest access.
 const ALIGN: usize = 256;
@@ -54,7 +53,9 @@ pub(super) struct Runtime {
     transfer: Pinned,
     /// The names of the steps, for error messages.
     names: Vec<String>,
-    context: Rc<Context>,
+    /// What is different from the plan: other engines of libraries that run.
+    notes: Vec<String>,
+    context: &'static Context,
     /// The number of completed runs.
     runs: usize,
     /// Whether a run has started and not yet completed.
@@ -100,7 +101,7 @@ impl Runtime {
     pub(crate) fn new(loading: &Loading<'_>) -> Result<Self, String> {
         let Loading { plan, schedule, constants, artifacts, .. } = *loading;
         let jobs = jobs(plan)?;
-        let context = Context::new()?;
+        let context = Context::shared()?;
         let module = Module::new(jobs.iter().flatten());
         let code = if module.kernels().len() == 0 {
             None
@@ -109,20 +110,18 @@ impl Runtime {
             let made = nvrtc::found()
                 .and_then(|compiler| nvrtc::machine_code(artifacts, compiler, &module.source(), architecture))
                 .map_err(|why| why.to_string())?;
-            Some(Code::new(&context, &made.cubin.code)?)
+            Some(Code::new(context, &made.cubin.code)?)
         };
-        let memory = Memory::new(&context, plan.arena_of(DEVICE))?;
+        let memory = Memory::new(context, plan.arena_of(DEVICE))?;
         let (offsets, bytes) = layout(plan, constants)?;
-        let fixed = Memory::new(&context, bytes)?;
-        for (node, offset) in &offsets {
-            fixed.write(*offset, constants[node].bytes())?;
-        }
+        let fixed = Memory::new(context, bytes)?;
+        fixed.write(offsets.iter().map(|(node, offset)| (*offset, constants[node].bytes())))?;
         let there =
-            |(_, ty): &(_, TensorType)| (ty.device == DEVICE).then(|| Memory::new(&context, ty.bytes()));
+            |(_, ty): &(_, TensorType)| (ty.device == DEVICE).then(|| Memory::new(context, ty.bytes()));
         let resident: Vec<Option<Memory>> =
             plan.inputs.iter().map(|input| there(input).transpose()).collect::<Result<_, _>>()?;
         let (staged, bytes) = staging(plan);
-        let pinned = Pinned::new(&context, bytes)?;
+        let pinned = Pinned::new(context, bytes)?;
         let places = Places {
             memory: &memory,
             constants: &fixed,
@@ -133,24 +132,21 @@ impl Runtime {
             threads: plan.threads,
         };
         let ports = places.ports(plan)?;
-        let transfer = Pinned::new(&context, ports.iter().map(|port| port.bytes).max().unwrap_or(0))?;
-        let mut libraries = Libraries::new(&context);
-        let named = |step: &Step, why: String| format!("`{}` ({}): {why}", step.name, step.op);
-        let commands = plan
-            .steps
-            .iter()
-            .zip(&jobs)
-            .map(|(step, job)| {
-                places
-                    .commands(step, job.as_ref(), code.as_ref(), &mut libraries)
-                    .map_err(|why| named(step, why))
-            })
-            .collect::<Result<_, _>>()?;
+        let transfer = Pinned::new(context, ports.iter().map(|port| port.bytes).max().unwrap_or(0))?;
+        let named = |step: &Step, why: &str| format!("`{}` ({}): {why}", step.name, step.op);
+        let (mut commands, mut notes) = (Vec::with_capacity(jobs.len()), Vec::new());
+        for (step, job) in plan.steps.iter().zip(&jobs) {
+            let mut instead = Vec::new();
+            let mut means = Means { artifacts, instead: Some(&mut instead) };
+            let queued = places.commands(step, job.as_ref(), code.as_ref(), &mut means);
+            commands.push(queued.map_err(|why| named(step, &why))?);
+            notes.extend(instead.iter().map(|note| named(step, note)));
+        }
         let segments =
-            schedule.segments.iter().map(|one| Segment::new(&context, one)).collect::<Result<Vec<_>, _>>()?;
+            schedule.segments.iter().map(|one| Segment::new(context, one)).collect::<Result<Vec<_>, _>>()?;
         let most = segments.iter().map(|segment| segment.streams).max().unwrap_or(1);
-        let streams = (0..most).map(|_| Stream::new(&context)).collect::<Result<_, _>>()?;
-        let marks = (0..most).map(|_| Event::new(&context)).collect::<Result<_, _>>()?;
+        let streams = (0..most).map(|_| Stream::new(context)).collect::<Result<_, _>>()?;
+        let marks = (0..most).map(|_| Event::new(context)).collect::<Result<_, _>>()?;
         let names = plan.steps.iter().map(|step| format!("`{}` ({})", step.name, step.op)).collect();
         let replays = segments.iter().map(|_| None).collect();
         Ok(Self {
@@ -168,6 +164,7 @@ impl Runtime {
             ports,
             transfer,
             names,
+            notes,
             context,
             runs: 0,
             open: false,
@@ -222,6 +219,12 @@ impl Runtime {
         copy().map_err(BackendError::Device)
     }
 
+    /// Waits until the queues are empty. Other queues of the device, which another thread may be capturing, are left
+    /// alone.
+    fn synchronize(&self) -> Result<(), String> {
+        self.streams.iter().try_for_each(Stream::synchronize)
+    }
+
     /// Returns the message of an error that occurred while a segment ran.
     fn running_error(&self, segment: usize, why: &str) -> String {
         let steps = &self.segments[segment].launches;
@@ -243,11 +246,15 @@ unsafe impl Runner for Runtime {
         self.pinned.pointer()
     }
 
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     fn begin(&mut self, inputs: &[&Tensor]) -> Result<(), BackendError> {
         self.context.enter().map_err(BackendError::Device)?;
         if self.open {
             // The last run did not complete, so its queued work may still read the memory that is written now.
-            self.context.synchronize().map_err(BackendError::Device)?;
+            self.synchronize().map_err(BackendError::Device)?;
         }
         self.open = true;
         for Staged { input, offset, bytes } in &self.staged {
@@ -340,12 +347,12 @@ unsafe impl Runner for Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         // Queued work may still use the resources that are released now.
-        let _ = self.context.enter().and_then(|()| self.context.synchronize());
+        let _ = self.context.enter().and_then(|()| self.synchronize());
     }
 }
 
 impl Segment {
-    fn new(context: &Rc<Context>, launches: &[schedule::Launch]) -> Result<Self, String> {
+    fn new(context: &'static Context, launches: &[schedule::Launch]) -> Result<Self, String> {
         let awaited = |at: usize| launches.iter().any(|launch| launch.after.contains(&at));
         let mark = |at: usize| awaited(at).then(|| Event::new(context)).transpose();
         Ok(Self {
@@ -495,7 +502,7 @@ impl Places<'_> {
         step: &Step,
         job: Option<&Job>,
         code: Option<&Code>,
-        libraries: &mut Libraries,
+        means: &mut Means<'_>,
     ) -> Result<Vec<Command>, String> {
         let bytes = step.output_type.bytes();
         if bytes == 0 || schedule::device(step).is_none() {
@@ -522,7 +529,7 @@ impl Places<'_> {
             Some(job) => command::kernels(job, code.ok_or("there is no machine code")?, &buffers),
             None => {
                 let inputs: Vec<&TensorType> = step.input_types.iter().collect();
-                Ok(vec![libraries.command(&call(step, &inputs, self.threads), &buffers)?])
+                Ok(vec![library(&call(step, &inputs, self.threads), &buffers, means)?])
             }
         }
     }

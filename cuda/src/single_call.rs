@@ -2,45 +2,65 @@
 //! neither copy is timed.
 //!
 //! The call is queued several times in a row, and the queue is captured and replayed as a whole, as plans do. So the
-//! measured time is that of the device, without the time that the host needs to start a kernel. From the second time
-//! on, operands that fit into the device's cache are read from there.
+//! measured time is that of the device, without the time that the host needs to start a kernel. Operands that a plan
+//! computes are read from the device's cache if they fit there, as in a plan. Constants are too, unless those of the
+//! whole model do not fit ([`cold`]).
+
+mod cold;
 
 use super::command::{self, Buffers, Command};
 use super::driver::{self, Code, Context, Memory, Pinned, Replay, Stream};
-use super::handles::Libraries;
+use super::handles::{Means, library};
+use super::kernel::Job;
 use super::module::Module;
 use super::nvrtc;
 use super::transfer::copies;
-use ovolo::backend::{Args, Kernel};
-use ovolo::op::{Call, Contract};
+use cold::Cold;
+use cudarc::driver::sys::CUdeviceptr;
+use ovolo::attr::Attrs;
+use ovolo::backend::{Args, Kernel, Unkept};
+use ovolo::op::{Call, Contract, Op, OpError};
 use ovolo::tensor::{Device, TensorType};
-use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// How often the call is queued for one measurement.
-const REPETITIONS: u32 = 32;
+const REPETITIONS: usize = 32;
 /// The alignment of buffers, in bytes.
 const ALIGN: usize = 256;
 
 /// A call that is loaded on the device.
 pub(super) struct SingleCall(Mutex<State>);
 
-// SAFETY: as for a loaded plan, everything that shares the context moves together with this value.
+// SAFETY: as for a loaded plan, the handles may be used by any thread; the pointers point to memory that it owns.
 unsafe impl Send for State {}
 
 /// The state of a loaded call. The order of the fields is the order in which they are released.
 struct State {
     replay: Option<Replay>,
-    commands: Vec<Command>,
+    /// The commands of the call, and one list more for each further copy of its constants.
+    commands: Vec<Vec<Command>>,
     stream: Stream,
-    _code: Option<Code>,
+    generated: Option<(Job, Code)>,
+    cold: Option<Cold>,
     memory: Memory,
     pinned: Pinned,
+    call: Owned,
     operands: Vec<Region>,
     output: Region,
+    /// The offset of the scratch memory, and its bytes.
+    scratch: (usize, usize),
     seconds: Option<f64>,
-    context: Rc<Context>,
+    context: &'static Context,
+}
+
+/// What a call consists of.
+struct Owned {
+    op: Op,
+    attrs: Attrs,
+    inputs: Vec<TensorType>,
+    output: TensorType,
+    threads: usize,
 }
 
 /// The bytes of a value, in the memory of the device or in host memory that the device reads.
@@ -51,14 +71,23 @@ struct Region {
     bytes: usize,
 }
 
+impl Region {
+    fn is_on_host(self) -> bool {
+        self.device == Device::Host
+    }
+}
+
 impl SingleCall {
     /// Loads a call on the device.
     ///
     /// # Errors
-    /// If there is no device, or if the driver, the compiler or the library reports an error.
-    pub(crate) fn new(call: &Call<'_>, contract: &Contract) -> Result<Self, String> {
-        driver::opened().map_err(|why| format!("it takes a device of NVIDIA, and none was found: {why}"))?;
-        let context = Context::new()?;
+    /// [`OpError::Memory`] if the device has not enough memory; else if there is no device, or if the driver, the
+    /// compiler or the library reports an error.
+    pub(crate) fn new(call: &Call<'_>, contract: &Contract) -> Result<Self, OpError> {
+        driver::opened().map_err(|why| {
+            OpError::backend(format!("it takes a device of NVIDIA, and none was found: {why}"))
+        })?;
+        let context = Context::shared().map_err(OpError::backend)?;
         let mut ends = [0, 0];
         let mut take = |ty: &TensorType| {
             let end = &mut ends[usize::from(ty.device == Device::Host)];
@@ -68,73 +97,119 @@ impl SingleCall {
         };
         let operands: Vec<Region> = call.inputs.iter().map(|ty| take(ty)).collect();
         let output = take(call.output);
-        let scratch = ends[0];
-        let memory = Memory::new(&context, scratch + contract.scratch)?;
+        let scratch = (ends[0], contract.scratch);
+        let memory = Memory::new(context, scratch.0 + scratch.1)?;
         // Pinned memory holds the values that the device accesses in host memory, and then a copy of the result.
-        let pinned = Pinned::new(&context, ends[1] + output.bytes)?;
-        let mut code = None;
-        let commands = if output.bytes == 0 {
-            Vec::new()
-        } else if copies(call.op.name) {
-            let bytes = output.bytes;
-            let (from, to) = (operands[0], output);
-            vec![if to.device == Device::Host {
-                Command::Download {
-                    to: pinned.pointer().wrapping_add(to.offset),
-                    from: memory.at(from.offset),
-                    bytes,
-                }
-            } else {
-                Command::Upload {
-                    to: memory.at(to.offset),
-                    from: pinned.pointer().wrapping_add(from.offset),
-                    bytes,
-                }
-            }]
+        let pinned = Pinned::new(context, ends[1] + output.bytes)?;
+        let generated = if output.bytes > 0 && call.op.name.starts_with("cuda.") && !copies(call.op.name) {
+            let job = super::job(call)?;
+            let architecture = context.architecture().map_err(OpError::backend)?;
+            let source = Module::new([&job]).source();
+            let made = nvrtc::found().and_then(|found| found.compile(&source, architecture));
+            let code = Code::new(context, &made.map_err(OpError::backend)?.code)?;
+            Some((job, code))
         } else {
-            let buffers = Buffers {
-                inputs: operands.iter().map(|operand| memory.at(operand.offset)).collect(),
-                output: memory.at(output.offset),
-                scratch: memory.at(scratch),
-                bytes: contract.scratch,
-            };
-            if call.op.name.starts_with("cuda.") {
-                let job = super::job(call).map_err(|why| why.to_string())?;
-                let module = Module::new([&job]);
-                let made = {
-                    let architecture = context.architecture()?;
-                    let made = nvrtc::found().and_then(|found| found.compile(&module.source(), architecture));
-                    made.map_err(|why| why.to_string())?
-                };
-                let code = code.insert(Code::new(&context, &made.code)?);
-                command::kernels(&job, code, &buffers)?
-            } else {
-                vec![Libraries::new(&context).command(call, &buffers)?]
-            }
+            None
         };
-        let stream = Stream::new(&context)?;
+        let owned = Owned {
+            op: call.op,
+            attrs: call.attrs.clone(),
+            inputs: call.inputs.iter().copied().cloned().collect(),
+            output: call.output.clone(),
+            threads: call.threads,
+        };
+        let stream = Stream::new(context).map_err(OpError::backend)?;
         let mut state = State {
             replay: None,
-            commands,
+            commands: Vec::new(),
             stream,
-            _code: code,
+            generated,
+            cold: None,
             memory,
             pinned,
+            call: owned,
             operands,
             output,
+            scratch,
             seconds: None,
             context,
         };
+        let places = state.operands.iter().map(|operand| state.memory.at(operand.offset)).collect();
+        let first = state.commands(places).map_err(refused)?;
+        state.commands.push(first);
         // The call runs once here, so that errors are reported now: a later run cannot report them.
-        state.queue().and_then(|()| state.stream.synchronize())?;
+        state.queue(0).and_then(|()| state.stream.synchronize()).map_err(refused)?;
         Ok(Self(Mutex::new(state)))
     }
 }
 
+/// Returns the error of a library or a run. A lack of memory is told by the name of the status.
+fn refused(why: String) -> OpError {
+    let names = ["OUT_OF_MEMORY", "ALLOC_FAILED", "ALLOCATION_FAILED"];
+    if names.iter().any(|name| why.contains(name)) { OpError::memory(why) } else { OpError::backend(why) }
+}
+
 impl State {
-    fn queue(&mut self) -> Result<(), String> {
+    /// Returns the commands of the call on operands at these addresses of the device.
+    fn commands(&self, inputs: Vec<CUdeviceptr>) -> Result<Vec<Command>, String> {
+        let Self { call, output, .. } = self;
+        let bytes = output.bytes;
+        if bytes == 0 {
+            return Ok(Vec::new());
+        }
+        if copies(call.op.name) {
+            let from = self.operands[0];
+            return Ok(vec![if output.is_on_host() {
+                Command::Download { to: self.host(*output), from: inputs[0], bytes }
+            } else {
+                Command::Upload { to: self.memory.at(output.offset), from: self.host(from), bytes }
+            }]);
+        }
+        let buffers = Buffers {
+            inputs,
+            output: self.memory.at(output.offset),
+            scratch: self.memory.at(self.scratch.0),
+            bytes: self.scratch.1,
+        };
+        if let Some((job, code)) = &self.generated {
+            return command::kernels(job, code, &buffers);
+        }
+        let inputs: Vec<&TensorType> = call.inputs.iter().collect();
+        let Owned { op, attrs, output, threads, .. } = call;
+        let call = Call { op: *op, attrs, inputs: &inputs, output, threads: *threads };
+        // A candidate is timed itself, and no other one instead of it.
+        Ok(vec![library(&call, &buffers, &mut Means { artifacts: &Unkept, instead: None })?])
+    }
+
+    /// Queues the call on one copy of its constants.
+    fn queue(&mut self, copy: usize) -> Result<(), String> {
         // SAFETY: the memory has room for the types of the call, and only this value uses it.
-        self.commands.iter_mut().try_for_each(|command| unsafe { command.queue(&self.stream) })
+        self.commands[copy].iter_mut().try_for_each(|command| unsafe { command.queue(&self.stream) })
+    }
+
+    /// Copies the constants of the call so often that the device's cache does not hold them from one repetition to the
+    /// next, unless all constants of the model, which are `bytes`, fit there.
+    fn prepare_timing(&mut self, constant: &[bool], bytes: usize) -> Result<(), OpError> {
+        self.context.enter().map_err(OpError::backend)?;
+        let constants: Vec<usize> = (0..self.operands.len())
+            .filter(|at| constant.get(*at) == Some(&true) && !self.operands[*at].is_on_host())
+            .collect();
+        let regions: Vec<Region> = constants.iter().map(|at| self.operands[*at]).collect();
+        self.cold = Cold::new(self.context, &regions, bytes)?;
+        self.replay = None;
+        self.commands.truncate(1);
+        let Some(cold) = &self.cold else { return Ok(()) };
+        let mut more = Vec::new();
+        for copy in 0..cold.copies() {
+            let mut places: Vec<CUdeviceptr> =
+                self.operands.iter().map(|operand| self.memory.at(operand.offset)).collect();
+            for (at, operand) in constants.iter().enumerate() {
+                places[*operand] = cold.place(copy, at);
+            }
+            more.push(self.commands(places).map_err(refused)?);
+        }
+        self.commands.extend(more);
+        Ok(())
     }
 
     /// Returns the address of a region in host memory.
@@ -143,15 +218,16 @@ impl State {
     }
 
     fn write(&self, region: Region, bytes: &[u8]) -> Result<(), String> {
-        if region.device != Device::Host {
-            return if bytes.is_empty() { Ok(()) } else { self.memory.write(region.offset, bytes) };
+        if !region.is_on_host() {
+            return self.memory.write([(region.offset, bytes)]);
         }
         // SAFETY: the region has this number of bytes, and nothing is queued.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.host(region), bytes.len()) };
         Ok(())
     }
 
-    /// Runs the call once on the caller's buffers and measures its time.
+    /// Runs the call on the caller's buffers and measures its time.
+    #[allow(clippy::cast_precision_loss)]
     fn run(&mut self, args: &Args<'_>) -> Result<(), String> {
         self.context.enter()?;
         // SAFETY: the buffers of a call have the bytes of their types.
@@ -163,19 +239,24 @@ impl State {
         self.write(self.output, given(args.output, self.output.bytes))?;
         if self.replay.is_none() {
             self.stream.begin()?;
-            let queued = (0..REPETITIONS).try_for_each(|_| self.queue());
+            let copies = self.commands.len();
+            let queued = (0..REPETITIONS).try_for_each(|number| self.queue(number % copies));
             let kept = self.stream.end();
             queued?;
             self.replay = Some(kept?);
+        }
+        if let Some(cold) = &self.cold {
+            cold.fill(&self.stream, &self.memory)?;
+            self.stream.synchronize()?;
         }
         let start = Instant::now();
         if let Some(replay) = &self.replay {
             self.stream.replay(replay)?;
         }
         self.stream.synchronize()?;
-        self.seconds = Some(start.elapsed().as_secs_f64() / f64::from(REPETITIONS));
+        self.seconds = Some(start.elapsed().as_secs_f64() / REPETITIONS as f64);
         let bytes = self.output.bytes;
-        let from = if self.output.device == Device::Host {
+        let from = if self.output.is_on_host() {
             self.host(self.output)
         } else {
             let back = self.host(Region { offset: self.result_offset(), ..self.output });
@@ -194,7 +275,7 @@ impl State {
     /// Returns the offset of the copy of the result in pinned memory, after the values that the device accesses
     /// there.
     fn result_offset(&self) -> usize {
-        let host = self.operands.iter().chain([&self.output]).filter(|region| region.device == Device::Host);
+        let host = self.operands.iter().chain([&self.output]).filter(|region| region.is_on_host());
         host.map(|region| region.offset + region.bytes.next_multiple_of(ALIGN)).max().unwrap_or(0)
     }
 }
@@ -202,7 +283,7 @@ impl State {
 impl Drop for State {
     fn drop(&mut self) {
         // Queued work may still use the resources that are released now.
-        let _ = self.context.enter().and_then(|()| self.context.synchronize());
+        let _ = self.context.enter().and_then(|()| self.stream.synchronize());
     }
 }
 
@@ -212,6 +293,10 @@ impl Kernel for SingleCall {
         if let Err(why) = state.run(args) {
             panic!("a call that has already run on the device fails now: {why}");
         }
+    }
+
+    fn prepare_timing(&self, constant: &[bool], bytes: usize) -> Result<(), OpError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).prepare_timing(constant, bytes)
     }
 
     fn seconds(&self) -> Option<f64> {

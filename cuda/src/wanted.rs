@@ -84,11 +84,15 @@ impl<T> fmt::Display for Opened<T> {
 pub(super) type Once<T> = OnceLock<Result<Opened<T>, String>>;
 
 impl Wanted {
-    /// Opens the library at the first place where it can be opened, until the process ends.
+    /// Opens the library at the first place where it can be opened and is accepted, until the process ends. Returns
+    /// what `accept` returned as well.
     ///
     /// # Errors
-    /// If it cannot be opened anywhere; the error lists the places and the reasons.
-    pub(super) fn open<T: Calls>(&self) -> Result<(PathBuf, T), String> {
+    /// If there is no such place; the error lists the places and the reasons.
+    pub(super) fn open<T: Calls, V>(
+        &self,
+        accept: impl Fn(&T) -> Result<V, String>,
+    ) -> Result<(PathBuf, T, V), String> {
         let named = std::env::var_os(self.variable).filter(|value| !value.is_empty());
         let program = std::env::current_exe().unwrap_or_default();
         let toolkit = ["CUDA_HOME", "CUDA_PATH"].iter().find_map(std::env::var_os).map(PathBuf::from);
@@ -96,23 +100,28 @@ impl Wanted {
         let usual = self.places(named.as_deref(), &program, toolkit.as_deref());
         let packages = || if named.is_none() { self.packages() } else { Vec::new() };
         for place in usual.into_iter().chain(std::iter::once_with(packages).flatten()) {
-            match load(&place) {
-                Ok(calls) => return Ok((place, calls)),
+            let opened = load::<T>(&place).and_then(|(library, calls)| {
+                let version = accept(&calls).map_err(|why| format!("{}: {why}", place.display()))?;
+                std::mem::forget(library);
+                Ok((calls, version))
+            });
+            match opened {
+                Ok((calls, version)) => return Ok((place, calls, version)),
                 Err(error) => tried.push(error),
             }
         }
         Err(format!("not found ({})", tried.join("; ")))
     }
 
-    /// Opens the library at the first call, and checks its version. The error also says what the user can do.
+    /// Opens the library at the first call. `version` accepts one by returning its version. The error also says what the
+    /// user can do.
     pub(super) fn once<T: Calls>(
         &self,
         found: &'static Once<T>,
-        version: impl FnOnce(&Path, &T) -> Result<String, String>,
+        version: impl Fn(&T) -> Result<String, String>,
     ) -> Result<&'static Opened<T>, String> {
         let open = || {
-            let (path, calls) = self.open::<T>()?;
-            let version = version(&path, &calls)?;
+            let (path, calls, version) = self.open::<T, String>(version)?;
             Ok(Opened { version, path, calls })
         };
         let found = found.get_or_init(|| open().map_err(|why: String| format!("{why}; {}", self.remedy)));
@@ -120,26 +129,28 @@ impl Wanted {
     }
 
     /// As [`Wanted::once`], for a library that reports its version as one number. Its major version must be one of
-    /// `supported`.
+    /// `supported`, and `fits`, which is also given its title and version, must accept it.
     pub(super) fn numbered<T: Calls>(
         &self,
         found: &'static Once<T>,
         supported: &[usize],
-        version: impl FnOnce(&T) -> usize,
+        version: impl Fn(&T) -> usize,
+        fits: impl Fn(&T, &str) -> Result<(), String>,
     ) -> Result<&'static Opened<T>, String> {
-        self.once(found, |path, calls| {
+        self.once(found, |calls| {
             let version = version(calls);
             let (major, minor, patch) = (version / 10_000, version / 100 % 100, version % 100);
-            if supported.contains(&major) {
-                return Ok(format!("{major}.{minor}.{patch}"));
+            let text = format!("{major}.{minor}.{patch}");
+            if !supported.contains(&major) {
+                let supported: Vec<String> = supported.iter().map(ToString::to_string).collect();
+                return Err(format!(
+                    "{} has version {text} (it reports {version}), but only {} is supported",
+                    self.title,
+                    supported.join(" or ")
+                ));
             }
-            let supported: Vec<String> = supported.iter().map(ToString::to_string).collect();
-            Err(format!(
-                "{}: {} has version {major}.{minor}.{patch} (it reports {version}), but only {} is supported",
-                path.display(),
-                self.title,
-                supported.join(" or ")
-            ))
+            fits(calls, &format!("{} {text}", self.title))?;
+            Ok(text)
         })
     }
 
@@ -175,13 +186,12 @@ impl Wanted {
     }
 }
 
-/// Opens a library, loads its functions, and leaves it open.
-fn load<T: Calls>(place: &Path) -> Result<T, String> {
+/// Opens a library and loads its functions, which exist as long as the library is open.
+fn load<T: Calls>(place: &Path) -> Result<(Library, T), String> {
     // SAFETY: loading a library runs its initialisers; the user chose this library, or the system provides it.
     let library = unsafe { Library::new(place) }.map_err(|error| error.to_string())?;
     let calls = T::find(&library).map_err(|error| format!("{}: {error}", place.display()))?;
-    std::mem::forget(library);
-    Ok(calls)
+    Ok((library, calls))
 }
 
 #[cfg(test)]
@@ -195,7 +205,7 @@ mod tests {
         let folder = std::env::temp_dir();
         assert_eq!(places(&folder.to_string_lossy()), [folder.join("libnvrtc.so.13")]);
         let nowhere = Wanted { files: &["libnowhere.so"], beside: None, ..NVRTC };
-        let error = nowhere.open::<crate::driver::Calls>().err().unwrap_or_default();
+        let error = nowhere.open::<crate::driver::Calls, ()>(|_| Ok(())).err().unwrap_or_default();
         assert!(error.starts_with("not found (") && error.contains("libnowhere.so"), "{error}");
     }
 

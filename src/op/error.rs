@@ -75,6 +75,12 @@ pub enum OpError {
         /// What the kernel does not support.
         why: String,
     },
+    /// The device has not enough memory for the call now.
+    #[error("{why}")]
+    Memory {
+        /// The message of the device.
+        why: String,
+    },
     /// The library or the device that runs the kernel is absent, or refused the call.
     #[error("{why}")]
     Backend {
@@ -108,6 +114,11 @@ impl OpError {
     /// Makes the error of a call for which there is no kernel.
     pub fn kernel(why: impl Into<String>) -> Self {
         Self::Kernel { why: why.into() }
+    }
+
+    /// Makes the error of a device that has not enough memory.
+    pub fn memory(why: impl Into<String>) -> Self {
+        Self::Memory { why: why.into() }
     }
 
     /// Makes the error of a library or device that is absent or refused the call.

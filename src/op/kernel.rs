@@ -135,6 +135,17 @@ pub trait Kernel: Send + Sync {
     /// The bytes may have any values: whatever they are, a kernel accesses only its buffers.
     unsafe fn run(&self, args: &Args<'_>);
 
+    /// Prepares a kernel of a device for runs whose time [`Kernel::seconds`] tells. `constant` says which operands are
+    /// constants of a model, and `bytes` how large all constants of the model are. The device then finds these operands
+    /// as in a plan: in its cache only if the model's constants fit there. Kernels of the host need nothing, because
+    /// the caller places their operands.
+    ///
+    /// # Errors
+    /// [`OpError::Memory`] if the device has not enough memory, or what else the device reports.
+    fn prepare_timing(&self, _constant: &[bool], _bytes: usize) -> Result<(), OpError> {
+        Ok(())
+    }
+
     /// Returns the seconds that the last run took on a device, without the copies to the device and back. `None`
     /// for kernels of the host, which the caller times.
     fn seconds(&self) -> Option<f64> {

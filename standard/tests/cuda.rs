@@ -9,6 +9,8 @@ mod common;
 mod case;
 #[path = "cuda/device.rs"]
 mod device;
+#[path = "cuda/fresh.rs"]
+mod fresh;
 #[path = "cuda/graph.rs"]
 mod graph;
 #[path = "cuda/host.rs"]
@@ -67,6 +69,12 @@ fn main() {
     for (name, test, place, libraries) in library::TESTS.iter().chain(graph::TESTS) {
         trials.push(trial(format!("library::{name}"), &need::needs(*place, libraries), *test));
     }
+    for (name, test, place, libraries) in fresh::TESTS {
+        trials.push(trial(format!("fresh::{name}"), &need::needs(*place, libraries), *test));
+    }
+    let during = device::other_threads_may_work_during_a_capture;
+    trials.push(trial("device::other_threads_may_work_during_a_capture", &standin, during));
+    trials.push(trial("harness::a_late_copy_shows", &standin, device::a_late_copy_shows));
     trials.push(trial("device::errors_say_what_to_do", &standin, device::errors_say_what_to_do));
     let kept = device::machine_code_and_plans_are_kept;
     trials.push(trial("device::machine_code_and_plans_are_kept", &standin, kept));

@@ -4,10 +4,10 @@
 //! the logical op in the default layout, which the tests compare with the reference. Results are filled with
 //! poison before the run, and padding must be zero afterwards.
 
+use crate::operand::{bound, is_on_device, operand};
 use ovolo::attr::{Attr, Attrs};
 use ovolo::backend::{Args, Kernel};
 use ovolo::egraph::KernelCall;
-use ovolo::graph::text::random;
 use ovolo::op;
 use ovolo::op::{Call, Contract, Ops};
 use ovolo::team::Team;
@@ -62,7 +62,9 @@ impl<'a> Checker<'a> {
     ) -> (Option<f64>, bool) {
         let (logical, given) = self.operands(call);
         let Some(expected) = self.expected(call, &logical) else { return (None, true) };
-        // SAFETY: the caller's promise; the operands have the types of the call.
+        let scratch = if is_on_device(call) { 0 } else { contract.scratch };
+        let contract = &Contract { scratch, ..contract.clone() };
+        // SAFETY: the caller's promise; the operands have the types of the call, and a kernel of a device has scratch memory of its own.
         let result = unsafe { run(kernel, contract, &given, &call.output, self.team) };
         let plain = result.to_layout(&Layout::PLAIN);
         if plain.to_layout(&call.output.layout).bytes() != result.bytes() {
@@ -81,8 +83,7 @@ impl<'a> Checker<'a> {
 
     /// Returns the operands as the logical op takes them, and as the kernel takes them.
     fn operands(&mut self, call: &KernelCall) -> (Vec<Tensor>, Vec<Tensor>) {
-        // Integers are mostly indices, so they stay below every size that they may index.
-        let below = call.inputs.first().map_or(1, |ty| ty.shape.iter().copied().min().unwrap_or(1)).max(1);
+        let below = bound(call);
         let (mut logical, mut given) = (Vec::new(), Vec::new());
         for (at, ty) in call.inputs.iter().enumerate() {
             let plain = on_host(ty);
@@ -107,18 +108,7 @@ impl<'a> Checker<'a> {
     }
 
     fn value(&mut self, at: usize, ty: &TensorType, below: usize) -> Tensor {
-        let make = || {
-            let value = random(ty, at as u64);
-            match (ty.dtype.is_float() || ty.dtype == DType::Bool, value.to_i64()) {
-                #[allow(clippy::cast_precision_loss)]
-                (false, Some(values)) => {
-                    let values: Vec<f64> =
-                        values.iter().map(|value| (value.unsigned_abs() as usize % below) as f64).collect();
-                    Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
-                }
-                _ => value,
-            }
-        };
+        let make = || operand(ty, at, below);
         self.values.entry((at, ty.clone(), below)).or_insert_with(make).clone()
     }
 
@@ -191,7 +181,7 @@ impl<'a> Checker<'a> {
 }
 
 /// The same type in the default layout on the host, where results are compared.
-fn on_host(ty: &TensorType) -> TensorType {
+pub(super) fn on_host(ty: &TensorType) -> TensorType {
     TensorType { device: Device::Host, ..ty.with_layout(Layout::PLAIN) }
 }
 

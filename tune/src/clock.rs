@@ -6,12 +6,16 @@
 //! scratch are in one arena, as in a plan.
 
 use crate::calibrate;
+use crate::check::on_host;
+use crate::operand::{bound, is_on_device, operand};
 use crate::placement::Placement;
 use ovolo::backend::{Args, Kernel};
 use ovolo::egraph::KernelCall;
-use ovolo::op::Contract;
+use ovolo::op::{Contract, OpError};
 use ovolo::team::Team;
 use ovolo::tensor::{DType, Tensor, TensorType};
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 const ALIGN: usize = 64;
@@ -28,8 +32,11 @@ enum Source {
     Arena(usize, usize),
     /// In the ring of weights: bytes.
     Ring(usize),
-    /// In a tensor of its own, because its elements are not arbitrary numbers but, for instance, indices.
-    Own(Tensor),
+    /// In a tensor of its own, because its elements are not arbitrary numbers but, for instance, indices. Kernels of
+    /// one batch share it.
+    Own(Rc<Tensor>),
+    /// In a tensor of its own, into which the kernel writes.
+    Written(Tensor),
 }
 
 /// A kernel that is ready to be timed.
@@ -51,6 +58,10 @@ pub(super) struct Clock<'a> {
     at: usize,
     noise: Tensor,
     arena: Tensor,
+    /// The bytes of the model's constants.
+    constants: usize,
+    /// The operands in tensors of their own, by seed, type and bound.
+    operands: FxHashMap<(usize, TensorType, usize), Rc<Tensor>>,
     placement: Placement,
     /// How long it may still wait for a good placement of the threads.
     patience: Duration,
@@ -68,7 +79,17 @@ impl<'a> Clock<'a> {
             value.copy_from_slice(&sample.to_le_bytes());
         }
         let placement = calibrate::placement(team);
-        let mut clock = Self { team, ring: bytes(0), at: 0, noise, arena: bytes(0), placement, patience };
+        let mut clock = Self {
+            team,
+            ring: bytes(0),
+            at: 0,
+            noise,
+            arena: bytes(0),
+            constants,
+            operands: FxHashMap::default(),
+            placement,
+            patience,
+        };
         clock.grow_ring(constants.max(1 << 20));
         clock
     }
@@ -100,7 +121,15 @@ impl<'a> Clock<'a> {
         });
     }
 
+    /// Drops the operands of the kernels so far, which are large.
+    pub fn forget(&mut self) {
+        self.operands.clear();
+    }
+
     /// Makes room for a kernel's operands.
+    ///
+    /// # Errors
+    /// [`OpError::Memory`] if a device has not enough memory, or what else it reports.
     ///
     /// # Safety
     /// A backend made the kernel for this call on as many threads as the clock's team has, and the contract is what
@@ -110,7 +139,8 @@ impl<'a> Clock<'a> {
         call: &KernelCall,
         contract: &Contract,
         kernel: Box<dyn Kernel>,
-    ) -> Runnable {
+    ) -> Result<Runnable, OpError> {
+        kernel.prepare_timing(&call.constant, self.constants)?;
         let mut end = 0;
         let mut take = |bytes: usize| {
             let at = end;
@@ -119,23 +149,34 @@ impl<'a> Clock<'a> {
         };
         let mut sources = Vec::new();
         let mut ring = 0;
-        for (ty, constant) in call.inputs.iter().zip(&call.constant) {
+        let below = bound(call);
+        for (at, (ty, constant)) in call.inputs.iter().zip(&call.constant).enumerate() {
             sources.push(match (ty.dtype, constant) {
                 (DType::F32, true) => {
                     ring += ty.bytes().next_multiple_of(ALIGN);
                     Source::Ring(ty.bytes())
                 }
                 (DType::F32, false) => Source::Arena(take(ty.bytes()), ty.bytes()),
-                _ => Source::Own(Tensor::zeros(ty.clone())),
+                _ => {
+                    let key = (at, ty.clone(), below);
+                    let make = || Rc::new(operand(&on_host(ty), at, below).to_layout(&ty.layout));
+                    let own = self.operands.entry(key).or_insert_with(make);
+                    if contract.alias == Some(at) {
+                        Source::Written(Tensor::clone(own))
+                    } else {
+                        Source::Own(Rc::clone(own))
+                    }
+                }
             });
         }
         let output = take(call.output.bytes());
-        let scratch = take(contract.scratch);
+        let scratch = take(if is_on_device(call) { 0 } else { contract.scratch });
         if self.arena.bytes().len() < end {
             self.arena = Tensor::zeros(TensorType::plain(DType::U8, [end]));
         }
         self.grow_ring(ring);
-        Runnable { kernel, sources, output, scratch, alias: contract.alias, samples: Vec::new(), rough: 0 }
+        let alias = contract.alias;
+        Ok(Runnable { kernel, sources, output, scratch, alias, samples: Vec::new(), rough: 0 })
     }
 
     /// Keeps what was learned about the placement.
@@ -172,7 +213,8 @@ impl<'a> Clock<'a> {
                     self.at += bytes;
                     self.ring.bytes_mut().as_mut_ptr().wrapping_add(self.at - bytes)
                 }
-                Source::Own(tensor) => tensor.bytes_mut().as_mut_ptr(),
+                Source::Own(tensor) => tensor.bytes().as_ptr().cast_mut(),
+                Source::Written(tensor) => tensor.bytes_mut().as_mut_ptr(),
             };
             if runnable.alias == Some(operand) {
                 output = start;

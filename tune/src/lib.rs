@@ -14,6 +14,7 @@ mod fit;
 mod in_plan;
 mod limit;
 mod merge;
+mod operand;
 mod race;
 mod sample;
 mod shard;

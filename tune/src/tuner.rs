@@ -15,6 +15,7 @@
 use crate::check::Checker;
 use crate::clock::{Clock, Runnable, lower_quartile, median};
 use crate::limit::{Limit, Phase};
+use crate::operand::device_bytes;
 use crate::sample::Sampling;
 use crate::shard::Shard;
 use ovolo::backend::Backends;
@@ -29,13 +30,14 @@ use ovolo::error::Error;
 use ovolo::file;
 use ovolo::graph::Graph;
 use ovolo::host;
-use ovolo::op::{Call, Contract};
+use ovolo::op::{Call, Contract, OpError};
 use ovolo::plan::{Base, Step};
 use ovolo::stage::Target;
 use ovolo::team::Team;
 use ovolo::tensor::TensorType;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,6 +50,8 @@ const UNLIKELY: f64 = 2.0;
 const BATCH: usize = 48;
 /// The same within a limit of time, which ends between two batches.
 const SMALL_BATCH: usize = 12;
+/// The most bytes of a device that the kernels of a batch take together. One that takes more is a batch of its own.
+const ALIVE: usize = 4 << 30;
 /// The number of runs of every candidate, of those near the best, and of those close to it.
 const RUNS: [usize; 3] = [3, 7, 13];
 /// The multiples of the best time that count as near, and as close.
@@ -108,7 +112,7 @@ pub struct Tally {
     pub wrong: usize,
     /// Kernels that were skipped, because their estimate is hopeless.
     pub skipped: usize,
-    /// Kernels that were not timed, because the time was limited.
+    /// Kernels that were not timed, because the time or the memory of a device was limited.
     pub untimed: usize,
     /// Disturbed runs, which do not count.
     pub disturbed: usize,
@@ -302,13 +306,25 @@ impl<'a> Tuner<'a> {
         let (start, mut kept) = (Instant::now(), Instant::now());
         let mut done = 0;
         let size = if self.limit.is_some() { SMALL_BATCH } else { BATCH };
-        for batch in jobs.chunks(size) {
+        let bytes: Vec<usize> =
+            jobs.iter().map(|job| device_bytes(&job.call, &job.contract, measured.constants)).collect();
+        let mut without_memory = BTreeSet::new();
+        for batch in batches(&bytes, size, ALIVE) {
+            let batch = &jobs[batch];
             if self.late(Phase::Kernels) {
                 self.leave(&jobs[done..], &mut tally);
                 break;
             }
             let end = self.limit.map_or(start + self.budget, |limit| limit.end(Phase::Kernels));
-            let entries = self.batch(batch, &mut clock, &mut checker, &mut best, end, &mut tally);
+            let mut entries = self.batch(batch, &mut clock, &mut checker, &mut best, end, &mut tally);
+            for (at, entry) in entries.iter_mut().enumerate() {
+                // A device that others use as well may have enough memory for a kernel alone.
+                if entry.state == State::Untimed && batch.len() > 1 {
+                    let alone = &batch[at..=at];
+                    let again = self.batch(alone, &mut clock, &mut checker, &mut best, end, &mut tally);
+                    again.into_iter().for_each(|again| *entry = again);
+                }
+            }
             for (job, mut entry) in batch.iter().zip(entries) {
                 let before = self.stored.table.entries.get(&job.key);
                 if let Some(before) = before.filter(|before| before.implementation == entry.implementation) {
@@ -316,12 +332,17 @@ impl<'a> Tuner<'a> {
                 }
                 match entry.state {
                     State::Wrong => tally.wrong += 1,
+                    State::Untimed => {
+                        tally.untimed += 1;
+                        without_memory.insert(job.call.op.name);
+                    }
                     _ => tally.timed += 1,
                 }
                 tally.rough += usize::from(entry.state == State::Rough);
                 self.stored.table.entries.insert(job.key.clone(), stored::settled(&entry));
             }
             checker.forget();
+            clock.forget();
             done += batch.len();
             let goes_on = (self.progress)(Progress { stage: Stage::Kernels, done, all: jobs.len() });
             if kept.elapsed() > KEEP || !goes_on {
@@ -338,6 +359,14 @@ impl<'a> Tuner<'a> {
                 "tuning used up its {:.0} s before all kernels had all their runs: the last ones had only {}",
                 self.budget.as_secs_f64(),
                 RUNS[0]
+            ));
+        }
+        if !without_memory.is_empty() {
+            let ops: Vec<&str> = without_memory.into_iter().collect();
+            self.notes.push(format!(
+                "the device has not enough memory to time some kernels of {}: they keep their estimates, and \
+                 `ovolo tune` times them when other programs leave more",
+                ops.join(", ")
             ));
         }
         if tally.rough > 0 {
@@ -477,8 +506,11 @@ impl<'a> Tuner<'a> {
                 implementation: job.contract.implementation.clone(),
                 error: None,
             };
-            // A kernel that cannot be made, although it has a contract, counts as wrong.
-            if let Ok(kernel) = kernel {
+            // A kernel that cannot be made, although it has a contract, counts as wrong. But a lack of memory says
+            // nothing about a kernel.
+            if let Err(OpError::Memory { .. }) = kernel {
+                entry.state = State::Untimed;
+            } else if let Ok(kernel) = kernel {
                 // SAFETY: the kernel and the contract are the same backend's for this call, for as many threads
                 // as the team of the checker and of the clock has.
                 let (error, right) = unsafe { checker.check(&job.call, &job.contract, &*kernel) };
@@ -486,8 +518,11 @@ impl<'a> Tuner<'a> {
                 if right {
                     entry.state = State::Timed;
                     // SAFETY: as above; it is timed by this clock alone.
-                    let runnable = unsafe { clock.prepare(&job.call, &job.contract, kernel) };
-                    active.push((at, runnable));
+                    match unsafe { clock.prepare(&job.call, &job.contract, kernel) } {
+                        Ok(runnable) => active.push((at, runnable)),
+                        Err(OpError::Memory { .. }) => entry.state = State::Untimed,
+                        Err(_) => entry.state = State::Wrong,
+                    }
                 }
             }
             entries.push(entry);
@@ -551,6 +586,26 @@ impl<'a> Tuner<'a> {
     }
 }
 
+/// Cuts a list of kernels, which take these bytes of a device, into batches: at most `count` kernels each, which take at
+/// most `most` bytes together unless a batch is one kernel.
+fn batches(bytes: &[usize], count: usize, most: usize) -> Vec<Range<usize>> {
+    let mut batches: Vec<Range<usize>> = Vec::new();
+    let mut taken = 0;
+    for (at, bytes) in bytes.iter().enumerate() {
+        match batches.last_mut() {
+            Some(batch) if batch.len() < count && taken + bytes <= most => {
+                batch.end = at + 1;
+                taken += bytes;
+            }
+            _ => {
+                batches.push(at..at + 1);
+                taken = *bytes;
+            }
+        }
+    }
+    batches
+}
+
 /// The key of a step's line in the table, and the line's state; `None` if there is no line.
 pub(crate) fn key_of(step: &Step, threads: usize, measured: &Measured) -> Option<(String, State)> {
     let inputs: Vec<&TensorType> = step.input_types.iter().collect();
@@ -589,4 +644,20 @@ fn rivals(kernels: &[KernelCall], classes: usize) -> Vec<usize> {
             *numbers.entry((value, kernel.op.meaning(), op)).or_insert(next)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_has_few_kernels_and_takes_few_bytes() {
+        assert_eq!(
+            batches(&[0; 5], 2, 9),
+            [0..2, 2..4, 4..5],
+            "kernels of the host take no bytes of a device"
+        );
+        assert_eq!(batches(&[4, 4, 4, 20, 1, 8], 48, 9), [0..2, 2..3, 3..4, 4..6]);
+        assert_eq!(batches(&[], 48, 9), []);
+    }
 }

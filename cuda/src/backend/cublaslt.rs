@@ -98,5 +98,5 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
-    Ok(Box::new(SingleCall::new(call, &contract(call)?).map_err(OpError::backend)?))
+    Ok(Box::new(SingleCall::new(call, &contract(call)?)?))
 }

@@ -8,7 +8,7 @@ use crate::single_call::SingleCall;
 use crate::{command, driver, tf32};
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner};
-use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowering, OpError, Reference};
+use ovolo::op::{ALIGN, AttrDef, Attributes, Form, Layouts, Lowering, OpError, Reference};
 use ovolo::tensor::{DType, TensorType};
 
 /// The backend `cudnn`.
@@ -156,7 +156,8 @@ fn found() -> Result<(), OpError> {
 fn contract_of_call(call: &Call<'_>) -> Result<Contract, OpError> {
     found()?;
     let problem = Problem::new(call).map_err(OpError::kernel)?;
-    let scratch = command::workspace(problem.workspace());
+    let wanted = cudnn::workspace(&problem).map_err(OpError::kernel)?;
+    let scratch = command::workspace(wanted.next_multiple_of(ALIGN));
     Ok(Contract { implementation: problem.name(), scratch, ..Contract::default() })
 }
 
@@ -166,5 +167,5 @@ fn contract_of_graph(call: &Call<'_>) -> Result<Contract, OpError> {
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
-    Ok(Box::new(SingleCall::new(call, &call.contract()?).map_err(OpError::backend)?))
+    Ok(Box::new(SingleCall::new(call, &call.contract()?)?))
 }

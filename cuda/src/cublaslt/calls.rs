@@ -13,7 +13,6 @@ calls! { cudarc::cublaslt::sys, cublasStatus_t:
     cublasLtGetVersion() -> usize;
     cublasLtGetStatusName(Status) -> *const c_char;
     cublasLtCreate(*mut cublasLtHandle_t) -> Status;
-    cublasLtDestroy(cublasLtHandle_t) -> Status;
     cublasLtMatmulDescCreate(*mut cublasLtMatmulDesc_t, cublasComputeType_t, cudaDataType_t) -> Status;
     cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t) -> Status;
     cublasLtMatmulDescSetAttribute(

@@ -6,6 +6,7 @@ use super::problem::{Function, Problem};
 use crate::calls::Status;
 use crate::command::{Buffers, Descriptor, Queued, Scale};
 use crate::driver::{Context, Stream};
+use crate::shared::Shared;
 use cudarc::cublaslt::sys;
 use cudarc::driver::sys::CUdeviceptr;
 use ovolo::op::{ALIGN, Call};
@@ -13,7 +14,7 @@ use ovolo::tensor::DType;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 const NOT_SUPPORTED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED as u32;
 
@@ -41,34 +42,41 @@ impl Calls {
     }
 }
 
-/// The library, opened for a context.
+/// The library, opened for the device's context. A process has one handle, which threads use one after another.
 pub(crate) struct Handle {
     calls: &'static Calls,
     raw: sys::cublasLtHandle_t,
-    context: Rc<Context>,
+    turn: Mutex<()>,
 }
 
+// SAFETY: any thread may use the handle.
+unsafe impl Send for Handle {}
+// SAFETY: `with` lets one thread at a time use it.
+unsafe impl Sync for Handle {}
+
 impl Handle {
-    /// Opens the library for a context, which must be current on this thread.
+    /// Returns the handle, and opens the library if this is the first call. The device's context is then current on
+    /// this thread.
     ///
     /// # Errors
     /// If the library is absent or reports an error.
-    pub(crate) fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
-        let found = opened().map_err(|why| format!("the plan takes cuBLASLt, which is {why}"))?;
-        let calls = &found.calls;
-        let mut raw = ptr::null_mut();
-        // SAFETY: the library is open, and writes a handle.
-        calls.check("cublasLtCreate", unsafe { (calls.cublasLtCreate)(&raw mut raw) })?;
-        Ok(Rc::new(Self { calls, raw, context: Rc::clone(context) }))
+    pub(crate) fn shared() -> Result<&'static Self, String> {
+        static SHARED: Shared<Handle> = Shared::new();
+        Context::shared()?;
+        SHARED.get(|| {
+            let found = opened().map_err(|why| format!("the plan takes cuBLASLt, which is {why}"))?;
+            let calls = &found.calls;
+            let mut raw = ptr::null_mut();
+            // SAFETY: the library is open, and writes a handle.
+            calls.check("cublasLtCreate", unsafe { (calls.cublasLtCreate)(&raw mut raw) })?;
+            Ok(Self { calls, raw, turn: Mutex::new(()) })
+        })
     }
-}
 
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if self.context.enter().is_ok() {
-            // SAFETY: the handle belongs to this context, and it is released once.
-            let _ = unsafe { (self.calls.cublasLtDestroy)(self.raw) };
-        }
+    /// Lets the calling thread use the library's handle; others wait meanwhile.
+    fn with<T>(&self, call: impl FnOnce(sys::cublasLtHandle_t) -> T) -> T {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        call(self.raw)
     }
 }
 
@@ -98,7 +106,7 @@ pub(crate) struct Multiply {
     scales: [Scale; 2],
     algorithm: sys::cublasLtMatmulAlgo_t,
     workspace: (CUdeviceptr, usize),
-    handle: Rc<Handle>,
+    handle: &'static Handle,
 }
 
 impl Multiply {
@@ -106,7 +114,7 @@ impl Multiply {
     ///
     /// # Errors
     /// If the library has no algorithm or reports an error.
-    pub(crate) fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
+    pub(crate) fn new(handle: &'static Handle, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
         let problem = Problem::new(call)?;
         let Problem { dtype, rows, columns, depth, batch, strides, .. } = problem;
         let calls = handle.calls;
@@ -130,7 +138,7 @@ impl Multiply {
                 .map(|one| Scale::new(dtype, one)),
             algorithm: chosen.algorithm,
             workspace: (if chosen.workspace > 0 { begin } else { 0 }, chosen.workspace),
-            handle: Rc::clone(handle),
+            handle,
         })
     }
 }
@@ -142,9 +150,9 @@ impl Queued for Multiply {
         let [alpha, beta] = &self.scales;
         // SAFETY: the descriptors describe the memory at the addresses, which outlives this value; the library chose
         // the algorithm for them, and the scratch memory has the size that it requested.
-        let status = unsafe {
+        let status = self.handle.with(|raw| unsafe {
             (self.handle.calls.cublasLtMatmul)(
-                self.handle.raw,
+                raw,
                 self.operation.raw,
                 ptr::from_ref(alpha).cast(),
                 at[0],
@@ -161,7 +169,7 @@ impl Queued for Multiply {
                 self.workspace.1,
                 stream.raw(),
             )
-        };
+        });
         self.handle.calls.check("cublasLtMatmul", status)
     }
 }
@@ -304,9 +312,9 @@ fn choose(
     let mut count = 0;
     let [right, left, added, result] = matrices;
     // SAFETY: all descriptors are valid, and there is room for the requested number of results.
-    let status = unsafe {
+    let status = handle.with(|raw| unsafe {
         (calls.cublasLtMatmulAlgoGetHeuristic)(
-            handle.raw,
+            raw,
             operation.raw,
             right.raw,
             left.raw,
@@ -317,7 +325,7 @@ fn choose(
             results.as_mut_ptr().cast(),
             &raw mut count,
         )
-    };
+    });
     // If there is no algorithm, some versions of the library return this error and others do not.
     if status.0 != NOT_SUPPORTED {
         calls.check("cublasLtMatmulAlgoGetHeuristic", status)?;

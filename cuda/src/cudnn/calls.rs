@@ -10,9 +10,9 @@ use std::ffi::{c_char, c_int, c_void};
 
 calls! { cudarc::cudnn::sys, cudnnStatus_t:
     cudnnGetVersion() -> usize;
+    cudnnGetCudartVersion() -> usize;
     cudnnGetErrorString(Status) -> *const c_char;
     cudnnCreate(*mut cudnnHandle_t) -> Status;
-    cudnnDestroy(cudnnHandle_t) -> Status;
     cudnnSetStream(cudnnHandle_t, cudaStream_t) -> Status;
     cudnnCreateTensorDescriptor(*mut cudnnTensorDescriptor_t) -> Status;
     cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t) -> Status;

@@ -15,6 +15,7 @@ mod descriptor;
 mod engine;
 mod execute;
 mod operation;
+mod plan;
 #[cfg(test)]
 mod test;
 

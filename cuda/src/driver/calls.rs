@@ -15,9 +15,7 @@ calls! { cudarc::driver::sys, CUresult:
     cuDeviceGetAttribute(*mut c_int, CUdevice_attribute, CUdevice) -> Status;
     cuDeviceGetName(*mut c_char, c_int, CUdevice) -> Status;
     cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice) -> Status;
-    cuDevicePrimaryCtxRelease_v2(CUdevice) -> Status;
     cuCtxSetCurrent(CUcontext) -> Status;
-    cuCtxSynchronize() -> Status;
     cuGetErrorName(Status, *mut *const c_char) -> Status;
     cuGetErrorString(Status, *mut *const c_char) -> Status;
     cuMemAlloc_v2(*mut CUdeviceptr, usize) -> Status;
@@ -26,6 +24,8 @@ calls! { cudarc::driver::sys, CUresult:
     cuMemFreeHost(*mut c_void) -> Status;
     cuMemcpyHtoD_v2(CUdeviceptr, *const c_void, usize) -> Status;
     cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream) -> Status;
+    cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream) -> Status;
+    cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream) -> Status;
     cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream) -> Status;
     cuModuleLoadData(*mut CUmodule, *const c_void) -> Status;
     cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char) -> Status;

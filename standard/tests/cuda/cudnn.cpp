@@ -5,6 +5,7 @@
 // and whether the library has the algorithm for them according to its documentation. A convolution runs when
 // the stream of its handle runs.
 #include "library.h"
+#include <thread>
 
 enum Status { SUCCESS = 0, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, EXECUTION_FAILED = 5000 };
 enum Kind { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT16 = 9 };
@@ -18,7 +19,7 @@ typedef std::lock_guard<std::recursive_mutex> Guard;
 // The microseconds that each algorithm takes, and from 64 on each engine.
 static int delays[128];
 
-struct Handle { void* stream = nullptr; };
+struct Handle { void* stream = nullptr; std::thread::id thread; };
 struct Tensor { int format = -1, kind = -1; long n = 0, c = 0, h = 0, w = 0; };
 struct Window { int pads[2], strides[2], dilations[2], mode = -1, kind = -1, groups = 1, math = DEFAULT_MATH; };
 struct Activation { int mode = -1; };
@@ -46,6 +47,11 @@ template <class T> static int drop(T* one, const char* what) {
 #define VERSION 92100
 #endif
 EXPORT size_t cudnnGetVersion() { return VERSION; }
+// The version of CUDA that the library is for.
+#ifndef CUDA
+#define CUDA 12090
+#endif
+EXPORT size_t cudnnGetCudartVersion() { return CUDA; }
 EXPORT const char* cudnnGetErrorString(int status) {
   switch (status) {
     case BAD_PARAM: return "CUDNN_STATUS_BAD_PARAM";
@@ -54,13 +60,24 @@ EXPORT const char* cudnnGetErrorString(int status) {
     default: return nullptr;
   }
 }
-EXPORT int cudnnCreate(Handle** handle) { BEGIN; return make(handle, "cudnn handle"); }
-EXPORT int cudnnDestroy(Handle* handle) { BEGIN; return drop(handle, "cudnn handle"); }
+EXPORT int cudnnCreate(Handle** handle) {
+  BEGIN;
+  static int handles;
+  if (++handles > 1) fault("a process has a second handle of cuDNN");
+  there.insert(*handle = new Handle);
+  return SUCCESS;
+}
 EXPORT int cudnnSetStream(Handle* handle, void* stream) {
   BEGIN;
   if (!there.count(handle)) return BAD_PARAM;
   handle->stream = stream;
+  handle->thread = std::this_thread::get_id();
   return SUCCESS;
+}
+// Whether the thread that queues has set the stream of the handle.
+static bool has_stream(const Handle* handle) {
+  if (handle->stream && handle->thread != std::this_thread::get_id()) fault("a thread queues on the stream that another one set");
+  return handle->stream;
 }
 EXPORT int cudnnCreateTensorDescriptor(Tensor** one) { return make(one, "cudnn tensor"); }
 EXPORT int cudnnDestroyTensorDescriptor(Tensor* one) { return drop(one, "cudnn tensor"); }
@@ -171,7 +188,7 @@ static double scale_of(int kind, const void* at) { return kind == DOUBLE ? *(con
 static int queue(Handle* handle, const void* X, const Tensor& x, const void* W, const Tensor& w, const Window& v, int algorithm,
                  void* workspace, size_t bytes, const void* Z, double share, const void* B, int mode, void* Y, const Tensor& y) {
   if (int code = fits(x, w, v, y, algorithm)) return code;
-  if (!handle->stream) { fault("a convolution on no stream"); return BAD_PARAM; }
+  if (!has_stream(handle)) { fault("a convolution on no stream"); return BAD_PARAM; }
   size_t wanted = wanted_by(x, w, y, algorithm);
   if (bytes < wanted) { fault("a convolution has less scratch than its algorithm wants"); return BAD_PARAM; }
   void* scratch = wanted ? standin_reach((uint64_t)workspace, wanted) : nullptr;
@@ -244,7 +261,7 @@ EXPORT int cudnnAddTensor(Handle* handle, const void* alpha, Tensor* a, const vo
   Tensor from = *a, to = *c;
   void *row = reach("the bias", A, from), *out = reach("the result", C, to);
   if (!row || !out) return BAD_PARAM;
-  if (!handle->stream) { fault("a sum on no stream"); return BAD_PARAM; }
+  if (!has_stream(handle)) { fault("a sum on no stream"); return BAD_PARAM; }
   return queue_call(handle->stream, [=] {
     int type = number(to.kind);
     for (long n = 0; n < to.n; ++n) for (long k = 0; k < to.c; ++k) for (long h = 0; h < to.h; ++h) for (long w = 0; w < to.w; ++w) {

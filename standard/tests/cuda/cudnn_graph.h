@@ -2,7 +2,8 @@
 // kind: names, types and counts, that linked descriptors are finished, and that nothing is set after
 // finalizing. A graph has engines as in the library for shapes of its kind: some that round or sum in a
 // narrower type, some that no device has, and one that is wrong. A plan computes its graph operation by
-// operation when the stream of its handle runs.
+// operation when the stream of its handle runs. It has a text from which another process can make it again. To
+// finalise a plan from its engine a second time is a fault, because the library takes seconds for it.
 #include <functional>
 #include <map>
 #include <sstream>
@@ -11,7 +12,7 @@ enum Described {
   POINTWISE = 0, WINDOW = 1, ENGINE = 2, CONFIG = 3, HEURISTIC = 4, PLAN = 5, KNOB = 7, OP_CONVOLUTION = 10, OP_POINTWISE = 13,
   OPERATIONS = 15, PACK = 16, TENSOR = 17, PRODUCT = 18, OP_PRODUCT = 19, OP_SOFTMAX = 45,
 };
-enum Typed { T_HANDLE = 0, T_DATA = 1, T_BOOL = 2, T_INT = 3, T_FLOAT = 4, T_DOUBLE = 5, T_POINTER = 6, T_WINDOW = 7, T_HEURISTIC = 8, T_KNOB = 9, T_NAN = 10, T_NOTE = 11, T_POINTWISE = 14, T_DESCRIPTOR = 15 };
+enum Typed { T_HANDLE = 0, T_DATA = 1, T_BOOL = 2, T_INT = 3, T_FLOAT = 4, T_DOUBLE = 5, T_POINTER = 6, T_WINDOW = 7, T_HEURISTIC = 8, T_KNOB = 9, T_NAN = 10, T_NOTE = 11, T_POINTWISE = 14, T_DESCRIPTOR = 15, T_CHAR = 24 };
 enum Notes { TENSOR_CORE = 0, REDUCED = 2, NONDETERMINISTIC = 4, STRICT_NAN = 9 };
 
 struct Node;
@@ -53,7 +54,7 @@ static const std::map<int, std::map<int, Takes>> TAKES = {
   {OP_SOFTMAX, {{3100, {T_DESCRIPTOR, 1, true, TENSOR}}, {3101, {T_DESCRIPTOR, 1, true, TENSOR}}}},
   {OPERATIONS, {{800, {T_HANDLE, 1, true}}, {801, {T_DESCRIPTOR, 0, true}}}},
   {HEURISTIC, {{200, {T_HEURISTIC, 1, true}}, {201, {T_DESCRIPTOR, 1, true, OPERATIONS}}}},
-  {PLAN, {{400, {T_HANDLE, 1, true}}, {401, {T_DESCRIPTOR, 1, true, CONFIG}}}},
+  {PLAN, {{400, {T_HANDLE, 1, true}}, {401, {T_DESCRIPTOR, 1, false, CONFIG}}, {405, {T_CHAR, 0, false}}}},
   {PACK, {{1000, {T_INT, 0, true}}, {1001, {T_POINTER, 0, true}}, {1003, {T_POINTER, 1, true}}}},
   {CONFIG, {}}, {ENGINE, {}}, {KNOB, {}},
 };
@@ -63,13 +64,14 @@ EXPORT int cudnnBackendCreateDescriptor(int kind, Node** out) {
   if (int code = standin_begin(__func__)) return code;
   if (!TAKES.count(kind)) return no("no such descriptor");
   nodes.insert(*out = new Node{kind});
-  standin_count("cudnn descriptor", 1);
+  // A process keeps its plans.
+  if (kind != PLAN) standin_count("cudnn descriptor", 1);
   return SUCCESS;
 }
 EXPORT int cudnnBackendDestroyDescriptor(Node* one) {
   Guard guard(lock);
   if (!nodes.erase(one)) { fault("a descriptor is given back twice"); return BAD_PARAM; }
-  standin_count("cudnn descriptor", -1);
+  if (one->kind != PLAN) standin_count("cudnn descriptor", -1);
   delete one;
   return SUCCESS;
 }
@@ -90,6 +92,7 @@ EXPORT int cudnnBackendSetAttribute(Node* one, int name, int type, int64_t count
     case T_INT: set.whole.push_back(((const int64_t*)from)[i]); break;
     case T_FLOAT: set.real.push_back(((const float*)from)[i]); break;
     case T_DOUBLE: set.real.push_back(((const double*)from)[i]); break;
+    case T_CHAR: set.whole.push_back(((const char*)from)[i]); break;
     case T_BOOL: set.whole.push_back(((const unsigned char*)from)[i]); break;
     case T_POINTER: case T_HANDLE: set.pointers.push_back(((void* const*)from)[i]); break;
     case T_DESCRIPTOR: {
@@ -203,7 +206,7 @@ static int describe(Node* one) {
     if (made.count(uid) && !tensor.between) ++stored;
   }
   if (stored != 1) { fault("a graph stores other than one value"); return no("results"); }
-  told = text.str();
+  told = graph->text = text.str();
   one->graph = graph;
   return SUCCESS;
 }
@@ -229,6 +232,88 @@ static std::vector<EngineOf> engines(const GraphOf& graph, int64_t mode) {
           {44, {}, {{2, 1}}, moved}, {50, {NONDETERMINISTIC}, {}, 0, false, true}, {60, {}, {}, 0, true}};
 }
 
+// How often each plan was finalised from its engine.
+static std::map<std::string, long> finalised;
+static long from_engines, from_texts;
+// The number of an engine that no device has: -1 is none, and -2 is all of them.
+static int64_t unfit = -1;
+
+static std::string identity(const GraphOf& graph, const EngineOf& engine) {
+  std::ostringstream text;
+  text << graph.text << "engine " << engine.number;
+  for (const auto& knob : engine.knobs) text << " " << knob.first << "=" << knob.second;
+  return text.str();
+}
+// The text of a plan: the version, its graph and its engine, all as numbers.
+struct Writer {
+  std::ostringstream text;
+  template <class T> void number(T& value) { text << " " << value; }
+  template <class T> void list(std::vector<T>& values) { text << " " << values.size(); for (T& value : values) number(value); }
+};
+struct Reader {
+  std::istringstream text;
+  template <class T> void number(T& value) { text >> value; }
+  template <class T> void list(std::vector<T>& values) { size_t count = 0; text >> count; values.resize(text ? std::min(count, (size_t)99) : 0); for (T& value : values) number(value); }
+};
+template <class By> static void pass(By& by, TensorOf& t) { by.number(t.uid); by.list(t.sizes); by.list(t.strides); by.number(t.type); by.number(t.between); by.number(t.by_value); }
+template <class By> static void pass(By& by, OperationOf& op) {
+  by.number(op.kind); by.list(op.in); by.number(op.out); by.number(op.mode); by.number(op.slope); by.number(op.alpha);
+  by.list(op.before); by.list(op.strides); by.list(op.dilations);
+}
+template <class By> static void pass(By& by, EngineOf& engine) { by.number(engine.number); by.list(engine.notes); by.number(engine.workspace); by.number(engine.wrong); }
+static std::string text_of(const GraphOf& graph, const EngineOf& engine) {
+  Writer by;
+  int version = VERSION;
+  by.text.precision(17);
+  by.number(version);
+  size_t tensors = graph.tensors.size(), operations = graph.operations.size();
+  by.number(tensors);
+  for (auto [uid, tensor] : graph.tensors) pass(by, tensor);
+  by.number(operations);
+  for (auto operation : graph.operations) pass(by, operation);
+  auto copy = engine;
+  pass(by, copy);
+  return "plan" + by.text.str() + " end";
+}
+static bool read_text(const std::string& text, GraphOf& graph, EngineOf& engine) {
+  if (text.compare(0, 4, "plan")) return false;
+  Reader by{std::istringstream(text.substr(4))};
+  int version = 0;
+  size_t tensors = 0, operations = 0;
+  by.number(version);
+  if (version != VERSION) return false;
+  by.number(tensors);
+  for (size_t i = 0; by.text && i < tensors; ++i) { TensorOf one; pass(by, one); graph.tensors.emplace(one.uid, one); }
+  by.number(operations);
+  for (size_t i = 0; by.text && i < operations; ++i) { OperationOf one{0, {}, 0}; pass(by, one); graph.operations.push_back(one); }
+  pass(by, engine);
+  std::string end;
+  by.text >> end;
+  return end == "end";
+}
+
+// Finalises a plan from its text or its engine.
+static int finish_plan(Node* one) {
+  one->handle = (Handle*)one->attributes.at(400).pointers[0];
+  if (!there.count(one->handle)) return no("no handle");
+  if (one->attributes.count(405)) {
+    const auto& characters = one->attributes.at(405).whole;
+    one->graph = std::make_shared<GraphOf>();
+    one->engine = std::make_shared<EngineOf>();
+    if (!read_text(std::string(characters.begin(), characters.end()), *one->graph, *one->engine)) { refused = "no text of a plan of this version"; return NOT_SUPPORTED; }
+    ++from_texts;
+    return SUCCESS;
+  }
+  Node* config = link(one, 401);
+  if (!config) { fault("a plan has neither an engine nor a text"); return no("no engine"); }
+  one->graph = config->graph;
+  one->engine = config->engine;
+  if (one->engine->unsupported || unfit == -2 || unfit == one->engine->number) { refused = "no device has this engine"; return NOT_SUPPORTED; }
+  ++from_engines;
+  if (++finalised[identity(*one->graph, *one->engine)] > 1) fault("a plan is finalised again: " + identity(*one->graph, *one->engine));
+  return SUCCESS;
+}
+
 EXPORT int cudnnBackendFinalize(Node* one) {
   Guard guard(lock);
   if (int code = standin_begin(__func__)) return code;
@@ -238,14 +323,7 @@ EXPORT int cudnnBackendFinalize(Node* one) {
   if (one->kind == OPERATIONS) if (int code = describe(one)) return code;
   if (one->kind == HEURISTIC) one->engines = engines(*link(one, 201)->graph, whole(one, 200));
   if (one->kind == HEURISTIC) one->graph = link(one, 201)->graph;
-  if (one->kind == PLAN) {
-    Node* config = link(one, 401);
-    one->handle = (Handle*)one->attributes.at(400).pointers[0];
-    if (!there.count(one->handle)) return no("no handle");
-    one->graph = config->graph;
-    one->engine = config->engine;
-    if (one->engine->unsupported) { refused = "no device has this engine"; return NOT_SUPPORTED; }
-  }
+  if (one->kind == PLAN) if (int code = finish_plan(one)) return code;
   if (one->kind == PACK && one->attributes.at(1000).count != one->attributes.at(1001).count) return no("names and addresses");
   one->finished = true;
   return SUCCESS;
@@ -280,6 +358,10 @@ EXPORT int cudnnBackendGetAttribute(Node* one, int name, int type, int64_t room,
     into->attributes[601].whole = {knob.second};
   });
   if (is(CONFIG, 303, T_INT) || is(PLAN, 402, T_INT)) return give(1, room, count, [&](int64_t at) { ((int64_t*)to)[at] = (int64_t)one->engine->workspace; });
+  if (is(PLAN, 405, T_CHAR)) {
+    std::string text = text_of(*one->graph, *one->engine);
+    return give((int64_t)text.size(), room, count, [&](int64_t at) { ((char*)to)[at] = text[(size_t)at]; });
+  }
   if (is(ENGINE, 1301, T_INT)) return give(1, room, count, [&](int64_t at) { ((int64_t*)to)[at] = one->engine->number; });
   if (is(ENGINE, 1303, T_NOTE)) return give((int64_t)one->engine->notes.size(), room, count, [&](int64_t at) { ((int*)to)[at] = one->engine->notes[(size_t)at]; });
   if (is(KNOB, 600, T_KNOB)) return give(1, room, count, [&](int64_t at) { ((int*)to)[at] = (int)whole(one, 600); });
@@ -401,7 +483,7 @@ EXPORT int cudnnBackendExecute(Handle* handle, Node* plan, Node* pack) {
   if (int code = standin_begin(__func__)) return code;
   if (!there.count(handle) || !nodes.count(plan) || !nodes.count(pack) || !plan->finished || !pack->finished) return no("what is not finished is run");
   if (plan->handle != handle) fault("a plan runs with another handle");
-  if (!handle->stream) { fault("a graph on no stream"); return no("no stream"); }
+  if (!has_stream(handle)) { fault("a graph on no stream"); return no("no stream"); }
   const auto& graph = plan->graph;
   const auto& engine = plan->engine;
   std::map<int64_t, void*> at;
@@ -429,7 +511,11 @@ EXPORT int cudnnBackendExecute(Handle* handle, Node* plan, Node* pack) {
   }) ? EXECUTION_FAILED : SUCCESS;
 }
 
-// For tests: returns the attributes of the last graph.
+// For tests: the number of plans that were finalised from engines, or from texts.
+EXPORT int standin_finalised(int texts) { Guard guard(lock); return (int)(texts ? from_texts : from_engines); }
+// Sets the engine that no device has; it returns the one before.
+EXPORT int standin_unfit(int engine) { Guard guard(lock); int before = (int)unfit; unfit = engine; return before; }
+// Returns the attributes of the last graph.
 EXPORT int standin_told(char* to, size_t most) {
   Guard guard(lock);
   snprintf(to, most, "%s", told.c_str());

@@ -605,6 +605,96 @@ pub fn copies_run_beside_kernels() -> Result<(), Failed> {
     Ok(())
 }
 
+/// While a session captures its work, another thread may load, run and drop sessions.
+pub fn other_threads_may_work_during_a_capture() -> Result<(), Failed> {
+    let standin = standin::get().ok_or("there is no stand-in")?;
+    let compiled = |source: &str| -> Result<_, Failed> {
+        let graph = parsed(source)?;
+        let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline("cuda", 2))
+            .map_err(|error| error.to_string())?;
+        let inputs = common::inputs(&graph);
+        let reference = common::reference(&graph, &inputs);
+        Ok((compilation, inputs, reference))
+    };
+    let (first, other) = (compiled(GRAPHS[0].1)?, compiled(GRAPHS[1].1)?);
+    let _turn = standin::turn();
+    standin.register("captured", &module(&first.0.plan)?);
+    standin.register("meanwhile", &module(&other.0.plan)?);
+    standin.order(0);
+    let kept = Kept::default();
+    let load = |compilation: &ovolo::compile::Compilation| {
+        let (program, plan) = (&compilation.program, compilation.plan.clone());
+        Session::with(program, plan, common::registry().backends(), &kept).map_err(|error| error.to_string())
+    };
+    let run = |session: &mut Session, (_, inputs, reference): &(_, Vec<Tensor>, Vec<Tensor>)| {
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        let outputs = session.run(&inputs).map_err(|error| error.to_string())?;
+        let far = |(output, reference)| !small(common::relative_error(output, reference));
+        if outputs.iter().zip(reference).any(far) { Err("the values are wrong".to_owned()) } else { Ok(()) }
+    };
+    let mut session = load(&first.0)?;
+    run(&mut session, &first)?;
+    let ready = std::sync::Barrier::new(2);
+    let meanwhile = || {
+        let before = load(&other.0).and_then(|mut session| {
+            run(&mut session, &other)?;
+            Ok(session)
+        });
+        ready.wait();
+        let met = standin.met();
+        let work = || {
+            met?;
+            drop(before?);
+            let mut after = load(&other.0)?;
+            (0..3).try_for_each(|_| run(&mut after, &other))
+        };
+        let done = work();
+        standin.leave();
+        done
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(meanwhile);
+        ready.wait();
+        // The second run captures.
+        standin.meet("cuStreamEndCapture");
+        let captured = run(&mut session, &first).map_err(|why| format!("during the capture: {why}"));
+        let done = thread.join().map_err(|_| "the other thread panics".to_owned())?;
+        done.map_err(|why| format!("meanwhile: {why}"))?;
+        captured
+    })?;
+    run(&mut session, &first)?;
+    Ok(standin.faults()?)
+}
+
+/// The stand-in can detect a copy to the device that nothing waits for: a constant is then not there yet.
+pub fn a_late_copy_shows() -> Result<(), Failed> {
+    let standin = standin::get().ok_or("there is no stand-in")?;
+    let graph = parsed(GRAPHS[1].1)?;
+    let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline("cuda", 2))
+        .map_err(|error| error.to_string())?;
+    let _turn = standin::turn();
+    standin.register("late", &module(&compilation.plan)?);
+    let inputs = common::inputs(&graph);
+    let reference = common::reference(&graph, &inputs);
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    standin.ignore("cuStreamSynchronize of the default stream");
+    let session = Session::with(
+        &compilation.program,
+        compilation.plan.clone(),
+        common::registry().backends(),
+        &Kept::default(),
+    );
+    let outputs = session.map_err(|error| error.to_string()).and_then(|mut session| {
+        session.run(&inputs).map(<[Tensor]>::to_vec).map_err(|error| error.to_string())
+    });
+    standin.ignore("");
+    let far = |(output, reference)| !small(common::relative_error(output, reference));
+    if !outputs?.iter().zip(&reference).any(far) {
+        return Err("without the wait all values are right".into());
+    }
+    Ok(standin.faults()?)
+}
+
 /// The stand-in can detect missing waits: leaving one out gives a wrong value in some order.
 pub fn a_missing_wait_shows() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;

@@ -3,9 +3,14 @@
 // Kernels are C++ translations of the generated ones; tests register them by their names in the cubin. Work
 // is queued and runs as late as possible: when the host waits for it, and then in one of several orders that
 // the streams, events and graphs allow, so that a missing wait shows as a wrong value. Device addresses are
-// not valid on the host. Memory lies between guard zones and is NaN at first. Misuse is recorded as a fault
-// until a test asks for it, and so are the existing handles.
+// not valid on the host. Memory lies between guard zones and is NaN at first, and there is only as much of it
+// as a test says. Copies from memory that is not pinned land as late as possible: when the host waits for the
+// default stream, for which other streams do not wait. Calls that a device refuses while it captures are refused
+// too, and invalidate the capture: some of them on the thread that captures, and waiting for the whole device on
+// any thread. Misuse is recorded as a fault until a test asks for it, and so are the existing handles.
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +23,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #define ENTRY extern "C" __attribute__((visibility("default"))) int
@@ -93,7 +99,7 @@ struct Stream;
 enum Kind { OTHER, KERNEL, COPY };
 struct Node { std::function<void()> run; std::set<size_t> after; Kind kind = OTHER; };
 struct Graph { std::vector<Node> nodes; };
-struct Capture { Stream* origin; std::set<Stream*> streams; Graph graph; bool broken = false; };
+struct Capture { Stream* origin; std::set<Stream*> streams; Graph graph; std::thread::id thread; bool broken = false; };
 struct Work { std::function<void()> run; Event* marks = nullptr; Event* awaits = nullptr; uint64_t ticket = 0; Kind kind = OTHER; uint64_t number = 0; };
 struct Event {
   uint64_t recorded = 0, done = 0;
@@ -183,12 +189,47 @@ static int enqueue(Stream* stream, std::function<void()> run, Kind kind = OTHER)
   stream->queue.push_back(std::move(work));
   return SUCCESS;
 }
-static bool capturing() {
-  for (Stream* stream : streams) if (stream->capture) return true;
-  return false;
+// Whether a thread captures; then its captures are invalid from now on. Without a thread, any thread counts.
+static bool breaks_capture(const std::thread::id* thread) {
+  bool breaks = false;
+  for (Stream* stream : streams) if (stream->capture && (!thread || stream->capture->thread == *thread)) breaks = stream->capture->broken = true;
+  return breaks;
+}
+static bool breaks_own_capture() {
+  std::thread::id thread = std::this_thread::get_id();
+  return breaks_capture(&thread);
+}
+
+// Copies on the default stream that have not landed.
+static std::deque<std::function<void()>> landing;
+static void land() {
+  while (!landing.empty()) {
+    auto copy = std::move(landing.front());
+    landing.pop_front();
+    copy();
+  }
+}
+
+// The bytes of the device, those in use, and the most that were in use since a test asked.
+static size_t memory = 24ull << 30, taken, most_taken;
+
+// A thread that meets another one: it waits at an entry until the other one lets it go on.
+static thread_local std::string meeting;
+static std::mutex meeting_lock;
+static std::condition_variable meeting_changed;
+static bool met, left;
+static void meet(const char* name) {
+  if (meeting != name) return;
+  meeting.clear();
+  std::unique_lock<std::mutex> held(meeting_lock);
+  met = true;
+  meeting_changed.notify_all();
+  meeting_changed.wait(held, [] { return left; });
 }
 
 static thread_local void* current;
+// The number of references to the context.
+static long contexts;
 static int context_handle;
 static std::vector<void*> libraries;
 
@@ -197,21 +238,32 @@ static int begin(const char* name, bool needs_context) {
   ++calls[name];
   if (failing == name && failing_after-- == 0) { failing.clear(); return failing_code; }
   if (needs_context && current != &context_handle) return INVALID_CONTEXT;
-  if (needs_context && live["context"] == 0) return INVALID_CONTEXT;
+  if (needs_context && contexts == 0) return INVALID_CONTEXT;
   return SUCCESS;
 }
-#define BEGIN_ANYWHERE Guard guard(lock); if (int code = begin(__func__, false)) return code
-#define BEGIN Guard guard(lock); if (int code = begin(__func__, true)) return code
+#define BEGIN_ANYWHERE meet(__func__); Guard guard(lock); if (int code = begin(__func__, false)) return code
+#define BEGIN meet(__func__); Guard guard(lock); if (int code = begin(__func__, true)) return code
 
 ENTRY cuInit(unsigned) { BEGIN_ANYWHERE; return SUCCESS; }
-ENTRY cuDriverGetVersion(int* version) { BEGIN_ANYWHERE; *version = 12090; return SUCCESS; }
-ENTRY cuDeviceGetCount(int* count) { BEGIN_ANYWHERE; *count = 1; return SUCCESS; }
+ENTRY cuDriverGetVersion(int* version) {
+  BEGIN_ANYWHERE;
+  const char* told = getenv("OVOLO_STANDIN_CUDA");
+  *version = told ? atoi(told) : 12090;
+  return SUCCESS;
+}
+ENTRY cuDeviceGetCount(int* count) {
+  BEGIN_ANYWHERE;
+  const char* told = getenv("OVOLO_STANDIN_DEVICES");
+  *count = told ? atoi(told) : 1;
+  return SUCCESS;
+}
 ENTRY cuDeviceGet(int* device, int at) { BEGIN_ANYWHERE; *device = 7; return at == 0 ? SUCCESS : INVALID_DEVICE; }
 ENTRY cuDeviceGetAttribute(int* value, int attribute, int device) {
   BEGIN_ANYWHERE;
   if (device != 7) return INVALID_DEVICE;
-  if (attribute != 75 && attribute != 76) return INVALID_VALUE;
-  *value = attribute == 75 ? 9 : 0;
+  // The compute capability, and the bytes of the cache that all multiprocessors share.
+  if (attribute != 75 && attribute != 76 && attribute != 38) return INVALID_VALUE;
+  *value = attribute == 38 ? 1 << 20 : attribute == 75 ? 9 : 0;
   return SUCCESS;
 }
 ENTRY cuDeviceGetName(char* name, int bytes, int device) {
@@ -223,26 +275,26 @@ ENTRY cuDeviceGetName(char* name, int bytes, int device) {
 ENTRY cuDevicePrimaryCtxRetain(void** context, int device) {
   BEGIN_ANYWHERE;
   if (device != 7) return INVALID_DEVICE;
-  ++live["context"];
+  if (++contexts > 1) fault("the context is retained again");
   *context = &context_handle;
   return SUCCESS;
 }
 ENTRY cuDevicePrimaryCtxRelease_v2(int device) {
   BEGIN_ANYWHERE;
-  if (device != 7 || live["context"] == 0) return INVALID_CONTEXT;
-  if (--live["context"] == 0)
-    for (auto& [what, count] : live) if (count) fault("the context goes and " + what + " is still there");
+  if (device != 7 || contexts == 0) return INVALID_CONTEXT;
+  if (--contexts == 0) fault("the context goes before the process ends");
   return SUCCESS;
 }
 ENTRY cuCtxSetCurrent(void* context) {
   BEGIN_ANYWHERE;
-  if (context && (context != &context_handle || live["context"] == 0)) return INVALID_CONTEXT;
+  if (context && (context != &context_handle || contexts == 0)) return INVALID_CONTEXT;
   current = context;
   return SUCCESS;
 }
 ENTRY cuCtxSynchronize() {
   BEGIN;
-  if (capturing()) return CAPTURE_UNSUPPORTED;
+  if (breaks_capture(nullptr)) return CAPTURE_UNSUPPORTED;
+  land();
   for (Stream* stream : streams) drain(stream, nullptr, 0);
   return SUCCESS;
 }
@@ -254,6 +306,8 @@ static const std::map<int, std::pair<const char*, const char*>> TEXTS = {
   {INVALID_HANDLE, {"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"}},
   {NOT_FOUND, {"CUDA_ERROR_NOT_FOUND", "named symbol not found"}},
   {ILLEGAL_ADDRESS, {"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"}},
+  {CAPTURE_UNSUPPORTED, {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"}},
+  {CAPTURE_INVALIDATED, {"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"}},
   {CAPTURE_UNJOINED, {"CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"}},
 };
 ENTRY cuGetErrorName(int code, const char** text) {
@@ -270,7 +324,10 @@ ENTRY cuGetErrorString(int code, const char** text) {
 ENTRY cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   BEGIN;
   if (bytes == 0) return INVALID_VALUE;
-  if (capturing()) return CAPTURE_UNSUPPORTED;
+  if (breaks_own_capture()) return CAPTURE_UNSUPPORTED;
+  if (bytes > memory - std::min(memory, taken)) return OUT_OF_MEMORY;
+  taken += bytes;
+  most_taken = std::max(most_taken, taken);
   Block* block = allocate(bytes);
   block->address = next_address;
   next_address += (bytes + (1 << 20)) / (1 << 20) * (1 << 20) + (1 << 20);
@@ -283,6 +340,9 @@ ENTRY cuMemFree_v2(uint64_t address) {
   BEGIN;
   auto found = device_blocks.find(address);
   if (found == device_blocks.end()) return INVALID_VALUE;
+  if (breaks_own_capture()) return CAPTURE_UNSUPPORTED;
+  land();
+  taken -= found->second->bytes;
   check(*found->second, "memory of the device");
   device_blocks.erase(found);
   --live["memory"];
@@ -291,6 +351,7 @@ ENTRY cuMemFree_v2(uint64_t address) {
 ENTRY cuMemHostAlloc(void** pointer, size_t bytes, unsigned) {
   BEGIN;
   if (bytes == 0) return INVALID_VALUE;
+  if (breaks_own_capture()) return CAPTURE_UNSUPPORTED;
   Block* block = allocate(bytes);
   block->address = (uint64_t)block->inside;
   host_blocks[block->address].reset(block);
@@ -302,6 +363,7 @@ ENTRY cuMemFreeHost(void* pointer) {
   BEGIN;
   auto found = host_blocks.find((uint64_t)pointer);
   if (found == host_blocks.end()) return INVALID_VALUE;
+  if (breaks_own_capture()) return CAPTURE_UNSUPPORTED;
   check(*found->second, "pinned memory");
   host_blocks.erase(found);
   --live["pinned memory"];
@@ -309,10 +371,22 @@ ENTRY cuMemFreeHost(void* pointer) {
 }
 ENTRY cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t bytes) {
   BEGIN;
-  unsigned char* inside = reach(to, bytes);
-  if (!inside) return INVALID_VALUE;
-  memcpy(inside, from, bytes);
+  if (!reach(to, bytes)) return INVALID_VALUE;
+  if (breaks_own_capture()) return CAPTURE_UNSUPPORTED;
+  land();
+  auto staged = std::make_shared<std::string>((const char*)from, bytes);
+  landing.push_back([=] { if (unsigned char* inside = reach(to, staged->size())) memcpy(inside, staged->data(), staged->size()); });
   return SUCCESS;
+}
+ENTRY cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream* stream) {
+  BEGIN;
+  if (!reach(to, bytes) || !reach(from, bytes)) return INVALID_VALUE;
+  return enqueue(stream, [=] { memmove(reach(to, bytes), reach(from, bytes), bytes); }, COPY);
+}
+ENTRY cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, Stream* stream) {
+  BEGIN;
+  if (!reach(to, bytes)) return INVALID_VALUE;
+  return enqueue(stream, [=] { memset(reach(to, bytes), value, bytes); });
 }
 ENTRY cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream* stream) {
   BEGIN;
@@ -340,6 +414,7 @@ static std::map<Module*, std::vector<std::unique_ptr<Function>>> modules;
 ENTRY cuModuleLoadData(Module** module, const unsigned char* image) {
   BEGIN;
   if (memcmp(image, "\x7f""ELF", 4) || image[18] != 190) return INVALID_IMAGE;
+  if (breaks_own_capture()) return CAPTURE_UNSUPPORTED;
   // The file ends with the table of its sections or of its segments.
   auto end = [&](size_t table, size_t size_and_count) {
     uint64_t at;
@@ -356,7 +431,9 @@ ENTRY cuModuleLoadData(Module** module, const unsigned char* image) {
 }
 ENTRY cuModuleUnload(Module* module) {
   BEGIN;
-  if (!modules.erase(module)) return INVALID_HANDLE;
+  if (!modules.count(module)) return INVALID_HANDLE;
+  if (breaks_own_capture()) return CAPTURE_UNSUPPORTED;
+  modules.erase(module);
   delete module;
   --live["module"];
   return SUCCESS;
@@ -419,8 +496,13 @@ ENTRY cuStreamDestroy_v2(Stream* stream) {
 }
 ENTRY cuStreamSynchronize(Stream* stream) {
   BEGIN;
+  if (!stream) {
+    if (breaks_own_capture()) return CAPTURE_UNSUPPORTED;
+    if (ignored != "cuStreamSynchronize of the default stream") land();
+    return SUCCESS;
+  }
   if (!streams.count(stream)) return INVALID_HANDLE;
-  if (stream->capture) return CAPTURE_UNSUPPORTED;
+  if (stream->capture) { stream->capture->broken = true; return CAPTURE_UNSUPPORTED; }
   drain(stream, nullptr, 0);
   return SUCCESS;
 }
@@ -449,7 +531,7 @@ ENTRY cuStreamBeginCapture_v2(Stream* stream, int) {
   BEGIN;
   if (!streams.count(stream)) return INVALID_HANDLE;
   if (stream->capture) return CAPTURE_UNSUPPORTED;
-  stream->capture = new Capture{stream, {stream}, {}};
+  stream->capture = new Capture{stream, {stream}, {}, std::this_thread::get_id()};
   stream->frontier.clear();
   return SUCCESS;
 }
@@ -475,8 +557,10 @@ ENTRY cuStreamEndCapture(Stream* stream, Graph** graph) {
     other->frontier.clear();
   }
   for (Event* event : events) if (event->capture == capture) { event->capture = nullptr; event->frontier.clear(); }
-  *graph = joined ? new Graph(capture->graph) : nullptr;
+  bool broken = capture->broken;
+  *graph = joined && !broken ? new Graph(capture->graph) : nullptr;
   delete capture;
+  if (broken) return CAPTURE_INVALIDATED;
   if (!joined) return CAPTURE_UNJOINED;
   graphs.insert(*graph);
   ++live["graph"];
@@ -590,6 +674,32 @@ ENTRY standin_live(const char* what) {
 ENTRY standin_fail(const char* name, int after, int code) {
   Guard guard(lock);
   failing = name; failing_after = after; failing_code = code;
+  return 0;
+}
+// Sets the bytes of the device, and returns the most MiB that were in use since the last call.
+ENTRY standin_memory(size_t bytes) {
+  Guard guard(lock);
+  int most = (int)(most_taken >> 20);
+  memory = bytes;
+  most_taken = taken;
+  return most;
+}
+// Makes this thread wait when it next calls an entry, until `standin_leave`.
+ENTRY standin_meet(const char* name) {
+  std::lock_guard<std::mutex> held(meeting_lock);
+  meeting = name;
+  met = left = false;
+  return 0;
+}
+// Waits until another thread is at the entry where it waits. Returns whether it came there in time.
+ENTRY standin_met(const char*) {
+  std::unique_lock<std::mutex> held(meeting_lock);
+  return meeting_changed.wait_for(held, std::chrono::seconds(20), [] { return met; });
+}
+ENTRY standin_leave(const char*) {
+  std::lock_guard<std::mutex> held(meeting_lock);
+  left = true;
+  meeting_changed.notify_all();
   return 0;
 }
 // Makes an entry do nothing; an empty name resets this.

@@ -1,7 +1,7 @@
 //! The stand-ins for the driver and for NVIDIA's libraries, as used from Rust: compiles them, puts them in
 //! place, and asks them what happened.
 
-use super::host;
+use super::{fresh, host};
 use libloading::Library;
 use ovolo_cuda::Module;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -50,7 +50,10 @@ pub fn place() {
 /// Compiles a stand-in under the file name that the binding looks for first, and opens it.
 fn made(compiler: &Path, source: &str, name: &str, driver: Option<&Path>) -> (PathBuf, Library) {
     let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{source}.so"));
-    compiled(compiler, source, name, driver, &[], &object);
+    // A process that a test started finds the files that are in use.
+    if fresh::part().is_none() {
+        compiled(compiler, source, name, driver, &[], &object);
+    }
     // SAFETY: the library was compiled just now.
     let library = unsafe { Library::new(&object) }.unwrap();
     (object, library)
@@ -148,6 +151,47 @@ impl Standin {
         }
     }
 
+    /// Asks something of the stand-in of the library that a variable names: a function of one number.
+    fn ask(&self, variable: &str, name: &str, number: c_int) -> c_int {
+        let (_, library) = self.libraries.iter().find(|(known, _)| *known == variable).unwrap();
+        // SAFETY: the function takes a number and returns one.
+        unsafe { library.get::<unsafe extern "C" fn(c_int) -> c_int>(name.as_bytes()).unwrap()(number) }
+    }
+
+    /// The number of plans that cuDNN has finalised from engines, and from texts.
+    pub fn finalised(&self) -> [c_int; 2] {
+        [0, 1].map(|texts| self.ask("OVOLO_CUDNN", "standin_finalised", texts))
+    }
+
+    /// Sets the engine of cuDNN that no device has, by the library's number: -1 is none, and -2 is all of them.
+    pub fn unfit(&self, engine: c_int) {
+        self.ask("OVOLO_CUDNN", "standin_unfit", engine);
+    }
+
+    /// Sets the bytes of the device, and returns the most MiB that were in use since the last call.
+    pub fn memory(&self, bytes: usize) -> c_int {
+        // SAFETY: the function takes a number and returns one.
+        unsafe {
+            let entry = self.library.get::<unsafe extern "C" fn(usize) -> c_int>(b"standin_memory");
+            entry.unwrap()(bytes)
+        }
+    }
+
+    /// Makes this thread wait when it next calls an entry, until another thread calls [`Standin::leave`].
+    pub fn meet(&self, entry: &str) {
+        self.call("standin_meet", entry);
+    }
+
+    /// Waits until another thread waits at its entry.
+    pub fn met(&self) -> Result<(), String> {
+        if self.call("standin_met", "") == 1 { Ok(()) } else { Err("the other thread did not come".into()) }
+    }
+
+    /// Lets the thread that waits go on.
+    pub fn leave(&self) {
+        self.call("standin_leave", "");
+    }
+
     /// Makes an algorithm of the library that a variable names slower by some microseconds.
     pub fn delay(&self, variable: &str, algorithm: c_int, microseconds: c_int) {
         let (_, library) = self.libraries.iter().find(|(known, _)| *known == variable).unwrap();
@@ -172,10 +216,16 @@ impl Standin {
 
     /// Compiles another version of cuDNN, with definitions for its source, and returns its path.
     pub fn version(&self, name: &str, definitions: &[&str]) -> PathBuf {
-        let driver = std::env::var_os("OVOLO_CUDA_DRIVER").map(PathBuf::from);
         let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
-        compiled(&self.compiler, "cudnn", "libcudnn.so", driver.as_deref(), definitions, &object);
+        self.version_at("cudnn", definitions, &object);
         object
+    }
+
+    /// Compiles another version of a library to a file.
+    pub fn version_at(&self, source: &str, definitions: &[&str], object: &Path) {
+        let driver = std::env::var_os("OVOLO_CUDA_DRIVER").map(PathBuf::from);
+        let (_, _, name) = LIBRARIES.iter().find(|(_, known, _)| *known == source).unwrap();
+        compiled(&self.compiler, source, name, driver.as_deref(), definitions, object);
     }
 
     /// Sets the order of work from now on.

@@ -4,7 +4,6 @@ use super::descriptor::Library;
 use super::engine::{Engines, Target};
 use super::operation::Graph;
 use crate::cudnn::Handle;
-use crate::driver::Context;
 use crate::{cudnn, driver};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,12 +29,11 @@ pub(super) fn engines(graph: &Graph) -> Result<Option<Workspaces>, String> {
     if let Some(told) = known.get(&text) {
         return Ok(Some(Arc::clone(told)));
     }
-    let handle = Handle::new(&Context::new()?)?;
-    let told: Workspaces = match Engines::new(Target::Handle(handle.raw), with, graph) {
-        Ok(engines) => engines.list.iter().map(|engine| engine.workspace).collect(),
-        Err(failure) if failure.unsupported => Arc::new([]),
-        Err(failure) => return Err(failure.text),
-    };
+    let told = Handle::shared()?.with(|raw| match Engines::new(Target::Handle(raw), with, graph) {
+        Ok(engines) => Ok(engines.list.iter().map(|engine| engine.workspace).collect()),
+        Err(failure) if failure.unsupported => Ok(Workspaces::from([])),
+        Err(failure) => Err(failure.text),
+    })?;
     known.insert(text, Arc::clone(&told));
     Ok(Some(told))
 }

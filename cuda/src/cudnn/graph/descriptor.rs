@@ -14,6 +14,9 @@ use std::ptr;
 /// A descriptor of a graph or of a part of it.
 pub(super) type Descriptor = command::Descriptor<sys::cudnnBackendDescriptor_t>;
 
+/// The status of an engine whose kernel does not compile for the device.
+const COMPILATION_FAILED: u32 = sys::cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED as u32;
+
 /// The functions of the library for descriptors.
 #[derive(Clone, Copy)]
 pub(super) struct Library {
@@ -23,7 +26,7 @@ pub(super) struct Library {
 
 /// An error of the library.
 pub(super) struct Failure {
-    /// Whether the library does not support the request.
+    /// Whether the library does not support the request, or cannot compile its kernel for the device.
     pub unsupported: bool,
     /// The library's message, and what the user can do.
     pub text: String,
@@ -47,8 +50,7 @@ pub(super) enum AttributeValue<'a> {
     Descriptors(&'a [&'a Descriptor]),
     Handle(sys::cudnnHandle_t),
     Pointers(&'a [*mut c_void]),
-    #[cfg(test)]
-    Text(&'a str),
+    Text(&'a [u8]),
 }
 
 impl Library {
@@ -73,7 +75,8 @@ impl Library {
         let message = CStr::from_bytes_until_nul(&message).map(CStr::to_string_lossy).unwrap_or_default();
         let call = if message.is_empty() { call.to_owned() } else { format!("{call} ({})", message.trim()) };
         let text = self.base.check(&call, status).err().unwrap_or_default();
-        Err(Failure { unsupported: (3000..4000).contains(&status.0), text })
+        let unsupported = (3000..4000).contains(&status.0) || status.0 == COMPILATION_FAILED;
+        Err(Failure { unsupported, text })
     }
 
     /// Creates a descriptor.
@@ -103,7 +106,6 @@ impl Library {
                 (Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, raw.len(), raw.as_ptr().cast())
             }
             AttributeValue::Handle(handle) => (Type::CUDNN_TYPE_HANDLE, 1, ptr::from_ref(handle).cast()),
-            #[cfg(test)]
             AttributeValue::Text(text) => (Type::CUDNN_TYPE_CHAR, text.len(), text.as_ptr().cast()),
             AttributeValue::Pointers(list) => (Type::CUDNN_TYPE_VOID_PTR, list.len(), list.as_ptr().cast()),
         };

@@ -28,11 +28,13 @@ pub(super) enum Target<'a> {
 }
 
 impl Target<'_> {
-    /// Sets the attribute of a descriptor that corresponds to the kind of target.
-    fn set(self, library: Library, one: &Descriptor, handle: Name, described: Name) -> Result<(), Failure> {
+    /// Sets the attribute of a plan that corresponds to the kind of target.
+    pub fn set_plan(self, library: Library, plan: &Descriptor) -> Result<(), Failure> {
+        let (handle, described) =
+            (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
         match self {
-            Self::Handle(raw) => library.set(one, handle, AttributeValue::Handle(raw)),
-            Self::Described(device) => library.set(one, described, AttributeValue::Descriptors(&[device])),
+            Self::Handle(raw) => library.set(plan, handle, AttributeValue::Handle(raw)),
+            Self::Described(device) => library.set(plan, described, AttributeValue::Descriptors(&[device])),
         }
     }
 }
@@ -92,20 +94,14 @@ impl Engines {
         Ok(Self { list, graph: told, _parts: parts })
     }
 
-    /// Prepares an engine. Returns its plan and the scratch bytes that it needs.
+    /// Finalises the plan of an engine. It does not need the graph and the engines afterwards.
     ///
     /// # Errors
     /// If the engine does not run on this device, or if the library reports another error.
-    pub fn plan(
-        &self,
-        target: Target<'_>,
-        library: Library,
-        number: usize,
-    ) -> Result<(Descriptor, usize), Failure> {
-        debug_assert!(!self.graph.raw.is_null(), "the graph outlives its plans");
+    pub fn plan(&self, target: Target<'_>, library: Library, number: usize) -> Result<Descriptor, Failure> {
+        debug_assert!(!self.graph.raw.is_null(), "the graph is there while its plans are finalised");
         let plan = library.create(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
-        let by = (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
-        target.set(library, &plan, by.0, by.1)?;
+        target.set_plan(library, &plan)?;
         let config = [&self.list[number].config];
         library.set(
             &plan,
@@ -113,9 +109,7 @@ impl Engines {
             AttributeValue::Descriptors(&config),
         )?;
         library.finish(&plan, "the plan of an engine")?;
-        let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
-        let bytes: Vec<i64> = library.numbers(&plan, name, Type::CUDNN_TYPE_INT64, 1)?;
-        Ok((plan, bytes.first().map_or(0, |bytes| usize::try_from(*bytes).unwrap_or(0))))
+        Ok(plan)
     }
 }
 

@@ -1,28 +1,29 @@
 //! A graph that is ready to be queued: the plan of its engine, and addresses.
 
 use super::descriptor::{AttributeValue, Descriptor, Library};
-use super::engine::{Engines, Target, uid};
-use super::operation::ValuePlace;
-use super::{attention, missing_engine, number};
+use super::engine::uid;
+use super::operation::{Graph, ValuePlace};
+use super::plan::{Plan, plan};
+use super::{attention, cached, number};
 use crate::command::{Buffers, Queued};
 use crate::cudnn;
 use crate::cudnn::Handle;
 use crate::driver::Stream;
+use crate::handles::Means;
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 use ovolo::op::Call;
 use std::ffi::c_void;
 use std::ptr;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A graph with addresses. The order of the fields is the order in which they are released.
 pub(in crate::cudnn) struct Execute {
     pack: Descriptor,
-    plan: Descriptor,
-    _engines: Engines,
+    plan: Arc<Plan>,
     /// Numbers in host memory that the library reads each time the graph is queued.
     _numbers: Vec<f32>,
     library: Library,
-    handle: Rc<Handle>,
+    handle: &'static Handle,
 }
 
 impl Execute {
@@ -30,25 +31,18 @@ impl Execute {
     ///
     /// # Errors
     /// If the library has no such engine, needs more scratch memory than the plan has, or reports another error.
-    pub(crate) fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
+    pub(crate) fn new(
+        handle: &'static Handle,
+        call: &Call<'_>,
+        buffers: &Buffers,
+        means: &mut Means<'_>,
+    ) -> Result<Self, String> {
         let found = cudnn::opened().map_err(|why| format!("the plan needs cuDNN, which is {why}"))?;
         let library = Library::new(&found.calls)?;
         attention::supported(call)?;
         let graph = super::graph(call)?;
-        let target = Target::Handle(handle.raw);
-        let engines = Engines::new(target, library, &graph)?;
-        let number = number(call);
-        if number >= engines.list.len() {
-            return Err(missing_engine(engines.list.len(), number));
-        }
-        let (plan, wanted) = engines.plan(target, library, number)?;
-        if wanted > buffers.workspace_bytes() {
-            return Err(format!(
-                "cuDNN needs {wanted} bytes of scratch memory for engine {number}, but the plan has {}: compile it \
-                 again on this device",
-                buffers.workspace_bytes()
-            ));
-        }
+        let plan = chosen(handle, library, &graph, number(call), buffers.workspace_bytes(), means)?;
+        let wanted = plan.workspace;
         let mut numbers = vec![0.0_f32; graph.values.len()];
         for (to, value) in numbers.iter_mut().zip(&graph.values) {
             if let ValuePlace::Number(number) = value.place {
@@ -72,18 +66,58 @@ impl Execute {
         library.set(&pack, Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, AttributeValue::Pointers(&places))?;
         library.set(&pack, Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, AttributeValue::Pointers(&[scratch]))?;
         library.finish(&pack, "the addresses")?;
-        Ok(Self { pack, plan, _engines: engines, _numbers: numbers, library, handle: Rc::clone(handle) })
+        Ok(Self { pack, plan, _numbers: numbers, library, handle })
     }
 }
 
 impl Queued for Execute {
     fn queue(&mut self, stream: &Stream) -> Result<(), String> {
-        let (calls, raw) = (self.handle.calls, self.handle.raw);
-        // SAFETY: the handle and the stream are valid.
-        calls.check("cudnnSetStream", unsafe { (calls.cudnnSetStream)(raw, stream.raw()) })?;
-        // SAFETY: the addresses are those of memory that outlives this value and has the sizes of the tensors; the
-        // scratch memory has the size of the plan.
-        let status = unsafe { (self.library.graph.cudnnBackendExecute)(raw, self.plan.raw, self.pack.raw) };
-        Ok(self.library.check("cudnnBackendExecute", status)?)
+        self.handle.on(stream, |raw| {
+            let (plan, pack) = (self.plan.raw().raw, self.pack.raw);
+            // SAFETY: the addresses are those of memory that outlives this value and has the sizes of the tensors;
+            // the scratch memory has the size of the plan.
+            let status = unsafe { (self.library.graph.cudnnBackendExecute)(raw, plan, pack) };
+            Ok(self.library.check("cudnnBackendExecute", status)?)
+        })
     }
+}
+
+/// Returns the plan of the requested engine. If that one does not run on this device within the scratch memory, and
+/// another one may run instead, returns the plan of the next engine that does, and notes it.
+///
+/// # Errors
+/// If no engine that may run does, or if the library reports another error.
+fn chosen(
+    handle: &'static Handle,
+    library: Library,
+    graph: &Graph,
+    number: usize,
+    room: usize,
+    means: &mut Means<'_>,
+) -> Result<Arc<Plan>, String> {
+    let fitting = |number: usize| -> Result<Result<Arc<Plan>, String>, String> {
+        match plan(handle, library, graph, number, means.artifacts) {
+            Ok(plan) if plan.workspace > room => Ok(Err(format!(
+                "cuDNN needs {} bytes of scratch memory for engine {number}, but the plan has {room}: compile it \
+                 again on this device",
+                plan.workspace
+            ))),
+            Ok(plan) => Ok(Ok(plan)),
+            Err(failure) if failure.unsupported => Ok(Err(failure.text)),
+            Err(failure) => Err(failure.text),
+        }
+    };
+    let why = match fitting(number)? {
+        Ok(plan) => return Ok(plan),
+        Err(why) => why,
+    };
+    let Some(notes) = &mut means.instead else { return Err(why) };
+    let count = cached::engines(graph)?.map_or(0, |engines| engines.len());
+    for other in (number + 1..count).chain(0..number) {
+        if let Ok(plan) = fitting(other)? {
+            notes.push(format!("engine {other} of cuDNN runs instead of engine {number}: {why}"));
+            return Ok(plan);
+        }
+    }
+    Err(why)
 }

@@ -4,6 +4,7 @@
 
 use super::descriptor::{AttributeValue, Descriptor, Library};
 use super::engine::{Engines, Target};
+use super::plan::Plan;
 use crate::{cublaslt, cudnn, driver, nvrtc};
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
@@ -212,7 +213,11 @@ fn ask_library() {
 /// Returns the descriptor of the described device.
 fn described_device(with: Library) -> Result<Descriptor, super::descriptor::Failure> {
     let device = with.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
-    with.set(&device, Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, AttributeValue::Text(DEVICE))?;
+    with.set(
+        &device,
+        Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+        AttributeValue::Text(DEVICE.as_bytes()),
+    )?;
     with.finish(&device, "a device")?;
     Ok(device)
 }
@@ -237,7 +242,13 @@ fn check_question(
     if engines.list.is_empty() {
         return Err(failed("there is no engine".to_owned()));
     }
-    let (_plan, wanted) = engines.plan(target, with, 0).map_err(|failure| failed(failure.text))?;
+    let plan = Plan::of_engine(target, with, &engines, 0).map_err(|failure| failed(failure.text))?;
+    let wanted = plan.workspace;
+    let text = plan.text(with).map_err(|failure| failed(failure.text))?;
+    let again = Plan::of_text(target, with, &text).map_err(|failure| failed(failure.text))?;
+    if again.workspace != wanted {
+        return Err(failed(format!("the plan of its text needs {} bytes, not {wanted}", again.workspace)));
+    }
     let named = engines.list[0].workspace;
     if named.is_some_and(|named| named < wanted) || wanted > super::max_scratch(&call) {
         return Err(failed(format!(
