@@ -830,21 +830,21 @@ fn tuning_without_memory_says_so() -> Result<(), Failed> {
     let call = Call { op: def, attrs: &attrs, inputs: &[&x, &w], output: &x, threads: 1 };
     let generated: Job = job(&call)?;
     standin.register("without_memory", &Module::new([&generated]));
-    // A candidate of the library takes 4 MiB of scratch.
-    for (mib, untimed) in [(6, false), (3, true)] {
+    // Most candidates of the library take 4 MiB of scratch and one takes 32, so there is not enough for all together.
+    for (mib, untimed) in [(36, false), (3, true)] {
         let mut options = common::pipeline("cuda", 1);
         options.pipeline.extract_mut().unwrap().price_by("measured", pricings()).unwrap();
         let mut tuner = Tuner::open(None, 1, Machine::NOMINAL, common::registry().backends());
         standin.memory(mib << 20);
-        let tuned = ovolo_tune::compile(&graph, options, &mut tuner);
+        let filled = tuner.fill(&graph, &options);
         let most = standin.memory(24 << 30);
-        tuned.map_err(|error| error.to_string())?;
+        filled.map_err(|error| error.to_string())?;
         let states = |name: &str| -> Vec<State> {
             let entries = tuner.stored().table.entries.values();
             entries.filter(|entry| entry.implementation == name).map(|entry| entry.state).collect()
         };
         let wanted = if untimed { State::Untimed } else { State::Timed };
-        for algorithm in 0..3 {
+        for algorithm in [1, 2] {
             let found = states(&format!("f32-algorithm-{algorithm}"));
             if found.is_empty() || found.iter().any(|state| *state != wanted) {
                 return Err(

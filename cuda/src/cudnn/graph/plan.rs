@@ -202,3 +202,18 @@ impl<'a> Stored<'a> {
         self.artifacts.store(&self.key(graph), bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_plans_make_room() {
+        let one = |number| Kept { graph: String::new(), number, plan: Err("none".to_owned()), stored: false };
+        let mut kept: VecDeque<Kept> = (0..5).map(one).collect();
+        make_room(&mut kept, 6);
+        assert_eq!(kept.len(), 5);
+        make_room(&mut kept, 4);
+        assert_eq!(kept.iter().map(|one| one.number).collect::<Vec<_>>(), [2, 3, 4]);
+    }
+}

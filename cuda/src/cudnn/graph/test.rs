@@ -15,6 +15,7 @@ use ovolo::tensor::{DType, Device, Layout, TensorType};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// The variable that marks the subprocess which asks the library.
 const SUBPROCESS: &str = "OVOLO_TEST_ASKS_CUDNN";
@@ -242,10 +243,14 @@ fn check_question(
     if engines.list.is_empty() {
         return Err(failed("there is no engine".to_owned()));
     }
+    let start = Instant::now();
     let plan = Plan::of_engine(target, with, &engines, 0).map_err(|failure| failed(failure.text))?;
     let wanted = plan.workspace;
     let text = plan.text(with).map_err(|failure| failed(failure.text))?;
+    let finalised = start.elapsed().as_millis();
+    let start = Instant::now();
     let again = Plan::of_text(target, with, &text).map_err(|failure| failed(failure.text))?;
+    let read = start.elapsed().as_millis();
     if again.workspace != wanted {
         return Err(failed(format!("the plan of its text needs {} bytes, not {wanted}", again.workspace)));
     }
@@ -256,5 +261,9 @@ fn check_question(
             super::max_scratch(&call)
         )));
     }
-    Ok(format!("{title}: {} engine(s), {wanted} bytes", engines.list.len()))
+    Ok(format!(
+        "{title}: {} engine(s), {wanted} bytes, finalised in {finalised} ms, made from {} bytes of text in {read} ms",
+        engines.list.len(),
+        text.len()
+    ))
 }
