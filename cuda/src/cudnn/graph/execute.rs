@@ -3,7 +3,7 @@
 use super::descriptor::{AttributeValue, Descriptor, Library};
 use super::engine::{Engines, Target, uid};
 use super::operation::ValuePlace;
-use super::{attention, missing_engine, number};
+use super::{missing_engine, number};
 use crate::command::{Buffers, Queued};
 use crate::cudnn;
 use crate::cudnn::Handle;
@@ -33,8 +33,7 @@ impl Execute {
     pub(crate) fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
         let found = cudnn::opened().map_err(|why| format!("the plan needs cuDNN, which is {why}"))?;
         let library = Library::new(&found.calls)?;
-        attention::supported(call)?;
-        let graph = super::graph(call)?;
+        let graph = super::graph(call, found.calls.version())?;
         let target = Target::Handle(handle.raw);
         let engines = Engines::new(target, library, &graph)?;
         let number = number(call);
