@@ -5,7 +5,7 @@
 //! backend in its own (`native.conv-direct`) and computes exactly what its logical op computes, in the layouts that
 //! it declares.
 
-mod attention;
+pub mod attention;
 mod binary;
 mod bits;
 mod broadcast;

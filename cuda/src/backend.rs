@@ -12,9 +12,11 @@ pub use cudnn::CuDnn;
 use super::runtime::Runtime;
 use super::transfer::copies;
 use super::{driver, job, nvrtc};
+use ovolo::attr::Attrs;
 use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner};
-use ovolo::op::{Lowering, OpError};
+use ovolo::op::{Form, Layouts, Lowering, OpError, image as images};
 use ovolo::scalar::Function;
+use ovolo::tensor::TensorType;
 
 /// The backend `cuda`.
 pub struct Cuda;
@@ -43,7 +45,7 @@ unsafe impl Backend for Cuda {
     }
 
     fn ops(&self) -> Vec<Lowering> {
-        OPS.to_vec()
+        OPS.iter().chain(IMAGE_OPS).copied().collect()
     }
 
     fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {
@@ -69,7 +71,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if copies(call.op.name) {
         return Ok(named("copy"));
     }
-    if call.op == "cuda.reshape" {
+    if call.op == "cuda.reshape" || copies_nothing(call) {
         return Ok(Contract { view_of: Some(0), ..named("view") });
     }
     let job = job(call)?;
@@ -77,6 +79,19 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
         job.kernels.iter().map(|kernel| kernel.name.split('_').next().unwrap_or_default()).collect();
     let name = if kinds.is_empty() { "empty".to_owned() } else { kinds.join("+") };
     Ok(Contract { scratch: job.scratch, in_place: job.in_place, ..named(&name) })
+}
+
+/// Returns whether a conversion between layouts moves no element, because only axes of size 1 change their places.
+fn copies_nothing(call: &Call<'_>) -> bool {
+    let (x, y) = (call.inputs.first(), call.output);
+    let order = |ty: &TensorType| -> Vec<usize> {
+        let mut order = ty.layout.order(ty.shape.rank()).to_vec();
+        order.retain(|dim| ty.shape[*dim] != 1);
+        order
+    };
+    let converts = call.op == "cuda.pack" || call.op == "cuda.unpack";
+    let whole = |ty: &TensorType| ty.layout.blocks().is_empty();
+    converts && x.is_some_and(|x| whole(x) && whole(y) && order(x) == order(y))
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
@@ -136,12 +151,47 @@ const OPS: &[Lowering] = ops!(
     "attention",
     "pack",
     "unpack",
-    "max-pool",
-    "avg-pool",
-    "reduce-mean",
-    "concat",
     "grad",
     "tree",
     "upload",
     "download",
 );
+
+/// Images in the default layout, or with their channels innermost.
+const IMAGES: Layouts = Layouts::Forms(&[Form::same("plain"), Form::same("nhwc")]);
+
+const fn image(name: &'static str, logical: &'static str) -> Lowering {
+    Lowering { device: Some(FAMILY), layouts: IMAGES, ..Lowering::new(name, logical, contract, kernel) }
+}
+
+/// The ops whose kernels also take images with their channels innermost.
+const IMAGE_OPS: &[Lowering] = &[
+    image("cuda.max-pool", "max-pool"),
+    image("cuda.avg-pool", "avg-pool"),
+    Lowering { check: Some(images::reduces_pixels), ..image("cuda.reduce-mean", "reduce-mean") },
+    Lowering {
+        layouts: Layouts::Typed {
+            infer: images::concat,
+            samples: &[Form::same("plain"), Form::same("nhwc")],
+        },
+        ..image("cuda.concat", "concat")
+    },
+    // Each channel has its own filter.
+    Lowering {
+        layouts: Layouts::Forms(&[Form::new(&["nhwc", "Oihw8o", "plain"], "nhwc")]),
+        check: Some(check_depthwise),
+        ..image("cuda.conv-depthwise", "conv")
+    },
+];
+
+fn check_depthwise(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), OpError> {
+    let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(0);
+    if types[0].shape[1] == groups && result.shape[1] == groups {
+        return Ok(());
+    }
+    Err(OpError::operand(
+        0,
+        types[0],
+        &format!(", and there are {groups} groups: each channel must have one filter"),
+    ))
+}

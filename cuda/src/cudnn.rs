@@ -60,10 +60,6 @@ impl Functions {
             Err(why) => {
                 format!("; it has no graphs of operations ({why}), so their kernels are not candidates")
             }
-            Ok(_) if self.version() < graph::SOFTMAX => {
-                "; its graphs have no softmax (version 9.21 has it), so its attention is not a candidate"
-                    .to_owned()
-            }
             Ok(_) => String::new(),
         };
         format!("{found}{lacks}")

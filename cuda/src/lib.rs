@@ -9,6 +9,7 @@
 mod backend;
 mod calls;
 mod chain;
+mod channels;
 mod command;
 mod cublaslt;
 mod cudnn;

@@ -1,6 +1,7 @@
 //! The kernels for each lowered op: a call is described by its walk, its leaves and its expression.
 
 use super::chain::chain;
+use super::channels;
 use super::derivative;
 use super::expr::{Expr, Leaf, Node, Picked};
 use super::kernel::Job;
@@ -36,6 +37,7 @@ fn written(call: &Call<'_>) -> Result<Job, String> {
     match name {
         "matmul" => product::matmul(call),
         "conv" => product::conv(call),
+        "conv-depthwise" => channels::depthwise(call),
         "attention" => product::attention(call),
         "map" | "tree" => map(call),
         "where" => pointwise(call, |x| Ok(Expr::select(x[0].clone(), x[1].clone(), x[2].clone()))),
@@ -46,6 +48,9 @@ fn written(call: &Call<'_>) -> Result<Job, String> {
         "layer-norm" => layer_norm(call),
         "instance-norm" => instance_norm(call),
         "lrn" => window::response(call),
+        "max-pool" | "avg-pool" if channels::innermost(call.inputs[0]) => {
+            channels::pool(call, name == "max-pool")
+        }
         "max-pool" => window::pool(call, true),
         "avg-pool" => window::pool(call, false),
         "reduce-sum" => reduce(call, Combine::Sum, false),
@@ -176,12 +181,15 @@ fn instance_norm(call: &Call<'_>) -> Result<Job, String> {
 
 fn reduce(call: &Call<'_>, combine: Combine, mean: bool) -> Result<Job, String> {
     let (x, dtype) = (call.inputs[0], call.output.dtype);
-    if !x.layout.is_plain() {
-        return Err(format!("the operand is {x}: it must be in the default layout"));
+    if !x.layout.blocks().is_empty() {
+        return Err(format!("the operand is {x}: it must be in a layout without blocks"));
     }
     let axes = call.attrs.expect_ints("axes");
-    let sizes = x.shape.to_vec();
-    let reduced: Vec<bool> = (0..).take(sizes.len()).map(|dim: i64| axes.contains(&dim)).collect();
+    // The dimensions in the order of memory, which the result has as well.
+    let order = x.layout.order(x.shape.rank());
+    let sizes: Vec<usize> = order.iter().map(|dim| x.shape[*dim]).collect();
+    let is_reduced = |dim: &usize| axes.iter().any(|axis| usize::try_from(*axis) == Ok(*dim));
+    let reduced: Vec<bool> = order.iter().map(is_reduced).collect();
     let count: usize = sizes.iter().zip(&reduced).filter(|(_, r)| **r).map(|(n, _)| n).product();
     let leaves = vec![Leaf::new(0, x.dtype, Access::strided(0, row_major(&sizes)))];
     let before = Expr::load(&leaves, 0);

@@ -12,6 +12,7 @@ use super::space::{Access, Index};
 use super::write::Writer;
 use ovolo::attr::Attr;
 use ovolo::op::Call;
+use ovolo::op::attention::Order;
 use ovolo::tensor::{Shape, TensorType};
 
 /// The sides of a block's square and of a thread's square, and the inner elements at a time.
@@ -331,7 +332,8 @@ const SHARED: usize = 48 << 10;
 /// Generates the job for `attention`: a block for each row of the result, with its scores in shared memory.
 pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
     plain(call)?;
-    let (q, k, v) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.inputs[2].shape);
+    let order = Order::new(call.attrs).map_err(|why| why.to_string())?;
+    let [q, k, v] = [0, 1, 2].map(|operand| order.sizes(&call.inputs[operand].shape));
     let dtype = call.output.dtype;
     if call.output.shape.count() == 0 {
         return Ok(Job::default());
@@ -357,14 +359,21 @@ pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
     };
     w.line(&format!("__shared__ {sum} scores[{}];", length.max(1)));
     w.line(&format!("__shared__ {sum} shared[{}];", BLOCK / 32));
-    w.line(&format!("const {name} head = blockIdx.x / {};", n(q[2])));
+    // Blocks are numbered by batch, head and row.
+    w.line(&format!("const {name} row = blockIdx.x % {};", n(q[2])));
+    w.line(&format!("const {name} head = blockIdx.x / {} % {};", n(q[2]), n(q[1])));
+    w.line(&format!("const {name} batch = blockIdx.x / {};", n(q[2] * q[1])));
+    let line = |shape: &Shape, row: &str| {
+        let [batch, head, line, _] = order.strides(shape);
+        format!("batch * {} + head * {} + {row} * {}", n(batch), n(head), n(line))
+    };
     w.line(&format!("{sum} most = {};", ty.number(f64::NEG_INFINITY)));
     w.open(&format!("for ({name} j = threadIdx.x; j < {}; j += {BLOCK}u)", n(length)));
     w.line(&format!("{sum} score = 0;"));
     w.open(&format!("for ({name} d = 0; d < {}; ++d)", n(depth)));
     let (a, b) = (
-        read(0, &format!("blockIdx.x * {} + d", n(depth))),
-        read(1, &format!("(head * {} + j) * {} + d", n(length), n(depth))),
+        read(0, &format!("{} + d", line(&call.inputs[0].shape, "row"))),
+        read(1, &format!("{} + d", line(&call.inputs[1].shape, "j"))),
     );
     w.line(&format!("score += {a} * {b};"));
     w.close();
@@ -389,11 +398,12 @@ pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
     w.open(&format!("for ({name} e = threadIdx.x; e < {}; e += {BLOCK}u)", n(width)));
     w.line(&format!("{sum} sum = 0;"));
     w.open(&format!("for ({name} j = 0; j < {}; ++j)", n(length)));
-    let value = read(2, &format!("(head * {} + j) * {} + e", n(length), n(width)));
+    let value = read(2, &format!("{} + e", line(&call.inputs[2].shape, "j")));
     w.line(&format!("sum += scores[j] * {value};"));
     w.close();
     let result = if length == 0 { "sum" } else { "(sum / total)" };
-    w.line(&format!("out[blockIdx.x * {} + e] = {};", n(width), scalar::narrowed(dtype, result)));
+    let at = line(&call.output.shape, "row");
+    w.line(&format!("out[{at} + e] = {};", scalar::narrowed(dtype, result)));
     w.close();
     let mut parameters: Vec<Parameter> = (0..call.inputs.len())
         .map(|operand| Parameter {

@@ -12,17 +12,18 @@ use ovolo::tensor::DType;
 const UNROLLED: usize = 64;
 
 /// A window along rows or columns.
-struct Axis {
-    size: usize,
-    kernel: usize,
-    stride: usize,
-    dilation: usize,
-    before: usize,
-    after: usize,
+pub(super) struct Axis {
+    pub size: usize,
+    pub kernel: usize,
+    pub stride: usize,
+    pub dilation: usize,
+    pub before: usize,
+    pub after: usize,
 }
 
 impl Axis {
-    fn new(call: &Call<'_>, at: usize) -> Self {
+    /// Reads the attributes of a call for rows (0) or columns (1).
+    pub(super) fn new(call: &Call<'_>, at: usize) -> Self {
         let value = |name: &str, at: usize, default: usize| match call.attrs.get(name) {
             Some(ovolo::attr::Attr::Ints(values)) => {
                 values.get(at).and_then(|value| usize::try_from(*value).ok()).unwrap_or(default)
@@ -40,7 +41,7 @@ impl Axis {
     }
 
     /// Returns whether the windows of all results are within the operand.
-    fn inside(&self, results: usize) -> bool {
+    pub(super) fn inside(&self, results: usize) -> bool {
         self.before == 0
             && results.saturating_sub(1) * self.stride + (self.kernel - 1) * self.dilation < self.size
     }
@@ -65,7 +66,7 @@ fn finish(call: &Call<'_>, mut w: Writer) -> Result<Job, String> {
     Ok(Job { kernels: vec![kernel("window", &parameters, w, launch)], ..Job::default() })
 }
 
-/// Generates the job for `max-pool` and `avg-pool`.
+/// Generates the job for `max-pool` and `avg-pool` in the default layout.
 pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
     let (x, y) = (call.inputs[0], call.output);
     if !x.layout.is_plain() {

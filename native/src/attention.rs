@@ -12,6 +12,7 @@ use super::prefetch::Prefetch;
 use super::tile;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::attention::Order;
 use ovolo::op::{Choice, Lowering, OpError};
 use ovolo::tensor::DType;
 
@@ -51,6 +52,9 @@ struct Attention {
 
 fn plan(call: &Call<'_>) -> Option<Attention> {
     if call.inputs.iter().any(|ty| ty.dtype != DType::F32 || !ty.layout.is_plain()) {
+        return None;
+    }
+    if !Order::new(call.attrs).is_ok_and(Order::is_usual) {
         return None;
     }
     let (q, k, v) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.inputs[2].shape);

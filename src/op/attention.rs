@@ -1,42 +1,102 @@
-//! Scaled dot-product attention as one op.
+//! Scaled dot-product attention as one op, for operands in any order of axes that leaves the last one in place.
 
 use super::broadcast::Broadcast;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain, rank};
-use crate::attr::{AttrKind, Attrs};
-use crate::tensor::{Tensor, TensorType};
+use crate::attr::{Attr, AttrKind, Attrs};
+use crate::tensor::{Shape, Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
         name: "attention",
-        doc: "softmax(q k^T * scale + mask) v, for q[B,H,M,D], k[B,H,N,D], v[B,H,N,E] and a mask that broadcasts to [B,H,M,N]",
+        doc: "softmax(q k^T * scale + mask) v, for q[B,H,M,D], k[B,H,N,D], v[B,H,N,E] and a mask that broadcasts to [B,H,M,N]; `order` transposes stored operands and results to these axes",
         arity: Arity::Between(3, 4),
-        attrs: vec![AttrDef::new(
-            "scale",
-            AttrKind::Float,
-            None,
-            "the factor by which the scores are multiplied",
-        )],
+        attrs: vec![
+            AttrDef::new("scale", AttrKind::Float, None, "the factor by which the scores are multiplied"),
+            AttrDef::new(
+                "order",
+                AttrKind::Ints,
+                Some(Attr::Ints(vec![0, 1, 2, 3])),
+                "the order of axes: axis i of the queries [B,H,M,D] is axis order[i] of the operand, and the same for \
+                 keys, values and the result, but not for the mask; the last axis stays",
+            ),
+        ],
         flags: Flags::default(),
         infer,
         eval,
         #[allow(clippy::cast_precision_loss)]
-        flops: |_, types, output| {
-            let scores = output.shape.count() / output.shape[3].max(1) * types[1].shape[2];
+        flops: |attrs, types, output| {
+            let keys = Order::new(attrs).map_or(0, |order| types[1].shape[order.axes[2]]);
+            let scores = output.shape.count() / output.shape[3].max(1) * keys;
             scores as f64 * (2.0 * types[0].shape[3] as f64 + 2.0 * types[2].shape[3] as f64 + 5.0)
         },
         lowered: None,
     }]
 }
 
-pub(super) fn infer(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+/// The order in which the axes [B,H,M,D] of attention's operands and of its result are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// For each of the axes batch, head, row and column, the axis of the stored operand.
+    pub axes: [usize; 4],
+}
+
+impl Order {
+    /// Reads the attribute `order`.
+    ///
+    /// # Errors
+    /// If it is no order of four axes, or if it moves the last one.
+    pub fn new(attrs: &Attrs) -> Result<Self, OpError> {
+        let order = attrs.expect_ints("order");
+        let mut axes = [0; 4];
+        let valid = order.len() == 4 && order[3] == 3 && (0..3).all(|axis| order.contains(&axis));
+        if !valid {
+            return Err(OpError::attribute(
+                "order",
+                format!("is {order:?}: it must be an order of 4 axes of which the last one stays"),
+            ));
+        }
+        for (axis, stored) in axes.iter_mut().zip(order) {
+            *axis = usize::try_from(*stored).unwrap_or(0);
+        }
+        Ok(Self { axes })
+    }
+
+    /// Returns the sizes [B,H,M,D] of a stored operand.
+    pub fn sizes(self, stored: &Shape) -> [usize; 4] {
+        self.axes.map(|axis| stored[axis])
+    }
+
+    /// Returns the strides, in elements, of the axes [B,H,M,D] of a stored operand.
+    pub fn strides(self, stored: &Shape) -> [usize; 4] {
+        let strides = stored.strides();
+        self.axes.map(|axis| strides[axis])
+    }
+
+    /// Returns the shape in which sizes [B,H,M,D] are stored.
+    pub fn stored(self, sizes: [usize; 4]) -> [usize; 4] {
+        let mut stored = [0; 4];
+        for (axis, size) in self.axes.into_iter().zip(sizes) {
+            stored[axis] = size;
+        }
+        stored
+    }
+
+    /// Whether operands are stored as [B,H,M,D].
+    pub fn is_usual(self) -> bool {
+        self.axes == [0, 1, 2, 3]
+    }
+}
+
+pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     plain(types)?;
+    let order = Order::new(attrs)?;
     for operand in 0..3 {
         rank(types, operand, 4)?;
         if types[operand].dtype != types[0].dtype || !types[0].dtype.is_float() {
             return Err(OpError::operand(operand, types[operand], ""));
         }
     }
-    let (q, k, v) = (&types[0].shape, &types[1].shape, &types[2].shape);
+    let [q, k, v] = [0, 1, 2].map(|operand| order.sizes(&types[operand].shape));
     if k[..2] != q[..2] || v[..2] != q[..2] || k[3] != q[3] || v[2] != k[2] {
         return Err(OpError::operands(format!(
             "the operands {}, {} and {} do not fit",
@@ -49,11 +109,14 @@ pub(super) fn infer(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpEr
             return Err(OpError::operands(format!("the mask is {mask}, and the scores are {scores}")));
         }
     }
-    Ok(TensorType::plain(types[0].dtype, [q[0], q[1], q[2], v[3]]))
+    Ok(TensorType::plain(types[0].dtype, order.stored([q[0], q[1], q[2], v[3]])))
 }
 
 fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let (q, k, v) = (&operands[0].ty().shape, &operands[1].ty().shape, &operands[2].ty().shape);
+    let order = Order::new(attrs).expect("infer accepted");
+    let [q, k, v] = [0, 1, 2].map(|operand| order.sizes(&operands[operand].ty().shape));
+    let strides = [0, 1, 2].map(|operand| order.strides(&operands[operand].ty().shape));
+    let results = order.strides(&ty.shape);
     let (m, d, n, e) = (q[2], q[3], k[2], v[3]);
     let [qs, ks, vs] = [0, 1, 2].map(|operand| operands[operand].to_f64());
     let scores_shape = [q[0], q[1], m, n].into();
@@ -61,19 +124,24 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let scale = attrs.expect_float("scale");
     let mut result = vec![0.0; ty.shape.count()];
     let mut scores = vec![0.0; n];
-    for (row, out) in result.chunks_exact_mut(e.max(1)).enumerate() {
-        let head = row / m;
+    let rows = if e == 0 { 0 } else { ty.shape.count() / e };
+    for row in 0..rows {
+        // The first element of a row of an operand.
+        let at = |strides: &[usize; 4], line: usize| {
+            row / m / q[1] * strides[0] + row / m % q[1] * strides[1] + line * strides[2]
+        };
+        let query = &qs[at(&strides[0], row % m)..][..d];
         for (key, score) in scores.iter_mut().enumerate() {
-            let product: f64 =
-                qs[row * d..][..d].iter().zip(&ks[(head * n + key) * d..][..d]).map(|(a, b)| a * b).sum();
+            let product: f64 = query.iter().zip(&ks[at(&strides[1], key)..][..d]).map(|(a, b)| a * b).sum();
             *score =
                 product * scale + mask.as_ref().map_or(0.0, |(mask, index)| mask[index.at(row * n + key)]);
         }
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = scores.iter().map(|s| (s - most).exp()).sum();
+        let out = at(&results, row % m);
         for (key, score) in scores.iter().enumerate() {
             let weight = (score - most).exp() / sum;
-            for (out, value) in out.iter_mut().zip(&vs[(head * n + key) * e..][..e]) {
+            for (out, value) in result[out..][..e].iter_mut().zip(&vs[at(&strides[2], key)..][..e]) {
                 *out += weight * value;
             }
         }

@@ -11,7 +11,7 @@ use ovolo::pass::pipeline::Pipeline;
 use ovolo::registry::Registry;
 use ovolo::rule::RuleSet;
 use ovolo::tensor::{DType, Tensor};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, LazyLock};
 

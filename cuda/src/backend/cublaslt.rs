@@ -63,7 +63,7 @@ fn attributes() -> Vec<AttrDef> {
             0,
             "the number of the algorithm in the library's list for the product, best guess first",
         ),
-        int("workspace", 4, "MiB of scratch memory that the algorithm may use"),
+        int("workspace", 32, "MiB of scratch memory that the algorithm may use"),
         tf32::attribute(),
     ]
 }

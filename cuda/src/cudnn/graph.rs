@@ -19,8 +19,7 @@ mod plan;
 #[cfg(test)]
 mod test;
 
-use crate::command;
-pub(super) use attention::SOFTMAX;
+use crate::{command, cudnn};
 pub(super) use calls::Calls;
 pub(super) use execute::Execute;
 use operation::Graph;
@@ -30,14 +29,14 @@ use ovolo::tensor::DType;
 /// The scratch bytes that a kernel may need independently of the sizes.
 const KERNEL_SCRATCH: usize = 16 << 20;
 
-/// Returns the graph of a call.
+/// Returns the graph of a call for a version of the library.
 ///
 /// # Errors
 /// If the library has no graph for the call.
-fn graph(call: &Call<'_>) -> Result<Graph, String> {
+fn graph(call: &Call<'_>, version: usize) -> Result<Graph, String> {
     match call.op.name {
         "cudnn.conv-graph" => convolution::graph(call),
-        "cudnn.attention" => attention::graph(call),
+        "cudnn.attention" => attention::graph(call, version),
         other => Err(format!("no graph computes `{other}`")),
     }
 }
@@ -47,8 +46,8 @@ fn graph(call: &Call<'_>) -> Result<Graph, String> {
 /// # Errors
 /// The reason why there is none; if the library refused, its message.
 pub(crate) fn contract(call: &Call<'_>) -> Result<Contract, String> {
-    let graph = graph(call)?;
-    attention::supported(call)?;
+    let found = cudnn::opened().map_err(|why| format!("cuDNN is {why}"))?;
+    let graph = graph(call, found.calls.version())?;
     let most = max_scratch(call);
     let wanted = match cached::engines(&graph)? {
         Some(engines) => {

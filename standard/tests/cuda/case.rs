@@ -2,6 +2,7 @@
 
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::backend::Call;
+use ovolo::op::attention::Order;
 use ovolo::op::{self, OpError};
 use ovolo::scalar::{self, Function};
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
@@ -474,6 +475,49 @@ pub fn pool(r: &mut Random) -> Vec<Option<Case>> {
     cases
 }
 
+/// Ops on images with their channels innermost: pools, means of pixels, concatenations, depthwise convolutions.
+pub fn channels(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    let parse = |name: &str| name.parse::<Layout>().unwrap();
+    let (nhwc, blocked) = (parse("nhwc"), parse("Oihw8o"));
+    for dtype in FLOATS {
+        for channels in [1, 6, 8, 20, 32, 33] {
+            let shape = [1 + r.below(2), channels, 3 + r.size(), 3 + r.size()];
+            let x = r.tensor(dtype, &shape).to_layout(&nhwc);
+            let kernel = [1 + r.below(3) as i64, 1 + r.below(3) as i64];
+            let pads: Vec<i64> = (0..4).map(|at| r.below(kernel[at % 2] as usize) as i64).collect();
+            let strides = [1 + r.below(3) as i64, 1 + r.below(3) as i64];
+            let window = Attrs::new().ints("strides", &strides).ints("pads", &pads);
+            let attrs = window.clone().ints("kernel", &kernel);
+            let dilated = attrs.clone().ints("dilations", &[1 + r.below(2) as i64, 1]);
+            cases.push(Case::new("cuda.max-pool", dilated, vec![x.clone()]));
+            for counted in [0, 1] {
+                let extra = [r.below(2) as i64, 0];
+                let attrs = attrs.clone().int("count-include-pad", counted).ints("ceil-extra", &extra);
+                cases.push(Case::new("cuda.avg-pool", attrs, vec![x.clone()]));
+            }
+            let pixels = Attrs::new().ints("axes", &[2, 3]);
+            cases.push(Case::new("cuda.reduce-mean", pixels, vec![x.clone()]));
+            let mut other = shape;
+            other[1] = r.size();
+            let parts = vec![x.clone(), r.tensor(dtype, &other).to_layout(&nhwc), x.clone()];
+            cases.push(Case::new("cuda.concat", Attrs::new().int("axis", 1), parts));
+            let weights = [channels, 1, kernel[0] as usize, kernel[1] as usize];
+            for fused in [false, true] {
+                let steps = if fused { vec![step("mul", &[]), step("silu", &[])] } else { Vec::new() };
+                let attrs = window.clone().int("groups", channels as i64).with("post", Attr::Post(steps));
+                let filter = r.tensor(dtype, &weights).to_layout(&blocked);
+                let mut operands = vec![x.clone(), filter, r.tensor(dtype, &[channels])];
+                operands.extend(fused.then(|| r.tensor(dtype, &[1, channels, 1, 1]).to_layout(&nhwc)));
+                cases.push(Case::new("cuda.conv-depthwise", attrs, operands));
+            }
+        }
+        let large = r.tensor(dtype, &[1, 96, 40, 40]).to_layout(&nhwc);
+        cases.push(Case::new("cuda.reduce-mean", Attrs::new().ints("axes", &[2, 3]), vec![large]));
+    }
+    cases
+}
+
 /// Ops that copy: transposes, slices, pads, expansions, concatenations, gathers.
 pub fn moved(r: &mut Random) -> Vec<Option<Case>> {
     let mut cases = Vec::new();
@@ -693,7 +737,20 @@ pub fn product(r: &mut Random) -> Vec<Option<Case>> {
                 r.tensor(dtype, &[batch, heads, length, width]),
             ];
             operands.extend(mask.as_ref().map(|mask| r.tensor(dtype, mask)));
-            cases.push(Case::new("attention", Attrs::new().float("scale", 0.25), operands));
+            let scale = Attrs::new().float("scale", 0.25);
+            cases.push(Case::new("attention", scale.clone(), operands.clone()));
+            // The same operands, with heads side by side in each row, and rows before batches.
+            for order in [[0, 2, 1, 3], [1, 2, 0, 3]] {
+                let attrs = scale.clone().ints("order", &order);
+                let stored = Order::new(&attrs).unwrap();
+                let mut operands = operands.clone();
+                for operand in &mut operands[..3] {
+                    let ty = operand.ty();
+                    let sizes = <[usize; 4]>::try_from(&ty.shape[..]).unwrap();
+                    *operand = r.tensor(dtype, &stored.stored(sizes));
+                }
+                cases.push(Case::new("attention", attrs, operands));
+            }
         }
     }
     cases
@@ -712,6 +769,7 @@ pub const FAMILIES: &[Family] = &[
     ("reduce", reduce),
     ("lines", lines),
     ("pool", pool),
+    ("channels", channels),
     ("moved", moved),
     ("layout", layout),
     ("gradient", gradient),

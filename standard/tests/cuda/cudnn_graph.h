@@ -6,20 +6,21 @@
 // finalise a plan from its engine a second time is a fault, because the library takes seconds for it.
 #include <functional>
 #include <map>
+#include <numeric>
 #include <sstream>
 
 enum Described {
   POINTWISE = 0, WINDOW = 1, ENGINE = 2, CONFIG = 3, HEURISTIC = 4, PLAN = 5, KNOB = 7, OP_CONVOLUTION = 10, OP_POINTWISE = 13,
-  OPERATIONS = 15, PACK = 16, TENSOR = 17, PRODUCT = 18, OP_PRODUCT = 19, OP_SOFTMAX = 45,
+  OPERATIONS = 15, PACK = 16, TENSOR = 17, PRODUCT = 18, OP_PRODUCT = 19, REDUCTION = 21, OP_REDUCTION = 22, OP_SOFTMAX = 45,
 };
-enum Typed { T_HANDLE = 0, T_DATA = 1, T_BOOL = 2, T_INT = 3, T_FLOAT = 4, T_DOUBLE = 5, T_POINTER = 6, T_WINDOW = 7, T_HEURISTIC = 8, T_KNOB = 9, T_NAN = 10, T_NOTE = 11, T_POINTWISE = 14, T_DESCRIPTOR = 15, T_CHAR = 24 };
+enum Typed { T_HANDLE = 0, T_DATA = 1, T_BOOL = 2, T_INT = 3, T_FLOAT = 4, T_DOUBLE = 5, T_POINTER = 6, T_WINDOW = 7, T_HEURISTIC = 8, T_KNOB = 9, T_NAN = 10, T_NOTE = 11, T_POINTWISE = 14, T_DESCRIPTOR = 15, T_REDUCTION = 18, T_CHAR = 24 };
 enum Notes { TENSOR_CORE = 0, REDUCED = 2, NONDETERMINISTIC = 4, STRICT_NAN = 9 };
 
 struct Node;
 struct Attribute { int type = -1; std::vector<int64_t> whole; std::vector<double> real; std::vector<Node*> links; std::vector<void*> pointers; size_t count = 0; };
 struct TensorOf { int64_t uid; std::vector<int64_t> sizes, strides; int type; bool between, by_value; };
 struct OperationOf { int kind; std::vector<int64_t> in; int64_t out; int mode = 0; double slope = 0, alpha = 1; std::vector<int64_t> before, strides, dilations; };
-struct GraphOf { std::map<int64_t, TensorOf> tensors; std::vector<OperationOf> operations; std::string text; bool attention = false, nchw = false, chained = false; };
+struct GraphOf { std::map<int64_t, TensorOf> tensors; std::vector<OperationOf> operations; std::string text; bool attention = false, nchw = false, chained = false, scores = false, logarithm = false; };
 struct EngineOf { int64_t number; std::vector<int> notes; std::vector<std::pair<int, int64_t>> knobs; size_t workspace; bool unsupported = false, wrong = false; };
 struct Node {
   int kind;
@@ -51,6 +52,8 @@ static const std::map<int, std::map<int, Takes>> TAKES = {
   {OP_CONVOLUTION, {{700, {T_FLOAT, 1, true}}, {701, {T_FLOAT, 1, true}}, {702, {T_DESCRIPTOR, 1, true, WINDOW}}, {703, {T_DESCRIPTOR, 1, true, TENSOR}}, {704, {T_DESCRIPTOR, 1, true, TENSOR}}, {705, {T_DESCRIPTOR, 1, true, TENSOR}}}},
   {OP_POINTWISE, {{750, {T_DESCRIPTOR, 1, true, POINTWISE}}, {751, {T_DESCRIPTOR, 1, true, TENSOR}}, {752, {T_DESCRIPTOR, 1, false, TENSOR}}, {753, {T_DESCRIPTOR, 1, true, TENSOR}}}},
   {OP_PRODUCT, {{1520, {T_DESCRIPTOR, 1, true, TENSOR}}, {1521, {T_DESCRIPTOR, 1, true, TENSOR}}, {1522, {T_DESCRIPTOR, 1, true, TENSOR}}, {1523, {T_DESCRIPTOR, 1, true, PRODUCT}}}},
+  {REDUCTION, {{1600, {T_REDUCTION, 1, true}}, {1601, {T_DATA, 1, true}}}},
+  {OP_REDUCTION, {{1610, {T_DESCRIPTOR, 1, true, TENSOR}}, {1611, {T_DESCRIPTOR, 1, true, TENSOR}}, {1612, {T_DESCRIPTOR, 1, true, REDUCTION}}}},
   {OP_SOFTMAX, {{3100, {T_DESCRIPTOR, 1, true, TENSOR}}, {3101, {T_DESCRIPTOR, 1, true, TENSOR}}}},
   {OPERATIONS, {{800, {T_HANDLE, 1, true}}, {801, {T_DESCRIPTOR, 0, true}}}},
   {HEURISTIC, {{200, {T_HEURISTIC, 1, true}}, {201, {T_DESCRIPTOR, 1, true, OPERATIONS}}}},
@@ -63,6 +66,7 @@ EXPORT int cudnnBackendCreateDescriptor(int kind, Node** out) {
   Guard guard(lock);
   if (int code = standin_begin(__func__)) return code;
   if (!TAKES.count(kind)) return no("no such descriptor");
+  if (kind == OP_SOFTMAX && VERSION < 92100) return no("this version has no softmax");
   nodes.insert(*out = new Node{kind});
   // A process keeps its plans.
   if (kind != PLAN) standin_count("cudnn descriptor", 1);
@@ -167,6 +171,7 @@ static int describe(Node* one) {
         now.mode = (int)whole(function, 0);
         now.in = {take(*graph, link(op, 751))};
         bool two = now.mode < 10 && now.mode != 4;
+        graph->logarithm |= now.mode == 15;
         if (two != (link(op, 752) != nullptr)) { fault("a pointwise operation has too few operands, or too many"); return no("operands"); }
         if (two) now.in.push_back(take(*graph, link(op, 752)));
         now.out = take(*graph, link(op, 753));
@@ -184,6 +189,17 @@ static int describe(Node* one) {
         if (a.sizes[3] != b.sizes[2] || a.sizes[2] != y.sizes[2] || b.sizes[3] != y.sizes[3] || a.sizes[1] != b.sizes[1]) return no("a product's sizes");
         graph->attention = true;
         text << "product " << list(now.in) << " -> " << now.out << "\n";
+        break;
+      }
+      case OP_REDUCTION: {
+        now.mode = (int)whole(link(op, 1612), 1600);
+        if (now.mode != 0 && now.mode != 3) return no("a reduction's function");
+        now.in = {take(*graph, link(op, 1610))};
+        now.out = take(*graph, link(op, 1611));
+        const TensorOf &x = graph->tensors.at(now.in[0]), &y = graph->tensors.at(now.out);
+        for (int d = 0; d < 4; ++d) if (y.sizes[d] != (d == 3 ? 1 : x.sizes[d])) return no("a reduction's sizes");
+        graph->scores = true;
+        text << "reduction " << now.mode << " " << now.in[0] << " -> " << now.out << "\n";
         break;
       }
       case OP_SOFTMAX:
@@ -223,6 +239,8 @@ static std::vector<EngineOf> engines(const GraphOf& graph, int64_t mode) {
   }
   if (graph.attention) {
     if (type == F32 || mode == 2) return {};
+    // A composed softmax is recognised by the logarithm of its sums.
+    if (graph.scores && !graph.logarithm) return {};
     return {{2, {TENSOR_CORE}, {{24, 1}}, 256}, {1, {TENSOR_CORE}, {}, 0}, {3, {TENSOR_CORE}, {}, 0, true}};
   }
   if (graph.nchw && graph.chained) return {};
@@ -406,6 +424,7 @@ static double applied(const OperationOf& op, double x, double b) {
     case 9: return x - b;
     case 10: return std::fabs(x);
     case 13: return std::exp(x);
+    case 15: return std::log(x);
     case 16: return -x;
     case 20: return std::erf(x);
     case 100: return x > 0 ? x : x * op.slope;
@@ -462,6 +481,12 @@ static void compute(const GraphOf& graph, const EngineOf& engine, const std::map
         }
         to[i] = sum;
       });
+    } else if (op.kind == OP_REDUCTION) {
+      size_t row = (size_t)x.sizes[3];
+      for (size_t i = 0; i < to.size(); ++i) {
+        auto begin = a.begin() + (long)(i * row), end = begin + (long)row;
+        to[i] = op.mode == 3 ? *std::max_element(begin, end) : std::accumulate(begin, end, 0.0);
+      }
     } else if (op.kind == OP_SOFTMAX) {
       size_t row = (size_t)x.sizes[3];
       for (size_t start = 0; start < a.size(); start += row) {

@@ -6,12 +6,14 @@ use super::device::{self, Kept};
 use super::library::{One, Test, called, chosen, contract, lowered, post, values};
 use super::need::Place;
 use super::standin::Standin;
-use super::{common, standin};
+use super::{agrees, common, standin};
 use libtest_mimic::Failed;
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::backend::Call;
 use ovolo::cost::{Entry, Machine, State};
+use ovolo::npy;
 use ovolo::op;
+use ovolo::op::attention::Order;
 use ovolo::pass::pricing::pricings;
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Layout, NoLayout, Tensor, TensorType};
@@ -166,10 +168,20 @@ fn attentions() -> Result<(), Failed> {
                     r.tensor(dtype, &[batch, heads, length, width]),
                 ];
                 operands.extend(mask.map(|mask| r.tensor(dtype, mask)));
-                for engine in 0..2 {
+                // The second engine also gets heads side by side in each row, and rows before batches.
+                for (engine, order) in
+                    [(0, [0, 1, 2, 3]), (1, [0, 1, 2, 3]), (1, [0, 2, 1, 3]), (1, [1, 2, 0, 3])]
+                {
+                    let attrs = Attrs::new().float("scale", scale).ints("order", &order);
+                    let stored = Order::new(&attrs).map_err(|why| why.to_string())?;
+                    let mut operands = operands.clone();
+                    for operand in &mut operands[..3] {
+                        let sizes =
+                            <[usize; 4]>::try_from(&operand.ty().shape[..]).map_err(|_| "no heads")?;
+                        *operand = r.tensor(dtype, &stored.stored(sizes));
+                    }
                     let one = One {
-                        case: Case::new("attention", Attrs::new().float("scale", scale), operands.clone())
-                            .ok_or("refused")?,
+                        case: Case::new("attention", attrs, operands).ok_or("refused")?,
                         more: Attrs::new().int("engine", engine),
                         layout: Layout::PLAIN,
                         form: "",
@@ -581,8 +593,8 @@ fn tuning_prices_copies() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Tests a version without graphs, and one whose graphs have no softmax: plans use what exists, and the rest
-/// is reported.
+/// Tests a version without graphs, and one whose graphs have no softmax as one operation: plans use what exists,
+/// and the rest is reported.
 fn older_versions_have_fewer_graphs() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let none = standin.version("cudnn_without_graphs", &["-DWITHOUT_GRAPHS", "-DVERSION=90000"]);
@@ -608,18 +620,38 @@ fn older_versions_have_fewer_graphs() -> Result<(), Failed> {
     let path = model.to_string_lossy();
     let plan = ["dump", "--cost", "roofline", "--pipeline", "cuda", "--after", "plan", &path];
     let doctor = ["doctor", "--threads", "1"];
-    for (library, says, graphs) in [
-        (&none, "it has no graphs of operations", false),
-        (&old, "its graphs have no softmax (version 9.21 has it)", true),
-    ] {
+    let lacks = "it has no graphs of operations";
+    for (library, graphs) in [(&none, false), (&old, true)] {
         let said = run(library, &doctor)?;
-        if !said.lines().any(|line| line.starts_with("cuda cuDNN: 9.") && line.contains(says)) {
-            return Err(format!("`{says}` is not in\n{said}").into());
+        if !said.lines().any(|line| line.starts_with("cuda cuDNN: 9.") && line.contains(lacks) != graphs) {
+            return Err(format!("graphs: {graphs}, but it says\n{said}").into());
         }
         let said = run(library, &plan)?;
-        if said.contains("cudnn.conv-graph") != graphs || said.contains("cudnn.attention") {
+        if ["cudnn.conv-graph", "cudnn.attention"].iter().any(|op| said.contains(op) != graphs) {
             return Err(said.into());
         }
     }
-    Ok(())
+    // The composed softmax has the reference's values.
+    let r = &mut Random::new(23);
+    let operands = [&[2, 9, 3, 16][..], &[2, 11, 3, 16], &[9, 11]].map(|shape| r.tensor(DType::F16, shape));
+    let [q, k, m] = &operands;
+    let attrs = Attrs::new().float("scale", 0.25).ints("order", &[0, 2, 1, 3]);
+    let case =
+        Case::new("attention", attrs, vec![q.clone(), k.clone(), k.clone(), m.clone()]).ok_or("refused")?;
+    let source = "graph {\nq: f16[2,9,3,16] = input\nk: f16[2,11,3,16] = input\nm: f16[9,11] = input\n\
+        y = attention(q, k, k, m) {scale: 0.25, order: [0,2,1,3]}\nreturn y\n}";
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("older");
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    std::fs::write(&model, source).map_err(|error| error.to_string())?;
+    let mut arguments =
+        ["run", "--no-cache", "--cost", "roofline", "--pipeline", "cuda"].map(String::from).to_vec();
+    for (name, operand) in ["q", "k", "m"].into_iter().zip(&operands) {
+        let file = folder.join(format!("{name}.npy"));
+        npy::write(&file, operand).map_err(|error| error.to_string())?;
+        arguments.extend(["--input".to_owned(), format!("{name}={}", file.display())]);
+    }
+    arguments.extend(["--output-dir".to_owned(), folder.display().to_string(), path.into_owned()]);
+    run(&old, &arguments.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let found = npy::read(folder.join("y.npy")).map_err(|error| error.to_string())?;
+    Ok(agrees(&case, &found, &case.reference())?)
 }

@@ -483,7 +483,7 @@ fn convolutions_that_are_refused() -> Result<(), Failed> {
         }
     }
     // Without a device it is the most that an algorithm can need.
-    let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_device.ovolo");
+    let model = common::temporary().join("no_device.ovolo");
     let source = "graph {\nx: f32[1,16,14,14] = input\nw: f32[16,16,3,3] = const ~1\nb: f32[16] = const ~2\n\
         c = conv(x, w, b) {pads: [1,1,1,1]}\nd = relu(c)\nreturn d\n}";
     std::fs::write(&model, source).map_err(|error| error.to_string())?;
@@ -866,7 +866,7 @@ fn tuning_without_memory_says_so() -> Result<(), Failed> {
 /// A library for a newer major version of CUDA than the driver supports is passed over, and the reason is given.
 fn the_driver_must_support_a_library() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("two_majors");
+    let folder = common::temporary().join("two_majors");
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     standin.version_at("cublaslt", &["-DVERSION=130100"], &folder.join("libcublasLt.so.13"));
     standin.version_at("cublaslt", &[], &folder.join("libcublasLt.so.12"));

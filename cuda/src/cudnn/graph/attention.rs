@@ -2,33 +2,21 @@
 //! softmax, and the product with the values. The library's flash-attention engines compute it without storing the
 //! scores.
 
-use super::operation::{Function, Graph, GraphValue, Operation, ValuePlace, strides};
-use crate::cudnn;
+use super::operation::{Function, Graph, GraphValue, Operation, Reduction, ValuePlace, strides};
 use ovolo::op::Call;
-use ovolo::tensor::DType;
+use ovolo::op::attention::Order;
+use ovolo::tensor::{DType, TensorType};
 
-/// The first version whose graphs have softmax as one operation: 9.21.
-pub(in crate::cudnn) const SOFTMAX: usize = 92_100;
+/// The first version whose graphs have softmax as one operation: 9.21. Older ones compose it of others.
+pub(super) const SOFTMAX: usize = 92_100;
 /// Head sizes must be multiples of the first number and at most the second.
 const HEAD: (usize, usize) = (8, 256);
 
-/// Returns an error if the version of the library does not support attention.
-pub(super) fn supported(call: &Call<'_>) -> Result<(), String> {
-    let found = cudnn::opened().map_err(|why| format!("cuDNN is {why}"))?;
-    if call.op == "cudnn.attention" && found.calls.version() < SOFTMAX {
-        return Err(format!(
-            "cuDNN {} has no softmax in its graphs: install version 9.21 or newer",
-            found.version
-        ));
-    }
-    Ok(())
-}
-
-/// Returns the graph of an attention call.
+/// Returns the graph of an attention call for a version of the library.
 ///
 /// # Errors
 /// If the library has no engine for it.
-pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
+pub(super) fn graph(call: &Call<'_>, version: usize) -> Result<Graph, String> {
     let dtype = call.output.dtype;
     if !matches!(dtype, DType::F16 | DType::BF16) {
         return Err(format!("the element type is {dtype}: the library's attention supports f16 and bf16"));
@@ -36,6 +24,14 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     if call.inputs.iter().chain([&call.output]).any(|ty| ty.shape.contains(&0)) {
         return Err("a dimension is 0".to_owned());
     }
+    let order = Order::new(call.attrs).map_err(|why| why.to_string())?;
+    // Values have the sizes and strides of batch, head, row and column, in whatever order they are stored.
+    let value = |ty: &TensorType, place: ValuePlace| GraphValue {
+        sizes: order.sizes(&ty.shape),
+        strides: order.strides(&ty.shape),
+        dtype: ty.dtype,
+        place,
+    };
     for size in [call.inputs[0].shape[3], call.inputs[2].shape[3]] {
         if size % HEAD.0 != 0 || size > HEAD.1 {
             return Err(format!(
@@ -45,14 +41,14 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
         }
     }
     let mut graph = Graph::new(dtype, false);
-    let q = graph.add(GraphValue::operand(0, call.inputs[0])?);
+    let q = graph.add(value(call.inputs[0], ValuePlace::Input(0)));
     // The keys are read as a transposed matrix, without a copy.
-    let mut keys = GraphValue::operand(1, call.inputs[1])?;
+    let mut keys = value(call.inputs[1], ValuePlace::Input(1));
     keys.sizes.swap(2, 3);
     keys.strides.swap(2, 3);
-    let sizes = [keys.sizes[0], keys.sizes[1], call.inputs[0].shape[2], keys.sizes[3]];
+    let sizes = [keys.sizes[0], keys.sizes[1], graph.values[q].sizes[2], keys.sizes[3]];
     let k = graph.add(keys);
-    let v = graph.add(GraphValue::operand(2, call.inputs[2])?);
+    let v = graph.add(value(call.inputs[2], ValuePlace::Input(2)));
     let like =
         GraphValue { sizes, strides: strides(sizes, false), dtype: DType::F32, place: ValuePlace::Between };
     let mut scores = graph.add(like);
@@ -67,12 +63,27 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
         let mask = graph.add(GraphValue::operand(3, mask)?);
         scores = graph.pointwise(Function::Add, scores, Some(mask));
     }
-    let weights = graph.between(scores);
+    let weights = if version < SOFTMAX {
+        composed_softmax(&mut graph, scores)
+    } else {
+        let weights = graph.between(scores);
+        graph.operations.push(Operation::Softmax { x: scores, y: weights });
+        weights
+    };
     graph.values[weights].dtype = dtype;
-    graph.operations.push(Operation::Softmax { x: scores, y: weights });
-    let sizes = <[usize; 4]>::try_from(&call.output.shape[..]).map_err(|_| "no heads".to_owned())?;
-    let result = GraphValue { sizes, strides: strides(sizes, false), dtype, place: ValuePlace::Output };
-    let result = graph.add(result);
+    let result = graph.add(value(call.output, ValuePlace::Output));
     graph.operations.push(Operation::Product { a: weights, b: v, y: result });
     Ok(graph)
+}
+
+/// Adds a softmax along rows as the operations by which versions before 9.21 recognise attention. Returns its result.
+/// The logarithm of each row's sum is one of them, although nothing reads it: without it no engine takes a scale.
+fn composed_softmax(graph: &mut Graph, scores: usize) -> usize {
+    let most = graph.reduction(Reduction::Max, scores);
+    let shifted = graph.pointwise(Function::Sub, scores, Some(most));
+    let exponentials = graph.pointwise(Function::Exp, shifted, None);
+    let total = graph.reduction(Reduction::Sum, exponentials);
+    let log = graph.pointwise(Function::Log, total, None);
+    graph.pointwise(Function::Add, most, Some(log));
+    graph.pointwise(Function::Div, exponentials, Some(total))
 }

@@ -1,12 +1,12 @@
 //! The description of a graph for the library, and the engines that the library lists for it.
 
 use super::descriptor::{AttributeValue, Descriptor, Failure, Library, data_type};
-use super::operation::{Function, Graph, GraphValue, Operation, ValuePlace};
+use super::operation::{Function, Graph, GraphValue, Operation, Reduction, ValuePlace};
 use cudarc::cudnn::sys::{
     self, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
     cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
     cudnnBackendNumericalNote_t as Note, cudnnConvolutionMode_t, cudnnNanPropagation_t,
-    cudnnPointwiseMode_t as Pointwise,
+    cudnnPointwiseMode_t as Pointwise, cudnnReduceTensorOp_t as Reduced,
 };
 use ovolo::tensor::DType;
 use std::collections::BTreeSet;
@@ -286,6 +286,23 @@ fn operation(
             library.finish(&one, "a product")?;
             Ok((Some(part), one))
         }
+        Operation::Reduction { reduction, x, y } => {
+            let part = library.create(Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR)?;
+            let by = match reduction {
+                Reduction::Max => Reduced::CUDNN_REDUCE_TENSOR_MAX,
+                Reduction::Sum => Reduced::CUDNN_REDUCE_TENSOR_ADD,
+            };
+            let by = AttributeValue::Named(Type::CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, by as u32);
+            library.set(&part, Name::CUDNN_ATTR_REDUCTION_OPERATOR, by)?;
+            library.set(&part, Name::CUDNN_ATTR_REDUCTION_COMP_TYPE, type_value(DType::F32)?)?;
+            library.finish(&part, "a reduction's function")?;
+            let one = library.create(Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_REDUCTION_XDESC, at(x))?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_REDUCTION_YDESC, at(y))?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_REDUCTION_DESC, &part)?;
+            library.finish(&one, "a reduction")?;
+            Ok((Some(part), one))
+        }
         Operation::Softmax { x, y } => {
             let one = library.create(Kind::CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR)?;
             link(&one, Name::CUDNN_ATTR_OPERATION_SOFTMAX_XDESC, at(x))?;
@@ -368,6 +385,7 @@ fn mode(function: Function) -> Pointwise {
         Function::GeluTanh => Pointwise::CUDNN_POINTWISE_GELU_APPROX_TANH_FWD,
         Function::Softplus => Pointwise::CUDNN_POINTWISE_SOFTPLUS_FWD,
         Function::Exp => Pointwise::CUDNN_POINTWISE_EXP,
+        Function::Log => Pointwise::CUDNN_POINTWISE_LOG,
         Function::Erf => Pointwise::CUDNN_POINTWISE_ERF,
         Function::Abs => Pointwise::CUDNN_POINTWISE_ABS,
         Function::Sqrt => Pointwise::CUDNN_POINTWISE_SQRT,

@@ -4,7 +4,7 @@ use super::descriptor::{AttributeValue, Descriptor, Library};
 use super::engine::uid;
 use super::operation::{Graph, ValuePlace};
 use super::plan::{Plan, plan};
-use super::{attention, cached, number};
+use super::{cached, number};
 use crate::command::{Buffers, Queued};
 use crate::cudnn;
 use crate::cudnn::Handle;
@@ -39,8 +39,7 @@ impl Execute {
     ) -> Result<Self, String> {
         let found = cudnn::opened().map_err(|why| format!("the plan needs cuDNN, which is {why}"))?;
         let library = Library::new(&found.calls)?;
-        attention::supported(call)?;
-        let graph = super::graph(call)?;
+        let graph = super::graph(call, found.calls.version())?;
         let plan = chosen(handle, library, &graph, number(call), buffers.workspace_bytes(), means)?;
         let wanted = plan.workspace;
         let mut numbers = vec![0.0_f32; graph.values.len()];

@@ -55,10 +55,18 @@ pub(super) enum Function {
     GeluTanh,
     Softplus,
     Exp,
+    Log,
     Erf,
     Abs,
     Sqrt,
     Neg,
+}
+
+/// How a reduction combines the elements of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Reduction {
+    Max,
+    Sum,
 }
 
 /// An operation. Values are given by their indices in the graph.
@@ -83,6 +91,12 @@ pub(super) enum Operation {
     Product {
         a: usize,
         b: usize,
+        y: usize,
+    },
+    /// A reduction along the last dimension.
+    Reduction {
+        reduction: Reduction,
+        x: usize,
         y: usize,
     },
     /// A softmax along the last dimension.
@@ -140,6 +154,16 @@ impl Graph {
     pub fn pointwise(&mut self, function: Function, x: usize, b: Option<usize>) -> usize {
         let y = self.between(x);
         self.operations.push(Operation::Pointwise { function, x, b, y });
+        y
+    }
+
+    /// Adds a reduction along the last dimension, which has size 1 in the result. Returns the index of the result.
+    pub fn reduction(&mut self, reduction: Reduction, x: usize) -> usize {
+        let [batch, head, row, _] = self.values[x].sizes;
+        let sizes = [batch, head, row, 1];
+        let place = ValuePlace::Between;
+        let y = self.add(GraphValue { sizes, strides: strides(sizes, false), dtype: DType::F32, place });
+        self.operations.push(Operation::Reduction { reduction, x, y });
         y
     }
 

@@ -11,6 +11,7 @@ use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::op;
 use ovolo::op::Call;
+use ovolo::op::attention::Order;
 use ovolo::tensor::{DType, Device, Layout, TensorType};
 use std::io::Write;
 use std::path::Path;
@@ -141,12 +142,19 @@ fn convolution(
     Question("cudnn.conv-graph", attrs, operands)
 }
 
-fn attention(dtype: DType, [length, depth, width]: [usize; 3], mask: Option<&[usize]>) -> Question {
+fn attention(
+    dtype: DType,
+    [length, depth, width]: [usize; 3],
+    order: [i64; 4],
+    mask: Option<&[usize]>,
+) -> Question {
+    let attrs = Attrs::new().float("scale", 0.125).ints("order", &order);
+    let stored = Order::new(&attrs).expect("the order is valid");
     let mut operands: Vec<TensorType> = [[2, 12, 77, depth], [2, 12, length, depth], [2, 12, length, width]]
-        .map(|shape| TensorType::plain(dtype, shape))
+        .map(|sizes| TensorType::plain(dtype, stored.stored(sizes)))
         .to_vec();
     operands.extend(mask.map(|mask| TensorType::plain(dtype, mask)));
-    Question("cudnn.attention", Attrs::new().float("scale", 0.125), operands)
+    Question("cudnn.attention", attrs, operands)
 }
 
 /// Asks for the engines of the graphs, and prepares the first engine of each.
@@ -190,15 +198,17 @@ fn ask_library() {
         asked.push(convolution(h, "nhwc", 1, false, steps));
     }
     asked.push(convolution(h, "nhwc", 64, false, &[("silu", &[])]));
-    if found.calls.version() >= super::SOFTMAX {
-        for dtype in [h, b] {
-            asked.push(attention(dtype, [77, 64, 64], None));
-        }
+    let usual = [0, 1, 2, 3];
+    for dtype in [h, b] {
+        asked.push(attention(dtype, [77, 64, 64], usual, None));
+    }
+    // Heads side by side in each row, and rows before batches.
+    for order in [usual, [0, 2, 1, 3], [1, 2, 0, 3]] {
         for mask in [&[77, 50][..], &[2, 1, 1, 50], &[2, 12, 77, 50], &[]] {
-            asked.push(attention(h, [50, 64, 64], Some(mask)));
+            asked.push(attention(h, [50, 64, 64], order, Some(mask)));
         }
         for sizes in [[50, 8, 8], [33, 128, 128], [64, 256, 256], [64, 64, 32]] {
-            asked.push(attention(h, sizes, None));
+            asked.push(attention(h, sizes, order, None));
         }
     }
     let mut wrong = Vec::new();
@@ -238,7 +248,8 @@ fn check_question(
     let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
     let title = format!("{name}{attrs} of {}", operands[0]);
     let failed = |why: String| format!("{title}: {why}");
-    let graph = super::graph(&call).map_err(failed)?;
+    let version = cudnn::opened().map_err(|why| failed(why.clone()))?.calls.version();
+    let graph = super::graph(&call, version).map_err(failed)?;
     let engines = Engines::new(target, with, &graph).map_err(|failure| failed(failure.text))?;
     if engines.list.is_empty() {
         return Err(failed("there is no engine".to_owned()));

@@ -4,6 +4,7 @@ use super::super::palette::{pair, partner};
 use super::super::rng::Rng;
 use super::{Ask, Offer, Wish};
 use ovolo::attr::{Attr, Attrs};
+use ovolo::op::attention::Order;
 use ovolo::tensor::{DType, TensorType};
 
 /// Matrices whose inner sizes agree and whose batches broadcast.
@@ -127,10 +128,19 @@ pub(super) fn strassen_weights(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new(), operands: vec![Wish::plain(DType::F32, shape)] })
 }
 
-/// Queries, keys and values that fit together, sometimes with a mask.
+/// Queries, keys and values that fit together, sometimes with a mask, and in any order of axes.
 pub(super) fn attention(ask: &mut Ask<'_>) -> Option<Offer> {
+    let usual = vec![0, 1, 2, 3];
+    let axes = ask.list("order").unwrap_or_else(|| {
+        if ask.rng.percent(40) {
+            return usual.clone();
+        }
+        ask.rng.order(3).into_iter().chain([3]).collect()
+    });
+    let order = Attrs::new().ints("order", &axes.iter().map(|axis| *axis as i64).collect::<Vec<_>>());
+    let order = Order::new(&order).ok()?;
     let shape = match &ask.wish.shape[..] {
-        [b, h, m, e] => [*b, *h, *m, *e],
+        [_, _, _, _] => order.sizes(&ask.wish.shape),
         _ => [0; 4].map(|_| ask.rng.pick(&[1, 2, 3])),
     };
     let [b, h, m, e] = shape;
@@ -138,10 +148,12 @@ pub(super) fn attention(ask: &mut Ask<'_>) -> Option<Offer> {
     let dtype = if ask.wish.dtype.is_float() { ask.wish.dtype } else { DType::F32 };
     let mut operands: Vec<Wish> = [[b, h, m, d], [b, h, n, d], [b, h, n, e]]
         .into_iter()
-        .map(|shape| Wish::plain(dtype, shape.to_vec()))
+        .map(|shape| Wish::plain(dtype, order.stored(shape).to_vec()))
         .collect();
     if ask.least > 3 || ask.most > 3 && ask.rng.percent(50) {
         operands.push(Wish::plain(dtype, partner(ask.rng, &[b, h, m, n])));
     }
-    Some(Offer { attrs: Attrs::new().float("scale", ask.float("scale")), operands })
+    let attrs =
+        Attrs::new().float("scale", ask.float("scale")).ints("order", &order.axes.map(|axis| axis as i64));
+    Some(Offer { attrs, operands })
 }
