@@ -4,6 +4,7 @@ use super::calls::Status;
 use super::driver::{Code, Stream};
 use super::kernel::{Argument, Job, Launch};
 use cudarc::driver::sys::{CUdeviceptr, CUfunction};
+use ovolo::backend::Artifacts;
 use ovolo::op::ALIGN;
 use ovolo::tensor::DType;
 use std::ffi::c_void;
@@ -23,6 +24,15 @@ pub(super) trait Queued {
     /// # Errors
     /// If the library reports an error; the message also says what the user can do.
     fn queue(&mut self, stream: &Stream) -> Result<(), String>;
+}
+
+/// What a library call is made with.
+pub(super) struct Means<'a> {
+    /// Keeps what a library compiles.
+    pub artifacts: &'a dyn Artifacts,
+    /// If present, another engine of the library may run than the one that a call requests, if that one does not run
+    /// on the device. A note is added for each, which says so.
+    pub instead: Option<&'a mut Vec<String>>,
 }
 
 /// The addresses on the device of a call's operands, its result and its scratch memory.

@@ -15,9 +15,8 @@ mod handle;
 mod problem;
 mod workspace;
 
-use super::command::{Buffers, Queued};
+use super::command::{Buffers, Means, Queued};
 use super::driver;
-use super::handles::Means;
 use super::wanted::{CUDNN, Once, Opened};
 use calls::Calls;
 use convolve::Convolve;

@@ -1,18 +1,8 @@
 //! The library calls of lowered ops. Each library is opened for its first call.
 
-use super::command::{Buffers, Command};
+use super::command::{Buffers, Command, Means};
 use super::{cublaslt, cudnn};
-use ovolo::backend::Artifacts;
 use ovolo::op::Call;
-
-/// What a library call is made with.
-pub(super) struct Means<'a> {
-    /// Keeps what a library compiles.
-    pub artifacts: &'a dyn Artifacts,
-    /// If present, another engine of the library may run than the one that a call requests, if that one does not run
-    /// on the device. A note is added for each, which says so.
-    pub instead: Option<&'a mut Vec<String>>,
-}
 
 /// Returns the command for a library op.
 ///

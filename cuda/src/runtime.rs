@@ -6,10 +6,10 @@
 //! that copies on their own streams run in parallel with other work. The first run queues each step. The second run
 //! captures each segment of the queue and replays it, and all later runs replay the captures.
 
-use super::command::{self, Buffers, Command};
+use super::command::{self, Buffers, Command, Means};
 use super::device::FAMILY;
 use super::driver::{Code, Context, Event, Memory, Pinned, Replay, Stream};
-use super::handles::{Means, library};
+use super::handles::library;
 use super::kernel::Job;
 use super::module::Module;
 use super::transfer::copies;

@@ -8,9 +8,9 @@
 
 mod cold;
 
-use super::command::{self, Buffers, Command};
+use super::command::{self, Buffers, Command, Means};
 use super::driver::{self, Code, Context, Memory, Pinned, Replay, Stream};
-use super::handles::{Means, library};
+use super::handles::library;
 use super::kernel::Job;
 use super::module::Module;
 use super::nvrtc;

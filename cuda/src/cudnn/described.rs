@@ -29,7 +29,7 @@ impl Described {
     ///
     /// # Errors
     /// If the library reports an error.
-    pub fn new(calls: &Calls, problem: &Problem) -> Result<Self, String> {
+    pub(crate) fn new(calls: &Calls, problem: &Problem) -> Result<Self, String> {
         let ty = data_type(problem.dtype)?;
         let format = if problem.nhwc {
             sys::cudnnTensorFormat_t::CUDNN_TENSOR_NHWC
@@ -50,7 +50,7 @@ impl Described {
     ///
     /// # Errors
     /// If the library reports an error other than that it does not support the convolution.
-    pub fn workspace(&self, handle: &Handle) -> Result<Result<usize, Unsupported>, String> {
+    pub(crate) fn workspace(&self, handle: &Handle) -> Result<Result<usize, Unsupported>, String> {
         let mut wanted = 0;
         // SAFETY: all descriptors are valid, and the library writes a number.
         let status = handle.with(|raw| unsafe {

@@ -73,7 +73,7 @@ impl Cold {
     ///
     /// # Errors
     /// If the driver reports an error.
-    pub fn fill(&self, stream: &Stream, operands: &Memory) -> Result<(), String> {
+    pub(crate) fn fill(&self, stream: &Stream, operands: &Memory) -> Result<(), String> {
         for copy in 0..self.count {
             for (at, constant) in self.constants.iter().enumerate() {
                 if constant.bytes > 0 {

@@ -28,19 +28,11 @@ pub const TESTS: &[Test] = &[
     ("one_context_and_handle", one_context_and_handle, Place::Standin, &["cudnn", "cublaslt"]),
 ];
 
-/// The variable that holds the part of a test which a process is to run.
-const PART: &str = "OVOLO_TEST_PART";
-
-/// Returns the part of a test that this process is to run; `None` if it runs the tests themselves.
-pub fn part() -> Option<String> {
-    std::env::var(PART).ok()
-}
-
 /// Runs a part of a test in a process of its own.
 fn run(test: &str, part: &str) -> Result<(), String> {
     let output = Command::new(std::env::current_exe().map_err(|error| error.to_string())?)
         .args(["--exact", &format!("fresh::{test}"), "--test-threads", "1"])
-        .env(PART, part)
+        .env(standin::PART, part)
         .output()
         .map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&output.stdout);
@@ -74,7 +66,7 @@ fn product() -> Result<One, String> {
 fn handles_that_cannot_be_made() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let name = "handles_that_cannot_be_made";
-    match part().as_deref() {
+    match standin::part().as_deref() {
         None => {
             run(name, "cudnn")?;
             run(name, "cublaslt")?;
@@ -127,7 +119,7 @@ fn plans_of_engines_are_kept() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let name = "plans_of_engines_are_kept";
     let folder: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plans_of_engines");
-    let Some(part) = part() else {
+    let Some(part) = standin::part() else {
         let _ = std::fs::remove_dir_all(&folder);
         for part in ["first", "again", "damaged", "again"] {
             run(name, part)?;
@@ -166,7 +158,7 @@ fn plans_of_engines_are_kept() -> Result<(), Failed> {
 /// A process retains one context and makes one handle of each library, and keeps them when no session is left.
 fn one_context_and_handle() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
-    if part().is_none() {
+    if standin::part().is_none() {
         return Ok(run("one_context_and_handle", "whole")?);
     }
     let (products, convolutions) = (lowered("cublaslt", &[product()?])?, lowered("cudnn", &[one(0, 6)])?);

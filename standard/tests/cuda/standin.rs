@@ -1,7 +1,7 @@
 //! The stand-ins for the driver and for NVIDIA's libraries, as used from Rust: compiles them, puts them in
 //! place, and asks them what happened.
 
-use super::{fresh, host};
+use super::host;
 use libloading::Library;
 use ovolo_cuda::Module;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -21,6 +21,14 @@ pub struct Standin {
 /// looks for.
 const LIBRARIES: &[(&str, &str, &str)] =
     &[("OVOLO_CUBLASLT", "cublaslt", "libcublasLt.so"), ("OVOLO_CUDNN", "cudnn", "libcudnn.so")];
+
+/// The variable that holds the part of a test which a process is to run.
+pub const PART: &str = "OVOLO_TEST_PART";
+
+/// Returns the part of a test that this process is to run; `None` if it runs the tests themselves.
+pub fn part() -> Option<String> {
+    std::env::var(PART).ok()
+}
 
 static PLACED: OnceLock<Option<Standin>> = OnceLock::new();
 static ONE: Mutex<()> = Mutex::new(());
@@ -51,7 +59,7 @@ pub fn place() {
 fn made(compiler: &Path, source: &str, name: &str, driver: Option<&Path>) -> (PathBuf, Library) {
     let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{source}.so"));
     // A process that a test started finds the files that are in use.
-    if fresh::part().is_none() {
+    if part().is_none() {
         compiled(compiler, source, name, driver, &[], &object);
     }
     // SAFETY: the library was compiled just now.
