@@ -108,4 +108,4 @@ pub use crate::tensor::{DType, Shape, Tensor, TensorType};
 pub use crate::value::{Value, ValueType};
 
 /// Identifies this build of the crate: a digest of its sources and of the compiler's settings.
-pub const BUILD: &str = env!("OVOLO_BUILD");
+pub(crate) const BUILD: &str = env!("OVOLO_BUILD");

@@ -478,7 +478,7 @@ fn eval_integers(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor
 }
 
 /// Rounds values to 256 levels from their least to their greatest, among which is 0.
-pub fn round_to_levels(values: &mut [f64]) {
+pub(crate) fn round_to_levels(values: &mut [f64]) {
     #[allow(clippy::cast_possible_truncation)]
     let single = |value: f64| f64::from(value as f32);
     let least = values.iter().copied().fold(0.0, f64::min);

@@ -3,9 +3,11 @@
 
 mod errors;
 mod modules;
+mod public;
 
 use errors::texts_for_errors;
 use modules::{Modules, Ties, circles, within};
+use public::public_names;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -119,14 +121,19 @@ fn floor(module: &str) -> usize {
     FLOORS.iter().find(|(name, _)| *name == module).unwrap_or_else(|| panic!("`{module}` has no floor")).1
 }
 
-/// What the modules of a crate use from each other.
-fn ties(folder: &str) -> Ties {
+/// Calls a function with the files of a crate: their paths relative to its folder, and their texts.
+fn with_files<R>(folder: &str, look: impl FnOnce(&[(&str, &str)]) -> R) -> R {
     let root = crate::common::root().join(folder);
     let files = files(folder);
     let path = |path: &Path| path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
     let texts: Vec<(String, &str)> = files.iter().map(|(_, at, text)| (path(at), text.as_str())).collect();
     let texts: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-    Modules::read(&texts).ties()
+    look(&texts)
+}
+
+/// What the modules of a crate use from each other.
+fn ties(folder: &str) -> Ties {
+    with_files(folder, |files| Modules::read(files).ties())
 }
 
 #[test]
@@ -160,6 +167,29 @@ fn every_circle(ties: &Ties) -> Vec<(String, Vec<String>)> {
         }
     }
     found
+}
+
+/// The most public names that the framework may have.
+const PUBLIC_NAMES: usize = 440;
+
+#[test]
+fn the_framework_has_few_public_names() {
+    let names = with_files("src", public_names);
+    assert!(names.len() <= PUBLIC_NAMES, "{} public names: {names:#?}", names.len());
+}
+
+#[test]
+fn a_public_name_counts_once_and_a_private_one_does_not() {
+    let names = public_names(&[
+        ("lib.rs", "pub mod a; mod b; pub use a::A; pub use b::{B, b as c}; pub(crate) use b::D;"),
+        ("a.rs", "pub use crate::b::B; pub struct A; struct P; #[doc(hidden)] pub fn hidden() {}"),
+        ("b.rs", "mod e; pub use e::E; pub struct B; pub struct D; pub fn b() {}"),
+        ("b/e.rs", "pub struct E;"),
+    ]);
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a::A", "b::B", "b::b"]);
+    let names =
+        public_names(&[("lib.rs", "macro_rules! m { ($a:ident) => { pub enum E { $a } pub enum $a {} } }")]);
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["E"]);
 }
 
 #[test]
