@@ -17,6 +17,7 @@ mod onnx_import;
 mod operators;
 mod ops;
 mod outputs;
+mod pipelines;
 mod plan;
 mod provenance;
 mod recurrent;
