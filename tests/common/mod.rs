@@ -81,15 +81,6 @@ pub fn isa() -> Isa {
     Isa::planned()
 }
 
-/// Whether plans are for AVX-512, as those in snapshots are.
-pub fn snapshots() -> bool {
-    let those = isa() == Isa::Avx512;
-    if !those {
-        println!("skipped: snapshots of plans, which are for avx512 instead of {}", isa());
-    }
-    those
-}
-
 /// On a processor without AVX-512, runs this test program again with plans for AVX-512, unless an instruction
 /// set was asked for. Returns whether that run passed.
 pub fn again_for_avx512() -> Option<bool> {
