@@ -46,7 +46,7 @@
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`], `digest`, [`mod@file`], [`host`] |
-//! | 8 | [`error`], [`stage`], [`pass`], [`mod@compile`], [`registry`], [`session`], [`dynamic`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
+//! | 8 | [`error`], `model`, [`stage`], [`pass`], [`mod@compile`], [`registry`], [`session`], [`dynamic`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
 //!
 //! # Invariants
 //! - Every choice of kernels, layouts, backends and fusions comes from the e-graph: no pass rewrites the graph before
