@@ -71,12 +71,12 @@ const FLOORS: &[(&str, usize)] = &[
 /// The lowest floor on which modules may read files, the clock or the environment.
 const IMPURE: usize = 7;
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+fn files_with(extension: &str, folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files_with(extension, &path, found);
+        } else if path.extension().is_some_and(|own| own == extension) {
             found.push(path);
         }
     }
@@ -98,7 +98,7 @@ fn all() -> Vec<(String, PathBuf, String)> {
 fn files(folder: &str) -> Vec<(String, PathBuf, String)> {
     let root = crate::common::root().join(folder);
     let mut files = Vec::new();
-    sources(&root, &mut files);
+    files_with("rs", &root, &mut files);
     files.sort();
     files
         .into_iter()
@@ -167,6 +167,23 @@ fn every_circle(ties: &Ties) -> Vec<(String, Vec<String>)> {
         }
     }
     found
+}
+
+/// The folders of data files that people read, each with its most columns.
+const WIDTHS: &[(&str, usize)] = &[("rules", 100), ("ops", 120), ("costs", 120), ("passes", 120)];
+
+#[test]
+fn lines_of_data_files_are_short() {
+    for (folder, most) in WIDTHS {
+        let mut files = Vec::new();
+        files_with("ron", &crate::common::root().join(folder), &mut files);
+        assert!(!files.is_empty(), "{folder} has no files");
+        for path in files {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let long = text.lines().position(|line| line.chars().count() > *most);
+            assert_eq!(long.map(|at| at + 1), None, "{}: the line is above {most} columns", path.display());
+        }
+    }
 }
 
 /// The most public names that the framework may have.
