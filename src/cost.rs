@@ -14,7 +14,6 @@ mod pattern;
 pub mod price;
 pub mod pricing;
 mod process;
-mod random;
 mod rank;
 pub mod stored;
 

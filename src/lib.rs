@@ -38,7 +38,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 0 | `diagnostic`, [`mod@ron`], [`scalar`], [`setting`], `table`, [`team`], [`tensor`] |
+//! | 0 | `diagnostic`, `random`, [`mod@ron`], [`scalar`], [`setting`], `table`, [`team`], [`tensor`] |
 //! | 1 | [`attr`], [`value`] |
 //! | 2 | [`graph`], [`op`], [`verify`] |
 //! | 3 | [`rule`] |
@@ -78,6 +78,7 @@ pub mod onnx;
 pub mod op;
 pub mod pass;
 pub mod plan;
+mod random;
 pub mod registry;
 pub mod ron;
 pub mod rule;

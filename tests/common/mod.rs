@@ -1,6 +1,8 @@
 //! Functions that the test programs share.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod seeded;
+
 use ovolo::backend::features::Isa;
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;

@@ -33,6 +33,7 @@ const CRATES: &[&str] = &[
 /// The floor of each module of the framework: a file may only use its own and lower floors.
 const FLOORS: &[(&str, usize)] = &[
     ("diagnostic", 0),
+    ("random", 0),
     ("ron", 0),
     ("scalar", 0),
     ("setting", 0),
