@@ -3,7 +3,7 @@
 
 // Modules whose own tests need their private items. Only these are compiled a second time: the library itself has no test
 // target, since that would compile every kernel again.
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports, unused_macros)]
 #[path = "../../src/lanes.rs"]
 mod lanes;
 #[allow(dead_code)]

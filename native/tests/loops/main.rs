@@ -19,7 +19,8 @@ mod lanes;
 #[allow(dead_code)]
 #[path = "../../src/math.rs"]
 mod math;
-#[allow(dead_code)]
+// Its own tests are those of `kernels`.
+#[allow(dead_code, unused_imports)]
 #[path = "../../src/prefetch.rs"]
 mod prefetch;
 
