@@ -30,11 +30,11 @@ mod prune;
 mod request;
 mod weights;
 
-pub use crate::digest::{Digest, NoDigest};
+pub use crate::digest::Digest;
 pub use artifact::Kept;
-pub use entry::Damage;
-pub use entry::{Constant, ConstantBytes, Entry, Specialised};
-pub use folder::{Folder, Kind, Listed};
+pub use entry::{ConstantBytes, Entry, Specialised};
+pub(crate) use folder::Folder;
+pub use folder::{Kind, Listed};
 pub use home::{home, keep_in};
 pub use key::{Difference, Key};
 pub use prune::{GRACE, Pruned};

@@ -15,7 +15,8 @@ mod plans;
 mod region;
 mod route;
 
-pub use region::{Compiled, Found, RegionKey, RegionReport, Request};
+pub(crate) use region::RegionKey;
+pub use region::{Compiled, Found, RegionReport, Request};
 
 use crate::backend::Unkept;
 use crate::compile::{self, Options};
@@ -56,9 +57,9 @@ pub struct DynamicSession<'c> {
 }
 
 /// The most regions that a session remembers, unless [`DynamicSession::keep_at_most`] sets another limit.
-pub const REGIONS: usize = 4096;
+pub(crate) const REGIONS: usize = 4096;
 /// The most plans that a session keeps, unless [`DynamicSession::keep_at_most`] sets another limit.
-pub const PLANS: usize = 256;
+pub(crate) const PLANS: usize = 256;
 
 impl DynamicSession<'static> {
     /// Opens an ONNX model whose regions are compiled by these options. No dimension needs a size.

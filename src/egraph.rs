@@ -2,7 +2,7 @@
 //!
 //! It is built from a verified graph and grows by the rules of a phase ([`EGraph::saturate`]). From it come an
 //! extraction problem and, for a choice among its nodes, the graph of that choice. The set of operators is open: a
-//! [`Term`] is any op of the registry with its attributes. Each class has facts: its type, whether it is constant,
+//! term is any op of the registry with its attributes. Each class has facts: its type, whether it is constant,
 //! and its value if that is small. A fact can only become more precise. If a rule equates two values of different
 //! types, the e-graph refuses to merge them and names the rule.
 
@@ -24,90 +24,38 @@ mod provenance;
 mod runner_up;
 mod saturate;
 mod shared;
+mod term;
 mod what_if;
 
+pub use build::BuildError;
+pub(crate) use build::Contracts;
 pub(crate) use build::Pick;
-pub use build::Program;
-pub use build::{BuildError, Contracts};
-pub use derivation::{Derivation, ENode, Equality};
+pub(crate) use build::Program;
+pub use derivation::{Derivation, ENode};
 pub(crate) use fact::Facts;
 pub use kernel::KernelCall;
 pub use nearest::UnknownValue;
 pub use nearest::WhyNot;
-pub use need::Need;
+pub(crate) use need::Need;
 pub use probe::Probe;
-pub use provenance::Chain;
+pub(crate) use provenance::Chain;
 pub use runner_up::{Change, RunnerUp};
+pub(crate) use saturate::Clock;
 pub use saturate::SaturateError;
-pub use saturate::{Clock, Growth, Limits, Saturation, Stop};
+pub use saturate::{Growth, Limits, Saturation, Stop};
+pub(crate) use term::Term;
 pub use what_if::Flip;
 
-use crate::attr::{Attr, Attrs};
 use crate::graph::NodeId;
-use crate::op::{self, Op};
+use crate::op;
 use crate::tensor::{Tensor, TensorType};
 use crate::verify::Verified;
 use egg::Id;
 use rustc_hash::FxHashMap;
-use shared::Shared;
-use std::fmt;
 use std::sync::Arc;
 
 /// The operands of a node. Few nodes have more than four.
 pub(crate) type Operands = smallvec::SmallVec<[Id; 4]>;
-
-/// An op with its attributes and operands. The attribute `name` distinguishes leaves of one op.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Term {
-    pub(crate) op: Op,
-    pub(crate) attrs: Shared,
-    pub(crate) children: Operands,
-}
-
-impl Term {
-    fn leaf(op: Op, name: &str) -> Self {
-        let attrs = Shared::new(Attrs::new().with("name", Attr::Str(name.into())));
-        Self { op, attrs, children: Operands::new() }
-    }
-
-    /// The name of a leaf.
-    pub(crate) fn leaf_name(&self) -> Option<&Arc<str>> {
-        match self.attrs.get("name") {
-            Some(Attr::Str(name)) if self.is_leaf() => Some(name),
-            _ => None,
-        }
-    }
-
-    fn is_leaf(&self) -> bool {
-        self.op.is_leaf()
-    }
-}
-
-impl fmt::Display for Term {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.op, self.attrs)
-    }
-}
-
-impl egg::Language for Term {
-    type Discriminant = Op;
-
-    fn discriminant(&self) -> Op {
-        self.op
-    }
-
-    fn matches(&self, other: &Self) -> bool {
-        self.op == other.op && self.children.len() == other.children.len() && self.attrs == other.attrs
-    }
-
-    fn children(&self) -> &[Id] {
-        &self.children
-    }
-
-    fn children_mut(&mut self) -> &mut [Id] {
-        &mut self.children
-    }
-}
 
 /// An e-graph over the ops of the registry, with the data that is needed to build graphs from it again.
 pub struct EGraph {

@@ -49,7 +49,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 /// Extractors by name.
-pub type Extractors = Table<Kind<dyn Extractor>>;
+pub(crate) type Extractors = Table<Kind<dyn Extractor>>;
 
 /// Returns the extractors that ship with ovolo. A new one is a file and a line here.
 pub fn extractors() -> &'static Extractors {

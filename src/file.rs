@@ -1,8 +1,12 @@
 //! Writes files completely or not at all.
 //!
-//! A file is first written in the same folder, under its own name with [`PART`] at the end, and then renamed. So a
+//! A file is first written in the same folder, under its own name with `.part` at the end, and then renamed. So a
 //! reader sees the old file or the new one, never a part of one, and a map of the old file keeps its content.
 //! Nothing else in this crate writes files.
+
+mod overwrite;
+
+pub use overwrite::spare;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,7 +16,7 @@ use std::time::Duration;
 
 /// The ending of the name of a file that is being written. A process that is killed meanwhile leaves such a file
 /// behind.
-pub const PART: &str = ".part";
+pub(crate) const PART: &str = ".part";
 
 /// A file that is being written, but has not changed for this long, is considered abandoned.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -64,25 +68,6 @@ impl FileError {
     pub(crate) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self { path, source }
-    }
-}
-
-/// A file that is to be written is also one that is read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it would overwrite {}, which is read", input.display())]
-pub struct Overwrites {
-    /// The file that is read.
-    pub input: PathBuf,
-}
-
-/// Refuses to write a file that is one of the inputs.
-///
-/// # Errors
-/// The input that would be overwritten.
-pub fn spare<'a>(file: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), Overwrites> {
-    match inputs.into_iter().find(|input| same(file, input)) {
-        Some(input) => Err(Overwrites { input: input.to_owned() }),
-        None => Ok(()),
     }
 }
 

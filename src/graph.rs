@@ -8,12 +8,13 @@
 //! Inputs are nodes with the op `input`, constants are nodes with the op `const`. They have no attributes; they are
 //! identified by their names, which are the model's own.
 
-pub mod diff;
+mod diff;
 pub mod dot;
 pub mod json;
 pub mod text;
 
 pub use crate::op::{CONST, INPUT};
+pub use diff::diff;
 
 use crate::attr::Attrs;
 use crate::op::Op;

@@ -38,7 +38,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 0 | `diagnostic`, [`mod@ron`], [`scalar`], [`setting`], `table`, [`team`], [`tensor`] |
+//! | 0 | `diagnostic`, `random`, [`mod@ron`], [`scalar`], [`setting`], `table`, [`team`], [`tensor`] |
 //! | 1 | [`attr`], [`value`] |
 //! | 2 | [`graph`], [`op`], [`verify`] |
 //! | 3 | [`rule`] |
@@ -46,7 +46,7 @@
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`], `digest`, [`mod@file`], [`host`] |
-//! | 8 | [`error`], [`stage`], [`pass`], [`mod@compile`], [`registry`], [`session`], [`dynamic`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
+//! | 8 | [`error`], `model`, [`stage`], [`pass`], [`mod@compile`], [`registry`], [`session`], [`dynamic`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
 //!
 //! # Invariants
 //! - Every choice of kernels, layouts, backends and fusions comes from the e-graph: no pass rewrites the graph before
@@ -78,6 +78,7 @@ pub mod onnx;
 pub mod op;
 pub mod pass;
 pub mod plan;
+mod random;
 pub mod registry;
 pub mod ron;
 pub mod rule;
@@ -108,4 +109,4 @@ pub use crate::tensor::{DType, Shape, Tensor, TensorType};
 pub use crate::value::{Value, ValueType};
 
 /// Identifies this build of the crate: a digest of its sources and of the compiler's settings.
-pub const BUILD: &str = env!("OVOLO_BUILD");
+pub(crate) const BUILD: &str = env!("OVOLO_BUILD");

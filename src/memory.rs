@@ -23,7 +23,8 @@ mod sequence;
 
 pub use exact::Exact;
 pub use limit::Limit;
-pub use order::{Task, orders};
+pub use order::Task;
+pub(crate) use order::orders;
 pub(crate) use sequence::Orders;
 pub use sequence::{Candidate, Order, execution_orders};
 
@@ -71,7 +72,7 @@ pub trait Planner: Send + Sync {
 }
 
 /// Planners by name.
-pub type Planners = Table<Arc<dyn Planner>>;
+pub(crate) type Planners = Table<Arc<dyn Planner>>;
 
 /// Returns the planners that ship with ovolo.
 pub fn planners() -> Planners {
@@ -80,7 +81,7 @@ pub fn planners() -> Planners {
 }
 
 /// Returns the most bytes that are live at one step. No packing can be smaller.
-pub fn lower_bound(buffers: &[Buffer]) -> usize {
+pub(crate) fn lower_bound(buffers: &[Buffer]) -> usize {
     let mut events: Vec<(usize, bool, usize)> = Vec::with_capacity(2 * buffers.len());
     for buffer in buffers.iter().filter(|buffer| buffer.lower < buffer.upper) {
         events.push((buffer.lower, true, buffer.size));

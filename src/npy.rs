@@ -82,28 +82,6 @@ pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<(), NpyError> {
     Ok(file::write(path, &[&encode(&path.display().to_string(), tensor)?]).map_err(FileError::at(path))?)
 }
 
-/// Reads the arrays of a `.npz` file, in the order of the file.
-///
-/// # Errors
-/// As [`read`], and [`NpyError::Twice`] if two arrays have one name.
-pub fn read_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>, NpyError> {
-    let path = path.as_ref();
-    decode_npz(&path.display().to_string(), &std::fs::read(path).map_err(FileError::at(path))?)
-}
-
-/// Writes arrays into a `.npz` file, as `numpy.savez` does: not compressed.
-///
-/// # Errors
-/// As [`encode_npz`], and [`NpyError::Io`].
-pub fn write_npz<'a>(
-    path: impl AsRef<Path>,
-    arrays: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
-) -> Result<(), NpyError> {
-    let path = path.as_ref();
-    Ok(file::write(path, &[&encode_npz(&path.display().to_string(), arrays)?])
-        .map_err(FileError::at(path))?)
-}
-
 /// Reads the tensor in the bytes of a `.npy` file. `file` is its name in errors.
 ///
 /// # Errors

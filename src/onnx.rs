@@ -45,7 +45,7 @@ mod walk;
 pub(crate) mod weight;
 
 pub use builder::ImportedValue;
-pub use call::{Call, axes, axis, signed};
+pub use call::Call;
 pub use error::Unsupported;
 pub use error::{OnnxError, Refusal};
 pub use external::{external, sizes, symbols};
@@ -54,9 +54,10 @@ pub use item::Item;
 pub(crate) use operator::function::operators as functions;
 pub use operator::{Operator, Results};
 pub(crate) use operator::{Operators, operators};
-pub use region::{Dynamic, LiveFrom, Position, Region, Then};
-pub use survey::{Place, Survey, Used, survey};
-pub use value::{About, Interface, Size, decode_value, encode_value};
+pub(crate) use region::Position;
+pub use region::{Dynamic, LiveFrom, Region, Then};
+pub use survey::{Place, Survey, survey};
+pub use value::{Interface, Size, decode_value, encode_value};
 
 use crate::graph::Graph;
 use crate::op::Ops;
@@ -68,11 +69,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The oldest opset that is imported.
-pub const OLDEST_OPSET: i64 = 1;
+pub(crate) const OLDEST_OPSET: i64 = 1;
 /// The newest opset whose operators are known.
 pub const NEWEST_OPSET: i64 = 28;
 /// The newest version of the file format that is known.
-pub const NEWEST_IR: i64 = 14;
+pub(crate) const NEWEST_IR: i64 = 14;
 
 /// The tables that models are imported by.
 #[derive(Clone, Copy, Debug)]

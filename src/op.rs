@@ -53,16 +53,15 @@ mod window;
 pub mod winograd;
 
 pub use declaration::{attr_errors, operand_count};
-pub use demand::{Demand, Unmet};
+pub(crate) use demand::{Demand, Unmet};
 pub use elementwise::scalar;
 pub use error::OpError;
 pub use handle::{CONST, INPUT, Op};
 pub use kernel::{ALIGN, Args, Call, Choice, Contract, Kernel, REFERENCE, WIDENED};
 pub use lowered::{
-    Attributes, Check, ChoicesOf, Draw, Fallback, Form, Layouts, Lowered, Lowering, Made, Own, Reference,
-    Sample,
+    Attributes, Check, Draw, Fallback, Form, Layouts, Lowered, Lowering, Made, Own, Reference, Sample,
 };
-pub use lowered::{ContractOf, FallbackContract, FallbackKernel, KernelOf, LowerError};
+pub use lowered::{KernelOf, LowerError};
 pub use ops::Ops;
 
 use crate::attr::{Attr, AttrKind, Attrs};
@@ -166,10 +165,10 @@ pub struct OpDef {
 pub type Infer = fn(&Attrs, &[&TensorType]) -> Result<TensorType, OpError>;
 
 /// Evaluates an op for reference, for operands and a result that [`Infer`] accepted. Accumulates in `f64`.
-pub type Eval = fn(&Attrs, &[&Tensor], &TensorType) -> Tensor;
+pub(crate) type Eval = fn(&Attrs, &[&Tensor], &TensorType) -> Tensor;
 
 /// Counts the floating-point operations of one evaluation, a multiply-add as two.
-pub type Flops = fn(&Attrs, &[&TensorType], &TensorType) -> f64;
+pub(crate) type Flops = fn(&Attrs, &[&TensorType], &TensorType) -> f64;
 
 impl OpDef {
     /// Returns the type of the result.

@@ -43,7 +43,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 /// Returns ovolo's own passes. A new pass needs a file and a line here.
-pub fn passes() -> &'static Passes {
+pub(crate) fn passes() -> &'static Passes {
     static PASSES: LazyLock<Passes> = LazyLock::new(|| {
         let kinds = [
             ("Rewrite", PassKind::with_settings::<Rewrite>()),

@@ -10,6 +10,7 @@
 mod arrange;
 mod check;
 mod draft;
+mod error;
 mod inside;
 mod kept;
 mod occupant;
@@ -17,15 +18,20 @@ mod order;
 mod overlap;
 mod price;
 pub mod schedule;
+mod source;
 mod stored;
 mod subject;
 mod view;
 
 pub use check::{MOST_THREADS, Unsound};
+pub(crate) use error::NoKernel;
+pub use error::PlanError;
 pub use inside::Unfit;
-pub use kept::{Kept, constant_bytes};
-pub use stored::Stored;
-pub use stored::StoredError;
+pub use kept::Kept;
+pub(crate) use kept::constant_bytes;
+pub(crate) use source::Imported;
+pub use source::Source;
+pub(crate) use stored::Stored;
 
 use crate::attr::Attrs;
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
@@ -62,7 +68,7 @@ pub struct Place {
 
 /// A kernel and its buffers.
 ///
-/// A stored plan contains ops and attributes by their names: see [`Stored`].
+/// A stored plan contains ops and attributes by their names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(into = "stored::Step")]
 pub struct Step {
@@ -102,32 +108,6 @@ pub struct Step {
     pub copies: f64,
     /// The origin of the op, and of the views that it reads.
     pub source: Source,
-}
-
-/// The origin of a node of a program.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
-    /// The rules that led to it, the last one first, as `name (file:line)`.
-    pub rules: Vec<String>,
-    /// The rules that made the other nodes that the left sides of these rules matched, and so on.
-    pub others: Vec<String>,
-    /// The imported nodes from which all of them started, in the model's order.
-    pub imported: Vec<Imported>,
-}
-
-/// A node of the model as it was imported.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Imported {
-    /// The name of its value.
-    pub name: Arc<str>,
-    /// Its op.
-    pub op: String,
-}
-
-impl fmt::Display for Imported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.name, self.op)
-    }
 }
 
 /// The memory that a plan takes on a device.
@@ -184,54 +164,9 @@ pub struct Plan {
     pub threads: usize,
 }
 
-/// The reason why a graph cannot be planned.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// Nodes without a kernel.
-    #[error("{}", listed(.0))]
-    NoKernel(
-        /// All of these nodes, in the order of the graph.
-        Vec<NoKernel>,
-    ),
-    /// The order of execution gave no valid order of this program.
-    #[error("the order of execution `{order}` gives {why}")]
-    Order {
-        /// The name of the order.
-        order: String,
-        /// What it gave instead.
-        why: &'static str,
-    },
-}
-
-/// A node that has no kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoKernel {
-    /// The name of the value that it computes.
-    pub name: String,
-    /// Its op.
-    pub op: String,
-    /// The reason of the backend.
-    pub why: OpError,
-}
-
-impl fmt::Display for NoKernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`: no kernel for `{}`: {}", self.name, self.op, self.why)
-    }
-}
-
-fn listed(nodes: &[NoKernel]) -> String {
-    match nodes {
-        [only] => only.to_string(),
-        several => several.iter().fold(format!("{} nodes have no kernel:", several.len()), |text, node| {
-            format!("{text}\n  {node}")
-        }),
-    }
-}
-
 /// Returns the contract of the kernel of a call and the price of one run in seconds. The second argument says which
 /// operands are constants.
-pub type Asked<'a> = &'a dyn Fn(&Call<'_>, &[bool]) -> Result<(Contract, f64), OpError>;
+pub(crate) type Asked<'a> = &'a dyn Fn(&Call<'_>, &[bool]) -> Result<(Contract, f64), OpError>;
 
 /// Returns for each node, by position, whether it depends on no input.
 pub fn constants(graph: &Graph) -> Vec<bool> {

@@ -28,11 +28,13 @@ mod syntax;
 mod text;
 mod value;
 
-pub use format::{Style, flat, format, lines, statements};
+pub(crate) use format::flat;
+pub use format::{Style, format, lines, statements};
 pub use text::Text;
 pub use value::Entries;
 pub(crate) use value::OneOrMany;
-pub use value::{Spanned, at_least};
+pub use value::Spanned;
+pub(crate) use value::at_least;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Span, suggestion};
 use ::ron::value::RawValue;
@@ -58,7 +60,7 @@ impl fmt::Debug for Raw<'_> {
 }
 
 /// The parts of a value.
-pub enum Shape<'a> {
+pub(crate) enum Shape<'a> {
     /// `Name(key: value, …)` or `(key: value, …)`, possibly without fields.
     Struct(Vec<Field<'a>>),
     /// `Name(value, …)` or `(value, …)`.
@@ -73,7 +75,7 @@ pub enum Shape<'a> {
 
 /// A field of a struct.
 #[derive(Clone, Copy, Debug)]
-pub struct Field<'a> {
+pub(crate) struct Field<'a> {
     /// The name.
     pub key: &'a str,
     /// The position of the name.

@@ -6,8 +6,9 @@
 //! registry, and reports all errors of all files at once.
 
 mod compute;
+mod condition;
 mod equation;
-pub mod example;
+mod example;
 mod expr;
 mod gone;
 mod guard;
@@ -20,15 +21,18 @@ pub mod print;
 mod reader;
 mod set;
 mod signature;
+mod variable;
 mod words;
 
-pub use example::Example;
-pub use expr::Eval;
+pub(crate) use condition::Guard;
+pub use example::{Example, beside};
 pub use expr::{Arguments, Bindings, Fact, Function, No, Value, ask, eval};
 pub use interval::Interval;
 pub use precision::Precision;
 pub use set::{RuleSet, is_version};
 pub use signature::{KINDS, Kind};
+pub use variable::{AttrVar, OperandVar, RestVar};
+pub(crate) use variable::{Rest, RestAttrVar};
 pub use words::Texts;
 pub(crate) use words::{Vocabulary, Words};
 
@@ -49,19 +53,6 @@ pub const OPERANDS: &[(&str, &str)] = &[
     ("?c:0..6", "the same, and `?c` stands for it; `?c:0.5` as well"),
     ("(relu ?x)", "an op"),
 ];
-
-/// An operand variable: the index of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OperandVar(pub usize);
-/// A variable for any number of operands, or for one that may be absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RestVar(pub usize);
-/// An attribute variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct AttrVar(pub usize);
-/// A variable for the rest of the attributes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RestAttrVar(pub usize);
 
 /// A left side.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,21 +98,6 @@ impl Pattern {
     }
 }
 
-/// The declaration of a rest variable.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rest {
-    /// Its name.
-    pub name: String,
-    /// Whether it stands for at most one operand.
-    pub optional: bool,
-}
-
-impl std::fmt::Display for Rest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "?{}{}", self.name, if self.optional { "?" } else { ".." })
-    }
-}
-
 /// A right side.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Template {
@@ -161,15 +137,6 @@ pub enum Expr {
     Optional(RestVar),
     /// A guard or a computed attribute.
     Call(&'static Function, Vec<Expr>),
-}
-
-/// A condition.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Guard {
-    /// The text.
-    pub text: String,
-    /// The condition.
-    pub expr: Expr,
 }
 
 /// The positions of the parts of a rule in its file, without quotes.

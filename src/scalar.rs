@@ -5,19 +5,21 @@
 //! backend, the text for devices, the gradient, the price if no price list has one, the import from ONNX, and the
 //! rows of rules that apply to all functions.
 //!
-//! A [`Formula`] consists of `x`, the parameters of its function, numbers, `pi`, `inf`, `+ - * /`, the primitives of
+//! A formula consists of `x`, the parameters of its function, numbers, `pi`, `inf`, `+ - * /`, the primitives of
 //! [`Unary`], `min(a, b)`, `max(a, b)`, `clamp(a, low, high)`, `if(a < b, then, else)`, and functions from earlier
 //! rows of the table. An example is `x * tanh(softplus(x))`.
 
 mod derive;
 mod formula;
+mod operator;
 mod parse;
 mod primitive;
 mod program;
 mod read;
 
-pub use formula::Formula;
-pub use primitive::{Binary, Compare, Unary, erf};
+pub(crate) use formula::Formula;
+pub(crate) use operator::{Operator, Setting};
+pub use primitive::{Binary, Compare, Unary};
 pub(crate) use primitive::{larger, smaller};
 pub use program::{Instruction, Operand, Program};
 pub use read::read;
@@ -56,33 +58,6 @@ pub struct Parameter {
     pub default: f64,
     /// The meaning, in one line.
     pub doc: &'static str,
-}
-
-/// An ONNX operator that computes the function. Its attributes with the names of parameters are those parameters.
-#[derive(Clone, Debug)]
-pub struct Operator {
-    /// The name of the operator. If it is not ONNX's own, its domain comes first.
-    pub name: &'static str,
-    /// The attribute values for which the operator computes the function. Without conditions it always does.
-    pub when: Vec<(&'static str, Setting)>,
-    /// The values of attributes that a model does not write. A parameter that is not listed has its own default.
-    pub defaults: Vec<(&'static str, Setting)>,
-}
-
-impl Operator {
-    /// Returns the value of an attribute that a model does not write.
-    pub fn default_of(&self, attribute: &str) -> Option<&Setting> {
-        self.defaults.iter().find(|(name, _)| *name == attribute).map(|(_, value)| value)
-    }
-}
-
-/// The value of an ONNX attribute.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Setting {
-    /// A number.
-    Number(f64),
-    /// Text.
-    Text(&'static str),
 }
 
 /// Returns ovolo's own functions, in the order of the table.

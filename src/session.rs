@@ -9,9 +9,8 @@ mod store;
 mod workspace;
 
 pub use device::DeviceTensor;
-pub use observe::Observed;
 pub use store::Store;
-pub use workspace::Workspace;
+pub(crate) use workspace::Workspace;
 
 use crate::backend::{Args, Artifacts, BackendError, Backends, Kernel, Loading, OpError, Runner, Unkept};
 use crate::digest::Digest;
@@ -79,7 +78,7 @@ struct Host {
 unsafe impl Send for Host {}
 
 /// The constants of a plan, by their nodes.
-pub type Constants = FxHashMap<NodeId, Tensor>;
+pub(crate) type Constants = FxHashMap<NodeId, Tensor>;
 
 /// The recipes of the constants of a plan, by their nodes (see [`Store`]).
 pub(crate) type Recipes = FxHashMap<NodeId, Digest>;
@@ -94,7 +93,7 @@ pub fn constants(program: &Graph, plan: &Plan) -> Constants {
 ///
 /// # Errors
 /// If the plan is not sound, or a backend now has another contract for one of its kernels.
-pub fn check(plan: &Plan, constants: &Constants) -> Result<(), SessionError> {
+pub(crate) fn check(plan: &Plan, constants: &Constants) -> Result<(), SessionError> {
     plan.check(&|node| constants.get(&node).map(|constant| constant.bytes().len()))
         .and_then(|()| check::contracts(plan))
         .map_err(Into::into)

@@ -37,7 +37,11 @@ impl<T: Serialize + Any + fmt::Debug + Send + Sync> Settings for T {
 ///
 /// # Errors
 /// As [`Settings::describe`].
-pub fn named<S: Serializer>(name: &str, settings: &dyn Settings, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn named<S: Serializer>(
+    name: &str,
+    settings: &dyn Settings,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let described = settings.describe().map_err(S::Error::custom)?;
     if described.is_null() || described.as_object().is_some_and(serde_json::Map::is_empty) {
         return serializer.serialize_str(name);
@@ -49,7 +53,7 @@ pub fn named<S: Serializer>(name: &str, settings: &dyn Settings, serializer: S) 
 
 /// Appends settings to a flat list of names, such as `limits.gpu:0`, and values as text. The value of a setting
 /// that is not set is `none`.
-pub fn flatten(name: &str, value: &serde_json::Value, list: &mut Vec<(String, String)>) {
+pub(crate) fn flatten(name: &str, value: &serde_json::Value, list: &mut Vec<(String, String)>) {
     use serde_json::Value;
     let text = match value {
         Value::Object(map) if !map.is_empty() => {
@@ -166,7 +170,7 @@ impl<T: ?Sized> fmt::Debug for Kind<T> {
 }
 
 /// Makes the value that a file names in quotes or as `Name(…)`.
-pub fn choose<T: ?Sized>(
+pub(crate) fn choose<T: ?Sized>(
     kinds: &Table<Kind<T>>,
     reader: &mut Reader<'_>,
     written: Written<'_>,
@@ -221,7 +225,7 @@ pub fn kebab(name: &str) -> String {
 }
 
 /// Returns `LocalSearch` for `local-search`.
-pub fn camel(name: &str) -> String {
+pub(crate) fn camel(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();
         letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()

@@ -46,11 +46,12 @@ mod target;
 
 pub use chosen::Chosen;
 pub use imported::Imported;
-pub use objective::Objective;
+pub(crate) use objective::Objective;
 pub use planned::Planned;
 pub use planning::Planning;
-pub use priced::{Choice, Priced, estimates};
-pub use question::{BadScale, Curve, Point, Scale, Supposed};
+pub(crate) use priced::estimates;
+pub use priced::{Choice, Priced};
+pub use question::{Curve, Point, Scale, Supposed};
 pub use recorder::Kernel;
 pub use saturated::{Phase, Saturated};
 pub use target::Target;

@@ -93,7 +93,7 @@ pub fn on_wait(say: fn(&str)) {
 static SAY: OnceLock<fn(&str)> = OnceLock::new();
 
 /// A running program.
-pub struct Program {
+pub(crate) struct Program {
     how: Invocation,
     running: Mutex<Running>,
 }

@@ -16,17 +16,19 @@ mod size;
 pub(crate) mod text;
 mod texts;
 
+pub use data::Keeper;
+pub(crate) use data::Lender;
 pub(crate) use data::WeakTensor;
 pub use data::{Element, Tensor};
-pub use data::{Keeper, Lender};
 pub use device::{Device, Family, NoDevice};
-pub use dtype::{DType, UnknownDType};
+pub use dtype::DType;
+pub(crate) use dtype::UnknownDType;
 pub use index::advance;
 pub use layout::{Layout, NoLayout};
 pub use narrow::{Overflow, Rounding};
 pub use size::size_error;
 pub(crate) use size::type_error;
-pub use text::Text;
+pub(crate) use text::Text;
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;

@@ -1,17 +1,18 @@
 //! Case files: each is a graph in text form, and a snapshot shows what the pipeline makes of it.
 //!
-//! Each `tests/cases/NAME.ovolo` is one test, and so is each file in a folder there that is named after a
-//! pipeline. The pipeline is that one, or the shipped native one, under the nominal cost model and for
+//! Each `tests/cases/NAME.ovolo` is two tests, `plan::NAME` and `values::NAME`, and so is each file in a folder there
+//! that is named after a pipeline. The pipeline is that one, or the shipped native one, under the nominal cost model and for
 //! AVX-512. The snapshot shows how each phase stopped, the rules that led to the chosen graph, that graph,
 //! and the plan. The plan's values are compared with the reference evaluation of the original graph.
 //! `INSTA_UPDATE=always cargo test` blesses the snapshots.
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/need.rs"]
+mod need;
 
 use common::{random, reference, relative_error};
-use libtest_mimic::{Arguments, Failed, Trial};
-use ovolo::backend::features::Isa;
+use libtest_mimic::{Arguments, Failed};
 use ovolo::compile::{self, Compilation};
 use ovolo::graph::{Graph, text};
 use ovolo::pass::PassReport;
@@ -20,6 +21,7 @@ use ovolo::tensor::Tensor;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -35,19 +37,39 @@ fn main() {
         files.retain(|path| path.extension().is_some_and(|extension| extension == "ovolo"));
         files.sort();
         assert!(!files.is_empty(), "there are case files");
-        trials.extend(files.into_iter().map(|path| {
+        for path in files {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-            Trial::test(name.clone(), move || case(&name, &path, pipeline))
-        }));
+            // Both trials are about one compilation.
+            let case = Arc::new(LazyLock::new(move || Case::read(&path, pipeline)));
+            let (again, own) = (Arc::clone(&case), name.clone());
+            trials.push(need::plans_for_avx512().trial(format!("plan::{name}"), move || {
+                snapshot(&own, pipeline, (**again).as_ref()?);
+                Ok(())
+            }));
+            let run = move || values((**case).as_ref()?);
+            trials.push(need::plans_that_run().trial(format!("values::{name}"), run));
+        }
     }
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-fn case(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
-    let source = std::fs::read_to_string(path).unwrap();
-    let graph = text::parse(common::ops(), &source).map_err(|error| error.to_string())?;
-    let compilation =
-        compile::compile(graph.clone(), &common::pipeline(pipeline, 1)).map_err(|e| e.to_string())?;
+/// A graph and what a pipeline made of it.
+struct Case {
+    graph: Graph,
+    compilation: Compilation,
+}
+
+impl Case {
+    fn read(path: &Path, pipeline: &str) -> Result<Self, String> {
+        let source = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let graph = text::parse(common::ops(), &source).map_err(|error| error.to_string())?;
+        let compilation = compile::compile(graph.clone(), &common::pipeline(pipeline, 1));
+        Ok(Self { graph, compilation: compilation.map_err(|error| error.to_string())? })
+    }
+}
+
+/// Compares what was chosen and planned with the snapshot.
+fn snapshot(name: &str, pipeline: &str, Case { compilation, .. }: &Case) {
     let mut report = String::new();
     for stage in &compilation.stages {
         match &stage.report {
@@ -70,12 +92,6 @@ fn case(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
     writeln!(report, "{}", text::print(&compilation.program)).unwrap();
     write!(report, "{}", compilation.plan).unwrap();
 
-    if common::isa() <= Isa::host() {
-        values(&graph, &compilation)?;
-    }
-    if !common::snapshots() {
-        return Ok(());
-    }
     let mut settings = insta::Settings::clone_current();
     let mut snapshots = Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/cases");
     if pipeline != "native" {
@@ -85,11 +101,10 @@ fn case(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| insta::assert_snapshot!(name, report));
-    Ok(())
 }
 
 /// Compares the plan's values with the reference evaluation.
-fn values(graph: &Graph, compilation: &Compilation) -> Result<(), Failed> {
+fn values(Case { graph, compilation }: &Case) -> Result<(), Failed> {
     let inputs: Vec<Tensor> =
         graph.inputs().map(|(_, node)| random(&node.name, node.ty.dtype, &node.ty.shape)).collect();
     let expected = reference(graph, &inputs);

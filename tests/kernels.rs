@@ -15,6 +15,8 @@ mod need;
 mod apart;
 #[path = "kernels/coverage.rs"]
 mod coverage;
+#[path = "kernels/decisions.rs"]
+mod decisions;
 #[path = "kernels/guarded.rs"]
 mod guarded;
 #[path = "kernels/plan.rs"]
@@ -77,6 +79,8 @@ fn main() {
     }
     let rules = Arc::new(rules);
     let all = Arc::clone(&rules);
+    let decisions = Arc::clone(&rules);
+    trials.push(Trial::test("kernels_that_decide_are_listed", move || decisions::are_listed(&decisions)));
     trials.push(Trial::test("every_backend_has_examples", move || backends(&rules)));
     let arguments = Arguments::from_args();
     let first = libtest_mimic::run(&arguments, trials);

@@ -9,7 +9,7 @@ mod common;
 use libtest_mimic::{Arguments, Failed, Trial};
 use ovolo::error::{Diagnostic, Diagnostics};
 use ovolo::pass::{Scope, pipeline::Pipeline};
-use ovolo::rule::{RuleSet, example};
+use ovolo::rule::{self, RuleSet};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ fn main() {
 
 /// Reads a bad rule file, with its examples where it has some.
 fn read(name: &str, text: &str) -> Result<RuleSet, Diagnostics> {
-    let beside = example::beside(name);
+    let beside = rule::beside(name);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad/rules");
     let examples = std::fs::read_to_string(folder.join(&beside)).ok();
     let files = [Some((name, text)), examples.as_deref().map(|examples| (&*beside, examples))];

@@ -10,6 +10,7 @@ use super::{Outcome, print};
 use clap::{Args, Subcommand};
 use ovolo::cache::{GRACE, Item, Kind, Listed, Miss, Pruned};
 use ovolo::registry::Registry;
+use std::fmt::Write;
 use std::sync::Arc;
 
 #[derive(Subcommand)]
@@ -173,82 +174,20 @@ impl Verify {
     fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let cache = open(registry)?;
         let items = cache.items();
-        let checked: Vec<(&Item, Result<(), Miss>)> =
-            items.iter().map(|item| (item, cache.verify(item))).collect();
-        let mut failed = Vec::new();
-        for (item, found) in checked.iter().filter(|_| self.remove) {
-            let Err(miss) = found else { continue };
-            match cache.discard(&item.name, miss) {
-                Ok(()) if matches!(miss, Miss::Unreadable(_)) => {
-                    failed.push(format!("entry {}: {miss}", short(item)))
-                }
-                Ok(()) => {}
-                Err(error) => failed.push(error.to_string()),
-            }
-        }
-        let others: Vec<(Kind, Listed, Result<(), Miss>)> = cache
-            .others()
-            .into_iter()
-            .map(|(kind, listed)| {
-                let found = cache.verify_other(kind, &listed.name);
-                (kind, listed, found)
-            })
-            .collect();
-        for (kind, listed, found) in others.iter().filter(|_| self.remove) {
-            match found {
-                Ok(()) => {}
-                Err(Miss::Unreadable(why)) => failed.push(format!("{} {why}", other(*kind, listed))),
-                Err(_) => {
-                    failed.extend(cache.folder().remove(*kind, &listed.name).err().map(|e| e.to_string()))
-                }
-            }
-        }
-        let damaged = others.iter().filter(|(_, _, found)| found.is_err()).count();
-        let wrong = checked.iter().filter(|(_, found)| found.is_err()).count();
-        if self.json {
-            let one = |(item, found): &(&Item, Result<(), Miss>)| {
-                let why = found.as_ref().err().map(ToString::to_string);
-                serde_json::json!({ "entry": item.name, "sound": found.is_ok(), "why": why })
-            };
-            let list: Vec<_> = checked.iter().map(one).collect();
-            let of = |wanted: Kind| -> Vec<serde_json::Value> {
-                let mine = others.iter().filter(|(kind, ..)| *kind == wanted);
-                mine.map(|(_, listed, found)| {
-                    let why = found.as_ref().err().map(ToString::to_string);
-                    serde_json::json!({ "name": listed.name, "sound": found.is_ok(), "why": why })
+        let found = Checked {
+            entries: items.iter().map(|item| (item, cache.verify(item))).collect(),
+            others: cache
+                .others()
+                .into_iter()
+                .map(|(kind, listed)| {
+                    let found = cache.verify_other(kind, &listed.name);
+                    (kind, listed, found)
                 })
-                .collect()
-            };
-            let (weights, modules) = (of(Kind::Weight), of(Kind::Artifact));
-            let value =
-                serde_json::json!({ "entries": list, "unnamed_weights": weights, "modules": modules });
-            print(&format!("{value}\n"));
-        } else {
-            for (item, found) in &checked {
-                let said = found.as_ref().map_or_else(ToString::to_string, |()| "sound".to_owned());
-                print(&format!("{}: {said}\n", short(item)));
-            }
-            for (kind, listed, found) in &others {
-                if let Err(miss) = found {
-                    print(&format!("{}: {miss}\n", other(*kind, listed)));
-                }
-            }
-            let all = count(checked.len(), "entry", "entries");
-            print(&format!("{all}, {} sound\n", checked.len() - wrong));
-            let of = |wanted: Kind| others.iter().filter(|(kind, ..)| *kind == wanted).count();
-            if !others.is_empty() {
-                let weights = count(of(Kind::Weight), "weight", "weights");
-                let modules = count(of(Kind::Artifact), "module", "modules");
-                let sound = others.len() - damaged;
-                print(&format!("{weights} that no entry uses and {modules}, {sound} sound\n"));
-            }
-            if of(Kind::Weight) > 0 {
-                print(&format!(
-                    "`ovolo cache prune` removes weights that no entry uses, unless {}\n",
-                    may_be_wanted()
-                ));
-            }
-        }
+                .collect(),
+        };
+        let failed = if self.remove { found.remove(&cache) } else { Vec::new() };
+        print(&if self.json { format!("{}\n", found.json()) } else { found.text() });
+        let [wrong, damaged] = found.damaged();
         match wrong + damaged {
             0 => Ok(()),
             _ if self.remove => stayed(&failed),
@@ -263,5 +202,88 @@ impl Verify {
                 ))
             }
         }
+    }
+}
+
+/// The files of a cache, each with what is wrong with it.
+struct Checked<'a> {
+    entries: Vec<(&'a Item, Result<(), Miss>)>,
+    /// Weights and modules.
+    others: Vec<(Kind, Listed, Result<(), Miss>)>,
+}
+
+impl Checked<'_> {
+    /// Returns the number of entries and of other files that are damaged.
+    fn damaged(&self) -> [usize; 2] {
+        let entries = self.entries.iter().filter(|(_, found)| found.is_err()).count();
+        [entries, self.others.iter().filter(|(.., found)| found.is_err()).count()]
+    }
+
+    /// Removes what is damaged, and returns why some of it could not be removed.
+    fn remove(&self, cache: &ovolo::cache::Cache) -> Vec<String> {
+        let mut failed = Vec::new();
+        for (item, found) in &self.entries {
+            let Err(miss) = found else { continue };
+            match cache.discard(&item.name, miss) {
+                Ok(()) if matches!(miss, Miss::Unreadable(_)) => {
+                    failed.push(format!("entry {}: {miss}", short(item)))
+                }
+                Ok(()) => {}
+                Err(error) => failed.push(error.to_string()),
+            }
+        }
+        for (kind, listed, found) in &self.others {
+            match found {
+                Ok(()) => {}
+                Err(Miss::Unreadable(why)) => failed.push(format!("{} {why}", other(*kind, listed))),
+                Err(_) => {
+                    failed.extend(cache.folder().remove(*kind, &listed.name).err().map(|e| e.to_string()))
+                }
+            }
+        }
+        failed
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let why = |found: &Result<(), Miss>| found.as_ref().err().map(ToString::to_string);
+        let one = |(item, found): &(&Item, Result<(), Miss>)| serde_json::json!({ "entry": item.name, "sound": found.is_ok(), "why": why(found) });
+        let list: Vec<_> = self.entries.iter().map(one).collect();
+        let of = |wanted: Kind| -> Vec<serde_json::Value> {
+            let mine = self.others.iter().filter(|(kind, ..)| *kind == wanted);
+            mine.map(|(_, listed, found)| {
+                serde_json::json!({ "name": listed.name, "sound": found.is_ok(), "why": why(found) })
+            })
+            .collect()
+        };
+        let (weights, modules) = (of(Kind::Weight), of(Kind::Artifact));
+        serde_json::json!({ "entries": list, "unnamed_weights": weights, "modules": modules })
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let [wrong, damaged] = self.damaged();
+        for (item, found) in &self.entries {
+            let said = found.as_ref().map_or_else(ToString::to_string, |()| "sound".to_owned());
+            let _ = writeln!(text, "{}: {said}", short(item));
+        }
+        for (kind, listed, found) in &self.others {
+            if let Err(miss) = found {
+                let _ = writeln!(text, "{}: {miss}", other(*kind, listed));
+            }
+        }
+        let all = count(self.entries.len(), "entry", "entries");
+        let _ = writeln!(text, "{all}, {} sound", self.entries.len() - wrong);
+        let of = |wanted: Kind| self.others.iter().filter(|(kind, ..)| *kind == wanted).count();
+        if !self.others.is_empty() {
+            let weights = count(of(Kind::Weight), "weight", "weights");
+            let modules = count(of(Kind::Artifact), "module", "modules");
+            let sound = self.others.len() - damaged;
+            let _ = writeln!(text, "{weights} that no entry uses and {modules}, {sound} sound");
+        }
+        if of(Kind::Weight) > 0 {
+            let kept = may_be_wanted();
+            let _ = writeln!(text, "`ovolo cache prune` removes weights that no entry uses, unless {kept}");
+        }
+        text
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Check {
     /// Bind a symbolic dimension.
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
-    /// The size of symbolic dimensions that --dim does not bind; the model's work is told for these sizes. Default: the
+    /// The size of symbolic dimensions that --dim does not bind. The work of the model is computed for these sizes. Default: the
     /// smallest of 1, 32, 64, 128, 256, 512, 1024 and 16384 with which the fewest nodes are refused.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     size: Option<u32>,

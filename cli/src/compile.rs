@@ -443,7 +443,7 @@ impl Diff {
             }
         };
         match (left, right) {
-            (Side::Graph(left), Side::Graph(right)) => Ok(diff::diff(&left, &right).to_string()),
+            (Side::Graph(left), Side::Graph(right)) => Ok(diff(&left, &right).to_string()),
             (Side::Classes(left), Side::Classes(right)) => Ok(lines(&left, &right)),
             _ => Err("one stage is a graph and the other an e-graph, which holds many graphs: compare a stage before \
                       `extract` with another before it, or `import` with one from `extract` on"

@@ -130,7 +130,7 @@ pub(super) fn found_text(found: Found) -> String {
     }
 }
 
-/// Returns what is to be said of a region as JSON.
+/// Returns the report on a region as JSON.
 pub(super) fn region_json(region: &RegionReport) -> serde_json::Value {
     let inputs: Vec<String> = region.key.inputs.iter().map(|(_, ty)| ty.to_string()).collect();
     let names: Vec<&str> = region.key.inputs.iter().map(|(name, _)| name.as_str()).collect();

@@ -15,7 +15,7 @@ use super::files::{read, rule_files};
 use clap::{Args, Subcommand};
 use ovolo::error::{Diagnostics, Span};
 use ovolo::registry::Registry;
-use ovolo::rule::{Example, Rule, RuleSet, Texts, example};
+use ovolo::rule::{self, Example, Rule, RuleSet, Texts};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -154,7 +154,7 @@ impl Source {
             files.extend(rule_files(directory)?);
         }
         for (name, _) in files.clone() {
-            let examples = example::beside(&name);
+            let examples = rule::beside(&name);
             let path = Path::new(&examples);
             let shipped = self.files.is_empty() && registry.rules().get(&name).is_some();
             if !shipped && path.is_file() && !files.iter().any(|(known, _)| *known == examples) {

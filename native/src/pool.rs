@@ -10,18 +10,20 @@ use super::lanes::{Lanes, widened};
 use super::padding::Padding;
 use super::{IMAGES, ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Lowering, OpError};
+use ovolo::op::{Choice, Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
     Lowering {
         layouts: IMAGES,
+        choices,
         instruction_sets: ISAS,
         ..Lowering::new("native.max-pool", "max-pool", contract, kernel)
     },
     Lowering {
         layouts: IMAGES,
+        choices,
         instruction_sets: ISAS,
         ..Lowering::new("native.avg-pool", "avg-pool", contract, kernel)
     },
@@ -32,6 +34,13 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
         Some(_) => Ok(plain_contract("windows")),
         None => reference::contract(call),
     }
+}
+
+/// How many columns of a row are reduced at a time in the default layout: by sizes alone.
+fn choices(call: &Call<'_>) -> Vec<Choice> {
+    let Some(pool) = Pool::new(call).filter(Pool::has_lines) else { return Vec::new() };
+    let count = pool.at_a_time().min(pool.output[1]);
+    vec![Choice::new("columns at a time", format!("{count} of {}", pool.output[1]))]
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
@@ -151,7 +160,7 @@ widened! {
 unsafe fn row_on<V: Lanes>(row: &Row<'_>) {
     // SAFETY: as the caller promises.
     unsafe {
-        match (row.pool.lanes == 1 && row.pool.lines(), row.pool.max) {
+        match (row.pool.has_lines(), row.pool.max) {
             (true, true) => line::row::<V, true>(row),
             (true, false) => line::row::<V, false>(row),
             (false, true) => channels::<V, true>(row),

@@ -11,15 +11,16 @@ use super::args::{Buffers, Shared, part};
 use super::lanes::{Lanes, widened};
 use super::{ISAS, math, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::Choice;
 use ovolo::op::recurrent::{Activation, Cell, Kind, Layer};
 use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::{DType, Layout, TensorType};
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
-    Lowering { instruction_sets: ISAS, ..Lowering::new("native.lstm", "lstm", contract, kernel) },
-    Lowering { instruction_sets: ISAS, ..Lowering::new("native.gru", "gru", contract, kernel) },
-    Lowering { instruction_sets: ISAS, ..Lowering::new("native.rnn", "rnn", contract, kernel) },
+    Lowering { choices, instruction_sets: ISAS, ..Lowering::new("native.lstm", "lstm", contract, kernel) },
+    Lowering { choices, instruction_sets: ISAS, ..Lowering::new("native.gru", "gru", contract, kernel) },
+    Lowering { choices, instruction_sets: ISAS, ..Lowering::new("native.rnn", "rnn", contract, kernel) },
     packed("native.lstm-packed", "lstm"),
     packed("native.gru-packed", "gru"),
     packed("native.rnn-packed", "rnn"),
@@ -31,7 +32,7 @@ const PANELS: Layouts = Layouts::Forms(&[Form::new(&["plain", PACKED], "plain")]
 
 /// Declares an op that takes the weights in panels.
 const fn packed(name: &'static str, of: &'static str) -> Lowering {
-    Lowering { layouts: PANELS, instruction_sets: ISAS, ..Lowering::new(name, of, contract, kernel) }
+    Lowering { layouts: PANELS, choices, instruction_sets: ISAS, ..Lowering::new(name, of, contract, kernel) }
 }
 
 /// The multiply-adds of a step from which on its units are divided among threads.
@@ -57,6 +58,22 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(Plan { layer, packed }) = plan(call) else { return reference::contract(call) };
     let scratch = layer.directions * Buffer::new(&layer).total * size_of::<f32>();
     Ok(Contract { scratch, ..plain_contract(if packed { "panels" } else { "rows" }) })
+}
+
+/// Returns among how many threads the units of a step are divided; 1 if a thread has all units of a direction.
+fn divided_among(layer: &Layer, threads: usize) -> usize {
+    let work = layer.cell.gates() * layer.hidden * layer.hidden * layer.batch;
+    if layer.directions == 1 && work >= DIVIDED { threads.min(layer.hidden.div_ceil(UNITS)) } else { 1 }
+}
+
+/// How threads share the units of a step: by sizes and threads alone.
+fn choices(call: &Call<'_>) -> Vec<Choice> {
+    let Some(Plan { layer, .. }) = plan(call) else { return Vec::new() };
+    let units = match divided_among(&layer, call.threads) {
+        1 => "a thread has whole directions".to_owned(),
+        parts => format!("divided among {parts} threads"),
+    };
+    vec![Choice::new("units of a step", units)]
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
@@ -102,12 +119,9 @@ struct Recurrent {
 impl Kernel for Recurrent {
     unsafe fn run(&self, args: &Args<'_>) {
         let layer = &self.layer;
-        let work = layer.cell.gates() * layer.hidden * layer.hidden * layer.batch;
         let buffers = Buffers::new(args);
-        let divided =
-            args.team.threads() > 1 && work >= DIVIDED && layer.directions < args.team.threads() + 1;
-        if divided && layer.directions == 1 {
-            let parts = args.team.threads().min(layer.hidden.div_ceil(UNITS));
+        let parts = divided_among(layer, args.team.threads());
+        if parts > 1 {
             let one = Direction::new(self, buffers.args(), 0);
             // SAFETY: phases follow each other, and the parts of a phase write different units.
             unsafe {

@@ -12,14 +12,17 @@ use super::args::{Shared, part, tasks};
 use super::gather::Indices;
 use super::{plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Lowering, OpError};
+use ovolo::op::{Choice, Lowering, OpError};
 use ovolo::team::Team;
 use ovolo::tensor::DType;
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
-    Lowering::new("native.scatter-elements", "scatter-elements", contract, elements),
-    Lowering::new("native.scatter-nd", "scatter-nd", lines::contract, lines::scatter),
+    Lowering { choices, ..Lowering::new("native.scatter-elements", "scatter-elements", contract, elements) },
+    Lowering {
+        choices: lines::choices,
+        ..Lowering::new("native.scatter-nd", "scatter-nd", lines::contract, lines::scatter)
+    },
     Lowering::new("native.gather-nd", "gather-nd", lines::contract, lines::gather),
 ];
 
@@ -39,10 +42,28 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     Ok(Contract { in_place: vec![0], ..plain_contract("lines") })
 }
 
+/// How threads divide the columns of updates, by sizes and threads alone; rows of equal positions are seen at run time.
+fn choices(call: &Call<'_>) -> Vec<Choice> {
+    if !takes(call) {
+        return Vec::new();
+    }
+    let (parts, units) = plan(call).parts(call.threads);
+    let rows =
+        if plan(call).run == 1 { "none: each update has its own position" } else { "seen at run time" };
+    vec![
+        Choice::new("columns of updates", format!("{units} pieces in {parts} tasks")),
+        Choice::new("rows with one position", rows),
+    ]
+}
+
 fn elements(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     if !takes(call) {
         return reference::kernel(call);
     }
+    Ok(Box::new(plan(call)))
+}
+
+fn plan(call: &Call<'_>) -> Elements {
     let shape = &call.output.shape;
     let positions = &call.inputs[1].shape;
     let axis = call.attrs.expect_int("axis") as usize;
@@ -50,7 +71,7 @@ fn elements(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let last = shape.rank() - 1;
     let outside = (0..last).filter(|dim| *dim != axis);
     let run = if axis == last { 1 } else { positions[last] };
-    let plan = Elements {
+    Elements {
         loops: outside.map(|dim| (positions[dim], strides[dim], steps[dim])).collect(),
         along: positions[axis],
         stride: strides[axis],
@@ -59,8 +80,7 @@ fn elements(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
         indices: Indices::new(call, shape[axis]),
         bytes: call.output.bytes(),
         typed: typed(call),
-    };
-    Ok(Box::new(plan))
+    }
 }
 
 /// The loops of updates along an axis.
@@ -79,20 +99,31 @@ struct Elements {
     typed: Typed,
 }
 
+impl Elements {
+    /// Returns the number of other dimensions' elements, and the number of pieces of each row of updates.
+    fn pieces(&self) -> (usize, usize) {
+        (self.loops.iter().map(|(count, ..)| count).product(), (self.run / RUN).max(1))
+    }
+
+    /// Returns the number of tasks, and the number of pieces of columns that they share.
+    fn parts(&self, threads: usize) -> (usize, usize) {
+        let (outside, chunks) = self.pieces();
+        let units = outside * chunks;
+        (tasks(outside * self.along * self.run, units, threads), units)
+    }
+}
+
 impl Kernel for Elements {
     unsafe fn run(&self, args: &Args<'_>) {
         // SAFETY: operand 0 and the result have this number of bytes.
         unsafe { start(args, self.bytes) };
-        let outside: usize = self.loops.iter().map(|(count, ..)| count).product();
-        let total = outside * self.along * self.run;
-        if total == 0 || self.indices.limit == 0 {
+        let (outside, chunks) = self.pieces();
+        if outside * self.along * self.run == 0 || self.indices.limit == 0 {
             return;
         }
         let (positions, updates) = (Shared::<u8>::input(args, 1), Shared::<u8>::input(args, 2));
         let output = Shared::<u8>::output(args);
-        let chunks = (self.run / RUN).max(1);
-        let units = outside * chunks;
-        let parts = tasks(total, units, args.team.threads());
+        let (parts, units) = self.parts(args.team.threads());
         args.team.run(parts, |index| {
             for unit in part(units, parts, index, 1) {
                 let columns = part(self.run, chunks, unit % chunks, 1);

@@ -188,6 +188,31 @@ fn least_common(a: usize, b: usize) -> usize {
     (1..=b).map(|times| a * times).find(|multiple| multiple.is_multiple_of(b)).unwrap_or(a * b)
 }
 
+/// Describes the primitive for a part of a convolution: the sizes of what it reads and of what it writes, and the number of
+/// groups.
+fn describe(
+    library: &'static Library,
+    call: &Call<'_>,
+    [read, written]: [Vec<usize>; 2],
+    groups: usize,
+    window: &Window,
+    attr: &onednn_sys::Attr,
+) -> Result<PrimitiveDesc, OpError> {
+    let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
+    let data = desc::data_type(x.dtype)?;
+    let src = desc::shaped(library, &read, &x.layout, data)?;
+    let dst = desc::shaped(library, &written, &y.layout, data)?;
+    let outputs = written[1];
+    let mut shape = w.shape.to_vec();
+    shape[0] = outputs;
+    let weights = TensorType { shape: shape.as_slice().into(), ..w.clone() };
+    let weights = desc::weights(library, &weights, groups)?;
+    let bias = desc::shaped(library, &[outputs], &Default::default(), data)?;
+    let operands = [&src, &weights, &bias, &dst];
+    PrimitiveDesc::convolution(library, Algorithm::CONVOLUTION_DIRECT, operands, window, attr)
+        .map_err(OpError::backend)
+}
+
 /// Divides a convolution between threads.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
@@ -203,7 +228,6 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, O
         )));
     }
     let chain = Chain { steps: call.attrs.post(), inputs: call.inputs, first: 3, sum: number("sum") };
-    let data = desc::data_type(x.dtype)?;
     let axes = [0, 1].map(|axis| Axis::new(call, axis, w.shape[2 + axis]));
     let depth: usize = w.shape[1..].iter().product();
     let mut threads = threads(call, y.shape.count().saturating_mul(depth));
@@ -256,28 +280,14 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, O
         let variant = match known.iter().find(|(other, _)| *other == key) {
             Some((_, variant)) => *variant,
             None => {
-                let src = desc::shaped(library, &sizes(&input), &x.layout, data)?;
-                let dst = desc::shaped(library, &sizes(&ranges), &y.layout, data)?;
-                let mut shape = w.shape.to_vec();
-                shape[0] = outputs.len();
-                let weights = TensorType { shape: shape.as_slice().into(), ..w.clone() };
-                let weights = desc::weights(library, &weights, own.max(1).min(groups))?;
-                let bias = desc::shaped(library, &[outputs.len()], &Default::default(), data)?;
                 let window = Window {
                     strides: axes.map(|axis| axis.stride).to_vec(),
                     dilations: axes.map(|axis| axis.dilation).to_vec(),
                     before: vec![rows.before, columns.before],
                     after: vec![rows.after, columns.after],
                 };
-                let operands = [&src, &weights, &bias, &dst];
-                let made = PrimitiveDesc::convolution(
-                    library,
-                    Algorithm::CONVOLUTION_DIRECT,
-                    operands,
-                    &window,
-                    &attr,
-                )
-                .map_err(OpError::backend)?;
+                let own = own.max(1).min(groups);
+                let made = describe(library, call, [sizes(&input), sizes(&ranges)], own, &window, &attr)?;
                 let variant = work.variant(choose(made, index)?, args);
                 known.push((key, variant));
                 variant

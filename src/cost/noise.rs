@@ -4,8 +4,8 @@
 //! way. With a larger spread, such programs differ more from the one that the model chooses. A disturbance depends
 //! only on a seed and the text of a kernel's call, so it can be repeated.
 
-use super::random::mix;
 use super::{CostModel, Query, key};
+use crate::random::{EMPTY, STEP, hash, mix};
 
 /// A disturbance of prices.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -19,10 +19,15 @@ pub struct Noise {
 /// The spreads that the draws use in turn: kernels are mispriced by some percent, or by a factor.
 const SPREADS: [f64; 4] = [0.1, 0.25, 0.5, 1.0];
 
+/// Returns the number that follows from a state.
+fn next(state: u64) -> u64 {
+    mix(state.wrapping_add(STEP))
+}
+
 impl Noise {
     /// Returns the draw with this number for a seed.
     pub fn draw(seed: u64, at: usize) -> Self {
-        Self { seed: mix(mix(seed) ^ at as u64), spread: SPREADS[at % SPREADS.len()] }
+        Self { seed: next(next(seed) ^ at as u64), spread: SPREADS[at % SPREADS.len()] }
     }
 
     /// Returns a disturbance whose spread is this many times as large.
@@ -42,11 +47,9 @@ impl Noise {
     /// Returns a number with a normal distribution (Box and Muller, 1958).
     #[allow(clippy::cast_precision_loss)] // 53 bits.
     fn normal(&self, text: &str) -> f64 {
-        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let hash = hash(EMPTY, text);
         let unit = |bits: u64| ((bits >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        let (first, second) = (mix(self.seed ^ hash), mix(mix(self.seed ^ hash)));
+        let (first, second) = (next(self.seed ^ hash), next(next(self.seed ^ hash)));
         (-2.0 * unit(first).ln()).sqrt() * (std::f64::consts::TAU * unit(second)).cos()
     }
 }

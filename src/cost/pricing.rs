@@ -150,7 +150,7 @@ impl ByPrices {
 }
 
 /// Reads `Name(file: "…")`, and that file.
-pub fn file(reader: &mut Reader<'_>, written: Written<'_>) -> Option<Source> {
+pub(crate) fn file(reader: &mut Reader<'_>, written: Written<'_>) -> Option<Source> {
     #[derive(Deserialize)]
     struct Named {
         file: Spanned<String>,

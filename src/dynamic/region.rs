@@ -1,4 +1,4 @@
-//! What is said of regions: when they are compiled, and after a run has passed them.
+//! Reports on regions: what they are compiled for, and what a run found where each of them begins.
 
 use crate::digest::Digest;
 use crate::graph::{CONST, Graph};
@@ -52,7 +52,7 @@ pub enum Found {
     Empty,
 }
 
-/// What is to be said of a region that a run has passed.
+/// The report on a region that a run has passed.
 #[derive(Clone, Debug)]
 pub struct RegionReport {
     /// The number of steps of its plan.

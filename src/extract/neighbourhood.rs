@@ -11,6 +11,7 @@ use super::node::Node;
 use super::order;
 use super::ready::Ready;
 use super::reduce::Reduced;
+use crate::random::Random;
 
 /// The number of classes with several candidates in the first neighbourhoods, and in the smallest and the largest
 /// ones.
@@ -186,17 +187,4 @@ fn widened(found: &[Option<u32>], rest: &[u32], free: &[bool]) -> Vec<Option<u32
 fn used(work: &Work, choice: &[Option<u32>]) -> Vec<Option<u32>> {
     let used = reach(&work.classes, &work.roots, choice);
     choice.iter().zip(used).map(|(place, used)| place.filter(|_| used)).collect()
-}
-
-/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ bits >> 31) % end as u64) as usize
-    }
 }

@@ -50,7 +50,7 @@ fn node(graph: &Graph, id: NodeId) -> Value {
 }
 
 /// Returns a type as a JSON value.
-pub fn ty(ty: &TensorType) -> Value {
+pub(crate) fn ty(ty: &TensorType) -> Value {
     json!({
         "text": ty.to_string(),
         "dtype": ty.dtype.name(),
@@ -61,7 +61,7 @@ pub fn ty(ty: &TensorType) -> Value {
 }
 
 /// Returns an attribute as a JSON value.
-pub fn attr(attr: &Attr) -> Value {
+pub(crate) fn attr(attr: &Attr) -> Value {
     match attr {
         Attr::Int(value) => (*value).into(),
         Attr::Float(value) if value.0.is_finite() => value.0.into(),

@@ -70,14 +70,14 @@ pub struct Used {
     pub known: bool,
 }
 
-/// A node, and what is to be said of it.
+/// A remark on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// How messages name the node.
     pub node: String,
     /// Its operator.
     pub op: String,
-    /// What is to be said.
+    /// The remark.
     pub why: String,
 }
 

@@ -6,6 +6,7 @@
 use super::element::{self, tensor_type};
 use super::proto::TensorProto;
 use super::{MissingWeights, OnnxError, Refusal};
+use crate::random::{self, Random};
 use crate::tensor::{Lender, Tensor, TensorType};
 use memmap2::Mmap;
 use std::collections::BTreeMap;
@@ -241,17 +242,11 @@ fn distribution(proto: &TensorProto) -> Option<(f64, f64)> {
 fn seeded(name: &str, ty: TensorType, mean: f64, deviation: f64) -> Tensor {
     /// The period is a prime number, so that the rows of a weight differ.
     const PERIOD: usize = 65_537;
-    let mut state = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3) // FNV-1a
-    });
+    let mut stream = Random(random::hash(random::EMPTY, name));
     let mut uniform = || {
-        // This is SplitMix64, whose upper 53 bits make a number in (0, 1].
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = state;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        // The upper 53 bits make a number in (0, 1].
         #[allow(clippy::cast_precision_loss)]
-        let number = (((bits ^ bits >> 31) >> 11) + 1) as f64;
+        let number = ((stream.word() >> 11) + 1) as f64;
         number / (1_u64 << 53) as f64
     };
     let count = ty.shape.count();

@@ -58,7 +58,7 @@ pub(super) fn binary_names() -> impl Iterator<Item = &'static str> {
 
 /// Returns whether a step may be one of a chain or a tree.
 #[must_use]
-pub fn is_known(step: &Step) -> bool {
+pub(crate) fn is_known(step: &Step) -> bool {
     step.op.function().is_some() || other(&step.op).is_some()
 }
 

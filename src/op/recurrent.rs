@@ -7,7 +7,11 @@
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain};
 use crate::attr::{self, Attr, AttrKind, Attrs, Float};
+use crate::scalar;
 use crate::tensor::{DType, Tensor, TensorType};
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+use std::sync::LazyLock;
 
 /// The cells of recurrent layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,68 +129,39 @@ kinds! {
 impl Activation {
     /// Returns the value of the function.
     pub fn apply(self, x: f64) -> f64 {
-        let Self { kind, alpha, beta } = self;
-        match kind {
-            Kind::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-            Kind::Tanh => x.tanh(),
-            Kind::Relu => x.max(0.0),
-            Kind::Affine => alpha * x + beta,
-            Kind::LeakyRelu => {
-                if x < 0.0 {
-                    alpha * x
-                } else {
-                    x
-                }
-            }
-            Kind::ThresholdedRelu => {
-                if x > alpha {
-                    x
-                } else {
-                    0.0
-                }
-            }
-            Kind::ScaledTanh => alpha * (beta * x).tanh(),
-            Kind::HardSigmoid => (alpha * x + beta).clamp(0.0, 1.0),
-            Kind::Elu => {
-                if x < 0.0 {
-                    alpha * x.exp_m1()
-                } else {
-                    x
-                }
-            }
-            Kind::Softsign => x / (1.0 + x.abs()),
-            Kind::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
-        }
+        let value = |x, (name, parameters): (&str, Parameters)| function(name).evaluate(&parameters, x);
+        self.functions().into_iter().fold(x, value)
     }
 
     /// Returns the steps of a chain that computes the function of operands whose magnitude is at most `clip`, where
     /// that is above zero.
     pub fn steps(self, clip: f64) -> Vec<attr::Step> {
-        let step = |op: &'static str, parameters: &[f64]| attr::Step {
+        let bound = (clip > 0.0).then(|| ("clip", smallvec![-clip, clip]));
+        let step = |(op, parameters): (&'static str, Parameters)| attr::Step {
             op: op.into(),
-            parameters: parameters.iter().map(|parameter| Float(*parameter)).collect(),
+            parameters: parameters.into_iter().map(Float).collect(),
         };
+        bound.into_iter().chain(self.functions()).map(step).collect()
+    }
+
+    /// Returns the functions of `ops/scalar.ron` that make up this one, the first one first, each with its parameters.
+    fn functions(self) -> SmallVec<[(&'static str, Parameters); 3]> {
         let Self { kind, alpha, beta } = self;
-        let mut steps = Vec::new();
-        if clip > 0.0 {
-            steps.push(step("clip", &[-clip, clip]));
-        }
         match kind {
-            Kind::Sigmoid => steps.push(step("sigmoid", &[])),
-            Kind::Tanh => steps.push(step("tanh", &[])),
-            Kind::Relu => steps.push(step("relu", &[])),
-            Kind::Affine => steps.extend([step("scale", &[alpha]), step("shift", &[beta])]),
-            Kind::LeakyRelu => steps.push(step("leaky-relu", &[alpha])),
-            Kind::ThresholdedRelu => steps.push(step("thresholded-relu", &[alpha])),
+            Kind::Sigmoid => smallvec![("sigmoid", smallvec![])],
+            Kind::Tanh => smallvec![("tanh", smallvec![])],
+            Kind::Relu => smallvec![("relu", smallvec![])],
+            Kind::Affine => smallvec![("scale", smallvec![alpha]), ("shift", smallvec![beta])],
+            Kind::LeakyRelu => smallvec![("leaky-relu", smallvec![alpha])],
+            Kind::ThresholdedRelu => smallvec![("thresholded-relu", smallvec![alpha])],
             Kind::ScaledTanh => {
-                steps.extend([step("scale", &[beta]), step("tanh", &[]), step("scale", &[alpha])]);
+                smallvec![("scale", smallvec![beta]), ("tanh", smallvec![]), ("scale", smallvec![alpha])]
             }
-            Kind::HardSigmoid => steps.push(step("hard-sigmoid", &[alpha, beta])),
-            Kind::Elu => steps.push(step("elu", &[alpha])),
-            Kind::Softsign => steps.push(step("softsign", &[])),
-            Kind::Softplus => steps.push(step("softplus", &[])),
+            Kind::HardSigmoid => smallvec![("hard-sigmoid", smallvec![alpha, beta])],
+            Kind::Elu => smallvec![("elu", smallvec![alpha])],
+            Kind::Softsign => smallvec![("softsign", smallvec![])],
+            Kind::Softplus => smallvec![("softplus", smallvec![])],
         }
-        steps
     }
 
     /// Reads a list as the attribute `activations` has it; `None` if it is not one.
@@ -200,6 +175,19 @@ impl Activation {
         };
         text.split(',').map(one).collect()
     }
+}
+
+/// The parameters of a function.
+type Parameters = SmallVec<[f64; 2]>;
+
+/// Returns one of ovolo's own functions of one number.
+///
+/// # Panics
+/// If there is no such function.
+fn function(name: &str) -> scalar::Function {
+    static FUNCTIONS: LazyLock<FxHashMap<&str, scalar::Function>> =
+        LazyLock::new(|| scalar::built_in().iter().map(|function| (function.name(), *function)).collect());
+    FUNCTIONS[name]
 }
 
 /// The sizes and settings of a layer, read from the attributes and operands of its op.
@@ -478,7 +466,7 @@ fn eval_integers(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor
 }
 
 /// Rounds values to 256 levels from their least to their greatest, among which is 0.
-pub fn round_to_levels(values: &mut [f64]) {
+pub(crate) fn round_to_levels(values: &mut [f64]) {
     #[allow(clippy::cast_possible_truncation)]
     let single = |value: f64| f64::from(value as f32);
     let least = values.iter().copied().fold(0.0, f64::min);

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// Cost models by name.
-pub type Pricings = Table<Kind<dyn Pricing>>;
+pub(crate) type Pricings = Table<Kind<dyn Pricing>>;
 
 /// Returns ovolo's own cost models.
 pub fn pricings() -> &'static Pricings {

@@ -17,7 +17,7 @@ pub struct RuleSet {
 
 impl RuleSet {
     /// Reads rule files, given as names and texts. A file with the name that
-    /// [`example::beside`](super::example::beside) returns for another file contains examples of that file's rules.
+    /// [`beside`](super::beside) returns for another file contains examples of that file's rules.
     ///
     /// # Errors
     /// All mistakes of all files.

@@ -8,4 +8,4 @@ mod what_if;
 mod without;
 
 pub use curve::{Curve, Point};
-pub use what_if::{BadScale, Scale, Supposed};
+pub use what_if::{Scale, Supposed};

@@ -60,7 +60,7 @@ pub enum DType {
     C64,
     /// Complex number of two binary64, the real part first.
     C128,
-    /// A string: the handle of a [`Text`](super::Text).
+    /// A string. The element is a handle of its text.
     Text,
 }
 

@@ -9,6 +9,7 @@
 //! table, so a process that meets ever new texts needs ever more memory.
 
 use super::DType;
+use crate::random;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
@@ -64,12 +65,7 @@ impl fmt::Debug for Text {
 /// Returns a hash that is the same on every machine, and is not 0: FNV-1a, followed by the output function of
 /// SplitMix64.
 pub(super) fn hash(text: &str) -> u64 {
-    let mut z = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)).max(1)
+    random::mix(random::hash(random::EMPTY, text)).max(1)
 }
 
 /// Returns the number that a text says in decimal form, also `inf`, `-inf` and `nan`; NaN if it says none.

@@ -1,6 +1,8 @@
 //! Functions that the test programs share.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod seeded;
+
 use ovolo::backend::features::Isa;
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
@@ -79,15 +81,6 @@ pub fn isa() -> Isa {
     });
     LazyLock::force(&TOLD);
     Isa::planned()
-}
-
-/// Whether plans are for AVX-512, as those in snapshots are.
-pub fn snapshots() -> bool {
-    let those = isa() == Isa::Avx512;
-    if !those {
-        println!("skipped: snapshots of plans, which are for avx512 instead of {}", isa());
-    }
-    those
 }
 
 /// On a processor without AVX-512, runs this test program again with plans for AVX-512, unless an instruction

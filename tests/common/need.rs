@@ -94,6 +94,15 @@ pub fn plans_for_avx512() -> Need {
     Need::undemanded("plans for AVX-512", found)
 }
 
+/// Plans that this processor can run. `OVOLO_ISA` may ask for others.
+pub fn plans_that_run() -> Need {
+    let found = match crate::common::isa() {
+        isa if isa <= Isa::host() => Ok(()),
+        isa => Err(format!("plans are for {isa}, and this processor has {}", Isa::host())),
+    };
+    Need::undemanded("plans that this processor runs", found)
+}
+
 /// Time. A test that takes minutes and seldom fails runs only if it is asked for, as in CI.
 pub fn patience() -> Need {
     let found = match std::env::var_os("OVOLO_SLOW_TESTS") {

@@ -2,12 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
+use crate::proto::{BOOL, FLOAT, INT64, body, int, node, untyped, value};
 use ovolo::compile::Options;
 use ovolo::dynamic::{DynamicSession, Found};
-use ovolo::onnx::proto::{
-    AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
-    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
-};
+use ovolo::onnx::proto::{AttributeProto, AttributeType, GraphProto, NodeProto, TensorProto, ValueInfoProto};
 use ovolo::onnx::{ImportOptions, Item};
 use ovolo::tensor::Tensor;
 use ovolo::{Model, Pipeline, Session};
@@ -16,57 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const FLOAT: i32 = 1;
-const INT64: i32 = 7;
-const BOOL: i32 = 9;
-
-fn value(name: &str, elem_type: i32, dims: &[&str]) -> ValueInfoProto {
-    let dim = dims.iter().map(|dim| match dim.parse() {
-        Ok(number) => DimensionProto { dim_value: Some(number), dim_param: None },
-        Err(_) => DimensionProto { dim_value: None, dim_param: Some((*dim).to_owned()) },
-    });
-    let tensor_type =
-        Some(TensorTypeProto { elem_type, shape: Some(TensorShapeProto { dim: dim.collect() }) });
-    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
-}
-
-fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
-    let strings = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-    NodeProto {
-        op_type: op.to_owned(),
-        input: strings(inputs),
-        output: strings(outputs),
-        ..NodeProto::default()
-    }
-}
-
-fn int(name: &str, i: i64, mut node: NodeProto) -> NodeProto {
-    let r#type = AttributeType::Int as i32;
-    node.attribute.push(AttributeProto { name: name.to_owned(), i, r#type, ..Default::default() });
-    node
-}
-
-fn body(name: &str, graph: GraphProto, mut node: NodeProto) -> NodeProto {
-    let r#type = AttributeType::Graph as i32;
-    node.attribute.push(AttributeProto {
-        name: name.to_owned(),
-        g: Some(Box::new(graph)),
-        r#type,
-        ..Default::default()
-    });
-    node
-}
-
 fn floats(name: &str, dims: &[i64]) -> TensorProto {
     let count: i64 = dims.iter().product();
-    let float_data = (0..count).map(|value| f32::from(i16::try_from(value % 7 - 3).unwrap()) / 4.0).collect();
-    TensorProto {
-        name: name.to_owned(),
-        dims: dims.to_vec(),
-        data_type: FLOAT,
-        float_data,
-        ..Default::default()
-    }
+    let float_data = (0..count).map(|value| f32::from(i16::try_from(value % 7 - 3).unwrap()) / 4.0);
+    let float_data: Vec<f32> = float_data.collect();
+    crate::proto::floats(name, dims, &float_data)
 }
 
 fn graph(
@@ -75,8 +27,7 @@ fn graph(
     outputs: &[&str],
     initializer: Vec<TensorProto>,
 ) -> GraphProto {
-    let untyped = |name: &&str| ValueInfoProto { name: (*name).to_owned(), r#type: None };
-    let output = outputs.iter().map(untyped).collect();
+    let output = outputs.iter().map(|name| untyped(name)).collect();
     GraphProto { node, initializer, input: inputs, output, ..GraphProto::default() }
 }
 
@@ -86,8 +37,7 @@ struct File(PathBuf);
 impl File {
     fn new(graph: GraphProto) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let opset_import = vec![OperatorSetId { domain: String::new(), version: 17 }];
-        let model = ModelProto { ir_version: 8, opset_import, graph: Some(graph), ..ModelProto::default() };
+        let model = crate::proto::model(17, graph);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("ovolo-dynamic-{}-{number}.onnx", std::process::id()));
         std::fs::write(&path, model.encode_to_vec()).unwrap();

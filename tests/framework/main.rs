@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/onnx.rs"]
+mod proto;
 
 mod determinism;
 mod dynamic;
@@ -17,6 +19,7 @@ mod onnx_import;
 mod operators;
 mod ops;
 mod outputs;
+mod pipelines;
 mod plan;
 mod provenance;
 mod recurrent;
@@ -27,6 +30,11 @@ mod stage;
 mod tidy;
 mod units;
 mod why_not;
+
+// Some of the files of `src/` that `units` compiles once more use it, and it is not public.
+#[allow(dead_code)]
+#[path = "../../src/random.rs"]
+mod random;
 
 // The names by which the files of `src/` that `units` compiles once more know the rest of the library.
 use ovolo::{Plan, attr, file, onnx, tensor};

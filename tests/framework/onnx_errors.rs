@@ -2,91 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::proto::{FLOAT, INT64, floats, int, ints, longs, named, node, of_domain, text, untyped, value};
 use ovolo::onnx::proto::{
-    AttributeProto, AttributeType, DimensionProto, FunctionProto, GraphProto, ModelProto, NodeProto,
-    OperatorSetId, SparseTensorProto, StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto,
-    TypeProto, ValueInfoProto,
+    AttributeProto, AttributeType, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
+    SparseTensorProto, StringStringEntryProto, TensorProto, TypeProto, ValueInfoProto,
 };
 use ovolo::onnx::{ImportOptions, check_inputs, from_bytes, load};
 use ovolo::tensor::Tensor;
 use prost::Message;
 use prost::bytes::Bytes;
 use std::path::{Path, PathBuf};
-
-const FLOAT: i32 = 1;
-const INT64: i32 = 7;
-
-fn value(name: &str, elem_type: i32, dims: &[&str]) -> ValueInfoProto {
-    let dim = dims.iter().map(|dim| match dim.parse() {
-        Ok(number) => DimensionProto { dim_value: Some(number), dim_param: None },
-        Err(_) if dim.is_empty() => DimensionProto::default(),
-        Err(_) => DimensionProto { dim_value: None, dim_param: Some((*dim).to_owned()) },
-    });
-    let shape = Some(TensorShapeProto { dim: dim.collect() });
-    let tensor_type = Some(TensorTypeProto { elem_type, shape });
-    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
-}
-
-fn untyped(name: &str) -> ValueInfoProto {
-    ValueInfoProto { name: name.to_owned(), r#type: None }
-}
-
-fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
-    let strings = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-    NodeProto {
-        op_type: op.to_owned(),
-        input: strings(inputs),
-        output: strings(outputs),
-        ..NodeProto::default()
-    }
-}
-
-fn named(name: &str, node: NodeProto) -> NodeProto {
-    NodeProto { name: name.to_owned(), ..node }
-}
-
-fn of_domain(domain: &str, node: NodeProto) -> NodeProto {
-    NodeProto { domain: domain.to_owned(), ..node }
-}
-
-fn ints(name: &str, values: &[i64], mut node: NodeProto) -> NodeProto {
-    let r#type = AttributeType::Ints as i32;
-    node.attribute.push(AttributeProto {
-        name: name.to_owned(),
-        ints: values.to_vec(),
-        r#type,
-        ..Default::default()
-    });
-    node
-}
-
-fn int(name: &str, i: i64, mut node: NodeProto) -> NodeProto {
-    let r#type = AttributeType::Int as i32;
-    node.attribute.push(AttributeProto { name: name.to_owned(), i, r#type, ..Default::default() });
-    node
-}
-
-fn text(name: &str, s: &'static str, mut node: NodeProto) -> NodeProto {
-    let (r#type, s) = (AttributeType::String as i32, Bytes::from_static(s.as_bytes()));
-    node.attribute.push(AttributeProto { name: name.to_owned(), s, r#type, ..Default::default() });
-    node
-}
-
-fn floats(name: &str, dims: &[i64], values: &[f32]) -> TensorProto {
-    let (name, dims, float_data) = (name.to_owned(), dims.to_vec(), values.to_vec());
-    TensorProto { name, dims, data_type: FLOAT, float_data, ..TensorProto::default() }
-}
-
-fn longs(name: &str, values: &[i64]) -> TensorProto {
-    let dims = vec![i64::try_from(values.len()).unwrap()];
-    TensorProto {
-        name: name.to_owned(),
-        dims,
-        data_type: INT64,
-        int64_data: values.to_vec(),
-        ..Default::default()
-    }
-}
 
 fn external(name: &str, dims: &[i64], entries: &[(&str, &str)]) -> TensorProto {
     let entry = |&(key, value): &(&str, &str)| StringStringEntryProto {

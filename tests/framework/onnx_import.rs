@@ -3,77 +3,34 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
+use crate::proto::{FLOAT, int, ints, longs, node, untyped, value};
 
 use ovolo::graph::{CONST, Graph};
 use ovolo::onnx::proto::{
-    AttributeProto, AttributeType, DimensionProto, FunctionProto, GraphProto, ModelProto, NodeProto,
-    OperatorSetId, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    AttributeProto, AttributeType, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
+    TensorProto,
 };
 use ovolo::onnx::{ImportOptions, Imported, Interface, MissingWeights, Size, check_inputs, from_bytes, load};
 use ovolo::tensor::{DType, Tensor, TensorType};
 use prost::Message;
 use std::path::Path;
 
-fn value(name: &str, dims: &[&str]) -> ValueInfoProto {
-    let dim = dims.iter().map(|dim| match dim.parse() {
-        Ok(number) => DimensionProto { dim_value: Some(number), dim_param: None },
-        Err(_) => DimensionProto { dim_value: None, dim_param: Some((*dim).to_owned()) },
-    });
-    let tensor_type =
-        Some(TensorTypeProto { elem_type: 1, shape: Some(TensorShapeProto { dim: dim.collect() }) });
-    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
-}
-
-fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
-    let strings = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-    NodeProto {
-        op_type: op.to_owned(),
-        input: strings(inputs),
-        output: strings(outputs),
-        ..NodeProto::default()
-    }
-}
-
-fn int(name: &str, i: i64, mut node: NodeProto) -> NodeProto {
-    let r#type = AttributeType::Int as i32;
-    node.attribute.push(AttributeProto { name: name.to_owned(), i, r#type, ..Default::default() });
-    node
-}
-
-fn ints(name: &str, values: &[i64], mut node: NodeProto) -> NodeProto {
-    let r#type = AttributeType::Ints as i32;
-    node.attribute.push(AttributeProto {
-        name: name.to_owned(),
-        ints: values.to_vec(),
-        r#type,
-        ..Default::default()
-    });
-    node
-}
-
 fn floats(name: &str, dims: &[i64]) -> TensorProto {
     let count: i64 = dims.iter().product();
-    let float_data = (0..count).map(|value| f32::from(i16::try_from(value % 1000).unwrap())).collect();
-    TensorProto { name: name.to_owned(), dims: dims.to_vec(), data_type: 1, float_data, ..Default::default() }
-}
-
-fn longs(name: &str, values: &[i64]) -> TensorProto {
-    let dims = vec![i64::try_from(values.len()).unwrap()];
-    TensorProto {
-        name: name.to_owned(),
-        dims,
-        data_type: 7,
-        int64_data: values.to_vec(),
-        ..Default::default()
-    }
+    let values = (0..count).map(|value| f32::from(i16::try_from(value % 1000).unwrap()));
+    crate::proto::floats(name, dims, &values.collect::<Vec<_>>())
 }
 
 fn model(version: i64, dims: &[&str], node: Vec<NodeProto>, initializer: Vec<TensorProto>) -> ModelProto {
-    let output = vec![ValueInfoProto { name: "y".to_owned(), r#type: None }];
-    let graph =
-        GraphProto { node, initializer, input: vec![value("x", dims)], output, ..GraphProto::default() };
-    let opset_import = vec![OperatorSetId { domain: String::new(), version }];
-    ModelProto { ir_version: 8, opset_import, graph: Some(graph), ..ModelProto::default() }
+    let output = vec![untyped("y")];
+    let graph = GraphProto {
+        node,
+        initializer,
+        input: vec![value("x", FLOAT, dims)],
+        output,
+        ..GraphProto::default()
+    };
+    crate::proto::model(version, graph)
 }
 
 fn import(model: &ModelProto) -> Imported {
@@ -96,7 +53,7 @@ fn an_interface_has_shapes_defaults_and_what_the_model_says_of_itself() {
     let mut model = model(17, &["N", "3"], vec![node("Add", &["x", "w"], &["y"])], vec![weight]);
     model.producer_name = "a test".to_owned();
     model.model_version = 7;
-    model.graph.as_mut().unwrap().input.push(value("w", &["3"]));
+    model.graph.as_mut().unwrap().input.push(value("w", FLOAT, &["3"]));
     let file = std::env::temp_dir().join(format!("ovolo-interface-{}.onnx", std::process::id()));
     std::fs::write(&file, model.encode_to_vec()).unwrap();
     let interface = Interface::read(&file).unwrap();
@@ -274,7 +231,7 @@ fn added_nodes_never_take_a_name_of_the_model() {
 #[test]
 fn a_wrong_shape_of_an_output_is_noted() {
     let mut model = model(17, &["2"], vec![node("Relu", &["x"], &["y"])], Vec::new());
-    model.graph.as_mut().unwrap().output = vec![value("y", &["3"])];
+    model.graph.as_mut().unwrap().output = vec![value("y", FLOAT, &["3"])];
     assert_eq!(import(&model).notes, ["output `y` is declared as f32[3], but is f32[2]"]);
 }
 

@@ -2,6 +2,7 @@
 //! changed plans are refused.
 #![allow(clippy::unwrap_used)]
 
+use crate::common::seeded::Random;
 use ovolo::attr::Attrs;
 use ovolo::graph::{Graph, Node, NodeId};
 use ovolo::memory::{Limit, execution_orders, planners};
@@ -10,19 +11,6 @@ use ovolo::op::{Call, Contract, OpError};
 use ovolo::plan::{Base, Place, Plan, Settings, Step, Unsound};
 use ovolo::tensor::{DType, Device, Tensor, TensorType};
 use std::sync::Arc;
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((bits ^ bits >> 31) % limit as u64).unwrap()
-    }
-}
 
 /// Adds a node whose type follows from its operands.
 fn add(graph: &mut Graph, op: &'static str, attrs: Attrs, inputs: Vec<NodeId>) -> NodeId {

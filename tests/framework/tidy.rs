@@ -3,9 +3,11 @@
 
 mod errors;
 mod modules;
+mod public;
 
 use errors::texts_for_errors;
 use modules::{Modules, Ties, circles, within};
+use public::public_names;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,7 @@ const CRATES: &[&str] = &[
 /// The floor of each module of the framework: a file may only use its own and lower floors.
 const FLOORS: &[(&str, usize)] = &[
     ("diagnostic", 0),
+    ("random", 0),
     ("ron", 0),
     ("scalar", 0),
     ("setting", 0),
@@ -69,12 +72,12 @@ const FLOORS: &[(&str, usize)] = &[
 /// The lowest floor on which modules may read files, the clock or the environment.
 const IMPURE: usize = 7;
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+fn files_with(extension: &str, folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files_with(extension, &path, found);
+        } else if path.extension().is_some_and(|own| own == extension) {
             found.push(path);
         }
     }
@@ -96,7 +99,7 @@ fn all() -> Vec<(String, PathBuf, String)> {
 fn files(folder: &str) -> Vec<(String, PathBuf, String)> {
     let root = crate::common::root().join(folder);
     let mut files = Vec::new();
-    sources(&root, &mut files);
+    files_with("rs", &root, &mut files);
     files.sort();
     files
         .into_iter()
@@ -119,14 +122,19 @@ fn floor(module: &str) -> usize {
     FLOORS.iter().find(|(name, _)| *name == module).unwrap_or_else(|| panic!("`{module}` has no floor")).1
 }
 
-/// What the modules of a crate use from each other.
-fn ties(folder: &str) -> Ties {
+/// Calls a function with the files of a crate: their paths relative to its folder, and their texts.
+fn with_files<R>(folder: &str, look: impl FnOnce(&[(&str, &str)]) -> R) -> R {
     let root = crate::common::root().join(folder);
     let files = files(folder);
     let path = |path: &Path| path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
     let texts: Vec<(String, &str)> = files.iter().map(|(_, at, text)| (path(at), text.as_str())).collect();
     let texts: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-    Modules::read(&texts).ties()
+    look(&texts)
+}
+
+/// What the modules of a crate use from each other.
+fn ties(folder: &str) -> Ties {
+    with_files(folder, |files| Modules::read(files).ties())
 }
 
 #[test]
@@ -160,6 +168,46 @@ fn every_circle(ties: &Ties) -> Vec<(String, Vec<String>)> {
         }
     }
     found
+}
+
+/// The folders of data files that people read, each with its most columns.
+const WIDTHS: &[(&str, usize)] = &[("rules", 100), ("ops", 120), ("costs", 120), ("passes", 120)];
+
+#[test]
+fn lines_of_data_files_are_short() {
+    for (folder, most) in WIDTHS {
+        let mut files = Vec::new();
+        files_with("ron", &crate::common::root().join(folder), &mut files);
+        assert!(!files.is_empty(), "{folder} has no files");
+        for path in files {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let long = text.lines().position(|line| line.chars().count() > *most);
+            assert_eq!(long.map(|at| at + 1), None, "{}: the line is above {most} columns", path.display());
+        }
+    }
+}
+
+/// The most public names that the framework may have.
+const PUBLIC_NAMES: usize = 440;
+
+#[test]
+fn the_framework_has_few_public_names() {
+    let names = with_files("src", public_names);
+    assert!(names.len() <= PUBLIC_NAMES, "{} public names: {names:#?}", names.len());
+}
+
+#[test]
+fn a_public_name_counts_once_and_a_private_one_does_not() {
+    let names = public_names(&[
+        ("lib.rs", "pub mod a; mod b; pub use a::A; pub use b::{B, b as c}; pub(crate) use b::D;"),
+        ("a.rs", "pub use crate::b::B; pub struct A; struct P; #[doc(hidden)] pub fn hidden() {}"),
+        ("b.rs", "mod e; pub use e::E; pub struct B; pub struct D; pub fn b() {}"),
+        ("b/e.rs", "pub struct E;"),
+    ]);
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a::A", "b::B", "b::b"]);
+    let names =
+        public_names(&[("lib.rs", "macro_rules! m { ($a:ident) => { pub enum E { $a } pub enum $a {} } }")]);
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["E"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use ovolo::backend::features::Isa;
 use ovolo::compile::Options;
 use ovolo::cost::Priced;
 use ovolo::graph::Graph;
-use ovolo::op::{Arity, Op};
+use ovolo::op::{Arity, Op, REFERENCE, WIDENED};
 use ovolo::rule::RuleSet;
 use ovolo::tensor::{DType, Tensor, TensorType};
 use std::cell::RefCell;
@@ -163,13 +163,30 @@ pub fn every_native_implementation(rules: &RuleSet, graphs: &[Graph]) -> Result<
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
-/// Checks that kernels for AVX-512 are among the implementations that have run.
+/// Checks that every op that declares code for AVX-512 has run with it: by an implementation of its own, and by one that
+/// is named for AVX-512 if the op names its implementations for instruction sets.
 pub fn kernels_for_avx512() -> Result<(), Failed> {
     let name = Isa::Avx512.name();
-    let pairs: Vec<Pair> = ran().into_iter().filter(|(op, _)| op.starts_with("native.")).collect();
-    match pairs.iter().any(|(_, implementation)| implementation.ends_with(name)) {
-        true => Ok(()),
-        false => Err(format!("none of these is for {name}: {pairs:?}").into()),
+    let declares = |op: &Op| {
+        let lowered = op.lowered.as_ref();
+        lowered.is_some_and(|lowered| lowered.declaration.instruction_sets.contains(&name))
+    };
+    let (ran, mut wrong) = (ran(), Vec::new());
+    let declared: Vec<Op> = common::ops().all().into_iter().filter(declares).collect();
+    for op in &declared {
+        let own = |(of, implementation): &&Pair| {
+            *of == op.name && implementation != REFERENCE && !implementation.starts_with(WIDENED)
+        };
+        let own: Vec<&str> = ran.iter().filter(own).map(|(_, implementation)| &**implementation).collect();
+        let is_for = |isa: Isa| own.iter().any(|implementation| implementation.ends_with(isa.name()));
+        if own.is_empty() || (is_for(Isa::Portable) || is_for(Isa::Avx2)) && !is_for(Isa::Avx512) {
+            wrong.push(format!("`{op}` has not run on {name}, but by {own:?}"));
+        }
+    }
+    match (declared.is_empty(), wrong.is_empty()) {
+        (true, _) => Err(format!("no op declares code for {name}").into()),
+        (false, true) => Ok(()),
+        (false, false) => Err(wrong.join("\n").into()),
     }
 }
 

@@ -102,12 +102,6 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     let text = checksum(&first.plan.to_string());
     // The same plan may have different rivals if other libraries are present.
     let key = checksum(&format!("{}{text}", tuner.validators.describe(&options.pipeline.backends)));
-    let by = |leaning: Leaning, options: &mut Options| {
-        if let Some(measured) = &mut options.measured {
-            measured.leaning = leaning;
-        }
-        compile::compile(graph.clone(), options)
-    };
     let afresh = tuner.refine && tally.timed + tally.in_plans > 0 || tuner.sampling.is_some();
     if let Some(decision) = tuner.stored.decisions.get(&key).cloned().filter(|_| !afresh) {
         if decision.plan == text {
@@ -121,39 +115,20 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
                 sampled: Vec::new(),
             });
         }
-        let noise = sample::noise(&decision.winner);
-        let leaning = ways.iter().find(|(way, _)| *way == decision.winner).map(|(_, leaning)| *leaning);
-        if let Some(leaning) = leaning.or(noise.map(|_| Leaning::None)) {
-            sample::disturb(&mut options, noise);
-            let compilation = by(leaning, &mut options)?;
-            sample::disturb(&mut options, None);
-            if checksum(&compilation.plan.to_string()) == decision.plan {
-                let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
-                return Ok(Tuned { compilation, tally, decision, known: true, basis, sampled: Vec::new() });
-            }
+        if let Some(compilation) = recall(graph, &mut options, &ways, &decision)? {
+            let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
+            return Ok(Tuned { compilation, tally, decision, known: true, basis, sampled: Vec::new() });
         }
     }
     let mut plans = vec![(ways[0].0, text, first)];
     for (way, leaning) in &ways[1..] {
-        let compilation = by(*leaning, &mut options)?;
+        let compilation = compile_by(graph, *leaning, &mut options)?;
         let text = checksum(&compilation.plan.to_string());
         if plans.iter().all(|(_, known, _)| *known != text) {
             plans.push((way, text, compilation));
         }
     }
-    let programs: Vec<_> = plans.iter().map(|(_, _, one)| (&one.program, &one.plan)).collect();
-    let entrants = if plans.len() > 1 { &programs[..] } else { &[] };
-    let rounds = tuner.limit.map_or(Rounds::USUAL, |limit| Rounds::USUAL.within(limit.left(Phase::Race)));
-    let race = race(entrants, options.registry.backends(), rounds)?;
-    let times: Vec<f64> = (0..entrants.len()).map(|at| median(&race.times(at)).0).collect();
-    // After a tuning in limited time, the plan of the price list stays unless another one is clearly faster.
-    let by_prices = plans.iter().position(|(way, ..)| *way == WAYS[1].name);
-    let mut winner = by_prices.filter(|_| tuner.limit.is_some()).unwrap_or(0);
-    for at in 0..entrants.len() {
-        if at != winner && race.beats(at, winner) {
-            winner = at;
-        }
-    }
+    let (winner, times) = fastest(&plans, &options, tuner)?;
     let (way, text, _) = &plans[winner];
     let mut decision = Decision {
         winner: (*way).to_owned(),
@@ -177,6 +152,55 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     tuner.keep();
     let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
     Ok(Tuned { compilation, tally, decision, known: false, basis, sampled })
+}
+
+/// A plan: the way that led to it, its checksum, and its compilation.
+type Candidate<'a> = (&'a str, String, Compilation);
+
+/// Compiles a graph by measured times that lean in some way.
+fn compile_by(graph: &Graph, leaning: Leaning, options: &mut Options) -> Result<Compilation, Error> {
+    if let Some(measured) = &mut options.measured {
+        measured.leaning = leaning;
+    }
+    compile::compile(graph.clone(), options)
+}
+
+/// Returns the compilation of an earlier decision; `None` if the same way now leads to another plan.
+fn recall(
+    graph: &Graph,
+    options: &mut Options,
+    ways: &[(&str, Leaning)],
+    decision: &Decision,
+) -> Result<Option<Compilation>, Error> {
+    let noise = sample::noise(&decision.winner);
+    let leaning = ways.iter().find(|(way, _)| *way == decision.winner).map(|(_, leaning)| *leaning);
+    let Some(leaning) = leaning.or(noise.map(|_| Leaning::None)) else { return Ok(None) };
+    sample::disturb(options, noise);
+    let compilation = compile_by(graph, leaning, options)?;
+    sample::disturb(options, None);
+    Ok(Some(compilation).filter(|one| checksum(&one.plan.to_string()) == decision.plan))
+}
+
+/// Runs plans in turns. Returns the position of the fastest one and the time of each; a single plan is not run.
+fn fastest(
+    plans: &[Candidate<'_>],
+    options: &Options,
+    tuner: &Tuner<'_>,
+) -> Result<(usize, Vec<f64>), Error> {
+    let programs: Vec<_> = plans.iter().map(|(_, _, one)| (&one.program, &one.plan)).collect();
+    let entrants = if plans.len() > 1 { &programs[..] } else { &[] };
+    let rounds = tuner.limit.map_or(Rounds::USUAL, |limit| Rounds::USUAL.within(limit.left(Phase::Race)));
+    let race = race(entrants, options.registry.backends(), rounds)?;
+    let times: Vec<f64> = (0..entrants.len()).map(|at| median(&race.times(at)).0).collect();
+    // After a tuning in limited time, the plan of the price list stays unless another one is clearly faster.
+    let by_prices = plans.iter().position(|(way, ..)| *way == WAYS[1].name);
+    let mut winner = by_prices.filter(|_| tuner.limit.is_some()).unwrap_or(0);
+    for at in 0..entrants.len() {
+        if at != winner && race.beats(at, winner) {
+            winner = at;
+        }
+    }
+    Ok((winner, times))
 }
 
 /// Draws plans, times each with the best so far, and replaces the winner if a drawn plan is faster. Returns

@@ -483,6 +483,48 @@ impl<'a> Tuner<'a> {
         Ok((jobs, tally))
     }
 
+    /// Checks a kernel. Returns its entry, and what is timed if it is right.
+    fn admit(
+        &self,
+        job: &Job,
+        clock: &mut Clock<'_>,
+        checker: &mut Checker<'_>,
+    ) -> (Entry, Option<Runnable>) {
+        let mut entry = Entry {
+            state: State::Wrong,
+            seconds: job.call.seconds,
+            samples: 0,
+            spread: 0.0,
+            in_plans: InPlans::Unknown,
+            implementation: job.contract.implementation.clone(),
+            error: None,
+        };
+        // A kernel that cannot be made, although it has a contract, counts as wrong. But a lack of memory says nothing about
+        // a kernel.
+        let kernel = match job.call.call(self.threads, |call| call.kernel()) {
+            Ok(kernel) => kernel,
+            Err(OpError::Memory { .. }) => return (Entry { state: State::Untimed, ..entry }, None),
+            Err(_) => return (entry, None),
+        };
+        // SAFETY: the kernel and the contract are the same backend's for this call, for as many threads as the team of
+        // the checker and of the clock has.
+        let (error, right) = unsafe { checker.check(&job.call, &job.contract, &*kernel) };
+        entry.error = error;
+        if !right {
+            return (entry, None);
+        }
+        // SAFETY: as above; it is timed by this clock alone.
+        match unsafe { clock.prepare(&job.call, &job.contract, kernel) } {
+            Ok(runnable) => {
+                entry.state = State::Timed;
+                return (entry, Some(runnable));
+            }
+            Err(OpError::Memory { .. }) => entry.state = State::Untimed,
+            Err(_) => {}
+        }
+        (entry, None)
+    }
+
     /// Checks and times kernels in turns.
     fn batch(
         &self,
@@ -496,35 +538,8 @@ impl<'a> Tuner<'a> {
         let mut entries: Vec<Entry> = Vec::with_capacity(jobs.len());
         let mut active: Vec<(usize, Runnable)> = Vec::new();
         for (at, job) in jobs.iter().enumerate() {
-            let kernel = job.call.call(self.threads, |call| call.kernel());
-            let mut entry = Entry {
-                state: State::Wrong,
-                seconds: job.call.seconds,
-                samples: 0,
-                spread: 0.0,
-                in_plans: InPlans::Unknown,
-                implementation: job.contract.implementation.clone(),
-                error: None,
-            };
-            // A kernel that cannot be made, although it has a contract, counts as wrong. But a lack of memory says
-            // nothing about a kernel.
-            if let Err(OpError::Memory { .. }) = kernel {
-                entry.state = State::Untimed;
-            } else if let Ok(kernel) = kernel {
-                // SAFETY: the kernel and the contract are the same backend's for this call, for as many threads
-                // as the team of the checker and of the clock has.
-                let (error, right) = unsafe { checker.check(&job.call, &job.contract, &*kernel) };
-                entry.error = error;
-                if right {
-                    entry.state = State::Timed;
-                    // SAFETY: as above; it is timed by this clock alone.
-                    match unsafe { clock.prepare(&job.call, &job.contract, kernel) } {
-                        Ok(runnable) => active.push((at, runnable)),
-                        Err(OpError::Memory { .. }) => entry.state = State::Untimed,
-                        Err(_) => entry.state = State::Wrong,
-                    }
-                }
-            }
+            let (entry, runnable) = self.admit(job, clock, checker);
+            active.extend(runnable.map(|runnable| (at, runnable)));
             entries.push(entry);
         }
         for (_, runnable) in &mut active {
@@ -550,21 +565,7 @@ impl<'a> Tuner<'a> {
                 samples.len() < wanted
             });
             for (at, runnable) in &mut active {
-                // If the machine is never idle, the least disturbed of some tries counts.
-                let mut seconds = f64::INFINITY;
-                let mut peace = false;
-                for _ in 0..TRIES {
-                    let (tried, disturbed) = clock.sample(runnable);
-                    if !disturbed {
-                        (seconds, peace) = (tried, true);
-                        break;
-                    }
-                    seconds = seconds.min(tried);
-                    tally.disturbed += 1;
-                    if Instant::now() > end || !clock.rest() {
-                        break;
-                    }
-                }
+                let (seconds, peace) = quietest(runnable, clock, end, tally);
                 runnable.samples.push(seconds);
                 runnable.rough += usize::from(!peace);
                 let (mut middle, spread) = median(&runnable.samples);
@@ -604,6 +605,24 @@ fn batches(bytes: &[usize], count: usize, most: usize) -> Vec<Range<usize>> {
         }
     }
     batches
+}
+
+/// Times a kernel once. If the machine is not idle, it is tried again, and the least disturbed try counts. Returns the
+/// seconds, and whether the try was undisturbed.
+fn quietest(runnable: &mut Runnable, clock: &mut Clock<'_>, end: Instant, tally: &mut Tally) -> (f64, bool) {
+    let mut seconds = f64::INFINITY;
+    for _ in 0..TRIES {
+        let (tried, disturbed) = clock.sample(runnable);
+        if !disturbed {
+            return (tried, true);
+        }
+        seconds = seconds.min(tried);
+        tally.disturbed += 1;
+        if Instant::now() > end || !clock.rest() {
+            break;
+        }
+    }
+    (seconds, false)
 }
 
 /// The key of a step's line in the table, and the line's state; `None` if there is no line.

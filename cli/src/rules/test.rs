@@ -7,7 +7,7 @@ use ovolo::error::Span;
 use ovolo::op::Ops;
 use ovolo::registry::Registry;
 use ovolo::ron;
-use ovolo::rule::{Example, Rule, example};
+use ovolo::rule::{self, Example, Rule};
 use ovolo_proof::example::{self as judged, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -136,7 +136,7 @@ impl Test {
                 }
                 continue;
             }
-            let examples = example::beside(file);
+            let examples = rule::beside(file);
             let mut text = loaded.text(&examples).to_owned();
             for (span, new) in edits.values().rev() {
                 text.replace_range(span.start..span.end, new);

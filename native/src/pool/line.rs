@@ -13,9 +13,14 @@ impl Pool {
         (count - 1) * self.strides[1] + (self.kernel[1] - 1) * self.dilations[1] + 1
     }
 
-    /// Returns whether a line has room for a few windows at least.
-    pub(super) fn lines(&self) -> bool {
-        self.span(1) <= LINE / 2 && self.strides[1] <= LINE / 16
+    /// Returns whether rows are reduced by lines: in the default layout, if a line has room for a few windows at least.
+    pub(super) fn has_lines(&self) -> bool {
+        self.lanes == 1 && self.span(1) <= LINE / 2 && self.strides[1] <= LINE / 16
+    }
+
+    /// Returns the number of windows that have room in a line.
+    pub(super) fn at_a_time(&self) -> usize {
+        (LINE - self.span(1)) / self.strides[1] + 1
     }
 }
 
@@ -27,7 +32,7 @@ impl Pool {
 pub(super) unsafe fn row<V: Lanes, const MAX: bool>(row: &Row<'_>) {
     let pool = row.pool;
     let columns = pool.output[1];
-    let most = (LINE - pool.span(1)) / pool.strides[1] + 1;
+    let most = pool.at_a_time();
     // To write zeros first would take longer than a short row.
     let mut line = [const { MaybeUninit::<f32>::uninit() }; LINE];
     let mut column = 0;

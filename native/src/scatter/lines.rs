@@ -1,11 +1,11 @@
 //! Slices at positions along the first axes: `scatter-nd` and `gather-nd`.
 
-use super::super::args::{Shared, part, tasks};
+use super::super::args::{PARALLEL, Shared, part, tasks};
 use super::super::{plain_contract, reference};
 use super::combine::{Typed, typed};
 use super::{RUN, start, takes};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::OpError;
+use ovolo::op::{Choice, OpError};
 use ovolo::tensor::DType;
 use std::marker::PhantomData;
 
@@ -15,6 +15,16 @@ pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     }
     let in_place = if call.op == "native.scatter-nd" { vec![0] } else { Vec::new() };
     Ok(Contract { in_place, ..plain_contract("lines") })
+}
+
+/// How threads divide the columns of updates: by sizes and threads alone.
+pub(super) fn choices(call: &Call<'_>) -> Vec<Choice> {
+    let Some(places) = Places::new(call) else { return Vec::new() };
+    let columns = match places.parts(call.threads) {
+        1 => "all in one task".to_owned(),
+        parts => format!("divided into {parts} tasks"),
+    };
+    vec![Choice::new("columns of updates", columns)]
 }
 
 /// The slices that groups of positions name.
@@ -78,6 +88,11 @@ impl Places {
         place
     }
 
+    /// Returns the number of tasks of a scatter. Slices may meet, so tasks divide the columns.
+    fn parts(&self, threads: usize) -> usize {
+        if self.groups * self.line < PARALLEL { 1 } else { (self.line / RUN).max(1).min(threads) }
+    }
+
     fn is_empty(&self) -> bool {
         self.groups * self.line == 0 || self.axes.iter().any(|(size, _)| *size == 0)
     }
@@ -112,13 +127,7 @@ impl Kernel for Scatter {
         }
         let (positions, updates) = (Shared::<u8>::input(args, 1), Shared::<u8>::input(args, 2));
         let (output, size) = (Shared::<u8>::output(args), self.typed.size);
-        // Slices may meet, so threads divide the columns.
-        let most = (places.line / RUN).max(1);
-        let parts = if places.groups * places.line < super::super::args::PARALLEL {
-            1
-        } else {
-            most.min(args.team.threads())
-        };
+        let parts = places.parts(args.team.threads());
         args.team.run(parts, |index| {
             let columns = part(places.line, parts, index, 16);
             for group in 0..places.groups {

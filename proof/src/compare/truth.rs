@@ -52,11 +52,6 @@ impl<'a> Truth<'a> {
         self.given[at]
     }
 
-    /// Returns the number of values that another runtime gave.
-    pub fn count_given(&self) -> usize {
-        self.given.iter().filter(|given| **given).count()
-    }
-
     /// Returns the value of a node, by its position.
     pub fn value(&mut self, at: usize) -> &Tensor {
         let mut open = vec![at];

@@ -202,21 +202,8 @@ impl<'a> Generator<'a> {
         wish.ty.dtype = self.element(pattern, draft).unwrap_or(wish.ty.dtype);
         let wish = &wish;
         let (slots, open) = slots(children, draft, &self.palette, rng);
-        let mut inputs: Vec<Option<usize>> = slots
-            .iter()
-            .map(|slot| match slot {
-                Slot::Bound(value) => Some(*value),
-                Slot::Child(Pattern::Operand(var)) => draft.operands[var.0],
-                // A number adds no dimension, so the wanted shape is that of the other operand.
-                Slot::Child(child @ Pattern::Number(..)) => {
-                    let beside = children.iter().find_map(|child| self.element(child, draft));
-                    let dtype = beside.unwrap_or(wish.ty.dtype);
-                    let wish = Wish { ty: TensorType { dtype, ..wish.ty.clone() }, values: wish.values };
-                    self.value(child, &wish, draft, rng).ok()
-                }
-                Slot::Child(_) | Slot::Item(_) => None,
-            })
-            .collect();
+        let mut inputs: Vec<Option<usize>> =
+            slots.iter().map(|slot| self.made_before(slot, children, wish, draft, rng)).collect();
         let least = slots.len();
         let most = least + open.map_or(0, |(_, longest)| longest);
         let ask = |draft: &Draft, inputs: &[Option<usize>], fixed: &Attrs, rng: &mut Rng| {
@@ -255,15 +242,7 @@ impl<'a> Generator<'a> {
                 })?;
             }
         }
-        for child in children {
-            if let Some(var) = child.spread()
-                && draft.rests[var.0].is_none()
-            {
-                let of = |slot: &Slot<'_>| matches!(slot, Slot::Item(item) if *item == var);
-                let items = slots.iter().zip(&inputs).filter(|(slot, _)| of(slot));
-                draft.rests[var.0] = Some(items.filter_map(|(_, input)| *input).collect());
-            }
-        }
+        bind_rests(children, &slots, &inputs, draft);
         if let Some((var, _)) = open {
             let wishes = offer.operands.get(least..).unwrap_or_default().to_vec();
             let items = wishes.iter().map(|wished| self.item(var, wished, draft, rng));
@@ -284,6 +263,29 @@ impl<'a> Generator<'a> {
         }
         self.matches(pattern, &attrs, draft)?;
         draft.op(op, attrs, inputs)
+    }
+
+    /// Returns an operand that exists before the others are chosen: one that is bound, or a number.
+    fn made_before(
+        &self,
+        slot: &Slot<'_>,
+        children: &[Pattern],
+        wish: &Wish,
+        draft: &mut Draft,
+        rng: &mut Rng,
+    ) -> Option<usize> {
+        match slot {
+            Slot::Bound(value) => Some(*value),
+            Slot::Child(Pattern::Operand(var)) => draft.operands[var.0],
+            // A number adds no dimension, so the wanted shape is that of the other operand.
+            Slot::Child(child @ Pattern::Number(..)) => {
+                let beside = children.iter().find_map(|child| self.element(child, draft));
+                let dtype = beside.unwrap_or(wish.ty.dtype);
+                let wish = Wish { ty: TensorType { dtype, ..wish.ty.clone() }, values: wish.values };
+                self.value(child, &wish, draft, rng).ok()
+            }
+            Slot::Child(_) | Slot::Item(_) => None,
+        }
     }
 
     /// Generates one value of a rest.
@@ -442,5 +444,16 @@ pub(super) fn adds_no_dimension(numbers: &[bool], inputs: &[usize], draft: &Draf
             Err("the number has more dimensions than the other operand".into())
         }
         _ => Ok(()),
+    }
+}
+
+/// Binds the rests whose operands are all made.
+fn bind_rests(children: &[Pattern], slots: &[Slot<'_>], inputs: &[Option<usize>], draft: &mut Draft) {
+    for var in children.iter().filter_map(Pattern::spread) {
+        if draft.rests[var.0].is_none() {
+            let of = |slot: &Slot<'_>| matches!(slot, Slot::Item(item) if *item == var);
+            let items = slots.iter().zip(inputs).filter(|(slot, _)| of(slot));
+            draft.rests[var.0] = Some(items.filter_map(|(_, input)| *input).collect());
+        }
     }
 }

@@ -8,7 +8,7 @@
 //! at every node and adds fifteen crates.
 
 use super::encode::Row;
-use crate::cost::random::Random;
+use crate::random::Random;
 use serde::{Deserialize, Serialize};
 
 /// The number of tree sequences, which are fitted on different random rows and columns; the prediction is their mean
@@ -30,7 +30,7 @@ const RARE: f64 = 5.0;
 /// The number of bins of a column.
 const BINS: usize = 64;
 /// Of ten rows and of ten columns, the numbers that a tree sees.
-const SEEN: [u64; 2] = [7, 6];
+const SEEN: [usize; 2] = [7, 6];
 
 /// The fitted trees.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use super::syntax::{Literal, Spanned};
 use crate::diagnostic::Span;
+use crate::random::{Random, STEP, mix};
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
 /// Constants with at most this many elements are printed with their values. This is enough for shapes and scalars,
@@ -17,7 +18,7 @@ pub(crate) fn content_hash(tensor: &Tensor) -> u64 {
     last[..rest.len()].copy_from_slice(rest);
     let mut hash = mix(bytes.len() as u64);
     for word in words.iter().chain([&last]) {
-        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(STEP).rotate_left(29);
     }
     mix(hash)
 }
@@ -27,23 +28,12 @@ pub(super) fn hashed(tensor: &Tensor) -> String {
     format!("{:016x}", content_hash(tensor))
 }
 
-/// Computes the output function of SplitMix64 (Steele, Lea and Flood, 2014).
-fn mix(state: u64) -> u64 {
-    let mut z = state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// Returns seeded values, which are the same on every machine. Floats are approximately normal with mean 0 and
 /// variance 1 (the sum of twelve uniform numbers, so between -6 and 6), integers are 0 to 7, and booleans are
 /// either value.
 pub fn random(ty: &TensorType, seed: u64) -> Tensor {
-    let mut state = mix(seed.wrapping_add(0x5851_f42d_4c95_7f2d));
-    let mut draw = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(state)
-    };
+    let mut stream = Random(mix(seed.wrapping_add(0x5851_f42d_4c95_7f2d)));
+    let mut draw = || stream.word();
     let values: Vec<f64> = (0..ty.shape.count())
         .map(|_| match ty.dtype {
             dtype if dtype.is_float() => {

@@ -2,6 +2,7 @@
 
 use super::problem::Problem;
 use super::search::Pick;
+use crate::random::{self, STEP};
 use std::cmp::Reverse;
 
 /// The key by which buffers are ranked. The first in rank is tried first.
@@ -49,11 +50,7 @@ pub(super) fn rank(problem: &Problem, order: Order, seed: usize) -> Vec<usize> {
     rank
 }
 
-/// Returns a pseudorandom number from two numbers: the finalizer of SplitMix64 (Steele et al., "Fast splittable
-/// pseudorandom number generators", OOPSLA 2014).
+/// Returns a pseudorandom number from two numbers.
 pub(super) fn mix(seed: usize, at: usize) -> u64 {
-    let mut bits = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(at as u64);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+    random::mix((seed as u64).wrapping_mul(STEP).wrapping_add(at as u64))
 }

@@ -1,14 +1,12 @@
 //! Operators that give the same elements another shape or order.
 
-use super::{Call, ImportedValue, Operator, Results, entry};
+use super::{Call, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::call::{axes, axis, signed};
 use crate::onnx::{Refusal, element::checked_type};
 use crate::tensor::Shape;
 
 pub(super) const TABLE: &[Operator] = &[
-    entry("DepthToSpace", 1, 1, depth_to_space),
-    entry("SpaceToDepth", 1, 1, space_to_depth),
     entry("Expand", 2, 2, expand),
     entry("Flatten", 1, 1, flatten),
     entry("Reshape", 1, 2, reshape),
@@ -182,52 +180,4 @@ fn tile(call: &mut Call<'_>) -> Results {
     let apart = call.reshape(Some("apart"), &x, &split)?;
     let wide = call.helper("repeated", "expand", Attrs::new().ints("shape", &signed(&wide)), &[&apart])?;
     Ok(vec![call.reshape(None, &wide, &dims)?])
-}
-
-fn depth_to_space(call: &mut Call<'_>) -> Results {
-    let x = call.input(0)?;
-    let (block, [n, c, h, w]) = blocks(call, &x)?;
-    if c % (block * block) != 0 {
-        return Err(Refusal::other(format!(
-            "its {c} channels do not divide into blocks of {block} x {block}"
-        )));
-    }
-    let depth = c / (block * block);
-    let (split, perm) = match call.text("mode", "DCR")? {
-        "DCR" => ([n, block, block, depth, h, w], [0, 3, 4, 1, 5, 2]),
-        "CRD" => ([n, depth, block, block, h, w], [0, 1, 4, 2, 5, 3]),
-        other => return Err(Refusal::attribute("mode", format!("is `{other}`, not `DCR` or `CRD`"))),
-    };
-    let apart = call.reshape(Some("apart"), &x, &split)?;
-    let moved = call.helper("moved", "transpose", Attrs::new().ints("perm", &perm), &[&apart])?;
-    Ok(vec![call.reshape(None, &moved, &[n, depth, h * block, w * block])?])
-}
-
-fn space_to_depth(call: &mut Call<'_>) -> Results {
-    let perm: [i64; 6] = match call.text("mode", "DCR")? {
-        "DCR" => [0, 3, 5, 1, 2, 4],
-        "CRD" => [0, 1, 3, 5, 2, 4],
-        other => return Err(Refusal::attribute("mode", format!("is `{other}`, not `DCR` or `CRD`"))),
-    };
-    let x = call.input(0)?;
-    let (block, [n, c, h, w]) = blocks(call, &x)?;
-    if h % block != 0 || w % block != 0 {
-        return Err(Refusal::other(format!(
-            "its image of {h} x {w} does not divide into blocks of {block} x {block}"
-        )));
-    }
-    let apart = call.reshape(Some("apart"), &x, &[n, c, h / block, block, w / block, block])?;
-    let perm = Attrs::new().ints("perm", &perm);
-    let moved = call.helper("moved", "transpose", perm, &[&apart])?;
-    Ok(vec![call.reshape(None, &moved, &[n, c * block * block, h / block, w / block])?])
-}
-
-fn blocks(call: &Call<'_>, x: &ImportedValue) -> Result<(usize, [usize; 4]), Refusal> {
-    let dims = x
-        .dims()
-        .try_into()
-        .map_err(|_| Refusal::other(format!("it needs an image of four dimensions, not {}", x.ty)))?;
-    let block = call.int("blocksize", 0)?;
-    let block = usize::try_from(block).ok().filter(|block| (1..=1 << 15).contains(block));
-    Ok((block.ok_or_else(|| Refusal::attribute("blocksize", "is missing, or out of range"))?, dims))
 }

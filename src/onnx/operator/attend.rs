@@ -137,6 +137,32 @@ fn attention(call: &mut Call<'_>) -> Results {
     if mode == 2 {
         shown = scores.clone();
     }
+    let weights = weigh(call, &scores, bias.sum.as_ref(), dtype)?;
+    if mode == 3 {
+        shown = weights.clone();
+    }
+    let presents = [present_k, present_v, shown];
+    let y = if flat {
+        let y = call.helper("product", "matmul", Attrs::new(), &[&weights, &v])?;
+        let joined = transpose(call, "joined", &y, &[0, 2, 1, 3])?;
+        let &[batch, sequence, count, size] = joined.dims() else {
+            return Err(Refusal::other(format!("its product is {}", joined.ty)));
+        };
+        call.reshape(None, &joined, &[batch, sequence, count * size])?
+    } else {
+        call.result("matmul", Attrs::new(), &[&weights, &v])?
+    };
+    Ok([y].into_iter().chain(presents).collect())
+}
+
+/// Returns the weights of the keys: the softmax of the scores, or zero in rows in which no key is allowed.
+fn weigh(
+    call: &mut Call<'_>,
+    scores: &ImportedValue,
+    bias: Option<&ImportedValue>,
+    dtype: DType,
+) -> Result<ImportedValue, Refusal> {
+    let mut scores = scores.clone();
     let precision = call.int("softmax_precision", 0)?;
     let wide = match i32::try_from(precision).ok().filter(|number| *number > 0) {
         Some(number) => crate::onnx::element::element_type(number)?,
@@ -149,7 +175,7 @@ fn attention(call: &mut Call<'_>) -> Results {
     if wide != dtype {
         weights = call.helper("narrow-weights", "cast", to(dtype), &[&weights])?;
     }
-    if let Some(bias) = &bias.sum {
+    if let Some(bias) = bias {
         let rank = i64::try_from(bias.rank()).unwrap_or(1);
         let last = Attrs::new().ints("axes", &[rank - 1]).int("keepdims", 1);
         let most = call.helper("most", "reduce-max", last, &[bias])?;
@@ -158,20 +184,7 @@ fn attention(call: &mut Call<'_>) -> Results {
         let zero = call.scalar("zero-weight", dtype, 0.0);
         weights = call.helper("kept-weights", "where", Attrs::new(), &[&none, &zero, &weights])?;
     }
-    if mode == 3 {
-        shown = weights.clone();
-    }
-    if !flat {
-        let y = call.result("matmul", Attrs::new(), &[&weights, &v])?;
-        return Ok(vec![y, present_k, present_v, shown]);
-    }
-    let y = call.helper("product", "matmul", Attrs::new(), &[&weights, &v])?;
-    let joined = transpose(call, "joined", &y, &[0, 2, 1, 3])?;
-    let &[batch, sequence, count, size] = joined.dims() else {
-        return Err(Refusal::other(format!("its product is {}", joined.ty)));
-    };
-    let y = call.reshape(None, &joined, &[batch, sequence, count * size])?;
-    Ok(vec![y, present_k, present_v, shown])
+    Ok(weights)
 }
 
 /// Adds the mask, the causal order, the window and the padding of keys.
@@ -417,6 +430,69 @@ fn part(
     call.result_at(at, "slice", attrs, &[x])
 }
 
+/// The operands of linear attention.
+struct Linear {
+    q: ImportedValue,
+    k: ImportedValue,
+    v: ImportedValue,
+    decay: Option<ImportedValue>,
+    beta: Option<ImportedValue>,
+    batch: usize,
+    /// The heads of queries, and those of keys and values.
+    heads: [usize; 2],
+    /// The sizes of a key and of a value.
+    sizes: [usize; 2],
+}
+
+impl Linear {
+    /// Returns the state after a step, and the row of the result.
+    fn step(
+        &self,
+        call: &mut Call<'_>,
+        step: usize,
+        state: &ImportedValue,
+    ) -> Result<(ImportedValue, ImportedValue), Refusal> {
+        let Self { batch, heads: [q_heads, heads], sizes: [key, size], .. } = *self;
+        let at = |call: &mut Call<'_>, name: &str, x: &ImportedValue, dims: &[usize]| {
+            let last = x.dims()[2];
+            let attrs = Attrs::new()
+                .ints("starts", &signed(&[0, step, 0]))
+                .ints("sizes", &signed(&[batch, 1, last]))
+                .ints("steps", &[1; 3]);
+            let line = call.helper(&format!("{name}-{step}"), "slice", attrs, &[x])?;
+            call.reshape(Some(&format!("{name}-{step}-heads")), &line, dims)
+        };
+        let new = |name: &str| format!("{name}-{step}");
+        let key_column = at(call, "k", &self.k, &[batch, heads, key, 1])?;
+        let mut value = at(call, "v", &self.v, &[batch, heads, 1, size])?;
+        let query = at(call, "q", &self.q, &[batch, q_heads, 1, key])?;
+        let mut state = state.clone();
+        if let Some(decay) = &self.decay {
+            let each = decay.dims()[2] / heads;
+            let gate = at(call, "decay", decay, &[batch, heads, each, 1])?;
+            let gate = call.helper(&new("gate"), "exp", Attrs::new(), &[&gate])?;
+            state = call.helper(&new("decayed"), "mul", Attrs::new(), &[&state, &gate])?;
+        }
+        if let Some(beta) = &self.beta {
+            let width = beta.dims()[2];
+            let beta = at(call, "beta", beta, &[batch, width, 1, 1])?;
+            let row = transpose(call, &new("k-row"), &key_column, &[0, 1, 3, 2])?;
+            let known = call.helper(&new("known"), "matmul", Attrs::new(), &[&row, &state])?;
+            let news = call.helper(&new("news"), "sub", Attrs::new(), &[&value, &known])?;
+            value = call.helper(&new("corrected"), "mul", Attrs::new(), &[&news, &beta])?;
+        }
+        let outer = call.helper(&new("outer"), "mul", Attrs::new(), &[&key_column, &value])?;
+        state = call.helper(&new("state"), "add", Attrs::new(), &[&state, &outer])?;
+        let read = match q_heads / heads {
+            1 => state.clone(),
+            times => repeated(call, &new("read"), &state, times)?,
+        };
+        let row = call.helper(&new("row"), "matmul", Attrs::new(), &[&query, &read])?;
+        let row = call.reshape(Some(&new("line")), &row, &[batch, 1, q_heads * size])?;
+        Ok((state, row))
+    }
+}
+
 /// Attention by a state that each step of the sequence changes, in float32.
 fn linear_attention(call: &mut Call<'_>) -> Results {
     let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
@@ -462,45 +538,12 @@ fn linear_attention(call: &mut Call<'_>) -> Results {
         scale => scale,
     };
     let scale = call.scalar("scale", wide, scale);
+    let linear = Linear { q, k, v, decay, beta, batch, heads: [q_heads, heads], sizes: [key, size] };
     let mut rows = Vec::with_capacity(steps);
     for step in 0..steps {
-        let at = |call: &mut Call<'_>, name: &str, x: &ImportedValue, dims: &[usize]| {
-            let last = x.dims()[2];
-            let attrs = Attrs::new()
-                .ints("starts", &signed(&[0, step, 0]))
-                .ints("sizes", &signed(&[batch, 1, last]))
-                .ints("steps", &[1; 3]);
-            let line = call.helper(&format!("{name}-{step}"), "slice", attrs, &[x])?;
-            call.reshape(Some(&format!("{name}-{step}-heads")), &line, dims)
-        };
-        let new = |name: &str| format!("{name}-{step}");
-        let (kt, vt) =
-            (at(call, "k", &k, &[batch, heads, key, 1])?, at(call, "v", &v, &[batch, heads, 1, size])?);
-        let qt = at(call, "q", &q, &[batch, q_heads, 1, key])?;
-        if let Some(decay) = &decay {
-            let each = decay.dims()[2] / heads;
-            let gate = at(call, "decay", decay, &[batch, heads, each, 1])?;
-            let gate = call.helper(&new("gate"), "exp", Attrs::new(), &[&gate])?;
-            state = call.helper(&new("decayed"), "mul", Attrs::new(), &[&state, &gate])?;
-        }
-        let mut value = vt;
-        if let Some(beta) = &beta {
-            let width = beta.dims()[2];
-            let beta = at(call, "beta", beta, &[batch, width, 1, 1])?;
-            let row =
-                call.helper(&new("k-row"), "transpose", Attrs::new().ints("perm", &[0, 1, 3, 2]), &[&kt])?;
-            let known = call.helper(&new("known"), "matmul", Attrs::new(), &[&row, &state])?;
-            let news = call.helper(&new("news"), "sub", Attrs::new(), &[&value, &known])?;
-            value = call.helper(&new("corrected"), "mul", Attrs::new(), &[&news, &beta])?;
-        }
-        let outer = call.helper(&new("outer"), "mul", Attrs::new(), &[&kt, &value])?;
-        state = call.helper(&new("state"), "add", Attrs::new(), &[&state, &outer])?;
-        let read = match q_heads / heads {
-            1 => state.clone(),
-            times => repeated(call, &new("read"), &state, times)?,
-        };
-        let row = call.helper(&new("row"), "matmul", Attrs::new(), &[&qt, &read])?;
-        rows.push(call.reshape(Some(&new("line")), &row, &[batch, 1, q_heads * size])?);
+        let (next, row) = linear.step(call, step, &state)?;
+        state = next;
+        rows.push(row);
     }
     let rows: Vec<&ImportedValue> = rows.iter().collect();
     let joined = call.helper("rows", "concat", Attrs::new().int("axis", 1), &rows)?;

@@ -30,7 +30,8 @@ use row::{Action, Attribute, AttributeKind, Body, Line, Operand};
 use std::sync::LazyLock;
 
 /// ovolo's own tables, each with its name and text.
-const TABLES: [(&str, &str); 3] = [
+const TABLES: [(&str, &str); 4] = [
+    ("ops/onnx.ron", include_str!("../../../ops/onnx.ron")),
     ("ops/quantised.ron", include_str!("../../../ops/quantised.ron")),
     ("ops/ml.ron", include_str!("../../../ops/ml.ron")),
     ("ops/microsoft.ron", include_str!("../../../ops/microsoft.ron")),

@@ -211,7 +211,7 @@ fn target(call: &mut Call<'_>) -> Result<DType, Refusal> {
     })
 }
 
-/// Converts elements. What becomes of numbers out of range is said only for floats of 8 bits.
+/// Converts elements. The attributes for numbers out of range have an effect only on floats of 8 bits.
 fn convert(call: &mut Call<'_>, x: ImportedValue, to: DType) -> Results {
     let saturate = call.flag("saturate", true)?;
     let round = call.text("round_mode", "up")?.to_owned();

@@ -10,8 +10,6 @@ pub(super) const TABLE: &[Operator] = &[
     entry("BatchNormalization", 5, 5, batch),
     entry("InstanceNormalization", 3, 3, instance),
     entry("LayerNormalization", 2, 3, layer),
-    entry("GroupNormalization", 3, 3, group),
-    entry("RMSNormalization", 2, 2, root_mean_square),
     entry("LRN", 1, 1, local_response),
     entry("Softmax", 1, 1, |call| softmax(call, "softmax")),
     entry("LogSoftmax", 1, 1, |call| softmax(call, "log-softmax")),
@@ -63,55 +61,6 @@ fn layer(call: &mut Call<'_>) -> Results {
     }
     let [mean, deviation] = super::loss::layer_statistics(call, &x, at, epsilon)?;
     Ok(vec![y, mean, deviation])
-}
-
-/// Each group is normalised as an image of one channel without scale and bias. These are then applied by channel
-/// (since opset 21) or by group (before).
-fn group(call: &mut Call<'_>) -> Results {
-    call.ignore(&["stash_type"]);
-    let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
-    let groups = usize::try_from(call.int("num_groups", 0)?).unwrap_or(0);
-    if x.rank() < 3 || groups == 0 || x.dims()[1] == 0 || !x.dims()[1].is_multiple_of(groups) {
-        return Err(Refusal::other(format!("its {groups} groups do not divide the channels of {}", x.ty)));
-    }
-    let (batch, channels, dtype) = (x.dims()[0], x.dims()[1], x.ty.dtype);
-    let image: usize = x.dims()[1..].iter().product::<usize>() / groups;
-    let grouped = call.reshape(Some("grouped"), &x, &[batch, groups, image])?;
-    let one = call.constant("one", Tensor::from_f64(dtype, [groups], &vec![1.0; groups]));
-    let zero = call.constant("zero", Tensor::zeros(TensorType::plain(dtype, [groups])));
-    let attrs = Attrs::new().float("epsilon", call.float("epsilon", 1e-5)?);
-    let normal = call.helper("normal", "instance-norm", attrs, &[&grouped, &one, &zero])?;
-    // The channels of a group get a dimension of their own, so that both kinds of parameters broadcast.
-    let wanted = if call.opset >= 21 { channels } else { groups };
-    if scale.dims() != [wanted] || bias.dims() != [wanted] {
-        return Err(Refusal::other(format!("its scale and bias must be of shape [{wanted}]")));
-    }
-    let split = [batch, groups, channels / groups, image * groups / channels];
-    let parameter = [1, groups, wanted / groups, 1];
-    let normal = call.reshape(Some("split"), &normal, &split)?;
-    let scale = call.reshape(Some("scale"), &scale, &parameter)?;
-    let bias = call.reshape(Some("bias"), &bias, &parameter)?;
-    let scaled = call.helper("scaled", "mul", Attrs::new(), &[&normal, &scale])?;
-    let shifted = call.helper("shifted", "add", Attrs::new(), &[&scaled, &bias])?;
-    Ok(vec![call.reshape(None, &shifted, x.dims())?])
-}
-
-/// `x / sqrt(mean(x * x) + epsilon) * scale`.
-fn root_mean_square(call: &mut Call<'_>) -> Results {
-    if call.int("stash_type", 1)? != 1 {
-        return Err(Refusal::attribute("stash_type", "asks for another precision than float32"));
-    }
-    let (x, scale) = (call.input(0)?, call.input(1)?);
-    let at = axis(call.int("axis", -1)?, x.rank())?;
-    let epsilon = call.float("epsilon", 1e-5)?;
-    let epsilon = call.scalar("epsilon", x.ty.dtype, epsilon);
-    let axes = Attrs::new().ints("axes", &signed(&(at..x.rank()).collect::<Vec<_>>())).int("keepdims", 1);
-    let square = call.helper("square", "mul", Attrs::new(), &[&x, &x])?;
-    let mean = call.helper("mean", "reduce-mean", axes, &[&square])?;
-    let above = call.helper("above-zero", "add", Attrs::new(), &[&mean, &epsilon])?;
-    let root = call.helper("root", "sqrt", Attrs::new(), &[&above])?;
-    let normal = call.helper("normal", "div", Attrs::new(), &[&x, &root])?;
-    Ok(vec![call.result("mul", Attrs::new(), &[&normal, &scale])?])
 }
 
 /// Broadcasts a parameter to the shape that is normalised over.

@@ -9,6 +9,7 @@ use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::{Attr, Attrs};
 use crate::onnx::Refusal;
 use crate::onnx::element::{checked_type, element_number, element_type};
+use crate::random::{self, Random};
 use crate::tensor::{DType, Tensor};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -28,7 +29,7 @@ enum Draw {
 }
 
 /// A generator of random numbers.
-pub(super) struct Generator(u64);
+pub(super) struct Generator(Random);
 
 impl Generator {
     /// Makes the generator of a node.
@@ -40,21 +41,13 @@ impl Generator {
         };
         let name = call.output_name(0);
         let start = seed.map_or(0x5851_f42d_4c95_7f2d, f64::to_bits);
-        // This is FNV-1a over the name.
-        let state = name.bytes().fold(start ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        Ok(Self(state))
+        Ok(Self(Random(random::hash(start ^ random::EMPTY, &name))))
     }
 
     /// Returns a number between 0, which is possible, and 1, which is not.
     pub fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         #[allow(clippy::cast_precision_loss)]
-        let number = ((bits ^ (bits >> 31)) >> 11) as f64;
+        let number = (self.0.word() >> 11) as f64;
         number / (1_u64 << 53) as f64
     }
 

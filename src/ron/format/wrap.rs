@@ -24,8 +24,8 @@ pub fn code(text: &str, column: usize, indent: usize, reserve: usize) -> String 
     wrap.text
 }
 
-/// Returns the statements of a graph, which are separated by line breaks or semicolons. A line break after a comma
-/// separates nothing.
+/// Returns the statements of a graph, which are separated by line breaks or semicolons. A line break after a comma, after
+/// `=`, or after the `{` of attributes separates nothing.
 pub fn lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -47,49 +47,75 @@ pub fn lines(text: &str) -> Vec<String> {
     let mut statements: Vec<String> = Vec::new();
     for line in lines.into_iter().map(str::trim).filter(|line| !line.is_empty()) {
         match statements.last_mut() {
-            Some(last) if last.ends_with(',') => {
+            Some(last) if last.ends_with([',', '=']) => {
                 last.push(' ');
                 last.push_str(line);
             }
+            // The `{` after `graph` opens the statements.
+            Some(last) if last.ends_with('{') && last.contains('=') => last.push_str(line),
             _ => statements.push(line.to_owned()),
         }
     }
     statements
 }
 
-/// Breaks a statement that is too long after its commas. The rows after the first one are indented further.
+/// Breaks a statement that is too long: after its commas, and where that is not enough, after `=` and after `{`. The rows
+/// after the first one are indented further.
 pub fn rows(statement: &str, indent: usize) -> String {
-    let mut text = " ".repeat(indent);
-    let (mut width, mut from) = (indent, 0);
-    for part in after_commas(statement) {
-        let length = part.trim_end().chars().count();
-        if from > 0 && width + length > WIDTH {
-            text.truncate(text.trim_end().len());
-            text.push('\n');
-            text.push_str(&" ".repeat(indent + STEP));
-            width = indent + STEP;
-        }
-        text.push_str(part);
-        width += part.chars().count();
-        from += part.len();
-    }
-    text
+    let mut rows = Rows { text: " ".repeat(indent), width: indent, indent: indent + STEP, begins: true };
+    rows.place(statement, &[", ", "= ", "{"]);
+    rows.text
 }
 
-/// Returns the parts of a statement, each with the comma and the blank after it. A comma in a quoted text ends no part.
-fn after_commas(statement: &str) -> Vec<&str> {
-    let (mut parts, mut from) = (Vec::new(), 0);
-    let (mut quoted, mut escaped, mut comma) = (false, false, false);
-    for (at, c) in statement.char_indices() {
-        if comma && c == ' ' && !quoted {
-            parts.push(&statement[from..=at]);
-            from = at + 1;
+/// The rows of a statement.
+struct Rows {
+    text: String,
+    /// The columns of the last row.
+    width: usize,
+    /// The indentation of further rows.
+    indent: usize,
+    /// Whether the last row has nothing but its indentation.
+    begins: bool,
+}
+
+impl Rows {
+    /// Adds a part of the statement, which is divided after the marks if it is too long, after the first one if possible.
+    fn place(&mut self, part: &str, marks: &[&str]) {
+        let length = part.trim_end().chars().count();
+        let fits = self.width + length <= WIDTH;
+        match marks {
+            [mark, marks @ ..] if !fits && (self.begins || self.indent + length > WIDTH) => {
+                after(part, mark).into_iter().for_each(|part| self.place(part, marks));
+                return;
+            }
+            _ if !fits && !self.begins => {
+                self.text.truncate(self.text.trim_end().len());
+                self.text.push('\n');
+                self.text.push_str(&" ".repeat(self.indent));
+                self.width = self.indent;
+            }
+            _ => {}
         }
+        self.text.push_str(part);
+        self.width += part.chars().count();
+        self.begins = false;
+    }
+}
+
+/// Returns the parts of a statement, each with the mark after it. A mark in a quoted text ends no part.
+fn after<'t>(statement: &'t str, mark: &str) -> Vec<&'t str> {
+    let (mut parts, mut from) = (Vec::new(), 0);
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, c) in statement.char_indices() {
         if c == '"' && !escaped {
             quoted = !quoted;
         }
-        comma = c == ',' && !quoted;
         escaped = c == '\\' && !escaped;
+        let end = at + c.len_utf8();
+        if !quoted && end > from && statement[from..end].ends_with(mark) {
+            parts.push(&statement[from..end]);
+            from = end;
+        }
     }
     parts.push(&statement[from..]);
     parts

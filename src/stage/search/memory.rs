@@ -8,13 +8,14 @@
 //! but not always the fastest; it is proven if the first step was enough. The work of all steps is counted. If it
 //! reaches its budget (`search/effort.rs`), the search ends and reports that.
 //!
-//! What is limited and weighed is all memory that a plan takes of a device: the arena, and the constants that it
-//! keeps, such as packed weights. Constants are no guess: each is a class of the problem, which costs its bytes
-//! once wherever it is read, so that a price of a byte weighs two ways of packing weights exactly.
+//! What is limited and weighed is all memory that a plan takes of a device: the arena, and the constants that
+//! it keeps, such as packed weights. The bytes of constants are exact: each constant is a class of the
+//! problem, which costs its bytes once, even if several kernels read it. So a price of a byte compares two
+//! ways of packing weights exactly.
 //!
-//! Each limit is of one device. Where memory is weighed against time, what is weighed is the host's, and what each
-//! step has proven of time becomes a bound on the sum: no plan between two limits is faster than the bound of the
-//! larger, or smaller than the smaller allows.
+//! Each limit applies to one device. If memory is weighed against time, it is the host's memory, and the
+//! lower bounds on time of all steps give a lower bound on the sum: a plan whose memory lies between two
+//! limits is no faster than the bound of the larger limit, and no smaller than the smaller limit.
 
 mod bound;
 mod search;
@@ -43,11 +44,11 @@ pub(in crate::stage) fn within(chooser: &Chooser<'_>, limit: &Limit) -> Result<T
     search.within(fastest, &room, &mut |_, _| {})
 }
 
-/// The plan for which time and the host's memory together cost the least, at what the chooser says that memory is
-/// worth; of those within limits.
+/// Returns the plan within the limits with the least sum of time and of the worth of the host's memory. The chooser has
+/// the worth of a byte.
 ///
-/// The bytes of constants are a sum over what is chosen, as time is, so their worth is part of each cost while the
-/// search goes down by the arena alone.
+/// The bytes of constants are a sum over the chosen candidates, as time is. So the extraction itself includes
+/// their worth, and the search only varies the size of the arena.
 pub(in crate::stage) fn cheapest(chooser: &Chooser<'_>, limit: &Limit) -> Result<(Trial, Objective), Error> {
     let worth = chooser.worth;
     let fastest = fastest(chooser)?;
@@ -59,8 +60,8 @@ pub(in crate::stage) fn cheapest(chooser: &Chooser<'_>, limit: &Limit) -> Result
     let mut best =
         trials.into_iter().fold(last, |best, trial| if sum(&trial) < sum(&best) { trial } else { best });
     let bound = search.bound(worth, limit.get(Device::Host).unwrap_or(usize::MAX)).min(sum(&best));
-    // From here on time is told alone: no plan with as few bytes of both kinds is faster than what is left of the
-    // bound.
+    // The result reports time without memory. What remains of the bound after the worth of the constants is a
+    // lower bound on the time of all plans with at most this much memory.
     let constants = best.plan.constants_of(Device::Host);
     let kept = Objective::memory_of(constants, worth);
     let extraction = &mut best.extraction;
@@ -71,7 +72,8 @@ pub(in crate::stage) fn cheapest(chooser: &Chooser<'_>, limit: &Limit) -> Result
     Ok((best, Objective { bound: bound.min(objective.sum()), ..objective }))
 }
 
-/// Plans each faster than all that take less of a device's memory, the fastest within limits first.
+/// Returns plans of which each is faster than all plans that were found with less memory on a device. The
+/// first one is the fastest within the limits.
 pub(in crate::stage) fn curve(
     chooser: &Chooser<'_>,
     device: Device,
@@ -83,7 +85,8 @@ pub(in crate::stage) fn curve(
     search.curve(fastest, (Measure::Whole, device), &Room::new(limit), progress)
 }
 
-/// The fastest plan, whatever memory it takes; where constants have a price, the one with the least cost.
+/// Returns the fastest plan without any limit of memory. If constants have a price, this is the plan with the
+/// least sum of time and that price.
 fn fastest(chooser: &Chooser<'_>) -> Result<Trial, Error> {
     chooser.best(&search::weighed(chooser), &Room::default())?.ok_or_else(nothing)
 }

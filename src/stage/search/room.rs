@@ -1,21 +1,21 @@
-//! How much memory a plan may take of each device.
+//! Limits on the memory that a plan may use on each device.
 
 use crate::Plan;
 use crate::memory::Limit;
 use crate::tensor::Device;
 use std::collections::BTreeMap;
 
-/// What of a device's memory is counted.
+/// Which part of a device's memory counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::stage) enum Measure {
-    /// The arena and the constants that are kept beside it.
+    /// The arena and the constants.
     Whole,
-    /// The arena alone: where constants have a price of their own.
+    /// The arena only. The search uses this if constants have a price of their own.
     Arena,
 }
 
 impl Measure {
-    /// Bytes that a plan takes of a device.
+    /// Returns the bytes of this part that a plan uses.
     pub fn bytes(self, plan: &Plan, device: Device) -> usize {
         match self {
             Self::Whole => plan.memory_of(device),
@@ -24,22 +24,22 @@ impl Measure {
     }
 }
 
-/// Limits of both kinds. A plan must keep to all of them.
+/// Limits of both kinds. A plan must be within all of them.
 #[derive(Clone, Debug, Default)]
 pub(in crate::stage) struct Room {
-    /// Of the arena and the constants.
+    /// The limits on the arena and the constants together.
     pub whole: Limit,
-    /// Of the arena alone.
+    /// The limits on the arena only.
     pub arena: Limit,
 }
 
 impl Room {
-    /// Limits of the arena and the constants.
+    /// Makes limits on the arena and the constants together.
     pub fn new(whole: &Limit) -> Self {
         Self { whole: whole.clone(), arena: Limit::default() }
     }
 
-    /// The same with one more limit, in place of one that the device had of this kind.
+    /// Returns these limits and one more. It replaces the limit of this kind that the device had.
     pub fn with(&self, measure: Measure, device: Device, bytes: usize) -> Self {
         let mut room = self.clone();
         match measure {
@@ -49,13 +49,13 @@ impl Room {
         room
     }
 
-    /// Whether a plan is within all limits.
+    /// Returns whether a plan is within all limits.
     pub fn holds(&self, plan: &Plan) -> bool {
         self.whole.iter().all(|(device, most)| plan.memory_of(device) <= most)
             && self.arena.iter().all(|(device, most)| plan.arena_of(device) <= most)
     }
 
-    /// What is left for the arenas of a program that keeps so many bytes of constants.
+    /// Returns the limits that remain for the arenas of a program that keeps these bytes of constants.
     pub fn beside(&self, constants: &BTreeMap<Device, usize>) -> Limit {
         let whole = self.whole.less(constants);
         self.arena.iter().fold(whole, |least, (device, most)| {
@@ -64,7 +64,7 @@ impl Room {
         })
     }
 
-    /// Bytes that a plan takes of the devices that have a limit.
+    /// Returns the bytes that a plan uses on the devices that have a limit.
     pub fn bytes(&self, plan: &Plan) -> usize {
         let of = |limit: &Limit, measure: Measure| -> usize {
             limit.iter().map(|(device, _)| measure.bytes(plan, device)).sum()
@@ -72,7 +72,7 @@ impl Room {
         of(&self.whole, Measure::Whole) + of(&self.arena, Measure::Arena)
     }
 
-    /// Whether a device has a limit.
+    /// Returns whether a device has a limit.
     pub fn limits(&self, device: Device) -> bool {
         self.whole.get(device).or(self.arena.get(device)).is_some()
     }

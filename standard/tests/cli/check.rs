@@ -2,10 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{ovolo, root};
-use ovolo::onnx::proto::{
-    AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
-    TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
-};
+use crate::proto::{BOOL, FLOAT, named, node, of_domain, value};
+use ovolo::onnx::proto::{AttributeProto, AttributeType, GraphProto, ModelProto, NodeProto, OperatorSetId};
 use prost::Message;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -16,31 +14,6 @@ fn folder(name: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder
-}
-
-const FLOAT: i32 = 1;
-const BOOL: i32 = 9;
-
-fn value(name: &str, elem_type: i32, dims: &[&str]) -> ValueInfoProto {
-    let dim = dims.iter().map(|dim| match dim.parse() {
-        Ok(number) => DimensionProto { dim_value: Some(number), dim_param: None },
-        Err(_) => DimensionProto { dim_value: None, dim_param: Some((*dim).to_owned()) },
-    });
-    let shape = Some(TensorShapeProto { dim: dim.collect() });
-    let tensor_type = Some(TensorTypeProto { elem_type, shape });
-    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
-}
-
-fn node(domain: &str, op: &str, name: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
-    let strings = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-    NodeProto {
-        domain: domain.to_owned(),
-        op_type: op.to_owned(),
-        name: name.to_owned(),
-        input: strings(inputs),
-        output: strings(outputs),
-        ..NodeProto::default()
-    }
 }
 
 fn branch(attribute: &str, nodes: Vec<NodeProto>, output: &str) -> AttributeProto {
@@ -57,12 +30,16 @@ fn branch(attribute: &str, nodes: Vec<NodeProto>, output: &str) -> AttributeProt
 /// A model with an operator that ovolo does not know, another one inside a branch, and a node that is refused for its
 /// attribute.
 fn model() -> Vec<u8> {
-    let mut choice = node("", "If", "choice", &["flag"], &["chosen"]);
+    let mut choice = named("choice", node("If", &["flag"], &["chosen"]));
     choice.attribute = vec![
-        branch("then_branch", vec![node("com.example", "Inner", "inner", &["x"], &["t"])], "t"),
-        branch("else_branch", vec![node("", "Relu", "kept", &["x"], &["e"])], "e"),
+        branch(
+            "then_branch",
+            vec![of_domain("com.example", named("inner", node("Inner", &["x"], &["t"])))],
+            "t",
+        ),
+        branch("else_branch", vec![named("kept", node("Relu", &["x"], &["e"]))], "e"),
     ];
-    let mut odd = node("", "Softmax", "odd", &["x"], &["o"]);
+    let mut odd = named("odd", node("Softmax", &["x"], &["o"]));
     odd.attribute.push(AttributeProto {
         name: "temperature".to_owned(),
         i: 2,
@@ -70,7 +47,7 @@ fn model() -> Vec<u8> {
         ..AttributeProto::default()
     });
     let graph = GraphProto {
-        node: vec![node("com.example", "Mystery", "first", &["x"], &["m"]), choice, odd],
+        node: vec![of_domain("com.example", named("first", node("Mystery", &["x"], &["m"]))), choice, odd],
         input: vec![value("x", FLOAT, &["n", "4"]), value("flag", BOOL, &[])],
         output: vec![
             value("m", FLOAT, &["n", "4"]),

@@ -68,7 +68,7 @@ fn rules_mean_what_they_meant_once_they_are_formatted() {
 }
 
 #[test]
-fn long_statements_are_broken_after_commas_and_joined_again() {
+fn long_statements_are_broken_and_joined_again() {
     let at = common::folder("fmt/statements");
     let written = |graph: &str| {
         let text = format!("[Examples(rule: \"a\", examples: [Example(fires: r#\"{graph}\"#)])]");
@@ -90,6 +90,15 @@ fn long_statements_are_broken_after_commas_and_joined_again() {
     assert!(formatted.contains("\"a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q\""), "{formatted}");
     let statements = ovolo::ron::lines(&call("\n"));
     assert_eq!(statements, [call(" ")]);
+    // Where there are no commas, a statement is broken after `=`, and else before its attributes.
+    for operand in [operand.repeat(2), operand.repeat(3)] {
+        let steps = ["hard-sigmoid(0.3,0.4)"; 3].join(",");
+        let statement = format!("{operand}.map = map({operand}) {{post: <{steps}>}}");
+        let formatted = written(&statement);
+        assert!(formatted.lines().all(|line| line.chars().count() <= 100), "{formatted}");
+        let rows: Vec<&str> = formatted.split('"').filter(|text| text.contains("hard-sigmoid")).collect();
+        assert_eq!(ovolo::ron::lines(rows[0]), [statement]);
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Tests of the program: its commands, what they print, and what they keep.
 
 mod common;
+#[path = "../../../tests/common/onnx.rs"]
+mod proto;
 
 mod cache;
 mod check;

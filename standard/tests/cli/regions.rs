@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{self, folder, ovolo};
+use crate::proto::node;
 use ovolo::onnx::proto::{
-    AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
-    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    AttributeProto, AttributeType, GraphProto, ModelProto, OperatorSetId, TensorProto, ValueInfoProto,
 };
 use ovolo::tensor::Tensor;
 use prost::Message;
@@ -62,19 +62,7 @@ fn a_second_process_compiles_no_region_of_the_same_sizes() {
 }
 
 fn value(name: &str, elem_type: i32) -> ValueInfoProto {
-    let dim = vec![DimensionProto { dim_value: None, dim_param: Some("N".to_owned()) }];
-    let tensor_type = Some(TensorTypeProto { elem_type, shape: Some(TensorShapeProto { dim }) });
-    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
-}
-
-fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
-    let strings = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
-    NodeProto {
-        op_type: op.to_owned(),
-        input: strings(inputs),
-        output: strings(outputs),
-        ..NodeProto::default()
-    }
+    crate::proto::value(name, elem_type, &["N"])
 }
 
 /// Writes a model with a branch whose condition only a run knows.

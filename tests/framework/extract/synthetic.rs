@@ -2,28 +2,13 @@
 //! with each value in several layouts, conversions between them, and several kernels for an op.
 #![allow(dead_code, missing_docs)]
 
+#[allow(clippy::duplicate_mod)] // Benches compile this file alone.
+#[path = "../../common/seeded.rs"]
+mod seeded;
+
+pub use seeded::Random;
+
 use ovolo::extract::{Candidate, Class, ClassId, Problem};
-
-/// SplitMix64.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
-    }
-
-    pub fn below(&mut self, end: usize) -> usize {
-        (self.bits() % end as u64) as usize
-    }
-
-    pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
 
 /// A small problem with arbitrary wiring: cycles, sharing, free and impossible candidates.
 pub fn tangle(seed: u64) -> Problem {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 
 /// A module's path from the root of its crate.
-type Name = Vec<String>;
+pub type Name = Vec<String>;
 
 /// What modules use from each other: the using module, the used module, and the names.
 pub type Ties = BTreeMap<(String, String), BTreeSet<String>>;
@@ -68,7 +68,7 @@ impl Modules {
         let mut ties = Ties::new();
         for (name, file) in &self.files {
             for path in file.taken() {
-                let Some((from, item)) = self.home(name, &path, HOPS) else { continue };
+                let Some((from, item)) = self.home(name, &path) else { continue };
                 if !name.starts_with(&from) {
                     ties.entry((shown(name), shown(&from))).or_default().insert(item);
                 }
@@ -79,7 +79,11 @@ impl Modules {
 
     /// Returns the module that defines the target of a path in a file, and the target's name; `None` if it is
     /// in another crate.
-    fn home(&self, at: &[String], path: &[String], hops: usize) -> Option<(Name, String)> {
+    pub fn home(&self, at: &[String], path: &[String]) -> Option<(Name, String)> {
+        self.home_within(HOPS, at, path)
+    }
+
+    fn home_within(&self, hops: usize, at: &[String], path: &[String]) -> Option<(Name, String)> {
         let (mut module, mut rest) = (at.to_vec(), path);
         match rest.first()?.as_str() {
             "crate" => (module, rest) = (Name::new(), &rest[1..]),
@@ -105,7 +109,7 @@ impl Modules {
         match rest.first().and_then(|name| self.files.get(&module)?.imports.get(name)) {
             Some((import, _)) if hops > 0 => {
                 let path: Vec<String> = import.iter().chain(&rest[1..]).cloned().collect();
-                self.home(&module, &path, hops - 1)
+                self.home_within(hops - 1, &module, &path)
             }
             _ => Some((module, item)),
         }
@@ -279,7 +283,7 @@ pub fn is_for_tests(attribute: &syn::Attribute) -> bool {
 }
 
 /// The imports of a `use`: paths, and the names they are imported as; no name if everything is imported.
-fn imports(tree: &syn::UseTree, before: &[String]) -> Vec<(Vec<String>, Option<String>)> {
+pub fn imports(tree: &syn::UseTree, before: &[String]) -> Vec<(Vec<String>, Option<String>)> {
     let with = |name: &syn::Ident| before.iter().cloned().chain([name.to_string()]).collect::<Vec<_>>();
     match tree {
         syn::UseTree::Path(path) => imports(&path.tree, &with(&path.ident)),

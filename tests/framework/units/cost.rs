@@ -5,8 +5,6 @@ mod noise;
 mod pattern;
 mod price;
 mod process;
-#[path = "../../../src/cost/random.rs"]
-pub mod random;
 mod rank;
 
 pub use ovolo::cost::*;

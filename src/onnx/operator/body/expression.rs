@@ -11,6 +11,7 @@
 //! | `rank(x)`, `dim(x, 1)`, `dims(x)` | the number of dimensions, one of them, all of them; `-1` is the last |
 //! | `type(x)`, `code(x)` | the element type of a value by its name (`'f32'`) and by its number in ONNX |
 //! | `value(x)` | the elements of a value that must be known; one element is a number |
+//! | `opset()` | the opset of the node whose body this is |
 //! | `least(x)`, `most(x)` | the limits of the element type of a value |
 //! | `sqrt(a)`, `min(a, b)`, `max(a, b)`, `product(list)`, `length(list)` | functions of numbers and lists |
 //! | `first(list, n)`, `rest(list, n)` | the first `n` entries, and those after them |
@@ -99,6 +100,7 @@ functions! {
     Type "type" 1,
     Code "code" 1,
     Value "value" 1,
+    Opset "opset" 0,
     Least "least" 1,
     Most "most" 1,
     Sqrt "sqrt" 1,
@@ -117,6 +119,8 @@ functions! {
 pub(super) trait Scope {
     /// Returns the value of an attribute.
     fn attribute(&self, name: &str) -> Result<Number, Refusal>;
+    /// Returns the opset of the node.
+    fn opset(&self) -> i64;
     /// Applies a function that takes the name of a value.
     fn of_value(&self, function: Function, name: &str) -> Result<Number, Refusal>;
 }
@@ -151,6 +155,7 @@ impl Expression {
                     let dim = usize::try_from(place).ok().and_then(|place| dims.get(place).cloned());
                     dim.ok_or_else(|| Refusal::other(format!("`{name}` has no dimension {at}")))
                 }
+                (Function::Opset, _) => Ok(Number::Int(scope.opset())),
                 (_, [Self::Name(name)]) => scope.of_value(*function, name),
                 (_, operands) => {
                     let operands = operands.iter().map(|operand| operand.compute(scope));
@@ -303,6 +308,7 @@ fn apply(function: Function, operands: &[Number]) -> Result<Number, Refusal> {
         | Function::Type
         | Function::Code
         | Function::Value
+        | Function::Opset
         | Function::Least
         | Function::Most => {
             return Err(Refusal::other(format!("{function:?} takes the name of a value")));

@@ -273,6 +273,10 @@ impl Scope for Lines<'_, '_> {
         Ok(self.attributes.get(name).cloned().unwrap_or(Number::Absent))
     }
 
+    fn opset(&self) -> i64 {
+        self.call.opset
+    }
+
     fn of_value(&self, function: Function, name: &str) -> Result<Number, Refusal> {
         match function {
             Function::Given => return Ok(Number::Bool(self.values.contains_key(name))),

@@ -1,4 +1,4 @@
-//! What no plan is below: bounds on the bytes and on the cost of plans within limits.
+//! Lower bounds on the bytes and on the cost of all plans within limits.
 
 use super::ROUNDING;
 use super::search::Search;
@@ -8,7 +8,8 @@ use crate::stage::search::room::Room;
 use crate::tensor::Device;
 
 impl Search<'_, '_> {
-    /// No plan whose host's arena has at most so many bytes has a lower sum of cost and the arena's worth.
+    /// Returns a lower bound on the sum of cost and of the arena's worth, for all plans whose host's arena
+    /// has at most `most` bytes.
     pub fn bound(&self, worth: f64, most: usize) -> f64 {
         let mut levels = self.levels.borrow().clone();
         levels.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
@@ -25,8 +26,8 @@ impl Search<'_, '_> {
         bound
     }
 
-    /// Bytes that the host's arena has at the least, whatever is chosen: with less, the kernels that are left
-    /// compute no outputs.
+    /// Returns a lower bound on the bytes of the host's arena, for all plans: without the kernels that need
+    /// more bytes than that, some output cannot be computed.
     fn least_arena(&self) -> usize {
         let host = self.needs.iter().flatten().filter(|need| need.device == Device::Host);
         let mut known: Vec<usize> = host.map(|need| need.least).chain([0]).collect();
@@ -36,11 +37,12 @@ impl Search<'_, '_> {
         known.get(enough).copied().unwrap_or(0)
     }
 
-    /// Whether kernels that need at most so many bytes of the host compute the outputs.
+    /// Returns whether all outputs can be computed by kernels that need at most `bytes` bytes of the host.
     fn runs_within(&self, bytes: usize) -> bool {
         let Problem { classes, roots, .. } = &self.problem;
         let mut runs = vec![false; classes.len()];
-        // The candidates that read each class, and how many of a candidate's operands nothing computes yet.
+        // For each class the candidates that read it, and for each candidate the number of its operands that no allowed
+        // kernel computes so far.
         let mut readers: Vec<Vec<(usize, usize)>> = vec![Vec::new(); classes.len()];
         let mut missing: Vec<Vec<usize>> = Vec::with_capacity(classes.len());
         let mut ready = Vec::new();
@@ -74,8 +76,8 @@ impl Search<'_, '_> {
         roots.iter().all(|root| runs[root.index()])
     }
 
-    /// Bytes of constants that every plan keeps on a device, whatever is chosen: what an extraction proves that has
-    /// no other price.
+    /// Returns a lower bound on the bytes of constants on a device, for all plans. It is the bound of an
+    /// extraction whose only costs are the bytes of constants.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub(super) fn fewest(&self, device: Device) -> usize {
         if let Some(known) = self.fewest.borrow().get(&device) {
@@ -94,7 +96,7 @@ impl Search<'_, '_> {
         bytes
     }
 
-    /// Notes what no plan within limits costs less than.
+    /// Records a lower bound on the cost of all plans within limits.
     pub(super) fn level(&self, room: &Room, cost: f64) {
         self.levels.borrow_mut().push((room.arena.get(Device::Host).unwrap_or(usize::MAX), cost));
     }

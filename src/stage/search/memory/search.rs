@@ -16,37 +16,43 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// The state of a search.
 pub(super) struct Search<'a, 'b> {
+    /// Chooses and plans programs.
     pub(super) chooser: &'a Chooser<'b>,
-    /// What is chosen from, the worth of constants among the costs.
+    /// The extraction problem. Its costs include the worth of the constants.
     pub(super) problem: Problem,
+    /// For each class, the memory that each of its candidates needs.
     pub(super) needs: Vec<Vec<Need>>,
-    /// For each class that is constant, its device and bytes.
+    /// For each class, its device and bytes if it is constant.
     pub(super) constants: Vec<Option<(Device, usize)>>,
-    /// Bytes of constants that every plan keeps on a device, as far as they were asked for.
+    /// For each device, the bytes of constants that every plan keeps on it. They are computed when they are
+    /// first needed.
     pub(super) fewest: RefCell<BTreeMap<Device, usize>>,
-    /// The smallest plan that was seen, by what is above the limits that were asked for.
+    /// The smallest plan that was found so far, by the bytes on devices with a limit.
     least: RefCell<Plan>,
-    /// Bytes of the host's arena, and the cost that no plan within them is below: infinite where there is none.
+    /// Limits of the host's arena in bytes, each with a lower bound on the cost of all plans within it. The bound is
+    /// infinite if there is no plan within the limit.
     pub(super) levels: RefCell<Vec<(usize, f64)>>,
 }
 
-/// How often a limit is tried with other prices.
+/// The most prices of a byte that are tried for one limit.
 const ROUNDS: usize = 24;
-/// The price of a byte at first, as a share of the time that an arena of them takes, and what it is then
-/// multiplied by.
+/// The first price of a byte, as a fraction of the plan's cost divided by its bytes, and the factor by which the price
+/// rises from one attempt to the next.
 const PRICE: (f64, f64) = (1.0 / 64.0, 4.0);
-/// The price from which on time is of no account, as such a share: a dearer one finds nothing else.
+/// The highest price, as such a fraction. At this price a byte costs so much more than time that a higher
+/// price finds no other plan.
 const DEAREST: f64 = 4096.0;
-/// How often the price is halved between one that is too low for the limit and one that is not.
+/// The number of steps of the binary search between a price that is too low for the limit and one that is high enough.
 const HALVINGS: usize = 4;
-/// What work is told in.
+/// The unit in which progress is reported.
 const MILLION: usize = 1_000_000;
 /// The most points of a curve.
 const POINTS: usize = 64;
 
 impl<'a, 'b> Search<'a, 'b> {
-    /// A search that begins with the fastest plan.
+    /// Begins a search from the fastest plan.
     pub fn new(chooser: &'a Chooser<'b>, fastest: &Trial) -> Self {
         let contracts = |call: &Call<'_>| chooser.target.contract(call);
         let needs = chooser.pick.needs(chooser.target.threads, &contracts);
@@ -62,7 +68,8 @@ impl<'a, 'b> Search<'a, 'b> {
         }
     }
 
-    /// Plans each cheaper than all that take less of a device, the cheapest within limits first.
+    /// Returns plans of which each is cheaper than all plans that were found with less memory on a device.
+    /// The first one is the cheapest within the limits.
     pub fn curve(
         &self,
         fastest: Trial,
@@ -77,7 +84,8 @@ impl<'a, 'b> Search<'a, 'b> {
         self.down(first, (measure, device), 0, room, progress)
     }
 
-    /// A plan within limits: a fast one, or else the one that is reached by ever smaller plans, device by device.
+    /// Returns a plan within the limits. If no fast one is found at once, the search goes down from the fastest plan to
+    /// smaller and smaller ones, for one device after the other.
     pub fn within(
         &self,
         fastest: Trial,
@@ -99,7 +107,7 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(trial)
     }
 
-    /// Why no plan is within a limit: what stands in the way in the smallest that was found.
+    /// Returns the error that no plan is within a limit. It describes the peak of the smallest plan that was found.
     fn too_large(&self, found: Plan, device: Device, limit: usize) -> Error {
         let least = self.least.borrow();
         let plan = if least.memory_of(device) < found.memory_of(device) { &*least } else { &found };
@@ -113,8 +121,8 @@ impl<'a, 'b> Search<'a, 'b> {
         Error::TooLarge { device, limit, why: text }
     }
 
-    /// Plans that take ever less of a device, from one on, until one is within the limit or none smaller is found that
-    /// keeps to the other limits.
+    /// Returns a plan and smaller and smaller ones after it, by their memory on a device. It ends when a plan
+    /// is within the limit, or when no smaller plan is found that is within the other limits.
     fn down(
         &self,
         first: Trial,
@@ -123,7 +131,7 @@ impl<'a, 'b> Search<'a, 'b> {
         others: &Room,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<Trial>, Error> {
-        // Where each plan is a long way to the next one, all of them are not to be had.
+        // If each plan takes much work, there is no time to find all of them, so that small differences are skipped.
         let hasty = self.chooser.effort.is_hasty();
         let least_step = if hasty { measure.bytes(&first.plan, device) / POINTS } else { 0 };
         let mut trials = vec![first];
@@ -142,14 +150,14 @@ impl<'a, 'b> Search<'a, 'b> {
             trials.push(next);
         }
         if limit == 0 {
-            // It is over, however much work is left.
+            // Reports the end, even if there is work left in the budget.
             let done = (self.chooser.effort.spent() / MILLION).max(1);
             progress(done, done);
         }
         Ok(trials)
     }
 
-    /// A fast plan within limits, if one is found.
+    /// Returns a fast plan within the limits, if one is found.
     fn fit(&self, room: &Room) -> Result<Option<Trial>, Error> {
         let with_copies = self.search(room, room)?;
         let copies = |trial: &Trial| trial.plan.steps.iter().map(|step| step.copies).sum::<f64>();
@@ -164,9 +172,10 @@ impl<'a, 'b> Search<'a, 'b> {
         })
     }
 
-    /// A fast plan within limits, if one is found, of those that are planned for these limits or for none.
+    /// Returns a fast plan within the limits `room`, if one is found. Candidates are planned for the limits
+    /// `planned`: memory planning adds copies to keep within them.
     fn search(&self, room: &Room, planned: &Room) -> Result<Option<Trial>, Error> {
-        // No plan within the limits runs a kernel that needs more by itself.
+        // A kernel that needs more memory than a limit, even if it runs alone, is in no plan within the limits.
         let mut allowed = self.problem.clone();
         let above = |limit: &Limit, device, bytes| limit.get(device).is_some_and(|most| bytes > most);
         let too_much = |_, need: &Need| {
@@ -176,7 +185,7 @@ impl<'a, 'b> Search<'a, 'b> {
         };
         self.forbid(&mut allowed, too_much);
         let (mut problem, mut bound) = (allowed.clone(), None);
-        // The price at which the last plan was above the limits, and the one of now.
+        // The last price at which the plan was above the limits, and the present price.
         let (mut before, mut price) = (0.0, 0.0);
         let mut found: Option<Trial> = None;
         for _ in 0..ROUNDS {
@@ -188,7 +197,7 @@ impl<'a, 'b> Search<'a, 'b> {
                 if price > 0.0 || bound.is_none() || spent {
                     break;
                 }
-                // Too much was forbidden: prices alone, then.
+                // Too many kernels were forbidden. Allow them again, and use prices only.
                 problem = allowed.clone();
                 price = f64::MIN_POSITIVE;
                 continue;
@@ -226,8 +235,9 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(Some(trial))
     }
 
-    /// The fastest plan within limits by prices of a byte between one at which the plan is above the limits and one
-    /// at which it is not: a byte that is too dear costs time for nothing.
+    /// Improves a plan by a binary search for the lowest price of a byte at which the plan is within the
+    /// limits: at a higher price, the extraction saves memory that need not be saved, and loses time for it.
+    /// `above` is a price at which the plan is above the limits, and `within` one at which it is not.
     fn cheaper(
         &self,
         first: Trial,
@@ -255,6 +265,7 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(best)
     }
 
+    /// Forbids the candidates for which `too_much` holds, and returns whether there are any.
     fn forbid(&self, problem: &mut Problem, too_much: impl Fn(usize, &Need) -> bool) -> bool {
         let mut any = false;
         for (class, needs) in self.needs.iter().enumerate() {
@@ -268,8 +279,9 @@ impl<'a, 'b> Search<'a, 'b> {
         any
     }
 
-    /// Forbids, where a plan is above limits, the kernels that leave no room for what lies beside them; says whether
-    /// there were any. Where constants alone are above a limit, no kernel can make room.
+    /// Looks at the steps at which a plan is above the limits, and forbids the kernels that leave no room
+    /// there for the other live buffers. Returns whether it forbade any. If the constants alone are above a
+    /// limit, no kernel can make room.
     fn make_room(&self, trial: &Trial, room: &Room, problem: &mut Problem) -> bool {
         let constants = trial.plan.constants();
         let kept = |device| constants.get(&device).copied().unwrap_or(0);
@@ -293,7 +305,7 @@ impl<'a, 'b> Search<'a, 'b> {
         self.forbid(problem, |class, need| need.least > most[class])
     }
 
-    /// The problem with a price for every byte of results, scratch and constants that counts in a limit.
+    /// Returns the problem with a price for every byte of results, scratch and constants on devices with a limit.
     #[allow(clippy::cast_precision_loss)]
     fn priced(&self, problem: &Problem, room: &Room, price: f64) -> Problem {
         let mut priced = problem.clone();
@@ -310,7 +322,7 @@ impl<'a, 'b> Search<'a, 'b> {
     }
 }
 
-/// The problem of a choice, with the worth of constants among the costs.
+/// Returns the extraction problem. Its costs include the worth of the constants.
 pub(super) fn weighed(chooser: &Chooser<'_>) -> Problem {
     let mut problem = chooser.problem.clone();
     if chooser.worth > 0.0 {
@@ -322,7 +334,8 @@ pub(super) fn weighed(chooser: &Chooser<'_>) -> Problem {
     problem
 }
 
-/// Adds a price for every byte of the constants of some devices: each is paid once, however many read it.
+/// Adds a price for every byte of the constants of some devices. A constant is paid once, even if several
+/// kernels read it.
 #[allow(clippy::cast_precision_loss)] // Bytes are far below what a float holds.
 fn price_constants(
     problem: &mut Problem,

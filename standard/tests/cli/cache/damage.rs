@@ -3,27 +3,11 @@
 
 use crate::cache::fixture::{build, digits, files, filled, folder, key, origin, outputs, request, same};
 use crate::common;
+use crate::common::seeded::Random;
 use ovolo::cache::{Cache, Digest, Key, Miss};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
 use std::path::{Path, PathBuf};
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).unwrap()
-    }
-}
 
 /// A cache with one model, its original files, and the outputs.
 struct Bench {
@@ -84,7 +68,7 @@ fn ten_thousand_flips_and_cuts_give_a_rebuild_or_the_right_answer() {
             2 => {
                 let start = random.below(whole.len());
                 let end = (start + 1 + random.below(600)).min(whole.len());
-                bytes[start..end].iter_mut().for_each(|byte| *byte = random.next() as u8);
+                bytes[start..end].iter_mut().for_each(|byte| *byte = random.word() as u8);
             }
             _ => bytes.truncate(random.below(whole.len())),
         }
@@ -124,7 +108,7 @@ fn a_damaged_plan_under_the_right_checksum_is_refused_or_runs_and_never_crashes(
         for _ in 0..=random.below(3) {
             let at = HEAD + random.below(whole.len() - HEAD);
             bytes[at] =
-                if random.below(2) == 0 { bytes[at] ^ 1 << random.below(8) } else { random.next() as u8 };
+                if random.below(2) == 0 { bytes[at] ^ 1 << random.below(8) } else { random.word() as u8 };
         }
         let digest = *Digest::new(&bytes[HEAD..]).bytes();
         bytes[16..HEAD].copy_from_slice(&digest);

@@ -4,7 +4,6 @@
 #[path = "../../../../src/cost/noise.rs"]
 mod source;
 
-use super::random;
 use ovolo::cost::{CostModel, Query, key};
 use source::Noise;
 

@@ -1,7 +1,7 @@
 //! Tests of `src/graph/diff.rs`.
 
 use crate::units::fixture::ops;
-use ovolo::graph::diff::diff;
+use ovolo::graph::diff;
 use ovolo::graph::text::parse;
 
 const BEFORE: &str = "\

@@ -6,7 +6,7 @@ mod value;
 use crate::units::fixture::{FAMILY, ops};
 use insta::assert_snapshot;
 use ovolo::attr::{Attr, Attrs, Float, Step};
-use ovolo::graph::diff::diff;
+use ovolo::graph::diff;
 use ovolo::graph::text::{Constants, parse, parse_small, parse_with, print, print_node, random};
 use ovolo::graph::{Graph, Node};
 use ovolo::tensor::{DType, Device, Tensor, TensorType};

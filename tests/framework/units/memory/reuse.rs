@@ -62,16 +62,10 @@ fn no_order_is_for_reuse_where_nothing_is_read_twice() {
     assert_eq!(reread(&cell(4, 1, MIB), &[0, 1, 2, 3, 4]), 0);
 }
 
-/// Random tasks that read earlier tasks and constants, by SplitMix64.
+/// Random tasks that read earlier tasks and constants.
 fn random(seed: u64) -> Vec<Task> {
-    let mut state = seed;
-    let mut below = |limit: usize| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = state;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((bits ^ bits >> 31) % limit as u64).expect("it is below a usize")
-    };
+    let mut stream = crate::common::seeded::Random(seed);
+    let mut below = |limit: usize| stream.below(limit);
     let size = |constant: usize| MIB >> (constant % 4);
     (0..40)
         .map(|at| Task {

@@ -1,9 +1,9 @@
 //! Tests of the steps of chains on every instruction set, against the formulas of their functions.
 
 use crate::chain::{Action, Area, BINARY, OVERRIDES, apply_on};
-use crate::check::{Random, is_avx512};
+use crate::check::Random;
 use crate::formula::evaluate_on;
-use crate::lanes::Lanes;
+use crate::lanes::{Isa, Lanes};
 use ovolo::op::post;
 use ovolo::scalar;
 
@@ -88,23 +88,21 @@ fn check<V: Lanes>(what: &str) {
     }
 }
 
-#[test]
-fn functions_of_every_instruction_set_agree_with_their_formulas() {
-    check::<[f32; 8]>("portable");
-    #[cfg(target_arch = "x86_64")]
-    {
-        use crate::lanes::Isa;
-        if Isa::running() >= Isa::Avx2 {
-            check::<std::arch::x86_64::__m256>("avx2");
-        }
-        if is_avx512(Isa::running()) {
-            check::<std::arch::x86_64::__m512>("avx512");
-        }
+/// Compares every function and every binary step on one instruction set with the reference.
+pub fn agree_on(isa: Isa) {
+    match isa {
+        Isa::Portable => check::<[f32; 8]>("portable"),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => check::<std::arch::x86_64::__m256>("avx2"),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => check::<std::arch::x86_64::__m512>("avx512"),
+        #[cfg(not(target_arch = "x86_64"))]
+        Isa::Avx2 | Isa::Avx512 => unreachable!("this architecture never runs {isa}"),
     }
 }
 
-#[test]
-fn every_loop_of_its_own_is_of_a_function() {
+/// Checks that every override is of a function that exists.
+pub fn overrides_are_functions() {
     for (name, _) in OVERRIDES {
         assert!(scalar::built_in().iter().any(|function| function.name() == *name), "{name}");
     }
