@@ -116,4 +116,8 @@ api! {
     reorder_primitive_desc_create: fn(*mut Object, Object, Object, Object, Object, Object) -> c_int;
     concat_primitive_desc_create: fn(*mut Object, Object, Object, c_int, c_int, *const Object, Object) -> c_int;
     reduction_primitive_desc_create: fn(*mut Object, Object, c_int, Object, Object, f32, f32, Object) -> c_int;
+    vanilla_rnn_forward_primitive_desc_create:
+        fn(*mut Object, Object, c_int, c_int, c_int, Object, Object, Object, Object, Object, Object, Object, c_uint, f32, f32, Object) -> c_int;
+    lstm_forward_primitive_desc_create:
+        fn(*mut Object, Object, c_int, c_int, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, c_uint, Object) -> c_int;
 }

@@ -17,6 +17,7 @@ mod desc;
 mod load;
 mod openmp;
 mod primitive;
+mod recurrent;
 mod tag;
 mod thread;
 
@@ -24,6 +25,7 @@ pub use attr::{Algorithm, Attr};
 pub use desc::{DataType, Desc, Format};
 pub use load::{Library, Missing, Version, library};
 pub use primitive::{Arg, Primitive, PrimitiveDesc, Window};
+pub use recurrent::{Direction, Sequence};
 pub use tag::{Tag, find as tag};
 pub use thread::OneThread;
 

@@ -9,7 +9,7 @@ use crate::{Error, check};
 use std::ffi::{CStr, c_char, c_int};
 
 /// The propagation kind for inference: no data is kept for a backward pass.
-const INFERENCE: c_int = 96;
+pub(crate) const INFERENCE: c_int = 96;
 
 /// An argument of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,12 @@ pub struct Arg(c_int);
 impl Arg {
     pub const SRC: Self = Self(1);
     pub const SRC_1: Self = Self(2);
+    pub const SRC_2: Self = Self(3);
     pub const DST: Self = Self(17);
+    pub const DST_1: Self = Self(18);
+    pub const DST_2: Self = Self(19);
     pub const WEIGHTS: Self = Self(33);
+    pub const WEIGHTS_1: Self = Self(34);
     pub const BIAS: Self = Self(41);
     pub const SCALE: Self = Self(51);
     pub const SHIFT: Self = Self(52);
@@ -76,7 +80,7 @@ pub struct PrimitiveDesc {
 
 impl PrimitiveDesc {
     /// Creates the object that `call` writes, with one thread.
-    fn new(
+    pub(crate) fn new(
         library: &'static Library,
         what: &'static str,
         call: impl FnOnce(*mut Object) -> c_int,

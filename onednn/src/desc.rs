@@ -30,7 +30,13 @@ fn name(layout: &Layout, rank: usize) -> String {
     name
 }
 
-fn tagged(library: &'static Library, name: &str, shape: &[usize], data: DataType) -> Result<Desc, OpError> {
+/// Returns the descriptor of a shape in a format of this name.
+pub(super) fn tagged(
+    library: &'static Library,
+    name: &str,
+    shape: &[usize],
+    data: DataType,
+) -> Result<Desc, OpError> {
     let tag = onednn_sys::tag(name).ok_or_else(|| OpError::kernel(format!("oneDNN has no format {name}")))?;
     Desc::new(library, shape, data, tag).map_err(OpError::backend)
 }

@@ -11,6 +11,7 @@ mod map;
 mod matmul;
 mod normalize;
 mod pool;
+mod recurrent;
 mod reduce;
 mod reorder;
 mod resize;
@@ -77,6 +78,7 @@ const FAMILIES: &[&[Lowering]] = &[
     reorder::OPS,
     concat::OPS,
     reduce::OPS,
+    recurrent::OPS,
 ];
 
 /// The result has the layout of the first operand, which may be any. The library decides later which layouts have a

@@ -5,6 +5,8 @@
 //! S steps, and then the final state (`n` is 1, or 2 for a cell with a memory, which comes last). So results of the
 //! layer are slices along the first axis.
 
+pub mod layer;
+
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain};
 use crate::attr::{self, Attr, AttrKind, Attrs, Float};
 use crate::scalar;
@@ -367,7 +369,7 @@ fn infer(cell: Cell, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType,
 }
 
 pub(super) fn ops() -> Vec<OpDef> {
-    vec![
+    let mut ops = vec![
         definition(
             "lstm",
             "the states of an LSTM, for products x[S,B,D,4H] of its inputs, weights[D,4H,H], a state and a memory[D,B,H], and possibly weights[D,3H] of the memory and lengths i32[B]",
@@ -415,7 +417,9 @@ pub(super) fn ops() -> Vec<OpDef> {
             flops: |_, types, _| 4.0 * types[0].shape.count() as f64,
             lowered: None,
         },
-    ]
+    ];
+    ops.extend(layer::ops());
+    ops
 }
 
 fn integers() -> OpDef {

@@ -222,6 +222,9 @@ impl Random {
                 let weights = TensorType::plain(dtype, [2, self.pick(&[2, 3]), 1, 2]);
                 weights.with_layout(layout(self.pick(&["Ohwi16o", "Ohwi8o"])))
             }
+            (1, _) if def.name == "native.conv-depthwise" => {
+                self.weights(def, dtype, vec![channels, 1, 2, 1], ["Oihw16o", "Oihw8o"])
+            }
             (1, _) if def.name == "native.conv-nhwc" => {
                 self.ty(4, dtype, &["plain"]).with_layout(layout("Ohwi32o"))
             }
@@ -250,7 +253,7 @@ impl Random {
 }
 
 /// Operands and attributes of ops that random ones seldom fit.
-const FITTING: [(&str, &str, &str); 43] = [
+const FITTING: [(&str, &str, &str); 45] = [
     ("cast-narrow", "f32[2,3]", "to: f8e4m3fn"),
     ("tree-ensemble", "f32[2,3], i32[3,4], f32[3], i32[1], i32[2], f32[2]", "columns: 1"),
     ("find", "i64[2,3], i64[4]", ""),
@@ -302,6 +305,12 @@ const FITTING: [(&str, &str, &str); 43] = [
     ),
     ("gru", "f32[3,2,1,6], f32[1,6,2], f32[1,2,2]", r#"activations: "sigmoid 0 0, tanh 0 0""#),
     ("rnn", "f32[3,2,1,2], f32[1,2,2], f32[1,2,2]", r#"activations: "tanh 0 0""#),
+    (
+        "lstm-layer",
+        "f32[3,2,5], f32[1,5,4,2], f32[1,2,4,2], f32[1,4,2], f32[1,2,2], f32[1,2,2]",
+        "reverse: 1",
+    ),
+    ("rnn-layer", "f32[3,2,5], f32[2,5,1,2], f32[2,2,1,2], f32[2,1,2], f32[2,2,2]", ""),
     ("matmul-integer-packed", "u8[2,3], i8[3,4], u8[], i8[]", ""),
     (
         "lstm-packed",

@@ -54,6 +54,7 @@ fn main() {
         onednn::refusals_do_not_depend_on_earlier_kernels,
         onednn::kernels_in_bf16_agree,
         onednn::images_of_other_sizes_agree,
+        onednn::recurrent_layers_agree,
         resample::results_are_those_of_onnx,
         resample::transposed_convolutions_run_in_blocks,
         resample::modes_absent_from_onednn_run_natively,

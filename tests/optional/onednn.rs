@@ -476,3 +476,56 @@ pub fn images_of_other_sizes_agree() {
         assert!(!wide() || names.iter().any(|name| name.starts_with(part)), "none in {part}: {names:#?}");
     }
 }
+
+/// Layers: steps, sequences, features, directions and units.
+const LAYERS: &[[usize; 5]] = &[
+    [1, 1, 1, 1, 1],
+    [5, 1, 16, 1, 32],
+    [7, 3, 20, 1, 33],
+    [4, 2, 9, 2, 10],
+    [6, 5, 40, 2, 64],
+    [3, 32, 17, 1, 48],
+    [12, 1, 130, 2, 100],
+];
+
+pub fn recurrent_layers_agree() {
+    let random = &mut Random::new(12);
+    let mut accepted = 0;
+    for [steps, batch, features, directions, hidden] in LAYERS.iter().copied() {
+        for (op, gates) in [("onednn.lstm-layer", 4), ("onednn.rnn-layer", 1)] {
+            let x = random.f32([steps, batch, features]);
+            // Sums of such weights stay small, so no step multiplies the rounding of the one before.
+            #[allow(clippy::cast_precision_loss)]
+            let mut weights = |depth: usize| {
+                let values = random.f32([directions, depth, gates, hidden]);
+                let scaled: Vec<f64> =
+                    values.to_f64().iter().map(|value| value / (depth as f64).sqrt()).collect();
+                layout(&Tensor::from_f64(DType::F32, values.ty().shape.clone(), &scaled), "acDb32d")
+            };
+            let (w, r) = (weights(features), weights(hidden));
+            let bias = random.f32([directions, gates, hidden]);
+            let states = [0, 1].map(|_| random.f32([directions, batch, hidden]));
+            let zeros = Tensor::zeros(states[0].ty().clone());
+            for (reverse, [state, memory]) in
+                [(0, [&states[0], &states[1]]), (1, [&states[0], &states[1]]), (0, [&zeros, &zeros])]
+            {
+                let mut inputs = vec![&x, &w, &r, &bias, state];
+                inputs.extend((gates == 4).then_some(memory));
+                let attrs = complete(op, Attrs::new().int("reverse", reverse));
+                if wide() {
+                    runs(op, &attrs, &inputs, "brgemm:avx512");
+                    accepted += 1;
+                } else {
+                    accepted += usize::from(check(op, &attrs, &inputs).is_some());
+                }
+            }
+        }
+    }
+    println!("{accepted} layers");
+    let plain = random.f32([1, 8, 4, 8]);
+    let (x, bias, state) = (random.f32([2, 3, 8]), random.f32([1, 4, 8]), random.f32([1, 3, 8]));
+    let op = crate::common::ops().get("onednn.lstm-layer").unwrap();
+    let types = [x.ty(), plain.ty(), plain.ty(), bias.ty(), state.ty(), state.ty()];
+    let attrs = complete("onednn.lstm-layer", Attrs::new());
+    assert!(op.result(&attrs, &types).is_err(), "weights in the default layout have no kernel");
+}

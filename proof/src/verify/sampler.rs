@@ -159,6 +159,8 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("lstm", whole::recurrent),
     ("gru", whole::recurrent),
     ("rnn", whole::recurrent),
+    ("lstm-layer", whole::layer),
+    ("rnn-layer", whole::layer),
     ("tree-ensemble", learned::forest),
     ("find", learned::find),
     ("count-grams", learned::grams),

@@ -327,7 +327,9 @@ pub(super) fn recurrent(ask: &mut Ask<'_>) -> Option<Offer> {
             operands.push(Wish::plain(dtype, vec![directions, extra]));
         }
     }
-    let mut function = |at: usize| match ask.palette.default(ask.rng) {
+    // Guards may ask for the usual functions of all gates.
+    let all_usual = ask.palette.default(ask.rng);
+    let mut function = |at: usize| match all_usual || ask.palette.default(ask.rng) {
         true => usual[at % usual.len()],
         false => ask.rng.pick(&ACTIVATIONS),
     };
@@ -342,4 +344,26 @@ pub(super) fn recurrent(ask: &mut Ask<'_>) -> Option<Offer> {
         }
     }
     offer(attrs, operands)
+}
+
+/// The inputs, weights, bias and states of a recurrent layer with the products of its inputs.
+pub(super) fn layer(ask: &mut Ask<'_>) -> Option<Offer> {
+    let known = |operand: usize, axis: usize| ask.known(operand).and_then(|ty| ty.shape.get(axis).copied());
+    let (steps, batch, features) = (known(0, 0), known(0, 1), known(0, 2));
+    let (steps, batch, features) = (
+        steps.unwrap_or_else(|| size(ask)),
+        batch.unwrap_or_else(|| size(ask)),
+        features.unwrap_or_else(|| size(ask)),
+    );
+    let (gates, states) = if ask.op.logical().name == "lstm-layer" { (4, 2) } else { (1, 1) };
+    let (directions, hidden) = (1 + ask.rng.below(2), size(ask));
+    let dtype = ask.rng.pick(&[DType::F32, DType::F32, DType::F64]);
+    let mut operands = vec![
+        Wish::plain(dtype, vec![steps, batch, features]),
+        Wish::plain(dtype, vec![directions, features, gates, hidden]),
+        Wish::plain(dtype, vec![directions, hidden, gates, hidden]),
+        Wish::plain(dtype, vec![directions, gates, hidden]),
+    ];
+    operands.resize(4 + states, Wish::plain(dtype, vec![directions, batch, hidden]));
+    offer(Attrs::new().int("reverse", int(ask.rng.below(2))), operands)
 }
