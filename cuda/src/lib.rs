@@ -6,6 +6,7 @@
 //! NVIDIA's libraries are separate backends ([`CublasLt`], [`CuDnn`]), whose calls are queued together with generated
 //! kernels: this backend runs every plan that uses any of the three.
 
+mod attention;
 mod backend;
 mod calls;
 mod chain;

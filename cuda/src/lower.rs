@@ -1,5 +1,6 @@
 //! The kernels for each lowered op: a call is described by its walk, its leaves and its expression.
 
+use super::attention;
 use super::chain::chain;
 use super::channels;
 use super::derivative;
@@ -38,7 +39,7 @@ fn written(call: &Call<'_>) -> Result<Job, String> {
         "matmul" => product::matmul(call),
         "conv" => product::conv(call),
         "conv-depthwise" => channels::depthwise(call),
-        "attention" => product::attention(call),
+        "attention" => attention::attention(call),
         "map" | "tree" => map(call),
         "where" => pointwise(call, |x| Ok(Expr::select(x[0].clone(), x[1].clone(), x[2].clone()))),
         "cast" => pointwise(call, |x| Ok(x[0].clone().cast(attrs.expect_dtype("to")))),

@@ -12,7 +12,6 @@ use super::space::{Access, Index};
 use super::write::Writer;
 use ovolo::attr::Attr;
 use ovolo::op::Call;
-use ovolo::op::attention::Order;
 use ovolo::tensor::{Shape, TensorType};
 
 /// The sides of a block's square and of a thread's square, and the inner elements at a time.
@@ -125,21 +124,23 @@ pub(super) fn conv(call: &Call<'_>) -> Result<Job, String> {
     .job()
 }
 
-fn plain(call: &Call<'_>) -> Result<(), String> {
+/// Returns an error unless all operands are in the default layout.
+pub(super) fn plain(call: &Call<'_>) -> Result<(), String> {
     match call.inputs.iter().find(|ty| !ty.layout.is_plain()) {
         Some(ty) => Err(format!("an operand is {ty}: it must be in the default layout")),
         None => Ok(()),
     }
 }
 
-fn index(call: &Call<'_>) -> Index {
+/// Returns the type of positions in the operands and in the result.
+pub(super) fn index(call: &Call<'_>) -> Index {
     let largest = call.inputs.iter().chain([&call.output]).map(|ty| ty.shape.count()).max().unwrap_or(0);
     // Threads past the edges also compute positions, but read nothing.
     Index::for_count(largest.saturating_mul(2).saturating_add(1 << 20))
 }
 
 /// Returns the offset in an operand that broadcasts to a shape, at a position in that shape.
-fn broadcast(operand: &Shape, shape: &[usize], position: &str, index: Index) -> String {
+pub(super) fn broadcast(operand: &Shape, shape: &[usize], position: &str, index: Index) -> String {
     let (mut inner, mut stride) = (1, 1);
     let mut terms = Vec::new();
     for dim in (0..shape.len()).rev() {
@@ -324,96 +325,4 @@ impl Product<'_> {
         w.line(&format!("out[o] = {};", scalar::narrowed(y.dtype, &value)));
         Ok(())
     }
-}
-
-/// The shared memory per block on every device, in bytes.
-const SHARED: usize = 48 << 10;
-
-/// Generates the job for `attention`: a block for each row of the result, with its scores in shared memory.
-pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
-    plain(call)?;
-    let order = Order::new(call.attrs).map_err(|why| why.to_string())?;
-    let [q, k, v] = [0, 1, 2].map(|operand| order.sizes(&call.inputs[operand].shape));
-    let dtype = call.output.dtype;
-    if call.output.shape.count() == 0 {
-        return Ok(Job::default());
-    }
-    let (length, depth, width) = (k[2], q[3], v[3]);
-    let ty = Scalar::from_dtype(combined(dtype));
-    let bytes = combined(dtype).size();
-    if (length + BLOCK) * bytes > SHARED {
-        return Err(format!(
-            "a row of {length} scores does not fit into the {SHARED} bytes of shared memory of a block"
-        ));
-    }
-    let index = index(call);
-    let (name, n) = (index.name(), |value: usize| index.number(value));
-    let sum = ty.name();
-    let mut w = Writer::new();
-    w.need(Some("combine"));
-    w.need(Some("across"));
-    w.need(scalar::prelude(dtype));
-    let read = |operand: usize, at: &str| {
-        let text = format!("{}[{at}]", super::expr::parameter(operand));
-        format!("({sum})({})", scalar::widened(dtype, &text))
-    };
-    w.line(&format!("__shared__ {sum} scores[{}];", length.max(1)));
-    w.line(&format!("__shared__ {sum} shared[{}];", BLOCK / 32));
-    // Blocks are numbered by batch, head and row.
-    w.line(&format!("const {name} row = blockIdx.x % {};", n(q[2])));
-    w.line(&format!("const {name} head = blockIdx.x / {} % {};", n(q[2]), n(q[1])));
-    w.line(&format!("const {name} batch = blockIdx.x / {};", n(q[2] * q[1])));
-    let line = |shape: &Shape, row: &str| {
-        let [batch, head, line, _] = order.strides(shape);
-        format!("batch * {} + head * {} + {row} * {}", n(batch), n(head), n(line))
-    };
-    w.line(&format!("{sum} most = {};", ty.number(f64::NEG_INFINITY)));
-    w.open(&format!("for ({name} j = threadIdx.x; j < {}; j += {BLOCK}u)", n(length)));
-    w.line(&format!("{sum} score = 0;"));
-    w.open(&format!("for ({name} d = 0; d < {}; ++d)", n(depth)));
-    let (a, b) = (
-        read(0, &format!("{} + d", line(&call.inputs[0].shape, "row"))),
-        read(1, &format!("{} + d", line(&call.inputs[1].shape, "j"))),
-    );
-    w.line(&format!("score += {a} * {b};"));
-    w.close();
-    w.line(&format!("score *= {};", ty.number(call.attrs.expect_float("scale"))));
-    if let Some(mask) = call.inputs.get(3) {
-        w.line(&format!("const {name} o = blockIdx.x * {} + j;", n(length)));
-        let at = broadcast(&mask.shape, &[q[0], q[1], q[2], length], "o", index);
-        w.line(&format!("score += {};", read(3, &at)));
-    }
-    w.line("scores[j] = score;");
-    w.line("most = larger(most, score);");
-    w.close();
-    let warps = BLOCK / 32;
-    w.line(&format!("most = across_block<Most, {warps}>(most, shared);"));
-    w.line(&format!("{sum} total = 0;"));
-    w.open(&format!("for ({name} j = threadIdx.x; j < {}; j += {BLOCK}u)", n(length)));
-    let exp = if ty == Scalar::Float { "expf" } else { "exp" };
-    w.line(&format!("scores[j] = {exp}(scores[j] - most);"));
-    w.line("total += scores[j];");
-    w.close();
-    w.line(&format!("total = across_block<Sum, {warps}>(total, shared);"));
-    w.open(&format!("for ({name} e = threadIdx.x; e < {}; e += {BLOCK}u)", n(width)));
-    w.line(&format!("{sum} sum = 0;"));
-    w.open(&format!("for ({name} j = 0; j < {}; ++j)", n(length)));
-    let value = read(2, &format!("{} + e", line(&call.inputs[2].shape, "j")));
-    w.line(&format!("sum += scores[j] * {value};"));
-    w.close();
-    let result = if length == 0 { "sum" } else { "(sum / total)" };
-    let at = line(&call.output.shape, "row");
-    w.line(&format!("out[{at} + e] = {};", scalar::narrowed(dtype, result)));
-    w.close();
-    let mut parameters: Vec<Parameter> = (0..call.inputs.len())
-        .map(|operand| Parameter {
-            name: super::expr::parameter(operand),
-            dtype,
-            argument: Argument::Input(operand),
-            apart: true,
-        })
-        .collect();
-    parameters.push(Parameter { name: "out".into(), dtype, argument: Argument::Output, apart: true });
-    let launch = Launch::line(q[0] * q[1] * q[2])?;
-    Ok(Job { kernels: vec![kernel("attention", &parameters, w, launch)], ..Job::default() })
 }

@@ -753,6 +753,21 @@ pub fn product(r: &mut Random) -> Vec<Option<Case>> {
             }
         }
     }
+    // Tiles of few rows for few heads, and of more for more heads.
+    for (dtype, [batch, heads, rows, length, depth, width], mask) in [
+        (DType::F32, [1, 2, 35, 70, 64, 64], Some(vec![35, 70])),
+        (DType::BF16, [1, 1, 18, 40, 128, 72], None),
+        (DType::F16, [1, 66, 40, 9, 8, 12], Some(vec![66, 1, 9])),
+        (DType::F32, [2, 66, 3, 35, 4, 8], None),
+    ] {
+        let mut operands = vec![
+            r.tensor(dtype, &[batch, heads, rows, depth]),
+            r.tensor(dtype, &[batch, heads, length, depth]),
+            r.tensor(dtype, &[batch, heads, length, width]),
+        ];
+        operands.extend(mask.map(|mask: Vec<usize>| r.tensor(dtype, &mask)));
+        cases.push(Case::new("attention", Attrs::new().float("scale", 0.25), operands));
+    }
     cases
 }
 
