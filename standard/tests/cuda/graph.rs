@@ -448,7 +448,7 @@ fn another_engine_runs_instead() -> Result<(), Failed> {
         let operands = case.operands();
         let inputs: Vec<&Tensor> = operands.iter().collect();
         let outputs = session.run(&inputs).map_err(|error| error.to_string())?;
-        super::agrees(&case.case, &outputs[0].to_layout(&Layout::PLAIN), &case.case.reference())?;
+        agrees(&case.case, &outputs[0].to_layout(&Layout::PLAIN), &case.case.reference())?;
     }
     let case = one(3, 44);
     let types: Vec<TensorType> = case.operands().iter().map(|one| one.ty().clone()).collect();
