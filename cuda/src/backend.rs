@@ -192,6 +192,6 @@ fn check_depthwise(attrs: &Attrs, types: &[&TensorType], result: &TensorType) ->
     Err(OpError::operand(
         0,
         types[0],
-        &format!(", and there are {groups} groups: each channel must have one filter"),
+        format!(", and there are {groups} groups: each channel must have one filter"),
     ))
 }

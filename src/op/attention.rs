@@ -33,7 +33,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-/// The order in which the axes [B,H,M,D] of attention's operands and of its result are stored.
+/// The order in which the axes `[B,H,M,D]` of attention's operands and of its result are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     /// For each of the axes batch, head, row and column, the axis of the stored operand.
@@ -61,18 +61,18 @@ impl Order {
         Ok(Self { axes })
     }
 
-    /// Returns the sizes [B,H,M,D] of a stored operand.
+    /// Returns the sizes `[B,H,M,D]` of a stored operand.
     pub fn sizes(self, stored: &Shape) -> [usize; 4] {
         self.axes.map(|axis| stored[axis])
     }
 
-    /// Returns the strides, in elements, of the axes [B,H,M,D] of a stored operand.
+    /// Returns the strides, in elements, of the axes `[B,H,M,D]` of a stored operand.
     pub fn strides(self, stored: &Shape) -> [usize; 4] {
         let strides = stored.strides();
         self.axes.map(|axis| strides[axis])
     }
 
-    /// Returns the shape in which sizes [B,H,M,D] are stored.
+    /// Returns the shape in which sizes `[B,H,M,D]` are stored.
     pub fn stored(self, sizes: [usize; 4]) -> [usize; 4] {
         let mut stored = [0; 4];
         for (axis, size) in self.axes.into_iter().zip(sizes) {
@@ -81,7 +81,7 @@ impl Order {
         stored
     }
 
-    /// Whether operands are stored as [B,H,M,D].
+    /// Whether operands are stored as `[B,H,M,D]`.
     pub fn is_usual(self) -> bool {
         self.axes == [0, 1, 2, 3]
     }
@@ -124,7 +124,7 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let scale = attrs.expect_float("scale");
     let mut result = vec![0.0; ty.shape.count()];
     let mut scores = vec![0.0; n];
-    let rows = if e == 0 { 0 } else { ty.shape.count() / e };
+    let rows = ty.shape.count().checked_div(e).unwrap_or(0);
     for row in 0..rows {
         // The first element of a row of an operand.
         let at = |strides: &[usize; 4], line: usize| {
