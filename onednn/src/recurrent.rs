@@ -6,7 +6,7 @@ use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Desc, Direction, Library, PrimitiveDesc, Sequence};
 use ovolo::op::recurrent::Cell;
-use ovolo::op::recurrent::layer::{self, Sizes};
+use ovolo::op::recurrent::layer::Sizes;
 use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::{DType, Layout, TensorType};
 
@@ -33,7 +33,7 @@ const TAG: &str = "abdEc32e";
 /// Divides a layer between threads.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let plain: Vec<TensorType> = call.inputs.iter().map(|ty| ty.with_layout(Layout::PLAIN)).collect();
-    let cell = layer::cell(call.op.meaning()).ok_or_else(|| OpError::kernel("the op is no layer"))?;
+    let cell = Cell::of_layer(call.op.meaning()).ok_or_else(|| OpError::kernel("the op is no layer"))?;
     let sizes = Sizes::new(cell, call.attrs, &plain.iter().collect::<Vec<_>>())?;
     let Sizes { steps, batch, features, directions, hidden, .. } = sizes;
     if call.inputs[0].dtype != DType::F32 {

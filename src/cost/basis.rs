@@ -1,6 +1,6 @@
 //! The lines of the table of times on which a choice depends.
 
-use super::stored::{Decision, Stored, read_entry, write_entry};
+use super::stored::{Decision, Stored};
 use super::{Entry, Measured};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ impl Basis {
     /// Adds the missing lines to a table.
     pub fn add_to(&self, stored: &mut Stored) {
         for (key, line) in &self.lines {
-            if let Some(entry) = line.as_deref().and_then(read_entry) {
+            if let Some(entry) = line.as_deref().and_then(Entry::from_text) {
                 stored.table.entries.entry(key.clone()).or_insert(entry);
             }
         }
@@ -53,7 +53,7 @@ impl Basis {
 }
 
 fn line(entry: Option<&Entry>) -> Option<String> {
-    entry.map(write_entry)
+    entry.map(Entry::to_text)
 }
 
 fn decision(stored: &Stored, plan: &str) -> Option<(String, String)> {

@@ -73,11 +73,6 @@ pub fn checksum(text: &str) -> String {
     format!("{:08x}", (hash ^ (hash >> 32)) & 0xffff_ffff)
 }
 
-/// Returns an entry with its numbers rounded as in the text form.
-pub fn settled(entry: &Entry) -> Entry {
-    read_entry(&write_entry(entry)).unwrap_or_else(|| entry.clone())
-}
-
 /// Returns seconds rounded as in the text form.
 pub fn settled_seconds(seconds: f64) -> f64 {
     format!("{:.3}", seconds * 1e6).parse::<f64>().map_or(seconds, |micro| micro / 1e6)
@@ -86,40 +81,48 @@ pub fn settled_seconds(seconds: f64) -> f64 {
 /// The text for an unknown time within plans.
 const UNKNOWN: &str = "in no plan";
 
-/// Returns the text of a kernel's line without the library, the call and the checksum.
-pub fn write_entry(entry: &Entry) -> String {
-    let error = entry.error.map_or_else(|| "unchecked".to_owned(), |error| format!("error {error:.1e}"));
-    let in_plans = match entry.in_plans {
-        InPlans::Unknown => UNKNOWN.to_owned(),
-        InPlans::Likely(seconds) => format!("in plans about {:.3} us", seconds * 1e6),
-        InPlans::Timed(seconds) => format!("in plans {:.3} us", seconds * 1e6),
-    };
-    format!(
-        "{}\t{:.3} us\t{} runs\t{:.1} %\t{in_plans}\t{}\t{error}",
-        entry.state.name(),
-        entry.seconds * 1e6,
-        entry.samples,
-        entry.spread * 100.0,
-        entry.implementation
-    )
-}
+impl Entry {
+    /// Returns the entry with its numbers rounded as in the text form.
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        Self::from_text(&self.to_text()).unwrap_or_else(|| self.clone())
+    }
 
-/// Reads the text that [`write_entry`] writes; `None` if it is damaged.
-pub fn read_entry(text: &str) -> Option<Entry> {
-    let fields: Vec<&str> = text.split('\t').collect();
-    let [state, time, runs, spread, in_plans, implementation, error] = fields[..] else { return None };
-    Some(Entry {
-        state: State::ALL.into_iter().find(|known| known.name() == state)?,
-        seconds: number(time.strip_suffix(" us")?)? / 1e6,
-        samples: runs.strip_suffix(" runs")?.parse().ok()?,
-        spread: number(spread.strip_suffix(" %")?)? / 100.0,
-        in_plans: read_in_plans(in_plans)?,
-        implementation: implementation.to_owned(),
-        error: match error {
-            "unchecked" => None,
-            _ => Some(number(error.strip_prefix("error ")?)?),
-        },
-    })
+    /// Returns the text of a kernel's line without the library, the call and the checksum.
+    pub fn to_text(&self) -> String {
+        let error = self.error.map_or_else(|| "unchecked".to_owned(), |error| format!("error {error:.1e}"));
+        let in_plans = match self.in_plans {
+            InPlans::Unknown => UNKNOWN.to_owned(),
+            InPlans::Likely(seconds) => format!("in plans about {:.3} us", seconds * 1e6),
+            InPlans::Timed(seconds) => format!("in plans {:.3} us", seconds * 1e6),
+        };
+        format!(
+            "{}\t{:.3} us\t{} runs\t{:.1} %\t{in_plans}\t{}\t{error}",
+            self.state.name(),
+            self.seconds * 1e6,
+            self.samples,
+            self.spread * 100.0,
+            self.implementation
+        )
+    }
+
+    /// Reads the text that [`Entry::to_text`] writes; `None` if it is damaged.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let fields: Vec<&str> = text.split('\t').collect();
+        let [state, time, runs, spread, in_plans, implementation, error] = fields[..] else { return None };
+        Some(Self {
+            state: State::ALL.into_iter().find(|known| known.name() == state)?,
+            seconds: number(time.strip_suffix(" us")?)? / 1e6,
+            samples: runs.strip_suffix(" runs")?.parse().ok()?,
+            spread: number(spread.strip_suffix(" %")?)? / 100.0,
+            in_plans: read_in_plans(in_plans)?,
+            implementation: implementation.to_owned(),
+            error: match error {
+                "unchecked" => None,
+                _ => Some(number(error.strip_prefix("error ")?)?),
+            },
+        })
+    }
 }
 
 fn number(text: &str) -> Option<f64> {
@@ -162,7 +165,7 @@ pub fn write_lines(
         let _ = writeln!(text, "{content}\t#{}", checksum(&content));
     };
     for ((call, library), entry) in lines {
-        line(format!("{}\t{library}\t{call}", write_entry(entry)));
+        line(format!("{}\t{library}\t{call}", entry.to_text()));
     }
     for (key, decision) in decisions {
         let times: Vec<String> =
@@ -219,7 +222,7 @@ fn read_line(content: &str, validators: &Validators, stored: &mut Stored) -> Opt
     }
     let (rest, call) = content.rsplit_once('\t')?;
     let (entry, library) = rest.rsplit_once('\t')?;
-    let entry = read_entry(entry)?;
+    let entry = Entry::from_text(entry)?;
     if validators.library(call) == Some(library) {
         stored.table.entries.insert(call.to_owned(), entry);
     } else {

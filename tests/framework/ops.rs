@@ -225,6 +225,9 @@ impl Random {
             (1, _) if def.name == "native.conv-depthwise" => {
                 self.weights(def, dtype, vec![channels, 1, 2, 1], ["Oihw16o", "Oihw8o"])
             }
+            (1, _) if def.name == "cuda.conv-depthwise" => {
+                self.weights(def, dtype, vec![channels, 1, 1, 1], ["Oihw8o", "Oihw8o"])
+            }
             (1, _) if def.name == "native.conv-nhwc" => {
                 self.ty(4, dtype, &["plain"]).with_layout(layout("Ohwi32o"))
             }

@@ -11,7 +11,7 @@
 use super::clock::median;
 use super::race::{Rounds, steps};
 use super::tuner::{Progress, STOPPED, Stage, Tuner, Within, key_of};
-use ovolo::cost::stored::{backend_of, settled};
+use ovolo::cost::stored::backend_of;
 use ovolo::cost::{Entry, InPlans, Measured, State};
 use ovolo::error::Error;
 use ovolo::graph::Graph;
@@ -144,7 +144,7 @@ impl Around {
                 let seconds = median(&seconds).0;
                 self.ratios.add(&key, seconds / entry.seconds);
                 entry.in_plans = InPlans::Timed(seconds);
-                *entry = settled(entry);
+                *entry = entry.settled();
                 count += 1;
             }
         }
@@ -166,7 +166,7 @@ impl Around {
                 && let Some(ratio) = self.ratios.typical(key)
             {
                 entry.in_plans = InPlans::Likely(entry.seconds * ratio);
-                *entry = settled(entry);
+                *entry = entry.settled();
                 any = true;
             }
         }

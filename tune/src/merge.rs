@@ -1,6 +1,6 @@
 //! Merges and compares tables of times.
 
-use ovolo::cost::stored::{self, Decision, Stored, Validators, backend_of, write_entry};
+use ovolo::cost::stored::{self, Decision, Stored, Validators, backend_of};
 use ovolo::cost::{Entry, InPlans, State, median, spearman};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -191,7 +191,7 @@ fn worth(entry: &Entry) -> (usize, bool, usize, String) {
         State::Rough => 1,
         State::Skipped | State::Untimed => 0,
     };
-    (state, matches!(entry.in_plans, InPlans::Timed(_)), entry.samples, write_entry(entry))
+    (state, matches!(entry.in_plans, InPlans::Timed(_)), entry.samples, entry.to_text())
 }
 
 /// Compares each table with the first one.
@@ -229,12 +229,11 @@ pub fn compare(parts: &[Part]) -> Vec<Comparison> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ovolo::cost::stored::read_entry;
 
     fn part(name: &str, head: &str, library: &str, lines: &[(&str, &str)]) -> Part {
         let mut stored = Stored::default();
         for (key, entry) in lines {
-            let entry = read_entry(entry).expect("an entry");
+            let entry = Entry::from_text(entry).expect("an entry");
             stored.others.insert((library.to_owned(), format!("b.{key}")), entry);
         }
         let machine = vec!["ovolo 1 times, format 1".to_owned(), head.to_owned()];
@@ -253,7 +252,7 @@ mod tests {
         let one = merge(&[a.clone(), b.clone()]).expect("they fit");
         assert_eq!(merge(&[b, a]).expect("they fit"), one);
         let one = Part::read("one", &one.text).expect("a table");
-        let state = |key: &str| write_entry(&one.lines[&(format!("b.{key}"), "one".to_owned())]);
+        let state = |key: &str| one.lines[&(format!("b.{key}"), "one".to_owned())].to_text();
         assert_eq!([state("x"), state("y"), state("z")], [FAST, SLOW, SLOW]);
     }
 

@@ -236,7 +236,7 @@ impl<'a> Tuner<'a> {
     pub fn digest(&self, keys: &BTreeSet<String>) -> String {
         let line = |key: &String| {
             let entry = self.stored.table.entries.get(key);
-            format!("{key}\t{}", entry.map_or_else(|| "nothing".to_owned(), stored::write_entry))
+            format!("{key}\t{}", entry.map_or_else(|| "nothing".to_owned(), Entry::to_text))
         };
         let lines: Vec<String> = keys.iter().map(line).collect();
         Digest::texts(lines.iter().map(String::as_str)).to_string()
@@ -339,7 +339,7 @@ impl<'a> Tuner<'a> {
                     _ => tally.timed += 1,
                 }
                 tally.rough += usize::from(entry.state == State::Rough);
-                self.stored.table.entries.insert(job.key.clone(), stored::settled(&entry));
+                self.stored.table.entries.insert(job.key.clone(), entry.settled());
             }
             checker.forget();
             clock.forget();
@@ -384,10 +384,7 @@ impl<'a> Tuner<'a> {
     fn leave(&mut self, jobs: &[Job], tally: &mut Tally) {
         for job in jobs {
             if !self.stored.table.entries.contains_key(&job.key) {
-                self.stored
-                    .table
-                    .entries
-                    .insert(job.key.clone(), stored::settled(&job.estimate(State::Untimed)));
+                self.stored.table.entries.insert(job.key.clone(), job.estimate(State::Untimed).settled());
             }
         }
         tally.untimed += jobs.len();
@@ -460,7 +457,7 @@ impl<'a> Tuner<'a> {
                 Some(_) => tally.known += 1,
                 None if hopeless => {
                     tally.skipped += 1;
-                    self.stored.table.entries.insert(key, stored::settled(&job.estimate(State::Skipped)));
+                    self.stored.table.entries.insert(key, job.estimate(State::Skipped).settled());
                 }
                 None => jobs.push(job),
             }

@@ -80,12 +80,14 @@ impl Sizes {
     }
 }
 
-/// Returns the cell that an op computes, by the op's own name.
-pub fn cell(name: &str) -> Option<Cell> {
-    match name {
-        "lstm-layer" => Some(Cell::Lstm),
-        "rnn-layer" => Some(Cell::Rnn),
-        _ => None,
+impl Cell {
+    /// Returns the cell of a layer op by the op's own name; `None` for other ops.
+    pub fn of_layer(name: &str) -> Option<Self> {
+        match name {
+            "lstm-layer" => Some(Self::Lstm),
+            "rnn-layer" => Some(Self::Rnn),
+            _ => None,
+        }
     }
 }
 
