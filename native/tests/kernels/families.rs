@@ -506,7 +506,7 @@ fn attention_agrees_with_the_reference() {
         [(1, 2, 5, 7, 4, 6), (2, 3, 40, 33, 64, 64), (1, 1, 130, 200, 16, 40), (1, 12, 128, 128, 64, 64)]
     {
         let operands = [random.f32([b, h, m, d]), random.f32([b, h, n, d]), random.f32([b, h, n, e])];
-        let attributes = attrs().float("scale", 0.25);
+        let attributes = attrs().float("scale", 0.25).ints("order", &[0, 1, 2, 3]);
         let [q, k, v] = &operands;
         verify("native.attention", &attributes, &[q, k, v], 1e-5);
         for mask in [vec![m, n], vec![b, 1, 1, n], vec![h, 1, 1], vec![b, h, m, n]] {
