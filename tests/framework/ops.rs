@@ -225,9 +225,6 @@ impl Random {
             (1, _) if def.name == "native.conv-depthwise" => {
                 self.weights(def, dtype, vec![channels, 1, 2, 1], ["Oihw16o", "Oihw8o"])
             }
-            (1, _) if def.name == "cuda.conv-depthwise" => {
-                self.weights(def, dtype, vec![channels, 1, 1, 1], ["Oihw8o", "Oihw8o"])
-            }
             (1, _) if def.name == "native.conv-nhwc" => {
                 self.ty(4, dtype, &["plain"]).with_layout(layout("Ohwi32o"))
             }
@@ -256,7 +253,7 @@ impl Random {
 }
 
 /// Operands and attributes of ops that random ones seldom fit.
-const FITTING: [(&str, &str, &str); 45] = [
+const FITTING: [(&str, &str, &str); 46] = [
     ("cast-narrow", "f32[2,3]", "to: f8e4m3fn"),
     ("tree-ensemble", "f32[2,3], i32[3,4], f32[3], i32[1], i32[2], f32[2]", "columns: 1"),
     ("find", "i64[2,3], i64[4]", ""),
@@ -322,6 +319,7 @@ const FITTING: [(&str, &str, &str); 45] = [
     ),
     ("gru-packed", "f32[3,2,1,6], f32[1,6,2], f32[1,2,2]", r#"activations: "sigmoid 0 0, tanh 0 0""#),
     ("rnn-packed", "f32[3,2,1,2], f32[1,2,2], f32[1,2,2]", r#"activations: "tanh 0 0""#),
+    ("conv-depthwise", "f32[1,8,4,4], f32[8,1,3,3], f32[8]", "groups: 8"),
 ];
 
 /// Returns types and attributes that fit an op by the table, after a random change of at most one of them.
@@ -338,11 +336,13 @@ fn fitting(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
         Some(&name) if name != "plain" => format!("@{name}"),
         _ => String::new(),
     };
+    let device = def.lowered.as_ref().and_then(|lowered| lowered.declaration.device);
+    let device = device.map(|family| format!("#{}", Device::Accelerator(family, 0))).unwrap_or_default();
     let inputs = types
         .split(", ")
         .zip(&operands)
         .enumerate()
-        .map(|(at, (ty, name))| format!("{name}: {ty}{} = input\n", layout(at)));
+        .map(|(at, (ty, name))| format!("{name}: {ty}{}{device} = input\n", layout(at)));
     let inputs: String = inputs.collect();
     let text =
         format!("graph g {{\n{inputs}y = {}({}) {{{attrs}}}\nreturn y\n}}", def.name, operands.join(", "));
