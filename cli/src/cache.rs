@@ -8,7 +8,7 @@ use super::amount::{bytes, count, size};
 use super::caching::limit;
 use super::{Outcome, print};
 use clap::{Args, Subcommand};
-use ovolo::cache::{GRACE, Item, Kind, Listed, Miss, Pruned};
+use ovolo::cache::{Cache, GRACE, Item, Kind, Listed, Miss, Pruned};
 use ovolo::registry::Registry;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -174,18 +174,21 @@ impl Verify {
     fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let cache = open(registry)?;
         let items = cache.items();
-        let found = Checked {
-            entries: items.iter().map(|item| (item, cache.verify(item))).collect(),
-            others: cache
-                .others()
-                .into_iter()
-                .map(|(kind, listed)| {
-                    let found = cache.verify_other(kind, &listed.name);
-                    (kind, listed, found)
-                })
-                .collect(),
-        };
-        let failed = if self.remove { found.remove(&cache) } else { Vec::new() };
+        let entries: Vec<_> = items.iter().map(|item| (item, cache.verify(item))).collect();
+        let mut failed = if self.remove { remove_entries(&cache, &entries) } else { Vec::new() };
+        // Weights that only removed entries used are listed as well.
+        let others: Vec<_> = cache
+            .others()
+            .into_iter()
+            .map(|(kind, listed)| {
+                let found = cache.verify_other(kind, &listed.name);
+                (kind, listed, found)
+            })
+            .collect();
+        if self.remove {
+            failed.extend(remove_others(&cache, &others));
+        }
+        let found = Checked { entries, others };
         print(&if self.json { format!("{}\n", found.json()) } else { found.text() });
         let [wrong, damaged] = found.damaged();
         match wrong + damaged {
@@ -205,6 +208,35 @@ impl Verify {
     }
 }
 
+/// Removes damaged entries, and returns why some of them could not be removed.
+fn remove_entries(cache: &Cache, entries: &[(&Item, Result<(), Miss>)]) -> Vec<String> {
+    let mut failed = Vec::new();
+    for (item, found) in entries {
+        let Err(miss) = found else { continue };
+        match cache.discard(&item.name, miss) {
+            Ok(()) if matches!(miss, Miss::Unreadable(_)) => {
+                failed.push(format!("entry {}: {miss}", short(item)))
+            }
+            Ok(()) => {}
+            Err(error) => failed.push(error.to_string()),
+        }
+    }
+    failed
+}
+
+/// Removes damaged weights and modules, and returns why some of them could not be removed.
+fn remove_others(cache: &Cache, others: &[(Kind, Listed, Result<(), Miss>)]) -> Vec<String> {
+    let mut failed = Vec::new();
+    for (kind, listed, found) in others {
+        match found {
+            Ok(()) => {}
+            Err(Miss::Unreadable(why)) => failed.push(format!("{} {why}", other(*kind, listed))),
+            Err(_) => failed.extend(cache.folder().remove(*kind, &listed.name).err().map(|e| e.to_string())),
+        }
+    }
+    failed
+}
+
 /// The files of a cache, each with what is wrong with it.
 struct Checked<'a> {
     entries: Vec<(&'a Item, Result<(), Miss>)>,
@@ -217,31 +249,6 @@ impl Checked<'_> {
     fn damaged(&self) -> [usize; 2] {
         let entries = self.entries.iter().filter(|(_, found)| found.is_err()).count();
         [entries, self.others.iter().filter(|(.., found)| found.is_err()).count()]
-    }
-
-    /// Removes what is damaged, and returns why some of it could not be removed.
-    fn remove(&self, cache: &ovolo::cache::Cache) -> Vec<String> {
-        let mut failed = Vec::new();
-        for (item, found) in &self.entries {
-            let Err(miss) = found else { continue };
-            match cache.discard(&item.name, miss) {
-                Ok(()) if matches!(miss, Miss::Unreadable(_)) => {
-                    failed.push(format!("entry {}: {miss}", short(item)))
-                }
-                Ok(()) => {}
-                Err(error) => failed.push(error.to_string()),
-            }
-        }
-        for (kind, listed, found) in &self.others {
-            match found {
-                Ok(()) => {}
-                Err(Miss::Unreadable(why)) => failed.push(format!("{} {why}", other(*kind, listed))),
-                Err(_) => {
-                    failed.extend(cache.folder().remove(*kind, &listed.name).err().map(|e| e.to_string()))
-                }
-            }
-        }
-        failed
     }
 
     fn json(&self) -> serde_json::Value {

@@ -310,4 +310,22 @@ pub const EQUIVALENT: &[Reason] = &[
             "slice-of-concat: without at-most(add(at(?b, ?n), at(?s, ?n)), add(size-along(?a, ?n), dim(?x, ?n)))",
         ],
     ),
+    (
+        "a value may be reshaped before or after any cast",
+        &[
+            "reshape-before-cast-bf16: without is-dtype(?x, bf16)",
+            "reshape-before-cast-f16: without is-dtype(?x, f16)",
+        ],
+    ),
+    (
+        "a mean in another type is the same; only the kernels are for these",
+        &["lower-avg-pool-cuda-nhwc: without is-f32-or-16-bit(?x)"],
+    ),
+    (
+        "narrow values are exact in a wider type, and the rule's precision allows the rounding of the result",
+        &[
+            "round-layer-norm-bf16: left 0: any to of cast (2)",
+            "round-layer-norm-f16: left 0: any to of cast (2)",
+        ],
+    ),
 ];
