@@ -21,7 +21,7 @@ use crate::shard::Shard;
 use ovolo::backend::Backends;
 use ovolo::cache::Digest;
 use ovolo::compile::Options;
-use ovolo::cost::stored::{self, read, write};
+use ovolo::cost::stored::{read, write};
 use ovolo::cost::{
     Basis, CostModel, Entry, InPlans, Machine, Measured, Priced, Query, State, Stored, Validators,
 };

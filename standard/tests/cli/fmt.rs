@@ -91,7 +91,7 @@ fn long_statements_are_broken_and_joined_again() {
     let statements = ovolo::ron::lines(&call("\n"));
     assert_eq!(statements, [call(" ")]);
     // Where there are no commas, a statement is broken after `=`, and else before its attributes.
-    for operand in [operand.repeat(2), operand.repeat(3)] {
+    for operand in [operand.repeat(2), format!("{}-and-more", operand.repeat(2))] {
         let steps = ["hard-sigmoid(0.3,0.4)"; 3].join(",");
         let statement = format!("{operand}.map = map({operand}) {{post: <{steps}>}}");
         let formatted = written(&statement);
