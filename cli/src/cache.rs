@@ -8,7 +8,7 @@ use super::amount::{bytes, count, size};
 use super::caching::limit;
 use super::{Outcome, print};
 use clap::{Args, Subcommand};
-use ovolo::cache::{Cache, GRACE, Item, Kind, Listed, Miss, Pruned};
+use ovolo::cache::{GRACE, Item, Kind, Listed, Miss, Pruned};
 use ovolo::registry::Registry;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -174,21 +174,20 @@ impl Verify {
     fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let cache = open(registry)?;
         let items = cache.items();
-        let entries: Vec<_> = items.iter().map(|item| (item, cache.verify(item))).collect();
-        let mut failed = if self.remove { remove_entries(&cache, &entries) } else { Vec::new() };
-        // Weights that only removed entries used are listed as well.
-        let others: Vec<_> = cache
-            .others()
-            .into_iter()
-            .map(|(kind, listed)| {
-                let found = cache.verify_other(kind, &listed.name);
-                (kind, listed, found)
-            })
-            .collect();
+        let mut found = Checked {
+            entries: items.iter().map(|item| (item, cache.verify(item))).collect(),
+            others: Vec::new(),
+        };
+        let mut failed = if self.remove { found.remove_entries(&cache) } else { Vec::new() };
+        // Weights of an entry that was removed may now be among those that no entry uses.
+        let others = cache.others().into_iter().map(|(kind, listed)| {
+            let found = cache.verify_other(kind, &listed.name);
+            (kind, listed, found)
+        });
+        found.others = others.collect();
         if self.remove {
-            failed.extend(remove_others(&cache, &others));
+            failed.extend(found.remove_others(&cache));
         }
-        let found = Checked { entries, others };
         print(&if self.json { format!("{}\n", found.json()) } else { found.text() });
         let [wrong, damaged] = found.damaged();
         match wrong + damaged {
@@ -208,35 +207,6 @@ impl Verify {
     }
 }
 
-/// Removes damaged entries, and returns why some of them could not be removed.
-fn remove_entries(cache: &Cache, entries: &[(&Item, Result<(), Miss>)]) -> Vec<String> {
-    let mut failed = Vec::new();
-    for (item, found) in entries {
-        let Err(miss) = found else { continue };
-        match cache.discard(&item.name, miss) {
-            Ok(()) if matches!(miss, Miss::Unreadable(_)) => {
-                failed.push(format!("entry {}: {miss}", short(item)))
-            }
-            Ok(()) => {}
-            Err(error) => failed.push(error.to_string()),
-        }
-    }
-    failed
-}
-
-/// Removes damaged weights and modules, and returns why some of them could not be removed.
-fn remove_others(cache: &Cache, others: &[(Kind, Listed, Result<(), Miss>)]) -> Vec<String> {
-    let mut failed = Vec::new();
-    for (kind, listed, found) in others {
-        match found {
-            Ok(()) => {}
-            Err(Miss::Unreadable(why)) => failed.push(format!("{} {why}", other(*kind, listed))),
-            Err(_) => failed.extend(cache.folder().remove(*kind, &listed.name).err().map(|e| e.to_string())),
-        }
-    }
-    failed
-}
-
 /// The files of a cache, each with what is wrong with it.
 struct Checked<'a> {
     entries: Vec<(&'a Item, Result<(), Miss>)>,
@@ -249,6 +219,37 @@ impl Checked<'_> {
     fn damaged(&self) -> [usize; 2] {
         let entries = self.entries.iter().filter(|(_, found)| found.is_err()).count();
         [entries, self.others.iter().filter(|(.., found)| found.is_err()).count()]
+    }
+
+    /// Removes damaged entries, and returns why some of them could not be removed.
+    fn remove_entries(&self, cache: &ovolo::cache::Cache) -> Vec<String> {
+        let mut failed = Vec::new();
+        for (item, found) in &self.entries {
+            let Err(miss) = found else { continue };
+            match cache.discard(&item.name, miss) {
+                Ok(()) if matches!(miss, Miss::Unreadable(_)) => {
+                    failed.push(format!("entry {}: {miss}", short(item)))
+                }
+                Ok(()) => {}
+                Err(error) => failed.push(error.to_string()),
+            }
+        }
+        failed
+    }
+
+    /// Removes damaged weights and modules, and returns why some of them could not be removed.
+    fn remove_others(&self, cache: &ovolo::cache::Cache) -> Vec<String> {
+        let mut failed = Vec::new();
+        for (kind, listed, found) in &self.others {
+            match found {
+                Ok(()) => {}
+                Err(Miss::Unreadable(why)) => failed.push(format!("{} {why}", other(*kind, listed))),
+                Err(_) => {
+                    failed.extend(cache.folder().remove(*kind, &listed.name).err().map(|e| e.to_string()))
+                }
+            }
+        }
+        failed
     }
 
     fn json(&self) -> serde_json::Value {
