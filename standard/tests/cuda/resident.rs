@@ -94,7 +94,7 @@ fn runs(graph: &Graph, program: &Graph, plan: &ovolo::Plan, kept: &Kept) -> Resu
         near(&outputs, &inputs)?;
         // The same session also takes inputs from the host, and returns outputs there.
         let all: Vec<&Tensor> = inputs.iter().collect();
-        near(&session.run(&all).map_err(said)?.to_vec(), &inputs)?;
+        near(session.run(&all).map_err(said)?, &inputs)?;
     }
     if addresses.chunks(2).any(|pair| pair != &addresses[..2]) {
         return Err(format!("addresses change: {addresses:?}"));
