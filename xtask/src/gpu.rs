@@ -12,7 +12,7 @@
 //! table can be made in parts.
 //!
 //! `cargo xtask gpu pack FOLDER` writes a kit: programs, scripts and models. A machine with a device needs neither Rust
-//! nor network for `FOLDER/xtask gpu [WORD…]`, but the driver, NVRTC and the libraries, which are also found where
+//! nor network for `FOLDER/measure gpu [WORD…]`, but the driver, NVRTC and the libraries, which are also found where
 //! Python packages put them, and PyTorch for the comparison.
 
 mod engine;

@@ -9,7 +9,7 @@ use std::process::Command;
 /// Names in a kit.
 const PROGRAM: &str = "ovolo";
 const TESTS: &str = "cuda-tests";
-const TASKS: &str = "xtask";
+const TASKS: &str = "measure";
 const COMMIT: &str = "commit";
 
 /// What the measurements run.
