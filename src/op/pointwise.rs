@@ -1,6 +1,10 @@
 //! A 1x1 convolution and the depthwise convolution that reads it, as one op, so that the value between them is
 //! never stored as a whole.
 
+mod parts;
+
+pub use parts::parts;
+
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain, post, rank, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
@@ -38,7 +42,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         eval,
         flops: |_, types, output| {
-            let Parts { pointwise, depthwise } = parts(types, output);
+            let parts::Parts { pointwise, depthwise } = parts(types, output);
             pointwise + depthwise
         },
         lowered: None,
@@ -87,21 +91,4 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let mut rest = vec![&inner];
     rest.extend(&operands[3..]);
     window::eval_conv(&second(attrs, types[1].shape[0]), &rest, ty)
-}
-
-/// Floating-point operations of the parts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Parts {
-    /// Those of the 1x1 convolution.
-    pub pointwise: f64,
-    /// Those of the depthwise convolution.
-    pub depthwise: f64,
-}
-
-/// Returns the work of each of the two convolutions.
-pub fn parts(types: &[&TensorType], output: &TensorType) -> Parts {
-    Parts {
-        pointwise: window::flops_conv(&Attrs::new(), &types[..2], &between(types)),
-        depthwise: window::flops_conv(&Attrs::new(), &[types[0], types[3]], output),
-    }
 }

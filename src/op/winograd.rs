@@ -4,13 +4,13 @@
 //! the `m + r - 1` by `n + s - 1` inputs and `*` multiplies element by element; over channels that product is a
 //! matrix product for each of the elements ("frequencies"). Along an axis of one tap a tile has one output and
 //! nothing is transformed. The matrices are those of Toom and Cook, as in Lavin and Gray, "Fast Algorithms for
-//! Convolutional Neural Networks" (CVPR 2016), with the points 0, infinity and pairs of [`POINTS`]: one pair for
+//! Convolutional Neural Networks" (CVPR 2016), with the points 0, infinity and pairs of [`Axis::POINTS`]: one pair for
 //! four inputs, two for six, and so on. Tiles of 6 for 3 taps are left out: on every shape of the shipped models
 //! they were no faster beyond noise, and they lose half a digit more.
 
 mod axis;
 
-pub use axis::{Axis, POINTS};
+pub use axis::Axis;
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain, rank};
 use crate::attr::{AttrKind, Attrs};

@@ -1,9 +1,5 @@
 //! The tiles along one axis, with the matrices that transform them.
 
-/// The points of interpolation, each of which is used with its negative too. Of ten values that were tried for the
-/// last one, this has the least error of F(4,7).
-pub const POINTS: [f64; 4] = [1.0, 2.0, 0.5, 4.0 / 3.0];
-
 /// The tiles along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
@@ -14,6 +10,10 @@ pub struct Axis {
 }
 
 impl Axis {
+    /// The points of interpolation, each of which is used with its negative too. Of ten values that were tried for the
+    /// last one, this has the least error of F(4,7).
+    pub const POINTS: [f64; 4] = [1.0, 2.0, 0.5, 4.0 / 3.0];
+
     /// Returns the number of inputs of a tile, which is also that of its frequencies.
     pub fn size(self) -> usize {
         self.taps + self.tile - 1
@@ -23,7 +23,7 @@ impl Axis {
     pub fn matrices(self) -> Matrices {
         let size = self.size();
         let finite: Vec<f64> =
-            std::iter::once(0.0).chain(POINTS.iter().flat_map(|p| [*p, -*p])).take(size - 1).collect();
+            std::iter::once(0.0).chain(Self::POINTS.iter().flat_map(|p| [*p, -*p])).take(size - 1).collect();
         // The coefficients of the product of `x - q` over all points except one, lowest power first.
         let product = |except: Option<usize>| {
             let mut polynomial = vec![1.0];

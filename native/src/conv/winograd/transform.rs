@@ -1,7 +1,7 @@
 //! Winograd's transforms of tiles of inputs and of tiles of sums, for one block of channels at a time.
 
 use crate::lanes::Lanes;
-use ovolo::op::winograd::POINTS;
+use ovolo::op::winograd::Axis;
 
 /// Neighbouring tiles of one block of channels of one image.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ fn within(at: isize, size: usize, limit: usize) -> (usize, usize) {
 }
 
 /// The largest number of pairs of the points in `op::winograd`.
-const PAIRS: usize = POINTS.len();
+const PAIRS: usize = Axis::POINTS.len();
 
 /// Returns the product of `t - p^2` over `pairs` points, except one of them, as coefficients of rising powers of `t`.
 /// The highest coefficient is 1.
@@ -55,10 +55,11 @@ const fn product(pairs: usize, except: usize) -> [f64; PAIRS + 1] {
         if pair != except {
             let mut power = PAIRS;
             while power > 0 {
-                polynomial[power] = polynomial[power - 1] - POINTS[pair] * POINTS[pair] * polynomial[power];
+                polynomial[power] =
+                    polynomial[power - 1] - Axis::POINTS[pair] * Axis::POINTS[pair] * polynomial[power];
                 power -= 1;
             }
-            polynomial[0] *= -POINTS[pair] * POINTS[pair];
+            polynomial[0] *= -Axis::POINTS[pair] * Axis::POINTS[pair];
         }
         pair += 1;
     }
@@ -72,7 +73,7 @@ const fn factors(size: usize) -> [[[f32; PAIRS + 1]; 2]; PAIRS + 1] {
     let mut factors = [[[0.0; PAIRS + 1]; 2]; PAIRS + 1];
     let mut pair = 0;
     while pair <= PAIRS {
-        let (except, point) = if pair < pairs { (pair, POINTS[pair]) } else { (PAIRS, 1.0) };
+        let (except, point) = if pair < pairs { (pair, Axis::POINTS[pair]) } else { (PAIRS, 1.0) };
         let polynomial = product(pairs, except);
         let mut power = 0;
         while power <= PAIRS {
@@ -93,7 +94,7 @@ const fn powers() -> [[f32; PAIRS]; PAIRS] {
         let (mut power, mut value) = (0, 1.0);
         while power < PAIRS {
             powers[pair][power] = value as f32;
-            value *= POINTS[pair];
+            value *= Axis::POINTS[pair];
             power += 1;
         }
         pair += 1;
