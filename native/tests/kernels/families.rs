@@ -513,6 +513,10 @@ fn attention_agrees_with_the_reference() {
             verify("native.attention", &attributes, &[q, k, v, &random.f32(mask)], 1e-5);
         }
     }
+    // Heads side by side in each row.
+    let operands = [random.f32([2, 5, 3, 4]), random.f32([2, 7, 3, 4]), random.f32([2, 7, 3, 6])];
+    let attributes = attrs().float("scale", 0.25).ints("order", &[0, 2, 1, 3]);
+    verify("native.attention", &attributes, &operands.each_ref(), 1e-5);
 }
 
 #[test]
