@@ -8,7 +8,7 @@ use super::place::Walk;
 use super::reduce::combined;
 use super::scalar::{self, Scalar};
 use super::space::Index;
-use super::window::Axis;
+use super::window::{Axis, padded_count};
 use super::write::Writer;
 use ovolo::op::Call;
 use ovolo::tensor::TensorType;
@@ -196,18 +196,7 @@ pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
     } else if inside {
         Some(t.number((rows.kernel * columns.kernel) as f64))
     } else if padded {
-        let (name, n) = (it.index.name(), |value: usize| it.number(value));
-        for (axis, at, counted) in [(rows, "y", "tall"), (columns, "x", "wide")] {
-            // The number of window elements in the operand or its padding.
-            let room = n(axis.size + axis.before + axis.after);
-            let rest = format!("{at} < {room} ? {room} - {at} + {} : {}", n(axis.dilation - 1), n(0));
-            w.line(&format!(
-                "const {name} {counted} = smaller((int)(({rest}) / {}), {});",
-                n(axis.dilation),
-                axis.kernel
-            ));
-        }
-        Some(format!("({})larger((int)(tall * wide), 1)", t.name()))
+        Some(padded_count(&mut w, &it.index, t, &it.axes))
     } else {
         Some(format!("({})(count > 0 ? count : 1)", t.name()))
     };

@@ -66,6 +66,22 @@ fn finish(call: &Call<'_>, mut w: Writer) -> Result<Job, String> {
     Ok(Job { kernels: vec![kernel("window", &parameters, w, launch)], ..Job::default() })
 }
 
+/// Writes lines that count the elements of a window in the operand or its padding, from the window's first position `y`
+/// and `x`. Returns the count as a divisor of type `t`, at least 1.
+pub(super) fn padded_count(w: &mut Writer, index: &Index, t: Scalar, [rows, columns]: &[Axis; 2]) -> String {
+    let (name, n) = (index.name(), |value: usize| index.number(value));
+    for (axis, at, counted) in [(rows, "y", "tall"), (columns, "x", "wide")] {
+        let room = n(axis.size + axis.before + axis.after);
+        let rest = format!("{at} < {room} ? {room} - {at} + {} : {}", n(axis.dilation - 1), n(0));
+        w.line(&format!(
+            "const {name} {counted} = smaller((int)(({rest}) / {}), {});",
+            n(axis.dilation),
+            axis.kernel
+        ));
+    }
+    format!("({})larger((int)(tall * wide), 1)", t.name())
+}
+
 /// Generates the job for `max-pool` and `avg-pool` in the default layout.
 pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
     let (x, y) = (call.inputs[0], call.output);
@@ -120,17 +136,7 @@ pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
     } else if all_inside {
         format!("total / {}", t.number((rows.kernel * columns.kernel) as f64))
     } else if padded {
-        for (axis, at, counted) in [(rows, "y", "tall"), (columns, "x", "wide")] {
-            // The number of window elements in the operand or its padding.
-            let room = n(axis.size + axis.before + axis.after);
-            let rest = format!("{at} < {room} ? {room} - {at} + {} : {}", n(axis.dilation - 1), n(0));
-            w.line(&format!(
-                "const {name} {counted} = smaller((int)(({rest}) / {}), {});",
-                n(axis.dilation),
-                axis.kernel
-            ));
-        }
-        format!("total / ({})larger((int)(tall * wide), 1)", t.name())
+        format!("total / {}", padded_count(&mut w, &index, t, &axes))
     } else {
         format!("total / ({})(count > 0 ? count : 1)", t.name())
     };

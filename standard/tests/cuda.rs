@@ -29,6 +29,8 @@ mod resident;
 mod standin;
 #[path = "cuda/text.rs"]
 mod text;
+#[path = "cuda/timing.rs"]
+mod timing;
 
 use case::{Case, FAMILIES, Random};
 use host::Host;
@@ -66,7 +68,7 @@ fn main() {
         let run = move || device::named(name, source, *streams);
         trials.push(trial(format!("device::graph::{name}"), &driver, run));
     }
-    for (name, test, place, libraries) in library::TESTS.iter().chain(graph::TESTS) {
+    for (name, test, place, libraries) in library::TESTS.iter().chain(timing::TESTS).chain(graph::TESTS) {
         trials.push(trial(format!("library::{name}"), &need::needs(*place, libraries), *test));
     }
     for (name, test, place, libraries) in fresh::TESTS {

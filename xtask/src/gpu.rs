@@ -46,7 +46,7 @@ pub fn run(words: &[String]) -> Result<(), String> {
     }
     let file = kit.work.join("rows.tsv");
     // Measurements made before an uncommitted change do not describe this program.
-    if kit.changed && file.exists() && kit.root == root() {
+    if !kit.repeatable && file.exists() {
         std::fs::remove_file(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     }
     let mut table = Table::open(&file, &format!("{device}, commit {}", kit.commit), words)?;

@@ -24,8 +24,9 @@ pub struct Kit {
     pub work: PathBuf,
     /// The commit, with a note if files were changed after it.
     pub commit: String,
-    /// Whether files were changed after the commit, so that results of earlier runs do not count.
-    pub changed: bool,
+    /// Whether results of earlier runs count: not where files were changed after the commit, because they may have been
+    /// changed since. The programs of a kit stay the same.
+    pub repeatable: bool,
 }
 
 impl Kit {
@@ -39,7 +40,7 @@ impl Kit {
                 tests: folder.join(TESTS),
                 root: folder.to_owned(),
                 work: folder.join("results"),
-                changed: commit.contains(' '),
+                repeatable: true,
                 commit,
             }),
             Err(_) => Self::built(),
@@ -67,7 +68,7 @@ impl Kit {
             root: root(),
             work: build_folder().join("gpu"),
             commit: if changed { format!("{commit} with changes") } else { commit },
-            changed,
+            repeatable: !changed,
         })
     }
 
