@@ -7,6 +7,7 @@ use crate::cost::{Machine, Measured};
 use crate::egraph::EGraph;
 use crate::error::Error;
 use crate::graph::Graph;
+use crate::host;
 use crate::pass::pipeline::Pipeline;
 use crate::pass::{self, AbsentRules, Context, Extract, Pass, PassReport, State};
 use crate::plan::Plan;
@@ -205,6 +206,7 @@ pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) ->
             options.pipeline.name
         )));
     };
+    host::return_freed_memory();
     let stages = std::mem::take(stages);
     let absent = pass::absent(&options.pipeline, &options.registry.catalog().backends);
     Ok(Compilation { absent, stages, program: chosen.program, plan })

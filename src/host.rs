@@ -1,4 +1,4 @@
-//! The properties of this machine that the times of kernels depend on.
+//! What depends on the machine and its system: the properties that the times of kernels depend on, and freed memory.
 
 use crate::backend::{Backend, Backends, features};
 use crate::cost::Validators;
@@ -17,4 +17,15 @@ pub fn validators(threads: usize, backends: &Backends) -> Validators {
         Some((backend.name().to_owned(), identity))
     };
     Validators { machine, libraries: backends.iter().filter_map(library).collect() }
+}
+
+/// Returns memory that was freed to the system, where the C library is glibc. A compilation makes and drops many small
+/// parts, above all those of e-graphs. glibc would keep their memory for later allocations of each thread, and so
+/// sessions of several sizes would hold what each of their compilations has needed.
+pub(crate) fn return_freed_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: the function takes no pointers, and any thread may call it at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }

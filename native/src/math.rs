@@ -93,7 +93,8 @@ pub(super) unsafe fn tanh<V: Lanes>(x: V) -> V {
         let magnitude = x.abs();
         let z = x.mul(x);
         let p = polynomial(z, &[-6.045_165e-3, 2.096_133e-2, -5.384_326e-2, 0.133_327_19, -0.333_333_28]);
-        let near = p.mul(z).mul_add(x, x);
+        // For -0, the sum is 0 - 0.
+        let near = p.mul(z).mul_add(x, x).with_sign_of(x);
         let e = exp(magnitude.add(magnitude));
         let far = V::splat(1.0).sub(V::splat(2.0).div(e.add(V::splat(1.0)))).with_sign_of(x);
         V::select(magnitude.less(V::splat(0.625)), near, far)

@@ -421,7 +421,7 @@ impl<T: Scalar> Kernel for Elements<T> {
                 let value = if self.float {
                     let values = values.map(|value| value.cast::<f64>());
                     T::from_f64(match kind {
-                        Kind::Sum => values.sum(),
+                        Kind::Sum => values.reduce(|sum, value| sum + value).unwrap_or(0.0),
                         Kind::Mean => values.sum::<f64>() / count as f64,
                         Kind::Max => values.fold(f64::NEG_INFINITY, |a, b| number(a, b, f64::max)),
                         Kind::Min => values.fold(f64::INFINITY, |a, b| number(a, b, f64::min)),

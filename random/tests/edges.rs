@@ -3,7 +3,7 @@
 
 use ovolo::onnx::proto::{AttributeProto, NodeProto};
 use ovolo::tensor::{DType, Tensor};
-use ovolo_random::{Bench, Kind, Leaf, Model, Verdict, float, int, list};
+use ovolo_random::{Bench, Kind, Leaf, Model, Verdict, float, int, list, text};
 use std::sync::LazyLock;
 
 const INF: f64 = f64::INFINITY;
@@ -350,4 +350,145 @@ fn groups_stay_apart_where_nothing_is_assumed() {
         let attributes = vec![list("pads", &[1; 4]), int("group", groups as i64)];
         agrees(&strict, &model(leaves, vec![node("Conv", &["x", "w"], "y", attributes)], DType::F32));
     }
+}
+
+/// Returns an `Einsum` of inputs named `a`, `b` and so on.
+fn einsum(equation: &str, operands: &[(&[usize], &[f64])]) -> Model {
+    let names = ["a", "b", "c", "d", "e"];
+    let leaves =
+        operands.iter().zip(names).map(|((dims, values), name)| input(name, DType::F32, dims, values));
+    let equation = text("equation", equation);
+    let nodes = vec![node("Einsum", &names[..operands.len()], "y", vec![equation])];
+    model(leaves.collect(), nodes, DType::F32)
+}
+
+#[test]
+fn an_einsum_multiplies_from_left_to_right_where_nothing_is_assumed() {
+    let strict = Bench::new(&["strict"]).unwrap();
+    let is = |model: &Model, want: &[f64]| {
+        let outputs = strict.outputs(model).unwrap();
+        assert_eq!(outputs[0][0].to_f64(), want, "{}", model.text());
+        agrees(&strict, model);
+    };
+    // In the second product zero would meet infinity.
+    let (a, b) = ([1.0, 1.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]);
+    let chain = [(&[2, 2][..], &a[..]), (&[2, 2], &b), (&[2, 1], &[INF, 1.0])];
+    is(&einsum("ab,bc,cd->ad", &chain), &[INF, INF]);
+    // The product of the last two is less than the least number of f32, and infinity times zero is NaN.
+    for count in 3..=5 {
+        let values: Vec<f64> = std::iter::once(INF).chain(std::iter::repeat_n(1e-30, count - 1)).collect();
+        let operands: Vec<(&[usize], &[f64])> =
+            values.iter().map(|value| (&[1][..], std::slice::from_ref(value))).collect();
+        is(&einsum(&format!("{}->a", vec!["a"; count].join(",")), &operands), &[INF]);
+    }
+}
+
+#[test]
+fn zeros_keep_their_sign_and_sums_of_no_elements_are_positive() {
+    // The reciprocal tells the sign of a zero.
+    for (op, sign) in
+        [("Tanh", 1.0), ("Neg", -1.0), ("Floor", 1.0), ("Ceil", 1.0), ("Sin", 1.0), ("Asinh", 1.0)]
+    {
+        for x in [-0.0_f64, 0.0] {
+            let want = INF.copysign(x) * sign;
+            let nodes = vec![node(op, &["x"], "t", vec![]), node("Reciprocal", &["t"], "y", vec![])];
+            gives(&model(vec![input("x", DType::F32, &[9], &[x; 9])], nodes, DType::F32), &[want; 9]);
+        }
+    }
+    for op in ["ReduceSum", "ReduceL1", "ReduceL2", "ReduceSumSquare"] {
+        let axes = Tensor::from_elements([1], &[1_i64]);
+        let axes = Leaf { name: "axes".into(), tensor: axes, constant: true };
+        let leaves = vec![input("x", DType::F32, &[2, 0, 3], &[]), axes];
+        let nodes = vec![
+            node(op, &["x", "axes"], "t", vec![int("keepdims", 0)]),
+            node("Reciprocal", &["t"], "y", vec![]),
+        ];
+        gives(&Model { opset: 18, ..model(leaves, nodes, DType::F32) }, &[INF; 6]);
+    }
+}
+
+#[test]
+fn what_has_no_elements_is_padded_and_tiled() {
+    let numbers = |name: &str, list: &[i64]| Leaf {
+        name: name.into(),
+        tensor: Tensor::from_elements([list.len()], list),
+        constant: true,
+    };
+    let one = |x: Leaf, op: &str, list: &[i64], attributes| {
+        model(vec![x, numbers("n", list)], vec![node(op, &["x", "n"], "y", attributes)], DType::F32)
+    };
+    let empty = || input("x", DType::F32, &[2, 0], &[]);
+    gives(&one(empty(), "Pad", &[0, 1, 0, 1], vec![]), &[0.0; 4]);
+    refuses(&one(empty(), "Pad", &[0, 1, 0, 1], vec![text("mode", "edge")]), Kind::Refused, "no elements");
+    let full = || input("x", DType::F32, &[2, 3], &[1.0; 6]);
+    gives(&one(full(), "Pad", &[0, -1, 0, -2], vec![]), &[]);
+    gives(&one(full(), "Pad", &[0, -1, 0, 0], vec![]), &[1.0; 4]);
+    gives(&one(full(), "Tile", &[0, 2], vec![]), &[]);
+    gives(&one(empty(), "Tile", &[2, 2], vec![]), &[]);
+}
+
+#[test]
+fn no_element_of_an_empty_line_has_a_position() {
+    for op in ["ArgMax", "ArgMin"] {
+        let one = |dims: &[usize]| {
+            let node = node(op, &["x"], "y", vec![int("axis", 1)]);
+            model(vec![input("x", DType::F32, dims, &[])], vec![node], DType::I64)
+        };
+        refuses(&one(&[2, 0]), Kind::Refused, "dimension 1 has no elements");
+        gives(&one(&[0, 0]), &[]);
+        gives(&one(&[0, 2]), &[]);
+    }
+}
+
+#[test]
+fn casts_of_numbers_beyond_an_integer_type_give_its_nearest_end_and_nan_gives_zero() {
+    let ends = [
+        (DType::I8, -128.0, 127.0),
+        (DType::U8, 0.0, 255.0),
+        (DType::I16, -32768.0, 32767.0),
+        (DType::U16, 0.0, 65535.0),
+        (DType::I32, -2_147_483_648.0, 2_147_483_647.0),
+        (DType::U32, 0.0, 4_294_967_295.0),
+        (DType::I64, -9_223_372_036_854_775_808.0, 9_223_372_036_854_775_807.0),
+        (DType::U64, 0.0, 18_446_744_073_709_551_615.0),
+    ];
+    let code = [3, 2, 5, 4, 6, 12, 7, 13];
+    for from in [DType::F32, DType::F64, DType::F16] {
+        for ((to, least, most), code) in ends.into_iter().zip(code) {
+            let x = input("x", from, &[6], &[NAN, INF, -INF, -0.0, 1.75, -0.75]);
+            let one = model(vec![x], vec![node("Cast", &["x"], "y", vec![int("to", code)])], to);
+            gives(&one, &[0.0, most, least, 0.0, 1.0, 0.0]);
+        }
+    }
+}
+
+#[test]
+fn the_lowest_integer_divided_by_minus_one_wraps() {
+    for (dtype, least) in [(DType::I32, -2_147_483_648.0), (DType::I8, -128.0)] {
+        let leaves = || {
+            vec![input("a", dtype, &[3], &[least, -7.0, 7.0]), input("b", dtype, &[3], &[-1.0, 2.0, -2.0])]
+        };
+        gives(&model(leaves(), vec![node("Div", &["a", "b"], "y", vec![])], dtype), &[least, -3.0, -3.0]);
+        gives(&model(leaves(), vec![node("Mod", &["a", "b"], "y", vec![])], dtype), &[0.0, 1.0, -1.0]);
+    }
+}
+
+#[test]
+fn a_pool_takes_no_heed_of_nan_and_a_scattered_extreme_keeps_it() {
+    let mut image: Vec<f64> = (0..16).map(f64::from).collect();
+    image[5] = NAN;
+    let window = vec![list("kernel_shape", &[2, 2]), list("strides", &[2, 2])];
+    let one = model(
+        vec![input("x", DType::F32, &[1, 1, 4, 4], &image)],
+        vec![node("MaxPool", &["x"], "y", window)],
+        DType::F32,
+    );
+    gives(&one, &[4.0, 7.0, 13.0, 15.0]);
+    let leaves = vec![
+        input("x", DType::F32, &[2], &[1.0, 2.0]),
+        input("i", DType::I64, &[3, 1], &[-1.0, -1.0, 0.0]),
+        input("u", DType::F32, &[3], &[NAN, 9.0, 3.0]),
+    ];
+    let nodes = vec![node("ScatterND", &["x", "i", "u"], "y", vec![text("reduction", "max")])];
+    gives(&Model { opset: 18, ..model(leaves, nodes, DType::F32) }, &[3.0, NAN]);
 }

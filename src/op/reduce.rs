@@ -38,7 +38,8 @@ pub(super) fn ops() -> Vec<OpDef> {
         reduction!(
             "reduce-sum",
             "the sum along the axes; for integers, it wraps around",
-            |line| line.iter().sum(),
+            // A sum of no elements is 0; Rust's own is -0.
+            |line| line.iter().copied().reduce(|sum, element| sum + element).unwrap_or(0.0),
             |line, _| line.iter().copied().fold(0, i128::wrapping_add)
         ),
         reduction!("reduce-mean", "the mean along the axes", float_mean, integer_mean),

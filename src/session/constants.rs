@@ -3,6 +3,7 @@
 use super::{Constants, Recipes, Store};
 use crate::digest::Digest;
 use crate::graph::{CONST, Graph, NodeId};
+use crate::host;
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -99,6 +100,9 @@ fn compute(program: &Graph, wanted: &[NodeId], threads: usize) -> Constants {
             });
         }
     });
+    if !jobs.is_empty() {
+        host::return_freed_memory();
+    }
     work.into_inner().unwrap_or_else(PoisonError::into_inner).done
 }
 

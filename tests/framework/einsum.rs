@@ -122,8 +122,12 @@ fn every_equation_has_a_plan_for_a_device() {
 
 /// Returns the types of the results of products, in the order in which they run.
 fn products(equation: &str, shapes: &[&[usize]]) -> Vec<String> {
+    products_by("native", equation, shapes)
+}
+
+fn products_by(pipeline: &str, equation: &str, shapes: &[&[usize]]) -> Vec<String> {
     let graph = text::parse(common::ops(), &source(equation, DType::F32, shapes)).unwrap();
-    let compilation = common::compile(graph, 1);
+    let compilation = compile::compile(graph, &common::pipeline(pipeline, 1)).unwrap();
     let products = compilation.plan.steps.iter().filter(|step| step.op.name.starts_with("native.matmul"));
     products.map(|step| step.output_type.to_string()).collect()
 }
@@ -146,6 +150,16 @@ fn the_price_decides_which_operands_are_multiplied_first() {
     assert_eq!(order.pop().as_deref(), Some("f32[2,2]"));
     order.sort_unstable();
     assert_eq!(order, ["f32[2,3]", "f32[3,2]"]);
+}
+
+#[test]
+fn the_pipeline_strict_multiplies_from_left_to_right() {
+    // In both, another order has fewer multiplications.
+    let chain: &[&[usize]] = &[&[100, 110], &[110, 120], &[120, 2]];
+    assert_eq!(products_by("strict", "ab,bc,cd->ad", chain), ["f32[100,120]", "f32[100,2]"]);
+    let pairs: &[&[usize]] = &[&[90, 2], &[2, 80], &[80, 2], &[2, 70]];
+    let order = products_by("strict", "ab,bc,cd,de->ae", pairs);
+    assert_eq!(order, ["f32[90,80]", "f32[90,2]", "f32[90,70]"]);
 }
 
 /// Imports an `Einsum` of the model and returns the equations and operators of the graph.

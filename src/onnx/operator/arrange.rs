@@ -1,10 +1,10 @@
 //! Operators that give the same elements another shape or order.
 
-use super::{Call, Operator, Results, entry};
+use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::Attrs;
 use crate::onnx::call::{axes, axis, signed};
 use crate::onnx::{Refusal, element::checked_type};
-use crate::tensor::Shape;
+use crate::tensor::{Shape, Tensor, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
     entry("Expand", 2, 2, expand),
@@ -160,9 +160,7 @@ fn tile(call: &mut Call<'_>) -> Results {
     let (mut split, mut wide, mut dims) = (Vec::new(), Vec::new(), Vec::new());
     for (&dim, &repeat) in x.dims().iter().zip(&repeats) {
         let repeat = size(repeat)
-            .ok()
-            .filter(|&repeat| repeat > 0)
-            .ok_or_else(|| Refusal::other(format!("its repeats {repeats:?} must be at least 1")))?;
+            .map_err(|_| Refusal::other(format!("its repeats {repeats:?} must be at least 0")))?;
         if repeat > 1 {
             split.push(1);
             wide.push(repeat);
@@ -176,6 +174,10 @@ fn tile(call: &mut Call<'_>) -> Results {
     }
     if dims == x.dims() {
         return Ok(vec![x]);
+    }
+    if repeats.contains(&0) {
+        let empty = Tensor::zeros(TensorType::plain(x.ty.dtype, Shape::new(dims)));
+        return Ok(vec![ImportedValue::constant(call.output_name(0), empty)]);
     }
     let apart = call.reshape(Some("apart"), &x, &split)?;
     let wide = call.helper("repeated", "expand", Attrs::new().ints("shape", &signed(&wide)), &[&apart])?;

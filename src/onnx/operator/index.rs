@@ -249,6 +249,11 @@ fn pad(call: &mut Call<'_>) -> Results {
     let mut value = x;
     for &at in &padded {
         let size = signed(&[value.dims()[at]])[0];
+        if size == 0 {
+            return Err(Refusal::other(format!(
+                "dimension {at} has no elements to pad with (mode `{mode}`)"
+            )));
+        }
         let list = (-begin[at]..size + end[at])
             .map(|index| source(mode, index, size))
             .collect::<Result<Vec<_>, _>>()?;
@@ -274,12 +279,20 @@ fn crop(
     for at in 0..x.rank() {
         part.starts[at] = (-begin[at]).max(0);
         part.sizes[at] -= part.starts[at] + (-end[at]).max(0);
-        if part.sizes[at] < 1 {
-            return Err(Refusal::other(format!("its negative padding takes all of dimension {at}")));
+        if part.sizes[at] < 0 {
+            return Err(Refusal::other(format!(
+                "its negative padding takes more than all of dimension {at}"
+            )));
         }
         (begin[at], end[at]) = (begin[at].max(0), end[at].max(0));
     }
-    if part.is_whole(&x) { Ok(x) } else { call.helper("cropped", "slice", part.attrs(), &[&x]) }
+    if part.is_whole(&x) {
+        return Ok(x);
+    }
+    match part.empty(&x) {
+        Some(empty) => Ok(call.constant("cropped", empty)),
+        None => call.helper("cropped", "slice", part.attrs(), &[&x]),
+    }
 }
 
 /// Returns the index of the element that is repeated at an index outside of a dimension.

@@ -148,6 +148,10 @@ fn sum_square(call: &mut Call<'_>) -> Results {
 fn arg(call: &mut Call<'_>, op: &str) -> Results {
     let x = call.input(0)?;
     let at = axis(call.int("axis", 0)?, x.rank())?;
+    let others = x.dims().iter().enumerate().filter(|(other, _)| *other != at);
+    if x.dims()[at] == 0 && others.map(|(_, size)| size).product::<usize>() > 0 {
+        return Err(Refusal::other(format!("dimension {at} has no elements, so none has a position")));
+    }
     let last = call.opset >= 12 && call.flag("select_last_index", false)?;
     let attrs = Attrs::new()
         .int("axis", signed(&[at])[0])

@@ -203,22 +203,24 @@ fn svm_classifier(call: &mut Call<'_>) -> Results {
         let one = call.scalar("one", first.ty.dtype, 1.0);
         let second = call.helper("other", "sub", Attrs::new(), &[&one, &first])?;
         let both = call.helper("both", "concat", Attrs::new().int("axis", 1), &[&first, &second])?;
-        return many_classes(call, &both, labels, transform);
+        // The label goes by the score and not by the probabilities, whose border another fit has moved.
+        let label = voted(call, &scores, classes, labels)?;
+        return Ok(vec![label, transform.apply(call, &both)?]);
     }
     if classes > 2 {
-        return votes(call, &scores, classes, labels, transform);
+        let label = voted(call, &scores, classes, labels)?;
+        return Ok(vec![label, transform.apply(call, &scores)?]);
     }
     Err(Refusal::other("it has two classes without probabilities, whose scores the standard does not define"))
 }
 
-/// The class with the most votes of pairs, and the scores of the pairs.
-fn votes(
+/// Returns the label of the class with the most votes of pairs.
+fn voted(
     call: &mut Call<'_>,
     scores: &ImportedValue,
     classes: usize,
     labels: Tensor,
-    transform: Transform,
-) -> Results {
+) -> Result<ImportedValue, Refusal> {
     let all: Vec<(usize, usize)> =
         (0..classes).flat_map(|first| (first + 1..classes).map(move |second| (first, second))).collect();
     let above = with_number(call, "above", "greater", scores, 0.0)?;
@@ -232,6 +234,5 @@ fn votes(
     let before: Vec<f32> =
         (0..classes).map(|class| f32::from(u16::try_from(class).unwrap_or(u16::MAX))).collect();
     let counts = add_columns(call, &counts, "before", &before)?;
-    let label = super::best(call, &counts, labels)?;
-    Ok(vec![label, transform.apply(call, scores)?])
+    super::best(call, &counts, labels)
 }
