@@ -1,5 +1,5 @@
 //! Tests the memory of a first start: the sources of packed weights are released while the packed ones are
-//! made.
+//! made. Tests the memory of one session for several sizes: the weights are packed once.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -17,8 +17,13 @@ const WEIGHTS: usize = 8;
 const BYTES: usize = 16 << 20;
 const SIDES: [i64; 2] = [1024, 4096];
 
-fn value(name: &str) -> ValueInfoProto {
-    let dim = [1, SIDES[0]].map(|size| DimensionProto { dim_value: Some(size), dim_param: None });
+/// A value of rows, whose number has a name or is 1.
+fn value(name: &str, rows: Option<&str>) -> ValueInfoProto {
+    let dim_value = rows.is_none().then_some(1);
+    let dim = [
+        DimensionProto { dim_value, dim_param: rows.map(ToOwned::to_owned) },
+        DimensionProto { dim_value: Some(SIDES[0]), dim_param: None },
+    ];
     let tensor_type =
         Some(TensorTypeProto { elem_type: 1, shape: Some(TensorShapeProto { dim: dim.to_vec() }) });
     ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
@@ -26,7 +31,7 @@ fn value(name: &str) -> ValueInfoProto {
 
 /// Writes a chain of matrix products whose weights are in a file beside the model. The weights are written
 /// piece by piece, because the memory of this process counts for a child process until it has started.
-fn model(at: &Path) -> PathBuf {
+fn model(at: &Path, rows: Option<&str>) -> PathBuf {
     let mut file = std::fs::File::create(at.join("weights")).unwrap();
     for weight in 0..WEIGHTS {
         // Each weight is different, because the cache stores equal ones only once.
@@ -58,8 +63,8 @@ fn model(at: &Path) -> PathBuf {
     let graph = GraphProto {
         node: (0..WEIGHTS).map(product).collect(),
         initializer: (0..WEIGHTS).map(weight).collect(),
-        input: vec![value("x")],
-        output: vec![value(&format!("y{}", WEIGHTS - 1))],
+        input: vec![value("x", rows)],
+        output: vec![value(&format!("y{}", WEIGHTS - 1), rows)],
         ..GraphProto::default()
     };
     let model = ModelProto {
@@ -92,7 +97,7 @@ fn a_first_start_takes_the_packed_weights_and_little_more() {
     let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("resident");
     let _ = std::fs::remove_dir_all(&at);
     std::fs::create_dir_all(&at).unwrap();
-    let model = model(&at);
+    let model = model(&at, None);
     let x = ovolo::tensor::TensorType::plain(ovolo::tensor::DType::F32, [1, 1024]);
     ovolo::npy::write(at.join("x.npy"), &ovolo::tensor::Tensor::zeros(x)).unwrap();
     let run = |more: &[&str]| {
@@ -114,4 +119,35 @@ fn a_first_start_takes_the_packed_weights_and_little_more() {
         assert!(bytes > weights, "{what}: {bytes} bytes, less than the weights");
         assert!(bytes < weights + 4 * BYTES + (32 << 20), "{what}: {} MiB", bytes >> 20);
     }
+}
+
+#[test]
+fn five_sizes_take_little_more_than_the_largest_of_them() {
+    let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sizes");
+    let _ = std::fs::remove_dir_all(&at);
+    std::fs::create_dir_all(&at).unwrap();
+    let model = model(&at, Some("N"));
+    // All sizes pack a weight in the same way in this pipeline.
+    let run = |sizes: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+        command.arg("bench").arg(&model).args([
+            "--sizes",
+            sizes,
+            "--seconds",
+            "0.01",
+            "--json",
+            "--no-cache",
+        ]);
+        command.args(["--pipeline", "strict", "--cost", "flops", "--threads", "2"]);
+        let output = command.current_dir(&at).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let resident = report["sizes"].as_array().and_then(|sizes| sizes.last()?["resident"].as_u64());
+        (report["constants"].as_u64().unwrap(), resident.unwrap())
+    };
+    let (one, five) = (run("N=16"), run("N=1,2,4,8,16"));
+    std::fs::remove_dir_all(&at).unwrap();
+    assert!(one.0 >= (WEIGHTS * BYTES) as u64, "{} bytes, less than the weights", one.0);
+    assert_eq!(one.0, five.0, "constants");
+    assert!(five.1 * 5 <= one.1 * 6, "{} MiB, and {} MiB for one size", five.1 >> 20, one.1 >> 20);
 }

@@ -105,6 +105,19 @@ fn sizes_are_read_off_the_inputs_and_plans_share_packed_weights() {
 }
 
 #[test]
+fn sizes_whose_plans_want_the_same_weights_pack_them_once() {
+    let mut session = DynamicSession::open(digits(), common::pipeline("strict", 1)).unwrap();
+    session.run(&images(1)).unwrap();
+    let bytes = session.store().bytes();
+    assert!(bytes > 0);
+    for count in [2, 3, 5, 8] {
+        session.run(&images(count)).unwrap();
+        assert_eq!(session.store().bytes(), bytes, "{count}");
+    }
+    assert_eq!(session.plans(), 5);
+}
+
+#[test]
 fn a_session_beside_another_shares_its_packed_weights() {
     let mut session = DynamicSession::open(digits(), options()).unwrap();
     session.run(&images(2)).unwrap();
