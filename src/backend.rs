@@ -6,6 +6,7 @@
 
 pub mod features;
 
+use crate::diagnostic::Source;
 use crate::graph::NodeId;
 use crate::op::Lowering;
 pub use crate::op::{ALIGN, Args, Call, Contract, Kernel, OpError};
@@ -189,6 +190,14 @@ pub unsafe trait Backend: Send + Sync {
     /// not need its library or device.
     fn plans_elsewhere(&self) -> bool {
         false
+    }
+
+    /// Returns a price list with what the backend knows about the device that is present, such as its speeds, or
+    /// `None` if it knows nothing that the shipped lists do not say. Cost models for this machine give it precedence
+    /// over the shipped lists, and a user's list precedence over it. Its words are part of [`Backend::details`], as
+    /// plans depend on them.
+    fn prices(&self) -> Option<Source> {
+        None
     }
 
     /// Returns what else its kernels depend on, apart from [`Backend::found`]: names and values, in a fixed order.

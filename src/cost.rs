@@ -101,8 +101,10 @@ pub struct Given<'a> {
     pub threads: usize,
     /// The size of the model's constants, in bytes.
     pub constants: usize,
-    /// The price list of the registry.
+    /// The price list of the registry, which is the same on every machine.
     pub prices: &'a Arc<PriceList>,
+    /// The same with what backends know about the devices of this machine.
+    pub prices_here: &'a Arc<PriceList>,
     /// All ops, to check the names in further price lists; `None` if they are not checked.
     pub ops: Option<&'a Ops>,
     /// Returns what the times of this machine depend on.
@@ -118,6 +120,7 @@ impl<'a> Given<'a> {
             threads: 1,
             constants: 0,
             prices: PriceList::shipped(),
+            prices_here: PriceList::shipped(),
             ops: None,
             validators: &Validators::default,
         }

@@ -23,7 +23,9 @@ pub use state::State;
 
 use crate::backend::Backends;
 use crate::cost::PriceList;
+use crate::cost::pricing::PricingError;
 use crate::cost::{Machine, Measured};
+use crate::diagnostic::Source;
 use crate::egraph::Saturation;
 use crate::error::Error;
 use crate::extract::{self as extraction, Extraction, Extractors};
@@ -93,6 +95,22 @@ impl Catalog {
             backends: Table::new("backend"),
             prices: Arc::clone(PriceList::shipped()),
         }
+    }
+
+    /// Returns the price list with what the backends of these names, and those that run their kernels, know about the
+    /// devices of this machine.
+    ///
+    /// # Errors
+    /// The mistakes in the list of a backend.
+    pub(crate) fn prices_here(&self, backends: &[String]) -> Result<Arc<PriceList>, PricingError> {
+        let runners: BTreeSet<&str> =
+            backends.iter().filter_map(|name| Some(self.backends.get(name)?.runs_with())).collect();
+        let found: Vec<Source> =
+            runners.into_iter().filter_map(|name| self.backends.get(name)?.prices()).collect();
+        if found.is_empty() {
+            return Ok(Arc::clone(&self.prices));
+        }
+        Ok(Arc::new(self.prices.with(&found).map_err(PricingError::Prices)?))
     }
 
     /// Checks that a backend has devices of all families that a memory limit names.

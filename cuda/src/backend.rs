@@ -4,17 +4,18 @@
 mod cublaslt;
 mod cudnn;
 
-use super::device::FAMILY;
+use super::device::{Architecture, FAMILY};
 use super::single_call::SingleCall;
 pub use cublaslt::CublasLt;
 pub use cudnn::CuDnn;
 
 use super::runtime::Runtime;
 use super::transfer::copies;
-use super::{driver, job, nvrtc};
+use super::{driver, job, nvrtc, product, tf32};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner};
-use ovolo::op::{Form, Layouts, Lowering, OpError, image as images};
+use ovolo::error::Source;
+use ovolo::op::{Attributes, Form, Layouts, Lowering, OpError, Reference, image as images};
 use ovolo::scalar::Function;
 use ovolo::tensor::TensorType;
 
@@ -44,8 +45,18 @@ unsafe impl Backend for Cuda {
         true
     }
 
+    fn prices(&self) -> Option<Source> {
+        driver::properties().ok().map(|device| device.prices())
+    }
+
+    /// Returns the properties of the device, by which kernels are priced.
+    fn details(&self) -> Vec<(String, String)> {
+        let words = driver::properties().map(|device| device.words()).unwrap_or_default();
+        words.into_iter().map(|(word, value)| (word.to_owned(), value)).collect()
+    }
+
     fn ops(&self) -> Vec<Lowering> {
-        OPS.iter().chain(IMAGE_OPS).copied().collect()
+        OPS.iter().chain(IMAGE_OPS).chain([&TENSOR]).copied().collect()
     }
 
     fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {
@@ -183,6 +194,29 @@ const IMAGE_OPS: &[Lowering] = &[
         ..image("cuda.conv-depthwise", "conv")
     },
 ];
+
+/// Products on tensor cores.
+const TENSOR: Lowering = Lowering {
+    attributes: Attributes::Also(|| vec![tf32::attribute()]),
+    check: Some(product::check_tensor),
+    reference: Reference::Prepared(tf32::rounded),
+    device: Some(FAMILY),
+    ..Lowering::new("cuda.matmul-tensor", "matmul", contract_on_tensor_cores, kernel)
+};
+
+/// The first architecture whose tensor cores the kernels use.
+const TENSOR_CORES: Architecture = Architecture(8, 0);
+
+/// Returns the contract of a kernel for tensor cores, unless the device that is present has none of them.
+fn contract_on_tensor_cores(call: &Call<'_>) -> Result<Contract, OpError> {
+    match driver::properties() {
+        Ok(device) if device.architecture < TENSOR_CORES => Err(OpError::backend(format!(
+            "the kernel needs the tensor cores of {TENSOR_CORES}, but {} is {}",
+            device.name, device.architecture
+        ))),
+        _ => contract(call),
+    }
+}
 
 fn check_depthwise(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), OpError> {
     let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(0);

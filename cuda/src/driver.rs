@@ -4,7 +4,7 @@
 mod calls;
 
 use super::calls::Status;
-use super::device::Architecture;
+use super::device::{Architecture, Properties};
 use super::shared::Shared;
 use super::wanted::{DRIVER, Once, Opened};
 pub(super) use calls::Calls;
@@ -141,11 +141,74 @@ pub(super) fn device() -> Result<String, String> {
     Ok(format!("{} {}", context.name()?, context.architecture()?))
 }
 
+/// Returns the properties of the first device. This needs no context, which takes a device's memory and longer to make.
+pub(super) fn properties() -> Result<Properties, String> {
+    static FOUND: OnceLock<Result<Properties, String>> = OnceLock::new();
+    FOUND.get_or_init(|| Device::first()?.properties()).clone()
+}
+
+/// A device by the driver's number.
+struct Device {
+    calls: &'static Calls,
+    number: sys::CUdevice,
+}
+
+impl Device {
+    fn first() -> Result<Self, String> {
+        let calls = &opened()?.calls;
+        let mut number = 0;
+        // SAFETY: the driver is open, and writes the device.
+        calls.check("cuDeviceGet", unsafe { (calls.cuDeviceGet)(&raw mut number, 0) })?;
+        Ok(Self { calls, number })
+    }
+
+    fn properties(&self) -> Result<Properties, String> {
+        use sys::CUdevice_attribute as Attribute;
+        Ok(Properties {
+            name: self.name()?,
+            architecture: self.architecture()?,
+            multiprocessors: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            clock: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+            memory_clock: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
+            memory_bus: self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
+        })
+    }
+
+    /// Returns the compute capability.
+    fn architecture(&self) -> Result<Architecture, String> {
+        use sys::CUdevice_attribute::{
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
+        };
+        Ok(Architecture(self.attribute(MAJOR)?, self.attribute(MINOR)?))
+    }
+
+    /// Returns a property of the device.
+    fn attribute(&self, attribute: sys::CUdevice_attribute) -> Result<u32, String> {
+        let mut value = 0;
+        // SAFETY: the device is valid, and the driver writes a number.
+        let status = unsafe { (self.calls.cuDeviceGetAttribute)(&raw mut value, attribute, self.number) };
+        self.calls.check("cuDeviceGetAttribute", status).map(|()| u32::try_from(value).unwrap_or(0))
+    }
+
+    /// Returns the name of the device.
+    fn name(&self) -> Result<String, String> {
+        let mut name: [c_char; 256] = [0; 256];
+        // SAFETY: the driver writes a string of at most this number of bytes, including its end.
+        let name = unsafe {
+            let status = (self.calls.cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, self.number);
+            self.calls.check("cuDeviceGetName", status)?;
+            CStr::from_ptr(name.as_ptr())
+        };
+        Ok(name.to_string_lossy().into_owned())
+    }
+}
+
 /// The first device, with its primary context. The process retains the context once and keeps it until it ends,
 /// because the last release would destroy it with everything that libraries have loaded into it.
 pub(super) struct Context {
     calls: &'static Calls,
-    device: sys::CUdevice,
+    device: Device,
     context: sys::CUcontext,
 }
 
@@ -164,14 +227,11 @@ impl Context {
     }
 
     fn retained() -> Result<Self, String> {
-        let calls = &opened()?.calls;
-        let (mut device, mut context) = (0, ptr::null_mut());
-        // SAFETY: the driver is open, and writes the device and then its context.
-        unsafe {
-            calls.check("cuDeviceGet", (calls.cuDeviceGet)(&raw mut device, 0))?;
-            let status = (calls.cuDevicePrimaryCtxRetain)(&raw mut context, device);
-            calls.check("cuDevicePrimaryCtxRetain", status)?;
-        }
+        let device = Device::first()?;
+        let (calls, mut context) = (device.calls, ptr::null_mut());
+        // SAFETY: the device is valid, and the driver writes its context.
+        let status = unsafe { (calls.cuDevicePrimaryCtxRetain)(&raw mut context, device.number) };
+        calls.check("cuDevicePrimaryCtxRetain", status)?;
         Ok(Self { calls, device, context })
     }
 
@@ -183,37 +243,18 @@ impl Context {
 
     /// Returns the compute capability.
     pub(crate) fn architecture(&self) -> Result<Architecture, String> {
-        use sys::CUdevice_attribute::{
-            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
-            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
-        };
-        Ok(Architecture(self.number(MAJOR)?, self.number(MINOR)?))
+        self.device.architecture()
     }
 
     /// Returns the bytes of the cache that all multiprocessors share.
     pub(crate) fn cache(&self) -> Result<usize, String> {
-        let bytes = self.number(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
+        let bytes = self.device.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
         Ok(usize::try_from(bytes).unwrap_or(0))
-    }
-
-    /// Returns a property of the device.
-    fn number(&self, attribute: sys::CUdevice_attribute) -> Result<u32, String> {
-        let mut number = 0;
-        // SAFETY: the device is valid, and the driver writes a number.
-        let status = unsafe { (self.calls.cuDeviceGetAttribute)(&raw mut number, attribute, self.device) };
-        self.check("cuDeviceGetAttribute", status).map(|()| u32::try_from(number).unwrap_or(0))
     }
 
     /// Returns the name of the device.
     pub(crate) fn name(&self) -> Result<String, String> {
-        let mut name: [c_char; 256] = [0; 256];
-        // SAFETY: the driver writes a string of at most this number of bytes, including its end.
-        let name = unsafe {
-            let status = (self.calls.cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, self.device);
-            self.check("cuDeviceGetName", status)?;
-            CStr::from_ptr(name.as_ptr())
-        };
-        Ok(name.to_string_lossy().into_owned())
+        self.device.name()
     }
 
     fn check(&self, call: &str, status: Status) -> Result<(), String> {

@@ -96,7 +96,7 @@ impl Pricing for ByRoofline {
     }
 
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
-        Ok(Box::new(Priced::new("roofline", *given.machine, Arc::clone(given.prices))))
+        Ok(Box::new(Priced::new("roofline", *given.machine, Arc::clone(given.prices_here))))
     }
 }
 
@@ -116,7 +116,7 @@ impl Pricing for ByTimes {
             advice: "run `ovolo tune MODEL`",
         };
         let measured = given.measured.ok_or_else(lacking)?;
-        let prices = Arc::clone(given.prices);
+        let prices = Arc::clone(given.prices_here);
         Ok(Box::new(Measured { machine: *given.machine, prices, ..measured.clone() }))
     }
 }
@@ -172,9 +172,9 @@ impl Pricing for ByPrices {
                 advice: "name its file with `--costs FILE.ron`",
             });
         }
-        let list = given.prices.with(&self.files).map_err(PricingError::Prices)?;
+        let list = given.prices_here.with(&self.files).map_err(PricingError::Prices)?;
         if let Some(ops) = given.ops {
-            list.check_ops(ops, given.prices.sources().count()).map_err(PricingError::Prices)?;
+            list.check_ops(ops, given.prices_here.sources().count()).map_err(PricingError::Prices)?;
         }
         Ok(Box::new(Priced::new("prices", *given.machine, Arc::new(list))))
     }

@@ -25,6 +25,7 @@ pub fn check(pipeline: &Pipeline, catalog: &Catalog, ops: &Ops) -> Result<(), Er
     if cost.is::<ByPrices>() {
         extract.cost.model(&Given {
             prices: &catalog.prices,
+            prices_here: &catalog.prices,
             ops: Some(ops),
             ..Given::machine(&Machine::NOMINAL)
         })?;

@@ -149,12 +149,14 @@ impl Extract {
     /// # Errors
     /// If the cost model lacks something, or if its settings are wrong.
     pub(crate) fn model(&self, context: &Context<'_>) -> Result<Box<dyn CostModel>, Error> {
+        let prices_here = context.catalog.prices_here(&context.pipeline.backends)?;
         let given = Given {
             machine: &context.machine,
             measured: context.measured.as_ref(),
             threads: context.threads,
             constants: context.constants,
             prices: &context.catalog.prices,
+            prices_here: &prices_here,
             ops: Some(context.ops),
             validators: &|| host::validators(context.threads, &context.catalog.backends),
         };

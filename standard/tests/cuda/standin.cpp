@@ -261,10 +261,18 @@ ENTRY cuDeviceGet(int* device, int at) { BEGIN_ANYWHERE; *device = 7; return at 
 ENTRY cuDeviceGetAttribute(int* value, int attribute, int device) {
   BEGIN_ANYWHERE;
   if (device != 7) return INVALID_DEVICE;
-  // The compute capability, and the bytes of the cache that all multiprocessors share.
-  if (attribute != 75 && attribute != 76 && attribute != 38) return INVALID_VALUE;
-  *value = attribute == 38 ? 1 << 20 : attribute == 75 ? 9 : 0;
-  return SUCCESS;
+  // Tests set another clock of the memory, in kHz.
+  const char* memory_clock = getenv("OVOLO_STANDIN_MEMORY_CLOCK");
+  switch (attribute) {
+    case 75: *value = 9; return SUCCESS;         // The compute capability is 9.0.
+    case 76: *value = 0; return SUCCESS;
+    case 38: *value = 1 << 20; return SUCCESS;   // The bytes of the cache that all multiprocessors share.
+    case 16: *value = 132; return SUCCESS;       // Multiprocessors.
+    case 13: *value = 1830000; return SUCCESS;   // Their clock, in kHz.
+    case 36: *value = memory_clock ? atoi(memory_clock) : 3200000; return SUCCESS;
+    case 37: *value = 6144; return SUCCESS;      // The width of the memory's bus, in bits.
+  }
+  return INVALID_VALUE;
 }
 ENTRY cuDeviceGetName(char* name, int bytes, int device) {
   BEGIN_ANYWHERE;
