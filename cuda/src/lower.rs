@@ -37,6 +37,7 @@ fn written(call: &Call<'_>) -> Result<Job, String> {
     let attrs = call.attrs;
     match name {
         "matmul" => product::matmul(call),
+        "matmul-tensor" => product::tensor(call),
         "conv" => product::conv(call),
         "conv-depthwise" => channels::depthwise(call),
         "attention" => attention::attention(call),

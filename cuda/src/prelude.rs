@@ -1,7 +1,8 @@
 //! Text that kernels share: 16-bit element types, vectors, integer arithmetic that agrees with the reference, and
 //! reductions across threads. A module contains only the parts that its kernels use.
 //!
-//! Conversions of 16-bit floats are single instructions of the device. Other compilers must provide functions with
+//! Conversions of 16-bit floats are single instructions of the device, and so are the functions of tensor cores, which a
+//! warp calls together. Other compilers must provide functions with
 //! these names; everything else is the same text for them.
 
 /// All parts with their names, in the order of modules: later parts use earlier ones.
@@ -49,6 +50,61 @@ template <typename T, int N> __device__ __forceinline__ void store(T* to, Pack<T
   *reinterpret_cast<Pack<T, N>*>(to) = x;
 }
 ",
+    ),
+    (
+        "tensor",
+        r#"#ifdef __CUDACC_RTC__
+__device__ __forceinline__ unsigned shared_address(const void* x) {
+  unsigned y;
+  asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(y) : "l"(x));
+  return y;
+}
+// Copies 16 bytes to shared memory in the background, or zeros if `inside` is false.
+__device__ __forceinline__ void copy_vector(void* to, const void* from, bool inside) {
+  const unsigned bytes = inside ? 16u : 0u;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :: "r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
+}
+// Closes the group of the copies since the last call.
+__device__ __forceinline__ void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits for all groups of this thread but the last ones.
+template <int LAST> __device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" :: "n"(LAST) : "memory");
+}
+// Reads four matrices of 8 by 8 elements of 16 bits; the lanes have the addresses of their 32 rows.
+__device__ __forceinline__ void read_matrices(unsigned (&to)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(row)) : "memory");
+}
+__device__ __forceinline__ void read_transposed(unsigned (&to)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(row)) : "memory");
+}
+__device__ __forceinline__ unsigned to_tf32(float x) {
+  unsigned y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ void multiply_half(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void multiply_brain(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void multiply_single(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+"#,
     ),
     (
         "pick",

@@ -1,8 +1,13 @@
 //! Matrix products, and convolutions as products of weights and windows, with a column for each pixel.
 //!
-//! A block computes a square of the result from squares of both operands in shared memory, for 16 inner elements at a
-//! time, and each thread computes sixteen elements of the square. If the result is narrow, each thread computes one
-//! element and reads the operands directly. The post chain runs when the result is stored.
+//! If the result is narrow, each thread computes one element and reads the operands directly. Otherwise a block computes
+//! a square of the result from pieces of both operands in shared memory: by the usual arithmetic, or on tensor cores. The
+//! post chain runs when the result is stored.
+
+mod square;
+mod tensor;
+
+pub(super) use tensor::{check as check_tensor, matmul as tensor};
 
 use super::expr::{Expr, Leaf};
 use super::kernel::{Argument, BLOCK, Job, Launch, Parameter, kernel};
@@ -14,12 +19,6 @@ use ovolo::attr::Attr;
 use ovolo::op::Call;
 use ovolo::tensor::{Shape, TensorType};
 
-/// The sides of a block's square and of a thread's square, and the inner elements at a time.
-const SIDE: usize = 64;
-const EACH: usize = 4;
-const DEPTH: usize = 16;
-/// The number of threads along a side.
-const THREADS: usize = SIDE / EACH;
 /// A result with fewer rows or columns is narrow.
 const MIN_SIDE: usize = 16;
 
@@ -46,6 +45,11 @@ struct Product<'a> {
 
 /// Generates the job for `matmul`.
 pub(super) fn matmul(call: &Call<'_>) -> Result<Job, String> {
+    product(call)?.job()
+}
+
+/// Returns the products of `matmul`.
+fn product<'a>(call: &'a Call<'a>) -> Result<Product<'a>, String> {
     plain(call)?;
     let (a, b, y) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.output.shape);
     let rank = y.rank();
@@ -58,7 +62,7 @@ pub(super) fn matmul(call: &Call<'_>) -> Result<Job, String> {
         let text = broadcast(&batch, &y[..rank - 2], "g", index);
         format!("({text}) * {}", n(inner))
     };
-    Product {
+    Ok(Product {
         call,
         operands: [0, 1],
         batch: y[..rank - 2].iter().product(),
@@ -70,8 +74,7 @@ pub(super) fn matmul(call: &Call<'_>) -> Result<Job, String> {
         right: (Vec::new(), format!("{} + k * {} + column", matrix(b), n(columns)), None),
         bias: None,
         extras: 2,
-    }
-    .job()
+    })
 }
 
 /// Generates the job for `conv`: for each image and group, the product of weights and windows.
@@ -160,17 +163,17 @@ impl Product<'_> {
         if self.call.output.shape.count() == 0 {
             return Ok(Job::default());
         }
-        let (mut w, launch, kind);
         if self.rows < MIN_SIDE || self.columns < MIN_SIDE {
             let count = self.batch * self.rows * self.columns;
-            (w, launch, kind) = (Writer::new(), Launch::line(count.div_ceil(BLOCK))?, "row");
+            let mut w = Writer::new();
             self.direct(&mut w, count)?;
-        } else {
-            let squares = self.batch * self.rows.div_ceil(SIDE) * self.columns.div_ceil(SIDE);
-            (w, launch, kind) =
-                (Writer::new(), Launch::plane(squares, 1, [THREADS * THREADS, 1])?, "product");
-            self.square(&mut w)?;
+            return Ok(self.kernel("row", w, Launch::line(count.div_ceil(BLOCK))?));
         }
+        square::job(self)
+    }
+
+    /// Returns a job of one kernel with all operands and the result as its parameters.
+    fn kernel(&self, kind: &str, writer: Writer, launch: Launch) -> Job {
         let types = self.call.inputs.iter().enumerate();
         let input = |(operand, ty): (usize, &&TensorType)| Parameter {
             name: super::expr::parameter(operand),
@@ -181,7 +184,31 @@ impl Product<'_> {
         let mut parameters: Vec<Parameter> = types.map(input).collect();
         let dtype = self.call.output.dtype;
         parameters.push(Parameter { name: "out".into(), dtype, argument: Argument::Output, apart: true });
-        Ok(Job { kernels: vec![kernel(kind, &parameters, w, launch)], ..Job::default() })
+        Job { kernels: vec![kernel(kind, &parameters, writer, launch)], ..Job::default() }
+    }
+
+    /// Declares the square of a block: its first row and column, and the number `g` of its product.
+    fn place(&self, w: &mut Writer, [rows, columns]: [usize; 2]) {
+        let (name, n) = (self.index.name(), |value: usize| self.index.number(value));
+        let (along, down) = (self.columns.div_ceil(columns), self.rows.div_ceil(rows));
+        w.line(&format!("const {name} first_column = blockIdx.x % {} * {};", n(along), n(columns)));
+        w.line(&format!("const {name} first_row = blockIdx.x / {} % {} * {};", n(along), n(down), n(rows)));
+        w.line(&format!("const {name} g = blockIdx.x / {};", n(along * down)));
+    }
+
+    /// Returns the number of squares of all products.
+    fn squares(&self, [rows, columns]: [usize; 2]) -> usize {
+        self.batch * self.rows.div_ceil(rows) * self.columns.div_ceil(columns)
+    }
+
+    /// Stores the element of `row` and `column`, which are declared, if they are inside the result.
+    fn store_inside(&self, w: &mut Writer, sum: &str) -> Result<(), String> {
+        let (name, n) = (self.index.name(), |value: usize| self.index.number(value));
+        w.open(&format!("if (row < {} && column < {})", n(self.rows), n(self.columns)));
+        w.line(&format!("const {name} o = (g * {} + row) * {} + column;", n(self.rows), n(self.columns)));
+        self.store(w, sum)?;
+        w.close();
+        Ok(())
     }
 
     /// Returns the type of the sums.
@@ -221,75 +248,6 @@ impl Product<'_> {
         w.close();
         self.store(w, "sum")?;
         w.close();
-        Ok(())
-    }
-
-    /// Generates a kernel in which each block computes a square.
-    fn square(&self, w: &mut Writer) -> Result<(), String> {
-        let (name, n) = (self.index.name(), |value: usize| self.index.number(value));
-        let sum = self.sum();
-        let (along, down) = (self.columns.div_ceil(SIDE), self.rows.div_ceil(SIDE));
-        // The extra element per row spreads the elements of a column over all banks.
-        w.line(&format!("__shared__ {sum} left[{DEPTH}][{}];", SIDE + 1));
-        w.line(&format!("__shared__ {sum} right[{DEPTH}][{SIDE}];"));
-        w.line(&format!("const {name} first_column = blockIdx.x % {} * {};", n(along), n(SIDE)));
-        w.line(&format!("const {name} first_row = blockIdx.x / {} % {} * {};", n(along), n(down), n(SIDE)));
-        w.line(&format!("const {name} g = blockIdx.x / {};", n(along * down)));
-        w.line(&format!("const unsigned tx = threadIdx.x % {THREADS}u;"));
-        w.line(&format!("const unsigned ty = threadIdx.x / {THREADS}u;"));
-        w.line(&format!("{sum} sums[{EACH}][{EACH}] = {{}};"));
-        w.line("#pragma unroll 1");
-        w.open(&format!("for ({name} from = 0; from < {}; from += {DEPTH}u)", n(self.depth)));
-        let each = SIDE * DEPTH / (THREADS * THREADS);
-        w.unrolled("e", each);
-        w.line(&format!("const unsigned at = threadIdx.x + e * {}u;", THREADS * THREADS));
-        w.line(&format!("const {name} k = from + at % {DEPTH}u;"));
-        w.line(&format!("const {name} row = first_row + at / {DEPTH}u;"));
-        w.line(&format!("{sum} value = 0;"));
-        let left = self.read(w, self.operands[0], &self.left);
-        w.line(&format!("if (k < {} && row < {}) value = {left};", n(self.depth), n(self.rows)));
-        w.line(&format!("left[at % {DEPTH}u][at / {DEPTH}u] = value;"));
-        w.close();
-        w.unrolled("e", each);
-        w.line(&format!("const unsigned at = threadIdx.x + e * {}u;", THREADS * THREADS));
-        w.line(&format!("const {name} k = from + at / {SIDE}u;"));
-        w.line(&format!("const {name} column = first_column + at % {SIDE}u;"));
-        w.line(&format!("{sum} value = 0;"));
-        w.open(&format!("if (k < {} && column < {})", n(self.depth), n(self.columns)));
-        let (lines, at, inside) = &self.right;
-        lines.iter().for_each(|line| w.line(line));
-        let right = self.read(w, self.operands[1], at);
-        let inside = inside.as_ref().map(|inside| format!("if ({inside}) ")).unwrap_or_default();
-        w.line(&format!("{inside}value = {right};"));
-        w.close();
-        w.line(&format!("right[at / {SIDE}u][at % {SIDE}u] = value;"));
-        w.close();
-        w.line("__syncthreads();");
-        w.unrolled("k", DEPTH);
-        w.line(&format!("{sum} a[{EACH}], b[{EACH}];"));
-        for (array, from, place) in [("a", "left", "ty"), ("b", "right", "tx")] {
-            w.unrolled("i", EACH);
-            w.line(&format!("{array}[i] = {from}[k][{place} + i * {THREADS}u];"));
-            w.close();
-        }
-        w.unrolled("i", EACH);
-        w.unrolled("j", EACH);
-        w.line("sums[i][j] += a[i] * b[j];");
-        for _ in 0..3 {
-            w.close();
-        }
-        w.line("__syncthreads();");
-        w.close();
-        w.unrolled("i", EACH);
-        w.unrolled("j", EACH);
-        w.line(&format!("const {name} row = first_row + ty + i * {THREADS}u;"));
-        w.line(&format!("const {name} column = first_column + tx + j * {THREADS}u;"));
-        w.open(&format!("if (row < {} && column < {})", n(self.rows), n(self.columns)));
-        w.line(&format!("const {name} o = (g * {} + row) * {} + column;", n(self.rows), n(self.columns)));
-        self.store(w, "sums[i][j]")?;
-        for _ in 0..3 {
-            w.close();
-        }
         Ok(())
     }
 

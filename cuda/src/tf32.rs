@@ -1,4 +1,5 @@
-//! TF32: the format to which tensor cores round `f32` before they multiply. Sums and stored values are `f32`.
+//! TF32: the format to which tensor cores round `f32` before they multiply. Sums and stored values are `f32`. A number in
+//! the middle of two of TF32 becomes the even one here, and the larger one in generated kernels.
 
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::op::{AttrDef, OpError};

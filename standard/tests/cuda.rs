@@ -17,12 +17,16 @@ mod graph;
 mod host;
 #[path = "cuda/library.rs"]
 mod library;
+#[path = "cuda/machine.rs"]
+mod machine;
 #[path = "cuda/need.rs"]
 mod need;
 #[path = "cuda/nvrtc.rs"]
 mod nvrtc;
 #[path = "cuda/plan.rs"]
 mod plan;
+#[path = "cuda/price.rs"]
+mod price;
 #[path = "cuda/resident.rs"]
 mod resident;
 #[path = "cuda/standin.rs"]
@@ -44,8 +48,7 @@ fn main() {
     let (driver, standin) = (need::needs(Place::Driver, &[]), need::needs(Place::Standin, &[]));
     let mut trials = Vec::new();
     for (number, (name, cases)) in FAMILIES.iter().enumerate() {
-        let cases =
-            move || cases(&mut Random::new(number as u64 + 1)).into_iter().flatten().collect::<Vec<Case>>();
+        let cases = move || drawn(name, cases(&mut Random::new(number as u64 + 1)));
         trials.push(need::cxx().trial(format!("values::{name}"), move || values(name, &cases())));
         trials.push(need::nvrtc().trial(format!("machine_code::{name}"), move || nvrtc::compiles(&cases())));
         let title = format!("device::kernels::{name}");
@@ -93,6 +96,22 @@ fn main() {
     trials.push(trial("harness::a_missing_wait_shows", &standin, device::a_missing_wait_shows));
     let stack = nvrtc::a_stack_and_spills_show;
     trials.push(need::nvrtc().trial("harness::a_stack_and_spills_show", stack));
+    for (name, test) in [
+        (
+            "products_multiply_more_than_they_read",
+            machine::products_multiply_more_than_they_read as fn() -> _,
+        ),
+        ("tensor_cores_are_fed", machine::tensor_cores_are_fed),
+    ] {
+        let needs = vec![need::nvrtc(), need::disassembler()];
+        trials.push(trial(format!("machine_code::mix::{name}"), &needs, test));
+    }
+    trials.push(Trial::test(
+        "price::devices_have_the_speeds_of_their_data_sheets",
+        price::devices_have_the_speeds_of_their_data_sheets,
+    ));
+    let told = price::the_driver_tells_the_properties;
+    trials.push(trial("price::the_driver_tells_the_properties", &standin, told));
     trials.push(Trial::test("plan::chains_stay_on_the_device", plan::chains_stay_on_the_device));
     trials
         .push(Trial::test("plan::running_without_a_device_says_so", plan::running_without_a_device_says_so));
@@ -102,6 +121,14 @@ fn main() {
     trials.push(Trial::test("text::the_same_work_has_one_text", text::the_same_work_has_one_text));
     trials.push(Trial::test("text::does_not_depend_on_order", nvrtc::canonical));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// Returns the cases that the ops take. Drawn attributes may be impossible, but not most of them.
+fn drawn(name: &str, cases: Vec<Option<Case>>) -> Vec<Case> {
+    let all = cases.len();
+    let taken: Vec<Case> = cases.into_iter().flatten().collect();
+    assert!(2 * taken.len() > all, "`{name}`: the ops take {} of {all} cases", taken.len());
+    taken
 }
 
 /// Compares the kernels of some cases with the reference, running the threads in two orders.
@@ -187,10 +214,10 @@ fn agrees(case: &Case, result: &Tensor, reference: &Tensor) -> Result<(), String
     // Results that are sums or products of many elements are rounded as often.
     let most = case.operands.iter().map(|operand| operand.ty().shape.count()).max().unwrap_or(1);
     let share = most as f64 / case.ty.shape.count().max(1) as f64;
-    let products = match case.op {
+    let def = common::ops().get(case.op).ok_or("the op is gone")?;
+    let products = match def.meaning() {
         "matmul" | "conv" | "attention" => {
             let types: Vec<_> = case.operands.iter().map(Tensor::ty).collect();
-            let def = common::ops().get(case.op).ok_or("the op is gone")?;
             (def.flops)(&case.attrs, &types, &case.ty) / (2 * case.ty.shape.count().max(1)) as f64
         }
         _ => 1.0,

@@ -1,4 +1,5 @@
-//! `cargo xtask nvrtc`: fetches NVIDIA's run-time compiler from the Python package index.
+//! `cargo xtask nvrtc`: fetches NVIDIA's run-time compiler from the Python package index, and the disassembler by which
+//! tests look at its machine code.
 
 use crate::wheel::Wheel;
 
@@ -11,8 +12,18 @@ const NVRTC: Wheel = Wheel {
     elsewhere: "install a CUDA toolkit and set OVOLO_NVRTC",
 };
 
-/// Fetches the library into `nvrtc` in the build folder, unless it is there already.
+/// The disassembler, a program of 5 MB.
+const NVDISASM: Wheel = Wheel {
+    package: "nvidia-cuda-nvdisasm==13.2.78",
+    sha256: "b4ebcd3c5046bf8039ac52675b9dbefd843600969649ecaab0a42b0713a61dae",
+    folder: "nvdisasm",
+    files: &["nvdisasm"],
+    elsewhere: "install a CUDA toolkit and set OVOLO_NVDISASM",
+};
+
+/// Fetches both into `nvrtc` and `nvdisasm` in the build folder, unless they are there already.
 pub fn run(words: &[String]) -> Result<(), String> {
     crate::none(words)?;
-    NVRTC.fetch()
+    NVRTC.fetch()?;
+    NVDISASM.fetch()
 }

@@ -59,6 +59,7 @@ impl Wheel {
         for file in self.files {
             let library = find(&unpacked, &|name| name == *file)?;
             std::fs::copy(&library, out.join(file)).map_err(|error| said(&library, error))?;
+            runnable(&out.join(file)).map_err(|error| said(&library, error))?;
         }
         std::fs::write(out.join("stamp"), sha256).map_err(|error| said(&out, error))?;
         remove(&temporary)?;
@@ -68,6 +69,14 @@ impl Wheel {
         );
         Ok(())
     }
+}
+
+/// Lets a file be run as a program, which is what some wheels contain; unpacking them loses that.
+fn runnable(file: &Path) -> std::io::Result<()> {
+    #[cfg(unix)]
+    std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let _ = file;
+    Ok(())
 }
 
 /// The first file below a folder whose name `fits` accepts.

@@ -5,8 +5,8 @@ use ovolo::backend::Call;
 use ovolo::op::attention::Order;
 use ovolo::op::{self, OpError};
 use ovolo::scalar::{self, Function};
-use ovolo::tensor::{DType, Layout, Tensor, TensorType};
-use ovolo_cuda::Job;
+use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
+use ovolo_cuda::{FAMILY, Job};
 
 /// The types of the kernels.
 pub const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
@@ -25,9 +25,17 @@ impl Case {
     pub fn new(op: &'static str, attrs: Attrs, operands: Vec<Tensor>) -> Option<Self> {
         let def = crate::common::ops().get(op).unwrap();
         let attrs = op::complete(def, attrs);
-        let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
-        let ty = def.result(&attrs, &types).ok()?;
-        Some(Self { op, attrs, operands, ty })
+        // An op of the device takes operands that lie there. The values of a case are on the host.
+        let device = if def.device().is_some() { Device::Accelerator(FAMILY, 0) } else { Device::Host };
+        let there = |operand: &Tensor| TensorType { device, ..operand.ty().clone() };
+        let types: Vec<TensorType> = operands.iter().map(there).collect();
+        let ty = def.result(&attrs, &types.iter().collect::<Vec<_>>()).ok()?;
+        Some(Self { op, attrs, operands, ty: TensorType { device: Device::Host, ..ty } })
+    }
+
+    /// Returns the name of the op of the backend that computes the call.
+    pub fn lowered(&self) -> String {
+        if self.op.starts_with("cuda.") { self.op.to_owned() } else { format!("cuda.{}", self.op) }
     }
 
     /// The kernels of the call.
@@ -696,6 +704,15 @@ pub fn product(r: &mut Random) -> Vec<Option<Case>> {
         let chain = post(vec![step("add", &[]), step("gelu", &[]), step("rsub", &[])]);
         cases.push(Case::new("matmul", chain, operands));
     }
+    // Enough large squares that they are used.
+    for dtype in [DType::F32, DType::BF16, DType::I32] {
+        let operands = vec![r.tensor(dtype, &[32, 200, 21]), r.tensor(dtype, &[21, 250])];
+        cases.push(Case::new("matmul", Attrs::new(), operands));
+    }
+    let image = r.tensor(DType::F32, &[2, 3, 100, 99]);
+    let weights = vec![r.tensor(DType::F32, &[128, 3, 3, 3]), r.tensor(DType::F32, &[128])];
+    let window = Attrs::new().ints("strides", &[1, 1]).ints("pads", &[1; 4]);
+    cases.push(Case::new("conv", window, std::iter::once(image).chain(weights).collect()));
     // Input, weights, groups, strides, dilations, pads.
     type Window = ([usize; 4], [usize; 4], i64, [i64; 2], [i64; 2], [i64; 4]);
     let windows: [Window; 9] = [
@@ -789,4 +806,42 @@ pub const FAMILIES: &[Family] = &[
     ("layout", layout),
     ("gradient", gradient),
     ("product", product),
+    ("tensor", tensor),
 ];
+
+/// Products on tensor cores: with edges in all directions, batches, post chains, and tiles of both sizes.
+fn tensor(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F16, DType::BF16, DType::F32] {
+        let attrs = || Attrs::new().int("tf32", i64::from(dtype == DType::F32));
+        let sizes = [[16, 16, 16], [64, 64, 64], [70, 40, 72], [1, 8, 8], [130, 72, 136], [33, 104, 200]];
+        for [rows, depth, columns] in sizes {
+            let batch = 1 + r.below(3);
+            let left = untied(r.tensor(dtype, &[batch, rows, depth]));
+            let right = if r.below(2) == 0 { vec![depth, columns] } else { vec![batch, depth, columns] };
+            let right = untied(r.tensor(dtype, &right));
+            cases.push(Case::new("cuda.matmul-tensor", attrs(), vec![left.clone(), right.clone()]));
+            let steps = vec![step("add", &[]), step("gelu", &[]), step("add", &[])];
+            let operands =
+                vec![left, right, r.tensor(dtype, &[columns]), r.tensor(dtype, &[batch, rows, columns])];
+            cases.push(Case::new("cuda.matmul-tensor", attrs().with("post", Attr::Post(steps)), operands));
+        }
+        // Enough large tiles that they are used.
+        let operands = [[32, 200, 40].as_slice(), &[40, 200]].map(|shape| untied(r.tensor(dtype, shape)));
+        cases.push(Case::new("cuda.matmul-tensor", attrs(), operands.to_vec()));
+    }
+    assert!(cases.iter().all(Option::is_some), "the op refuses a case");
+    cases
+}
+
+/// Moves numbers of `f32` that lie between two of TF32 up by one bit: tensor cores round them away from zero, and the
+/// reference to even.
+fn untied(mut tensor: Tensor) -> Tensor {
+    if tensor.ty().dtype == DType::F32 {
+        for bytes in tensor.bytes_mut().chunks_exact_mut(4) {
+            let bits = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            bytes.copy_from_slice(&(bits | u32::from(bits & 0x1fff == 0x1000)).to_le_bytes());
+        }
+    }
+    tensor
+}

@@ -341,7 +341,7 @@ fn lowered(cases: &[Case]) -> Result<Graph, String> {
             let input = graph.add_input(&name, operand.ty().clone());
             operands.push(add(&mut graph, "cuda.upload", &none, vec![input], &format!("{name}.upload"))?);
         }
-        let op = format!("cuda.{}", case.op);
+        let op = case.lowered();
         let result = add(&mut graph, &op, &case.attrs, operands, &format!("c{number}.result"))?;
         let output = add(&mut graph, "cuda.download", &none, vec![result], &format!("c{number}"))?;
         graph.add_output(&format!("c{number}"), output);
@@ -355,8 +355,7 @@ pub fn family(number: usize) -> Result<(), Failed> {
     let cases: Vec<Case> = cases(&mut Random::new(number as u64 + 1)).into_iter().flatten().collect();
     // Views have no kernels, and some conversions can only be tested alone. The stand-in is slow, and the
     // kernels' values are tested without it, so some of them are enough here.
-    let there =
-        |case: &Case| case.op != "reshape" && common::ops().get(&format!("cuda.{}", case.op)).is_some();
+    let there = |case: &Case| case.op != "reshape" && common::ops().get(&case.lowered()).is_some();
     let share = if standin::on_device() { 1 } else { 4 };
     let cases: Vec<Case> = cases.into_iter().filter(there).step_by(share).collect();
     let graph = lowered(&cases)?;

@@ -4,7 +4,7 @@
 #[path = "../../../tests/common/need.rs"]
 mod shared;
 
-use super::{host, nvrtc, standin};
+use super::{host, machine, nvrtc, standin};
 use shared::Need;
 pub use shared::trial;
 use std::path::PathBuf;
@@ -42,6 +42,14 @@ pub fn nvrtc() -> Need {
         .map(|_| ())
         .map_err(|why| format!("the compiler is {why}; `cargo xtask nvrtc` fetches it"));
     Need::new("NVRTC", found, "OVOLO_REQUIRE_NVRTC")
+}
+
+/// NVIDIA's disassembler.
+pub fn disassembler() -> Need {
+    let found = machine::disassembler()
+        .map(|_| ())
+        .map_err(|why| format!("the disassembler: {why}; `cargo xtask nvrtc` fetches it"));
+    Need::new("nvdisasm", found, "OVOLO_REQUIRE_NVRTC")
 }
 
 /// An NVIDIA device, for tests that take minutes on the stand-in.

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ucontext.h>
+#include <vector>
 
 #define __global__
 #define __device__
@@ -66,6 +67,7 @@ static bool running;
 static bool misplaced;
 static void (*kernel)(void**);
 static void** arguments;
+static void forget_copies();
 
 static void wait(State state) {
   if (!running) { misplaced = true; return; }
@@ -92,6 +94,7 @@ static bool block(bool backwards) {
     contexts[i].uc_link = nullptr;
     makecontext(&contexts[i], begin, 0);
   }
+  forget_copies();
   running = true;
   for (;;) {
     unsigned done = 0, at_barrier = 0;
@@ -133,6 +136,84 @@ template <typename T> static inline T __shfl_xor_sync(unsigned mask, T value, in
   memcpy(&value, fibre::exchange[me ^ (unsigned)lanes], sizeof value);
   fibre::wait(fibre::WARP);
   return value;
+}
+
+// Tensor cores. The lanes of a warp see what the others hold between two waits. A copy in the background lands when a
+// thread waits for it, and not before, so a missing wait shows.
+namespace fibre {
+struct Copy { void* to; const void* from; bool inside; unsigned group; };
+static std::vector<Copy> copies[MOST];
+static unsigned groups[MOST];
+static unsigned held[MOST][6];
+static const void* rows[MOST];
+
+static void forget_copies() {
+  for (unsigned i = 0; i < count; ++i) { copies[i].clear(); groups[i] = 0; }
+}
+static const void* row_of(unsigned lane) { return rows[current / LANES * LANES + lane]; }
+static void read(unsigned (&to)[4], const void* row, bool transposed) {
+  unsigned lane = current % LANES;
+  rows[current] = row;
+  wait(WARP);
+  for (unsigned i = 0; i < 4; ++i) {
+    unsigned short pair[2];
+    for (unsigned j = 0; j < 2; ++j) {
+      unsigned y = transposed ? lane % 4 * 2 + j : lane / 4, x = transposed ? lane / 4 : lane % 4 * 2 + j;
+      pair[j] = ((const unsigned short*)row_of(i * 8 + y))[x];
+    }
+    memcpy(&to[i], pair, 4);
+  }
+  wait(WARP);
+}
+// The element at an index of the left matrix (`from` 0) or the right one (`from` 4), in registers with `each` elements.
+static unsigned element(unsigned outer, unsigned inner, unsigned from, unsigned each) {
+  unsigned lane = outer % 8 * 4 + inner % (4 * each) / each;
+  unsigned half = inner / (4 * each), place = from ? 4 + half : outer / 8 + half * 2;
+  unsigned word = held[current / LANES * LANES + lane][place];
+  return each == 1 ? word : word >> 16 * (inner % 2) & 0xffffu;
+}
+template <unsigned EACH, typename To>
+static void multiply(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2], To to) {
+  unsigned lane = current % LANES;
+  memcpy(held[current], a, 16);
+  memcpy(held[current] + 4, b, 8);
+  wait(WARP);
+  for (unsigned i = 0; i < 4; ++i) {
+    unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (unsigned k = 0; k < 8 * EACH; ++k) c[i] += to(element(row, k, 0, EACH)) * to(element(column, k, 4, EACH));
+  }
+  wait(WARP);
+}
+}  // namespace fibre
+
+static inline void copy_vector(void* to, const void* from, bool inside) {
+  unsigned me = fibre::current;
+  if ((uintptr_t)to % 16 || (inside && (uintptr_t)from % 16)) fibre::misplaced = true;
+  fibre::copies[me].push_back({to, from, inside, fibre::groups[me]});
+}
+static inline void end_of_copies() { ++fibre::groups[fibre::current]; }
+template <int LAST> static inline void wait_for_copies() {
+  unsigned me = fibre::current;
+  std::vector<fibre::Copy> later;
+  for (const fibre::Copy& copy : fibre::copies[me]) {
+    if (copy.group + LAST >= fibre::groups[me]) { later.push_back(copy); continue; }
+    if (copy.inside) memcpy(copy.to, copy.from, 16); else memset(copy.to, 0, 16);
+  }
+  fibre::copies[me] = later;
+}
+static inline void read_matrices(unsigned (&to)[4], const void* row) { fibre::read(to, row, false); }
+static inline void read_transposed(unsigned (&to)[4], const void* row) { fibre::read(to, row, true); }
+// To the nearest number with ten bits of fraction; ties away from zero.
+static inline unsigned to_tf32(float x) { return x - x == 0 ? (bits_of(x) + 0x1000u) & ~0x1fffu : bits_of(x); }
+static inline void multiply_half(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  fibre::multiply<2>(c, a, b, [](unsigned bits) { return float_of_half((unsigned short)bits); });
+}
+static inline void multiply_brain(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  fibre::multiply<2>(c, a, b, [](unsigned bits) { return __uint_as_float(bits << 16); });
+}
+static inline void multiply_single(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  // The device ignores the low bits of what it multiplies.
+  fibre::multiply<1>(c, a, b, [](unsigned bits) { return __uint_as_float(bits & ~0x1fffu); });
 }
 
 // Runs a kernel over a grid. Returns 0 on success, or 1 if not all threads reached a barrier.
