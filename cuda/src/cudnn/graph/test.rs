@@ -2,112 +2,51 @@
 //! device is needed. The test runs in a subprocess, because the library needs a stand-in for the driver's library,
 //! with the same name.
 
-use super::descriptor::{AttributeValue, Descriptor, Library};
+mod device;
+mod survey;
+
+use super::descriptor::Library;
 use super::engine::{Engines, Target};
 use super::plan::Plan;
-use crate::{cublaslt, cudnn, driver, nvrtc};
-use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
-use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
+use crate::cudnn;
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::op;
 use ovolo::op::Call;
 use ovolo::op::attention::Order;
 use ovolo::tensor::{DType, Device, Layout, TensorType};
-use std::io::Write;
-use std::path::Path;
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// The variable that marks the subprocess which asks the library.
 const SUBPROCESS: &str = "OVOLO_TEST_ASKS_CUDNN";
-/// The first version that accepts the description of a device.
-const MIN_VERSION: usize = 90_800;
-
-/// The description of a device (an H100) in the library's format.
-const DEVICE: &str = r#"{
-    "deviceName": "a device", "deviceVer": 900, "driverVer": 12080, "cudaDeviceId": 0, "pciDeviceId": 0,
-    "totalGlobalMem": 85000000000, "multiProcessorCount": 132, "smCountOrigin": 0, "warpSize": 32,
-    "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536,
-    "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448, "oversizedSharedMemoryPerBlock": 0,
-    "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536, "maxCtasPerSM": 32,
-    "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "isTccDriver": 0, "supportCoopLaunch": 1,
-    "smClockRateKHz": 1980000, "memClockRateKHz": 2619000, "memoryBusWidth": 5120, "l2CacheSize": 52428800
-}"#;
-
-/// A stand-in for the driver's library, whose functions do nothing. The library calls them to load the kernels that
-/// it compiles.
-const DRIVER: &str = r#"
-static int one[64];
-#define GIVES(name) extern "C" int name(void** to) { if (to) *to = one; return 0; }
-#define DOES(name) extern "C" int name() { return 0; }
-GIVES(cuLibraryLoadData) GIVES(cuLibraryLoadFromFile) GIVES(cuLibraryGetKernel) GIVES(cuKernelGetFunction)
-GIVES(cuModuleLoadData) GIVES(cuModuleGetFunction)
-DOES(cuLibraryUnload) DOES(cuModuleUnload) DOES(cuKernelSetAttribute) DOES(cuTensorMapEncodeIm2col)
-DOES(cuTensorMapEncodeTiled) DOES(cuCtxGetCurrent) DOES(cuCtxGetLimit) DOES(cuCtxPopCurrent) DOES(cuCtxPushCurrent)
-DOES(cuStreamGetCtx) DOES(cuLinkCreate) DOES(cuLinkAddData) DOES(cuLinkComplete) DOES(cuLinkDestroy)
-DOES(cuLaunchKernel) DOES(cuLaunchCooperativeKernel) DOES(cuLaunchKernelEx) DOES(cuOccupancyMaxPotentialClusterSize)
-extern "C" int cuKernelGetAttribute(int* to) { if (to) *to = 0; return 0; }
-extern "C" int cuDriverGetVersion(int* to) { *to = 12080; return 0; }
-extern "C" int cuDeviceGetCount(int* to) { *to = 0; return 0; }
-extern "C" int cuDeviceGet(int* to) { *to = 0; return 100; }
-extern "C" int cuGetErrorString(int, const char** to) { *to = "an error"; return 0; }
-extern "C" int cuGetErrorName(int, const char** to) { *to = "AN_ERROR"; return 0; }
-"#;
-
 #[test]
 #[ignore = "it needs cuDNN 9.8 with NVRTC and cuBLASLt (`cargo xtask cuda-libraries`), and a C++ compiler"]
 fn the_library_creates_plans_for_graphs() {
+    in_subprocess("cudnn::graph::test::the_library_creates_plans_for_graphs", ask_library);
+}
+
+/// Runs a test's work in a subprocess of its own, which is this program with the name of the test.
+fn in_subprocess(test: &str, work: fn()) {
     if std::env::var_os(SUBPROCESS).is_some() {
-        return ask_library();
+        return work();
     }
-    let test = "cudnn::graph::test::the_library_creates_plans_for_graphs";
     let program = std::env::current_exe().expect("the path of the test is known");
-    let output = Command::new(program)
+    let mut child = Command::new(program)
         .args(["--exact", test, "--ignored", "--nocapture", "--test-threads", "1"])
         .env(SUBPROCESS, "1")
-        .output()
+        .stdout(Stdio::piped())
+        .spawn()
         .expect("the test can start itself");
-    print!("{}", String::from_utf8_lossy(&output.stdout));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the test was not found: {test}");
-}
-
-/// Compiles and opens the stand-in for the driver's library.
-fn driver() -> Result<(), String> {
-    let folder = std::env::temp_dir().join(format!("ovolo-cudnn-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let object = folder.join("libcuda.so.1");
-    let compiled = ["c++", "g++", "clang++"].iter().find_map(|compiler| compiled(compiler, &object).ok());
-    let opened = match compiled {
-        // SAFETY: the library has just been compiled from the text above and has no initialisers.
-        Some(true) => unsafe { open(&object) },
-        Some(false) => Err("the stand-in for the driver does not compile".to_owned()),
-        None => Err("no C++ compiler was found".to_owned()),
-    };
-    std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
-    opened
-}
-
-/// Compiles the stand-in. Returns whether the compiler succeeded, or an error if it cannot be started.
-fn compiled(compiler: &str, object: &Path) -> std::io::Result<bool> {
-    let mut command = Command::new(compiler);
-    command.args(["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", "-x", "c++", "-", "-o"]);
-    let mut child = command.arg(object).stdin(Stdio::piped()).spawn()?;
-    if let Some(mut source) = child.stdin.take() {
-        source.write_all(DRIVER.as_bytes())?;
+    // What the subprocess prints is shown at once, since it may work for an hour.
+    let lines = BufReader::new(child.stdout.take().expect("the output is a pipe")).lines();
+    let mut passed = false;
+    for line in lines.map_while(Result::ok) {
+        passed |= line.contains("1 passed");
+        println!("{line}");
     }
-    Ok(child.wait()?.success())
-}
-
-/// Opens a library such that other libraries find its symbols, until the process ends.
-///
-/// # Safety
-/// The library's initialisers must be safe to run.
-unsafe fn open(path: &Path) -> Result<(), String> {
-    // SAFETY: as the caller promises.
-    let library = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
-    std::mem::forget(library.map_err(|error| error.to_string())?);
-    Ok(())
+    let status = child.wait().expect("the subprocess ends");
+    assert!(status.success() && passed, "the subprocess failed, or has no test `{test}`");
 }
 
 fn chain(steps: &[(&'static str, &[f64])]) -> Attr {
@@ -159,15 +98,9 @@ fn attention(
 
 /// Asks for the engines of the graphs, and prepares the first engine of each.
 fn ask_library() {
-    // cuDNN opens these libraries by name when it needs them.
-    let others = (driver::opened().is_ok(), nvrtc::compiler().is_ok(), cublaslt::opened().is_ok());
-    let ready = if others.0 { Ok(()) } else { driver() };
-    let found = cudnn::opened().unwrap_or_else(|why| panic!("cuDNN is {why}"));
-    assert!(found.calls.version() >= MIN_VERSION, "cuDNN 9.8 is needed, but found {found}");
-    assert!(ready.is_ok() && others.1 && others.2, "driver, NVRTC, cuBLASLt: {ready:?}, {others:?}");
-    let with = Library::new(&found.calls).expect("the library has graphs");
-    let device =
-        described_device(with).map_err(|failure| failure.text).expect("the library accepts the description");
+    let with = device::library();
+    let device = device::H100.descriptor(with).map_err(|failure| failure.text);
+    let device = device.expect("the library accepts the description");
     let target = Target::Described(&device);
     let (h, b, f) = (DType::F16, DType::BF16, DType::F32);
     let mut asked = Vec::new();
@@ -219,18 +152,6 @@ fn ask_library() {
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), asked.len(), wrong.join("\n"));
-}
-
-/// Returns the descriptor of the described device.
-fn described_device(with: Library) -> Result<Descriptor, super::descriptor::Failure> {
-    let device = with.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
-    with.set(
-        &device,
-        Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
-        AttributeValue::Text(DEVICE.as_bytes()),
-    )?;
-    with.finish(&device, "a device")?;
-    Ok(device)
 }
 
 /// Returns the number of engines. The first engine must be ready with the scratch memory that it reports.
