@@ -104,6 +104,15 @@ pub enum BackendError {
     Device(String),
 }
 
+/// A library that a backend loads at run time, as it was looked for on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuntimeLibrary {
+    /// The usual name of the library.
+    pub name: &'static str,
+    /// Its version and where it was found, in one line; or why it is absent, and what the user can do.
+    pub found: Result<String, BackendError>,
+}
+
 /// A plan of which a device will run a part. Only a session makes this value, after it has checked the plan: every
 /// value lies within the memory that the plan states, and every kernel gets the buffers that its contract asks for.
 #[derive(Clone, Copy)]
@@ -199,6 +208,11 @@ pub unsafe trait Backend: Send + Sync {
     /// Returns the files, other than this program, that its kernels come from. Their content is part of the cache's
     /// key, as it can change every plan.
     fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Returns the libraries that it loads at run time, whether or not they are found. `ovolo doctor` lists them.
+    fn libraries(&self) -> Vec<RuntimeLibrary> {
         Vec::new()
     }
 

@@ -11,9 +11,9 @@ pub use cudnn::CuDnn;
 
 use super::runtime::Runtime;
 use super::transfer::copies;
-use super::{driver, job, nvrtc};
+use super::{driver, job, library, nvrtc};
 use ovolo::attr::Attrs;
-use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner};
+use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner, RuntimeLibrary};
 use ovolo::op::{Form, Layouts, Lowering, OpError, image as images};
 use ovolo::scalar::Function;
 use ovolo::tensor::TensorType;
@@ -28,7 +28,7 @@ unsafe impl Backend for Cuda {
         "cuda"
     }
 
-    /// Reports the driver if it has a device; `ovolo doctor` reports the other libraries.
+    /// Reports the driver if it has a device.
     fn found(&self) -> Result<String, BackendError> {
         driver::opened().map(|driver| format!("driver {driver}")).map_err(BackendError::Absent)
     }
@@ -42,6 +42,11 @@ unsafe impl Backend for Cuda {
 
     fn plans_elsewhere(&self) -> bool {
         true
+    }
+
+    /// Reports the libraries of the other two backends as well, since this one runs their plans.
+    fn libraries(&self) -> Vec<RuntimeLibrary> {
+        library::libraries()
     }
 
     fn ops(&self) -> Vec<Lowering> {
