@@ -1,5 +1,9 @@
 //! An extension of ovolo that uses only its public API: the op `swirl`, `x * cos(turns * x)`, with its ONNX
-//! import, a backend with one kernel, a guard, a pass, a cost model and an extractor.
+//! import, a backend with one kernel, a guard, a pass, a cost model, an extractor and a command.
+
+mod steps;
+
+pub use steps::Steps;
 
 use ovolo::attr::{Attr, AttrKind, Attrs, Float};
 use ovolo::backend::{Args, Backend, Call, Contract, Kernel};
