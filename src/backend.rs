@@ -7,7 +7,7 @@
 pub mod features;
 
 use crate::graph::NodeId;
-use crate::op::Lowering;
+use crate::op::{Lowering, Op};
 pub use crate::op::{ALIGN, Args, Call, Contract, Kernel, OpError};
 use crate::plan::schedule::Schedule;
 use crate::plan::{Place, Plan};
@@ -224,6 +224,14 @@ pub unsafe trait Backend: Send + Sync {
     fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {
         let _ = (name, function);
         None
+    }
+
+    /// Returns whether kernels of one of its ops can be trusted in the default layout: their tests compare them with
+    /// the reference evaluation. The tuner compares results of other kernels with theirs where the reference would take
+    /// too long.
+    fn is_trusted(&self, op: Op) -> bool {
+        let _ = op;
+        false
     }
 
     /// Loads the steps of a plan that run on this backend's device; `None` if the backend has no device of its own.

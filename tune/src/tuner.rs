@@ -301,7 +301,7 @@ impl<'a> Tuner<'a> {
         let team = Team::new(self.threads);
         let patience = self.limit.map_or(PATIENCE, |limit| PATIENCE.min(limit.left(Phase::Kernels) / 4));
         let mut clock = Clock::new(&team, measured.constants, patience);
-        let mut checker = Checker::new(&team, options.registry.ops());
+        let mut checker = Checker::new(&team, &options.registry);
         let mut best: FxHashMap<usize, f64> = FxHashMap::default();
         let (start, mut kept) = (Instant::now(), Instant::now());
         let mut done = 0;
