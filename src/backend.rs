@@ -6,9 +6,10 @@
 
 pub mod features;
 
+use self::features::InstructionSets;
 use crate::graph::NodeId;
-use crate::op::{Lowering, Op};
 pub use crate::op::{ALIGN, Args, Call, Contract, Kernel, OpError};
+use crate::op::{Lowering, Op};
 use crate::plan::schedule::Schedule;
 use crate::plan::{Place, Plan};
 use crate::scalar::Function;
@@ -111,6 +112,18 @@ pub struct RuntimeLibrary {
     pub name: &'static str,
     /// Its version and where it was found, in one line; or why it is absent, and what the user can do.
     pub found: Result<String, BackendError>,
+}
+
+/// The ops by which the speed of the processor is measured, all of one backend, on `f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probes {
+    /// The backend's fastest product of two square matrices.
+    pub product: &'static str,
+    /// The layouts of these matrices, as [`Layout`](crate::tensor::Layout) reads them, such as `plain`.
+    pub layouts: [&'static str; 2],
+    /// An op that reads each element of its only operand once and writes each element of its result once, in the
+    /// default layout.
+    pub copy: &'static str,
 }
 
 /// A plan of which a device will run a part. Only a session makes this value, after it has checked the plan: every
@@ -216,6 +229,12 @@ pub unsafe trait Backend: Send + Sync {
         Vec::new()
     }
 
+    /// Returns the instruction sets that its kernels are compiled for, if its plans depend on the processor. Which one
+    /// plans are made for is part of the cache's key.
+    fn instruction_sets(&self) -> Option<&dyn InstructionSets> {
+        None
+    }
+
     /// Returns its lowered ops, whose names begin with the backend's name and a dot.
     fn ops(&self) -> Vec<Lowering>;
 
@@ -223,6 +242,12 @@ pub unsafe trait Backend: Send + Sync {
     /// backend's, a dot, and the function's. The registry calls this for each of its functions.
     fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {
         let _ = (name, function);
+        None
+    }
+
+    /// Returns the ops by which the speed of the processor is measured; `None` if the backend has none for it. Those of
+    /// the backend that was registered first count.
+    fn probes(&self) -> Option<Probes> {
         None
     }
 

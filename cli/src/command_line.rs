@@ -75,7 +75,7 @@ impl CommandLine {
         let matches = definition.clone().get_matches_from(words);
         fault::say();
         subprocess::on_wait(|text| eprintln!("note: {text}"));
-        if let Err(why) = environment::tell() {
+        if let Err(why) = environment::tell(&self.registry) {
             return failed(&why, 1);
         }
         if let Some((name, arguments)) = matches.subcommand()

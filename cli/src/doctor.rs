@@ -3,7 +3,7 @@
 use super::amount::count;
 use super::{Outcome, print};
 use clap::Args;
-use ovolo::backend::{self, BackendError, RuntimeLibrary};
+use ovolo::backend::{BackendError, RuntimeLibrary};
 use ovolo::plan::MOST_THREADS;
 use ovolo::registry::Registry;
 use ovolo_tune::calibrate;
@@ -24,8 +24,8 @@ impl Doctor {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = self.threads.map_or(processors, usize::from);
-        let calibrate::Calibration { machine, steady } = calibrate::machine(registry.ops(), threads);
-        let features = backend::features::planned();
+        let calibrate::Calibration { machine, steady } = calibrate::machine(registry, threads);
+        let features = registry.backends().planned_features();
         let backends: Vec<(&str, Result<String, BackendError>, Vec<RuntimeLibrary>)> = registry
             .backends()
             .iter()
@@ -76,9 +76,8 @@ impl Doctor {
             machine.start * 1e6,
             if steady {
                 ""
-            } else if !calibrate::can_measure(registry.ops()) {
-                "; nominal: the speed of a machine is measured with kernels of the backend `native`, and none of them \
-                 runs here"
+            } else if !calibrate::can_measure(registry) {
+                "; nominal: no backend has kernels that run here and by which the speed of a machine is measured"
             } else {
                 "; the machine is busy, so these speeds are not kept and will be measured again"
             }

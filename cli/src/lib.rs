@@ -43,9 +43,9 @@ mod test;
 mod tune;
 mod value;
 
+pub use command_line::{AddedCommand, CommandLine};
 pub use job::{Job, Runnable};
 pub use note::on_note;
-pub use command_line::{AddedCommand, CommandLine};
 pub use refusal::Refusal;
 pub use rules::{Asked, verify_rules};
 pub use test::shown;
@@ -170,9 +170,9 @@ impl Settings {
 /// made.
 ///
 /// # Errors
-/// `OVOLO_ISA` is no instruction set.
-pub fn read_environment() -> Result<(), Refusal> {
-    Ok(environment::tell()?)
+/// `OVOLO_ISA` is no instruction set of a backend of the registry.
+pub fn read_environment(registry: &Registry) -> Result<(), Refusal> {
+    Ok(environment::tell(registry)?)
 }
 
 /// Runs the command of this process with a registry. Prints errors and returns the exit code.

@@ -20,6 +20,7 @@ mod formula;
 mod gather;
 mod gemm;
 mod integer;
+mod isa;
 mod lanes;
 mod map;
 mod math;
@@ -47,8 +48,11 @@ mod transposed;
 mod unary;
 mod widen;
 
-use ovolo::backend::features::Isa;
-use ovolo::backend::{Backend, Contract};
+pub use isa::{Isa, PlannedIsa, UnknownIsa};
+
+use isa::Isas;
+use ovolo::backend::features::InstructionSets;
+use ovolo::backend::{Backend, Contract, Probes};
 use ovolo::op::{Fallback, Form, Layouts, Lowering, Op, OpError};
 use ovolo::registry::{Registry, RegistryError};
 use ovolo::scalar::Function;
@@ -139,6 +143,15 @@ unsafe impl Backend for Native {
     fn ops(&self) -> Vec<Lowering> {
         let all = FAMILIES.iter().copied().flatten();
         all.map(|one| Lowering { fallback: Some(&FALLBACK), ..*one }).collect()
+    }
+
+    fn instruction_sets(&self) -> Option<&dyn InstructionSets> {
+        Some(&Isas)
+    }
+
+    /// The packed product has no conversion in it, so it is the fastest.
+    fn probes(&self) -> Option<Probes> {
+        Some(Probes { product: "native.matmul-packed", layouts: ["plain", "Ba32b"], copy: "native.abs" })
     }
 
     /// The tests compare every op that has the name of its logical op with the reference.
