@@ -9,7 +9,7 @@ use super::note::say;
 use super::rules::why_not;
 use super::{Refusal, Settings};
 use ovolo::backend::{Artifacts, Unkept};
-use ovolo::cache::Kept;
+use ovolo::cache::KeptArtifacts;
 use ovolo::compile::{Compilation, Options};
 use ovolo::dynamic::DynamicSession;
 use ovolo::egraph::RunnerUp;
@@ -67,7 +67,7 @@ impl Job {
     /// are not cached, or if there is no folder for it.
     pub fn with_artifacts<T>(&self, call: impl FnOnce(&dyn Artifacts) -> T) -> T {
         match self.caching.cache(&self.registry) {
-            Some(cache) => call(&Kept::new(cache.folder())),
+            Some(cache) => call(&KeptArtifacts::new(cache.folder())),
             None => call(&Unkept),
         }
     }

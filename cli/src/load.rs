@@ -114,8 +114,8 @@ pub(super) fn tuner(options: &Options) -> Tuner<'static> {
     let (mut kernels, mut plans) = (bar("tuning", "kernels"), bar("within plans", "plans"));
     tuner.progress = Box::new(move |progress| {
         match progress.stage {
-            ovolo_tune::Stage::Kernels => kernels(progress.done, progress.all),
-            ovolo_tune::Stage::Plans => plans(progress.done, progress.all),
+            ovolo_tune::TuningStage::Kernels => kernels(progress.done, progress.all),
+            ovolo_tune::TuningStage::Plans => plans(progress.done, progress.all),
         }
         true
     });

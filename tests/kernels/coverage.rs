@@ -6,7 +6,7 @@ use libtest_mimic::Failed;
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::backend::Call;
 use ovolo::compile::Options;
-use ovolo::cost::Priced;
+use ovolo::cost::PriceModel;
 use ovolo::graph::{Graph, text};
 use ovolo::op::{Arity, Op, REFERENCE, WIDENED};
 use ovolo::rule::RuleSet;
@@ -240,6 +240,6 @@ fn ask(graph: &Graph, options: &Options, found: &mut dyn FnMut(Sample)) -> Resul
         }
         call.contract()
     };
-    saturated.egraph().problem(&Priced::shipped("roofline", options.machine), THREADS, &contracts);
+    saturated.egraph().problem(&PriceModel::shipped("roofline", options.machine), THREADS, &contracts);
     Ok(())
 }

@@ -14,7 +14,7 @@ use ovolo::onnx::Operator;
 use ovolo::op::{Arity, AttrDef, Flags, Lowering, OpDef, OpError};
 use ovolo::pass::{self, Context, Pass, PassReport, State};
 use ovolo::registry::{Registry, RegistryError};
-use ovolo::rule::{Function, Kind, Value};
+use ovolo::rule::{Kind, Value, Word};
 use ovolo::tensor::{DType, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
         },
     })?;
     registry.add_backend(std::sync::Arc::new(Extend))?;
-    registry.add_function(Function::guard("is-still", "`turns` is 0", &[Kind::Number], |v| match v[0] {
+    registry.add_word(Word::guard("is-still", "`turns` is 0", &[Kind::Number], |v| match v[0] {
         Value::Attr(Attr::Float(Float(0.0))) => Ok(Value::yes()),
         _ => Err(format!("{} is not 0", v.show(0)).into()),
     }))?;

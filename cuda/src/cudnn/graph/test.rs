@@ -11,7 +11,7 @@ use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::op;
 use ovolo::op::Call;
-use ovolo::op::attention::Order;
+use ovolo::op::attention::AxisOrder;
 use ovolo::tensor::{DType, Device, Layout, TensorType};
 use std::io::Write;
 use std::path::Path;
@@ -149,7 +149,7 @@ fn attention(
     mask: Option<&[usize]>,
 ) -> Question {
     let attrs = Attrs::new().float("scale", 0.125).ints("order", &order);
-    let stored = Order::new(&attrs).expect("the order is valid");
+    let stored = AxisOrder::new(&attrs).expect("the order is valid");
     let mut operands: Vec<TensorType> = [[2, 12, 77, depth], [2, 12, length, depth], [2, 12, length, width]]
         .map(|sizes| TensorType::plain(dtype, stored.stored(sizes)))
         .to_vec();
