@@ -41,7 +41,7 @@ fn main() {
         return;
     }
     let mut rows = Vec::new();
-    let calibrated = ovolo_tune::calibrate::machine(common::ops(), 1).machine;
+    let calibrated = ovolo_tune::calibrate::machine(common::registry(), 1).machine;
     println!(
         "                 search s         flops: ms                  gain %        roofline: ms               gain %        gain %"
     );

@@ -6,10 +6,11 @@
 
 pub mod features;
 
+use self::features::InstructionSets;
 use crate::diagnostic::Source;
 use crate::graph::NodeId;
-use crate::op::Lowering;
 pub use crate::op::{ALIGN, Args, Call, Contract, Kernel, OpError};
+use crate::op::{Lowering, Op};
 use crate::plan::schedule::Schedule;
 use crate::plan::{Place, Plan};
 use crate::scalar::Function;
@@ -103,6 +104,27 @@ pub enum BackendError {
     /// A library or a device reports an error that does not belong to a single step.
     #[error("{0}")]
     Device(String),
+}
+
+/// A library that a backend loads at run time, as it was looked for on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuntimeLibrary {
+    /// The usual name of the library.
+    pub name: &'static str,
+    /// Its version and where it was found, in one line; or why it is absent, and what the user can do.
+    pub found: Result<String, BackendError>,
+}
+
+/// The ops by which the speed of the processor is measured, all of one backend, on `f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probes {
+    /// The backend's fastest product of two square matrices.
+    pub product: &'static str,
+    /// The layouts of these matrices, as [`Layout`](crate::tensor::Layout) reads them, such as `plain`.
+    pub layouts: [&'static str; 2],
+    /// An op that reads each element of its only operand once and writes each element of its result once, in the
+    /// default layout.
+    pub copy: &'static str,
 }
 
 /// A plan of which a device will run a part. Only a session makes this value, after it has checked the plan: every
@@ -211,6 +233,17 @@ pub unsafe trait Backend: Send + Sync {
         Vec::new()
     }
 
+    /// Returns the libraries that it loads at run time, whether or not they are found. `ovolo doctor` lists them.
+    fn libraries(&self) -> Vec<RuntimeLibrary> {
+        Vec::new()
+    }
+
+    /// Returns the instruction sets that its kernels are compiled for, if its plans depend on the processor. Which one
+    /// plans are made for is part of the cache's key.
+    fn instruction_sets(&self) -> Option<&dyn InstructionSets> {
+        None
+    }
+
     /// Returns its lowered ops, whose names begin with the backend's name and a dot.
     fn ops(&self) -> Vec<Lowering>;
 
@@ -219,6 +252,20 @@ pub unsafe trait Backend: Send + Sync {
     fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {
         let _ = (name, function);
         None
+    }
+
+    /// Returns the ops by which the speed of the processor is measured; `None` if the backend has none for it. Those of
+    /// the backend that was registered first count.
+    fn probes(&self) -> Option<Probes> {
+        None
+    }
+
+    /// Returns whether kernels of one of its ops can be trusted in the default layout: their tests compare them with
+    /// the reference evaluation. The tuner compares results of other kernels with theirs where the reference would take
+    /// too long.
+    fn is_trusted(&self, op: Op) -> bool {
+        let _ = op;
+        false
     }
 
     /// Loads the steps of a plan that run on this backend's device; `None` if the backend has no device of its own.

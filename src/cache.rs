@@ -31,7 +31,7 @@ mod request;
 mod weights;
 
 pub use crate::digest::Digest;
-pub use artifact::Kept;
+pub use artifact::KeptArtifacts;
 pub use entry::{ConstantBytes, Entry, Specialised};
 pub(crate) use folder::Folder;
 pub use folder::{Kind, Listed};
@@ -203,7 +203,7 @@ impl Cache {
 
     fn session(&self, key: &Key, times: Option<&Stored>, store: Option<&Store>) -> Result<Session, Miss> {
         let (plan, constants, recipes) = self.stored(key, times, store)?;
-        Session::load(plan, constants, recipes, self.registry.backends(), &Kept::new(&self.folder))
+        Session::load(plan, constants, recipes, self.registry.backends(), &KeptArtifacts::new(&self.folder))
             .map_err(|error| Miss::Changed(error.to_string()))
     }
 

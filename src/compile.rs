@@ -117,7 +117,7 @@ impl Options {
     ///
     /// # Errors
     /// If the pipeline has no `Extract`, or if the cost model lacks something.
-    pub fn features(&self, saturated: &Saturated) -> Result<Vec<stage::Kernel>, Error> {
+    pub fn features(&self, saturated: &Saturated) -> Result<Vec<stage::PricedKernel>, Error> {
         let context = self.context(saturated.graph());
         saturated.features(&*self.pipeline.extraction()?.model(&context)?, &context.target())
     }

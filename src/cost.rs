@@ -30,7 +30,7 @@ pub use measured::{Entry, InPlans, Leaning, Measured, State, key};
 pub use noise::Noise;
 pub(crate) use noise::Noisy;
 pub use pattern::fits;
-pub use price::{PriceList, Priced};
+pub use price::{PriceList, PriceModel};
 pub use pricing::{Pricing, PricingError};
 pub(crate) use process::Answer;
 pub use process::AnswerError;

@@ -16,7 +16,7 @@ mod region;
 mod route;
 
 pub(crate) use region::RegionKey;
-pub use region::{Compiled, Found, RegionReport, Request};
+pub use region::{Compiled, Found, RegionReport, RegionRequest};
 
 use crate::backend::Unkept;
 use crate::compile::{self, Options};
@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Compiles regions, or reads their plans from a cache.
-pub type Compile<'c> = Arc<dyn Fn(&Request<'_>) -> Result<Compiled, Error> + Send + Sync + 'c>;
+pub type Compile<'c> = Arc<dyn Fn(&RegionRequest<'_>) -> Result<Compiled, Error> + Send + Sync + 'c>;
 
 /// A model that runs for inputs of any size.
 pub struct DynamicSession<'c> {
@@ -70,7 +70,7 @@ impl DynamicSession<'static> {
         let registry = Arc::clone(&options.registry);
         let model = Dynamic::load(registry.onnx(), file.as_ref(), MissingWeights::Refuse)?
             .with_unroll(options.pipeline.unroll);
-        let compile = move |region: &Request<'_>| {
+        let compile = move |region: &RegionRequest<'_>| {
             let compilation = compile::compile(region.graph.clone(), &options)?;
             let (program, backends) = (&compilation.program, options.registry.backends());
             let session =
@@ -319,7 +319,7 @@ impl<'c> DynamicSession<'c> {
         if self.plans.look(&digest).is_some() {
             return Ok((digest, Source::Known));
         }
-        let request = Request { graph: &region.graph, digest, key, store: &self.store };
+        let request = RegionRequest { graph: &region.graph, digest, key, store: &self.store };
         let Compiled { session, cached } = (self.compile)(&request)?;
         let mut session = session.within(&self.workspace)?;
         let team = self.team.get_or_insert_with(|| session.shared_team());
@@ -349,7 +349,7 @@ impl Source {
     }
 }
 
-/// Returns what the plan of a region of a model depends on: see [`Request::digest`].
+/// Returns what the plan of a region of a model depends on: see [`RegionRequest::digest`].
 pub fn digest(graph: &Graph, model: &Dynamic) -> Digest {
     Digest::texts([region::text(graph, model).as_str()])
 }

@@ -9,7 +9,7 @@ pub fn validators(threads: usize, backends: &Backends) -> Validators {
     let machine = vec![
         format!("ovolo {} times, format 4", env!("CARGO_PKG_VERSION")),
         format!("processor {}", features::processor()),
-        format!("features {}", features::planned().join(" ")),
+        format!("features {}", backends.planned_features().join(" ")),
         format!("threads {threads}"),
     ];
     let library = |(_, backend): (&str, &Arc<dyn Backend>)| {

@@ -56,7 +56,7 @@ pub use operator::{Operator, Results};
 pub(crate) use operator::{Operators, operators};
 pub(crate) use region::Position;
 pub use region::{Dynamic, LiveFrom, Region, Then};
-pub use survey::{Place, Survey, survey};
+pub use survey::{Remark, Survey, survey};
 pub use value::{Interface, Size, decode_value, encode_value};
 
 use crate::graph::Graph;
@@ -128,7 +128,7 @@ pub enum MissingWeights {
 
 /// A model that was imported.
 #[derive(Clone, Debug)]
-pub struct Imported {
+pub struct ImportedModel {
     /// The graph, in which all values are on the host in the default layout.
     pub graph: Graph,
     /// The version of ONNX's own operators that the model imports.
@@ -150,7 +150,7 @@ pub fn load(
     tables: Tables<'_>,
     path: impl AsRef<Path>,
     options: &ImportOptions,
-) -> Result<Imported, OnnxError> {
+) -> Result<ImportedModel, OnnxError> {
     let path = path.as_ref();
     let (proto, folder, map) = read(path)?;
     importer::import(tables, proto, &path.display().to_string(), folder, map, options)
@@ -194,7 +194,7 @@ pub fn from_bytes(
     bytes: impl Into<Bytes>,
     name: &str,
     options: &ImportOptions,
-) -> Result<Imported, OnnxError> {
+) -> Result<ImportedModel, OnnxError> {
     importer::import(tables, decode(bytes.into(), name)?, name, None, None, options)
 }
 

@@ -57,7 +57,7 @@ pub(crate) use demand::{Demand, Unmet};
 pub use elementwise::scalar;
 pub use error::OpError;
 pub use handle::{CONST, INPUT, Op};
-pub use kernel::{ALIGN, Args, Call, Choice, Contract, Kernel, REFERENCE, WIDENED};
+pub use kernel::{ALIGN, Args, Call, Contract, Kernel, KernelChoice, REFERENCE, WIDENED};
 pub use lowered::{
     Attributes, Check, Draw, Fallback, Form, Layouts, Lowered, Lowering, Made, Own, Reference, Sample,
 };

@@ -31,7 +31,7 @@ use crate::error::Error;
 use crate::extract::{self as extraction, Extraction, Extractors};
 use crate::memory::{self, Limit, Orders, Planners};
 use crate::op::Ops;
-use crate::plan::{Arena, Kept};
+use crate::plan::{Arena, KeptConstants};
 use crate::ron;
 use crate::rule::RuleSet;
 use crate::setting::Settings;
@@ -189,7 +189,7 @@ pub enum PassReport {
         /// The arenas of the devices, the host's first.
         arenas: Vec<Arena>,
         /// The constants that are kept beside them.
-        constants: Vec<Kept>,
+        constants: Vec<KeptConstants>,
     },
     /// The report of a pass that is not ovolo's own: one line that says what it did.
     Custom(String),

@@ -27,11 +27,11 @@ pub use check::{MOST_THREADS, Unsound};
 pub(crate) use error::NoKernel;
 pub use error::PlanError;
 pub use inside::Unfit;
-pub use kept::Kept;
+pub use kept::KeptConstants;
 pub(crate) use kept::constant_bytes;
-pub(crate) use source::Imported;
 pub use source::Source;
-pub(crate) use stored::Stored;
+pub(crate) use source::SourceNode;
+pub(crate) use stored::StoredPlan;
 
 use crate::attr::Attrs;
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
@@ -341,7 +341,7 @@ impl fmt::Display for Plan {
             writeln!(f, "input {name}: {ty}")?;
         }
         let schedule = if self.devices.is_empty() { Schedule::default() } else { Schedule::new(self) };
-        let name = |launch: &schedule::Launch| format!("`{}`", self.steps[launch.step].name);
+        let name = |launch: &schedule::DeviceStep| format!("`{}`", self.steps[launch.step].name);
         for (at, step) in self.steps.iter().enumerate() {
             let operands: Vec<String> = step.inputs.iter().map(ToString::to_string).collect();
             write!(f, "{}: {} = {}({})", step.name, step.output_type, step.op, operands.join(", "))?;

@@ -87,8 +87,8 @@ impl Registry {
     ///
     /// # Errors
     /// If another one already has its name.
-    pub fn add_function(&mut self, function: rule::Function) -> Result<(), RegistryError> {
-        Ok(self.words.add(function)?)
+    pub fn add_word(&mut self, word: rule::Word) -> Result<(), RegistryError> {
+        Ok(self.words.add(word)?)
     }
 
     /// Adds a backend with its ops.

@@ -26,7 +26,7 @@ mod words;
 
 pub(crate) use condition::Guard;
 pub use example::{Example, beside};
-pub use expr::{Arguments, Bindings, Fact, Function, No, Value, ask, eval};
+pub use expr::{Arguments, Bindings, Fact, No, Value, Word, ask, eval};
 pub use interval::Interval;
 pub use precision::Precision;
 pub use set::{RuleSet, is_version};
@@ -136,7 +136,7 @@ pub enum Expr {
     /// An optional operand. If it is absent, guards that use it are skipped.
     Optional(RestVar),
     /// A guard or a computed attribute.
-    Call(&'static Function, Vec<Expr>),
+    Call(&'static Word, Vec<Expr>),
 }
 
 /// The positions of the parts of a rule in its file, without quotes.

@@ -12,7 +12,7 @@
 //! passes of a pipeline look these values up by name, and make the same stages from them.
 //!
 //! ```
-//! use ovolo::cost::{Machine, Priced};
+//! use ovolo::cost::{Machine, PriceModel};
 //! use ovolo::egraph::Limits;
 //! use ovolo::graph::text;
 //! use ovolo::stage::{Choice, Imported, Target};
@@ -24,7 +24,7 @@
 //! saturated.grow("lower", &rules, Limits { rounds: 8, nodes: 1000 }, &|| std::time::Duration::ZERO)?;
 //! assert!(!saturated.applied().is_empty());
 //! let target = Target { threads: 1, backends: ["native".to_owned()].into() };
-//! let priced = saturated.price(Box::new(Priced::shipped("flops", Machine::NOMINAL)), &target)?;
+//! let priced = saturated.price(Box::new(PriceModel::shipped("flops", Machine::NOMINAL)), &target)?;
 //! let choice = Choice::default();
 //! let planned = priced.choose(&choice)?.plan(&choice.planning)?;
 //! assert!(planned.chosen.extraction.proven);
@@ -52,6 +52,6 @@ pub use planning::Planning;
 pub(crate) use priced::estimates;
 pub use priced::{Choice, Priced};
 pub use question::{Curve, Point, Scale, Supposed};
-pub use recorder::Kernel;
+pub use recorder::PricedKernel;
 pub use saturated::{Phase, Saturated};
 pub use target::Target;

@@ -40,9 +40,12 @@ impl Cacheable for Session {
     fn make(built: &Built, registry: &Registry, cache: Option<&Cache>) -> Result<Self, String> {
         let Compilation { program, plan, .. } = &built.compilation;
         match cache {
-            Some(cache) => {
-                Self::with(program, plan.clone(), registry.backends(), &cache::Kept::new(cache.folder()))
-            }
+            Some(cache) => Self::with(
+                program,
+                plan.clone(),
+                registry.backends(),
+                &cache::KeptArtifacts::new(cache.folder()),
+            ),
             None => Self::new(program, plan.clone(), registry.backends()),
         }
         .map_err(|error| error.to_string())

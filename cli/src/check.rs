@@ -2,7 +2,7 @@
 
 use super::{Outcome, print};
 use clap::Args;
-use ovolo::onnx::{self, MissingWeights, Place, Survey};
+use ovolo::onnx::{self, MissingWeights, Remark, Survey};
 use ovolo::registry::Registry;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -138,8 +138,8 @@ impl Check {
     }
 
     fn to_json(&self, found: &Survey) -> String {
-        let places = |list: &[Place]| {
-            let one = |place: &Place| json!({ "node": place.node, "op": place.op, "why": place.why });
+        let places = |list: &[Remark]| {
+            let one = |place: &Remark| json!({ "node": place.node, "op": place.op, "why": place.why });
             list.iter().map(one).collect::<Vec<_>>()
         };
         let operators: Vec<_> = found
@@ -171,14 +171,14 @@ const SIZES: [usize; 8] = [1, 32, 64, 128, 256, 512, 1024, 16384];
 
 /// Returns the number of nodes that are refused though ovolo has their operator; other sizes may be accepted.
 fn refused(found: &Survey) -> usize {
-    let known = |place: &&Place| found.operators.iter().any(|one| one.known && one.op == place.op);
+    let known = |place: &&Remark| found.operators.iter().any(|one| one.known && one.op == place.op);
     found.absent.iter().filter(known).count()
 }
 
 /// The most nodes that a section lists in full.
 const SHOWN: usize = 40;
 
-fn section(text: &mut String, title: &str, places: &[Place]) {
+fn section(text: &mut String, title: &str, places: &[Remark]) {
     if places.is_empty() {
         return;
     }

@@ -13,7 +13,7 @@ use ovolo::graph::Graph;
 use ovolo::graph::text::Seeds;
 use ovolo::graph::{diff, dot, json, text};
 use ovolo::pass::PassReport;
-use ovolo::plan::{Arena, Kept, Plan};
+use ovolo::plan::{Arena, KeptConstants, Plan};
 use ovolo::registry::Registry;
 use ovolo::stage::Imported;
 use ovolo::tensor::Device;
@@ -286,7 +286,7 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
         }
         Some(PassReport::Plan { steps, arenas, constants }) => {
             value["steps"] = (*steps).into();
-            let kept = |kept: &Kept| json!({ "device": kept.device.to_string(), "bytes": kept.bytes, "computed": kept.computed });
+            let kept = |kept: &KeptConstants| json!({ "device": kept.device.to_string(), "bytes": kept.bytes, "computed": kept.computed });
             value["constants"] = constants.iter().map(kept).collect();
             if let [host, others @ ..] = &arenas[..] {
                 value["arena"] = host.bytes.into();

@@ -3,7 +3,7 @@
 use super::amount::count;
 use super::{Outcome, print};
 use clap::Args;
-use ovolo::backend::{self, BackendError};
+use ovolo::backend::{BackendError, RuntimeLibrary};
 use ovolo::plan::MOST_THREADS;
 use ovolo::registry::Registry;
 use ovolo_tune::calibrate;
@@ -24,10 +24,13 @@ impl Doctor {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = self.threads.map_or(processors, usize::from);
-        let calibrate::Calibration { machine, steady } = calibrate::machine(registry.ops(), threads);
-        let features = backend::features::planned();
-        let backends: Vec<(&str, Result<String, BackendError>)> =
-            registry.backends().iter().map(|(name, backend)| (name, backend.found())).collect();
+        let calibrate::Calibration { machine, steady } = calibrate::machine(registry, threads);
+        let features = registry.backends().planned_features();
+        let backends: Vec<(&str, Result<String, BackendError>, Vec<RuntimeLibrary>)> = registry
+            .backends()
+            .iter()
+            .map(|(name, backend)| (name, backend.found(), backend.libraries()))
+            .collect();
         let said = |found: &Result<String, BackendError>| match found {
             Ok(what) => what.clone(),
             Err(why) => why.to_string(),
@@ -38,23 +41,23 @@ impl Doctor {
         let rules: Vec<&str> = registry.rules().names().collect();
         let pipelines: Vec<&str> = registry.pipelines().names().collect();
         let prices: Vec<&str> = registry.catalog().prices.fitted_on().map(|(name, _)| name).collect();
-        let cuda = ovolo_cuda::libraries();
         if self.json {
-            let library = |(name, found): &ovolo_cuda::Found| match found {
+            let json = |name: &str, found: &Result<String, BackendError>| match found {
                 Ok(what) => serde_json::json!({ "name": name, "found": what }),
                 Err(why) => serde_json::json!({ "name": name, "absent": why.to_string() }),
             };
-            let cuda: Vec<_> = cuda.iter().map(library).collect();
             let backends: Vec<_> = backends
                 .iter()
-                .map(|(name, found)| match found {
-                    Ok(what) => serde_json::json!({ "name": name, "found": what }),
-                    Err(why) => serde_json::json!({ "name": name, "absent": why.to_string() }),
+                .map(|(name, found, libraries)| {
+                    let libraries = libraries.iter().map(|library| json(library.name, &library.found));
+                    let mut backend = json(name, found);
+                    backend["libraries"] = libraries.collect();
+                    backend
                 })
                 .collect();
             let value = serde_json::json!({
                 "version": env!("CARGO_PKG_VERSION"), "threads": processors, "features": features,
-                "machine": machine, "machine_threads": threads, "steady": steady, "backends": backends, "cuda": cuda, "extractors": extractors,
+                "machine": machine, "machine_threads": threads, "steady": steady, "backends": backends, "extractors": extractors,
                 "cost_models": models, "planners": planners, "rules": rules, "pipelines": pipelines, "price_lists": prices,
             });
             print(&format!("{value}\n"));
@@ -73,18 +76,19 @@ impl Doctor {
             machine.start * 1e6,
             if steady {
                 ""
-            } else if !calibrate::can_measure(registry.ops()) {
-                "; nominal: the speed of a machine is measured with kernels of the backend `native`, and none of them \
-                 runs here"
+            } else if !calibrate::can_measure(registry) {
+                "; nominal: no backend has kernels that run here and by which the speed of a machine is measured"
             } else {
                 "; the machine is busy, so these speeds are not kept and will be measured again"
             }
         );
-        for (name, found) in &backends {
+        for (name, found, _) in &backends {
             let _ = writeln!(text, "backend {name}: {}", said(found));
         }
-        for (name, found) in &cuda {
-            let _ = writeln!(text, "cuda {name}: {}", said(found));
+        for (name, _, libraries) in &backends {
+            for library in libraries {
+                let _ = writeln!(text, "{name} {}: {}", library.name, said(&library.found));
+            }
         }
         for (what, names) in [
             ("cost models", models),

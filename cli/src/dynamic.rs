@@ -10,7 +10,7 @@ use ovolo::backend::Unkept;
 use ovolo::cache::{self, Cache, Digest, Key, Miss, Origin, Request, Specialised};
 use ovolo::compile::{self, Compilation};
 use ovolo::cost::{Basis, Machine};
-use ovolo::dynamic::{Compiled, DynamicSession, Found, RegionReport, Request as RegionRequest};
+use ovolo::dynamic::{Compiled, DynamicSession, Found, RegionReport, RegionRequest};
 use ovolo::error::Error;
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, Dynamic, Item};
@@ -213,7 +213,7 @@ impl Compiler {
         let backends = self.registry.backends();
         let session = match &self.cache {
             Some(cache) => {
-                Session::sharing(program, plan, backends, &cache::Kept::new(cache.folder()), store)?
+                Session::sharing(program, plan, backends, &cache::KeptArtifacts::new(cache.folder()), store)?
             }
             None => Session::sharing(program, plan, backends, &Unkept, store)?,
         };

@@ -1,23 +1,22 @@
 //! What the environment says, which the library is told: the folder of the cache, and the instruction set.
 
-use ovolo::backend::features::Isa;
 use ovolo::cache;
+use ovolo::registry::Registry;
 use std::path::PathBuf;
 
 /// The variable that names the instruction set for which plans are made.
-const ISA: &str = "OVOLO_ISA";
+pub(super) const ISA: &str = "OVOLO_ISA";
 
 /// Tells the library. The folder is `OVOLO_CACHE`, or `ovolo` among the user's caches.
 ///
 /// # Errors
-/// An instruction set that is none.
-pub(super) fn tell() -> Result<(), String> {
+/// An instruction set that no backend has.
+pub(super) fn tell(registry: &Registry) -> Result<(), String> {
     if let Some(folder) = folder() {
         cache::keep_in(folder);
     }
     let Some(name) = std::env::var_os(ISA) else { return Ok(()) };
-    let isa: Isa = name.to_string_lossy().parse().map_err(|why| format!("{ISA}: {why}"))?;
-    isa.plan_for().map_err(|why| format!("{ISA}: {why}"))
+    registry.backends().plan_for(&name.to_string_lossy()).map_err(|why| format!("{ISA}: {why}"))
 }
 
 /// Where the cache is; nothing where the environment does not say where the user's caches are.

@@ -5,7 +5,7 @@ use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::cost::FEATURES;
 use ovolo::registry::Registry;
-use ovolo::stage::Kernel;
+use ovolo::stage::PricedKernel;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct Features {
 const SECONDS: &str = "seconds";
 
 /// Returns a line of names, then a line for each kernel.
-fn table(kernels: &[Kernel]) -> Vec<Vec<String>> {
+fn table(kernels: &[PricedKernel]) -> Vec<Vec<String>> {
     let names = FEATURES.iter().map(|feature| feature.name).chain([SECONDS]);
     let mut lines: Vec<Vec<String>> = vec![names.map(str::to_owned).collect()];
     for kernel in kernels {

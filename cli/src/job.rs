@@ -8,11 +8,14 @@ use super::load::{absent, imported, inputs, unfit};
 use super::note::say;
 use super::rules::why_not;
 use super::{Refusal, Settings};
+use ovolo::backend::{Artifacts, Unkept};
+use ovolo::cache::KeptArtifacts;
 use ovolo::compile::{Compilation, Options};
 use ovolo::dynamic::DynamicSession;
 use ovolo::egraph::RunnerUp;
 use ovolo::extract::Problem;
 use ovolo::onnx::Item;
+use ovolo::pass::pipeline::Pipeline;
 use ovolo::plan::Plan;
 use ovolo::registry::Registry;
 use ovolo::session::Session;
@@ -50,6 +53,23 @@ impl Job {
     /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Returns the pipeline by which the model is compiled, with what the settings change in it.
+    ///
+    /// # Errors
+    /// The pipeline or another file has mistakes.
+    pub fn pipeline(&self) -> Result<Pipeline, Refusal> {
+        Ok(self.settings.request(&self.registry, &self.settings.pipeline)?.pipeline)
+    }
+
+    /// Calls a function with the store in which backends keep what they compile for a device. It keeps nothing if plans
+    /// are not cached, or if there is no folder for it.
+    pub fn with_artifacts<T>(&self, call: impl FnOnce(&dyn Artifacts) -> T) -> T {
+        match self.caching.cache(&self.registry) {
+            Some(cache) => call(&KeptArtifacts::new(cache.folder())),
+            None => call(&Unkept),
+        }
     }
 
     /// Makes the model ready to run, as `ovolo run` does: its plan comes from the cache or is compiled now, unless a

@@ -1,6 +1,7 @@
 //! The command line. Only this crate prints, exits, and reads the environment.
 //!
 //! Other programs get the same answers by a [`Job`], which prints nothing but notes; [`on_note`] takes those as well.
+//! A [`CommandLine`] is this command line with commands of other crates.
 
 mod ablate;
 mod adding;
@@ -9,6 +10,8 @@ mod bench;
 mod cache;
 mod caching;
 mod check;
+mod command;
+mod command_line;
 mod compare;
 mod compile;
 mod costs;
@@ -24,12 +27,12 @@ mod files;
 mod fit;
 mod fmt;
 mod job;
-mod kernels;
 mod load;
 mod merge;
 mod note;
 mod pack;
 mod page;
+
 mod progress;
 mod reduce;
 mod refusal;
@@ -40,21 +43,22 @@ mod test;
 mod tune;
 mod value;
 
+pub use command_line::{AddedCommand, CommandLine};
 pub use job::{Job, Runnable};
 pub use note::on_note;
 pub use refusal::Refusal;
-pub use rules::{Asked, verify_rules};
+pub use rules::{VerifySettings, verify_rules};
 pub use test::shown;
 
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use ovolo::cache::Builds;
 use ovolo::registry::Registry;
-use ovolo::subprocess::{self, Invocation};
+use ovolo::subprocess::Invocation;
 use ovolo::tensor::Device;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// A digest of the crate's sources and of the compiler's settings, which distinguishes this build from
 /// others.
@@ -71,75 +75,6 @@ pub const BUILDS: Builds = &[
 
 /// The result of a command: nothing, or a message for the user.
 type Outcome = Result<(), String>;
-
-/// Compiles and runs neural networks, by rewrite rules in text files.
-#[derive(Parser)]
-#[command(name = "ovolo", version, propagate_version = true)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Run a model on inputs from files.
-    Run(run::Run),
-    /// Compile a model and print the report of every pass.
-    Compile(compile::Compile),
-    /// Time a compiled model.
-    Bench(bench::Bench),
-    /// Time the candidate kernels of a model's plan, keep the times, and choose the fastest plan.
-    Tune(tune::Tune),
-    /// Show each step of the plan: op, backend, implementation, layout, cost, and the rules that led to it.
-    Explain(explain::Explain),
-    /// List what a model needs, and what of it ovolo does not have, before any run.
-    Check(check::Check),
-    /// Find where a compiled model departs from ONNX Runtime, or from the reference evaluation, and which rule or
-    /// kernel is at fault.
-    Compare(compare::Compare),
-    /// Write the features of each candidate kernel of a model's plan, as cost models see them.
-    Features(features::Features),
-    /// Merge tables of times, such as those of shards, or compare those of several machines.
-    MergeTimes(merge::MergeTimes),
-    /// Fit the cost model `learned` to the timed kernels of some models.
-    Fit(fit::Fit),
-    /// Compare cost models and extractors on models: tables and a page of plots, from one file.
-    Experiment(experiment::Experiment),
-    /// Compile the kernels of a model's plan for a device, and report the result.
-    Kernels(kernels::Kernels),
-    /// Print a stage of the compilation.
-    Dump(compile::Dump),
-    /// Compare two stages, the graphs of two pipelines, or a stage with one that was saved. The exit code is 1 if they
-    /// differ, and 2 if they could not be compared.
-    Diff(compile::Diff),
-    /// Find the smallest graph for which a command still says the same, such as an error.
-    Reduce(reduce::Reduce),
-    /// Extract the cheapest graph from an e-graph in a file.
-    Extract(extract::Extract),
-    /// Pack buffers from CSV tables: an offset for each, with the fewest bytes for all.
-    Pack(pack::Pack),
-    /// Show what each rule, file of rules, kernel, extractor, order or memory planner is worth on models.
-    Ablate(ablate::Ablate),
-    /// Test, check and query rules.
-    #[command(subcommand)]
-    Rules(rules::Rules),
-    /// Show the shipped price lists, and what a price can depend on.
-    #[command(subcommand)]
-    Costs(costs::Costs),
-    /// Compare what passes do to models with snapshots.
-    Test(test::Test),
-    /// Write rules, examples, pipelines, experiments and price lists in one form.
-    Fmt(fmt::Fmt),
-    /// List, query and clean the cache of plans.
-    #[command(subcommand)]
-    Cache(cache::Cache),
-    /// Write a model's plan and packed weights to one file.
-    SaveCache(save::Save),
-    /// Add a plan and its weights from a file of `save-cache` to the cache.
-    LoadCache(save::Load),
-    /// Show what this machine has: processor, instruction sets, backends.
-    Doctor(doctor::Doctor),
-}
 
 /// How a model is compiled.
 #[derive(Args, Clone, Debug)]
@@ -235,57 +170,20 @@ impl Settings {
 /// made.
 ///
 /// # Errors
-/// `OVOLO_ISA` is no instruction set.
-pub fn read_environment() -> Result<(), Refusal> {
-    Ok(environment::tell()?)
+/// `OVOLO_ISA` is no instruction set of a backend of the registry.
+pub fn read_environment(registry: &Registry) -> Result<(), Refusal> {
+    Ok(environment::tell(registry)?)
 }
 
 /// Runs the command of this process with a registry. Prints errors and returns the exit code.
+///
+/// [`CommandLine`] does the same with commands of other crates.
 pub fn main(registry: Registry) -> ExitCode {
-    run(Arguments::parse(), &Arc::new(registry))
+    CommandLine::new(registry).run()
 }
 
-fn run(arguments: Arguments, registry: &Arc<Registry>) -> ExitCode {
-    fault::say();
-    subprocess::on_wait(|text| eprintln!("note: {text}"));
-    if let Err(why) = environment::tell() {
-        eprintln!("error: {why}");
-        return ExitCode::FAILURE;
-    }
-    let outcome = match arguments.command {
-        Command::Run(command) => command.run(registry),
-        Command::Compile(command) => command.run(registry),
-        Command::Bench(command) => command.run(registry),
-        Command::Tune(command) => command.run(registry),
-        Command::Kernels(command) => command.run(registry),
-        Command::Explain(command) => command.run(registry),
-        Command::Check(command) => command.run(registry),
-        Command::Compare(command) => command.run(registry),
-        Command::Features(command) => command.run(registry),
-        Command::MergeTimes(command) => command.run(registry),
-        Command::Fit(command) => command.run(registry),
-        Command::Experiment(command) => command.run(registry),
-        Command::Dump(command) => command.run(registry),
-        Command::Diff(command) => {
-            // As the command `diff` has it: 1 for a difference, 2 for trouble.
-            return match command.run(registry).and_then(written) {
-                Ok(same) => ExitCode::from(u8::from(!same)),
-                Err(message) => failed(&message, 2),
-            };
-        }
-        Command::Reduce(command) => command.run(registry),
-        Command::Extract(command) => command.run(registry),
-        Command::Pack(command) => command.run(),
-        Command::Ablate(command) => command.run(registry),
-        Command::Rules(command) => command.run(registry),
-        Command::Costs(command) => command.run(registry),
-        Command::Cache(command) => command.run(registry),
-        Command::SaveCache(command) => command.run(registry),
-        Command::LoadCache(command) => command.run(registry),
-        Command::Test(command) => command.run(registry),
-        Command::Fmt(command) => command.run(),
-        Command::Doctor(command) => command.run(registry),
-    };
+/// Prints the error of a command, if there is one, and returns the exit code.
+fn finished(outcome: Outcome) -> ExitCode {
     match outcome.and_then(written) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => failed(&message, 1),
@@ -310,9 +208,9 @@ fn failed(message: &str, code: u8) -> ExitCode {
 /// The first error of standard output.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Prints to standard output. A closed pipe is not an error; any other failure makes the command fail at its
-/// end.
-fn print(text: &str) {
+/// Prints what a command was asked for to standard output. A closed pipe is not an error; any other failure makes the
+/// command fail at its end.
+pub fn print(text: &str) {
     let mut out = std::io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

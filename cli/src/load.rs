@@ -4,7 +4,7 @@ use super::adding::tell_of_idle_rules;
 use super::files::read;
 use super::note::say;
 use super::{BUILDS, Settings};
-use ovolo::backend::features::Isa;
+use ovolo::backend::features::InstructionSet;
 use ovolo::cache::Request;
 use ovolo::compile::{self, Compilation, Options, Stage};
 use ovolo::cost::Basis;
@@ -41,20 +41,20 @@ pub(super) fn calibrated_machine(registry: &Registry, threads: usize) -> Calibra
     if let Some(known) = rough.get(&threads) {
         return *known;
     }
-    let calibrated = ovolo_tune::calibrate::machine(registry.ops(), threads);
+    let calibrated = ovolo_tune::calibrate::machine(registry, threads);
     if !calibrated.steady {
         rough.insert(threads, calibrated);
     }
-    if Isa::planned() > Isa::host() {
+    if let Some(set) = planned_elsewhere(registry) {
         say!(
             "note: plans are for {}, which this processor does not have: they can be shown but not run, and costs \
              are those of a nominal machine",
-            Isa::planned()
+            set.name
         );
-    } else if !ovolo_tune::calibrate::can_measure(registry.ops()) {
+    } else if !ovolo_tune::calibrate::can_measure(registry) {
         say!(
-            "note: the speed of this machine is measured with kernels of the backend `native`, which is not registered, \
-             so costs are those of a nominal machine"
+            "note: no backend has kernels by which the speed of this machine is measured, so costs are those of a \
+             nominal machine"
         );
     } else if !calibrated.steady {
         say!(
@@ -63,6 +63,11 @@ pub(super) fn calibrated_machine(registry: &Registry, threads: usize) -> Calibra
         );
     }
     calibrated
+}
+
+/// Returns an instruction set that plans are made for and that this processor does not have.
+fn planned_elsewhere(registry: &Registry) -> Option<InstructionSet> {
+    registry.backends().instruction_sets().find_map(|sets| Some(sets.planned()).filter(|set| !set.runs_here))
 }
 
 /// How to measure the speeds again, so that plans that depend on them are made again.
@@ -109,8 +114,8 @@ pub(super) fn tuner(options: &Options) -> Tuner<'static> {
     let (mut kernels, mut plans) = (bar("tuning", "kernels"), bar("within plans", "plans"));
     tuner.progress = Box::new(move |progress| {
         match progress.stage {
-            ovolo_tune::Stage::Kernels => kernels(progress.done, progress.all),
-            ovolo_tune::Stage::Plans => plans(progress.done, progress.all),
+            ovolo_tune::TuningStage::Kernels => kernels(progress.done, progress.all),
+            ovolo_tune::TuningStage::Plans => plans(progress.done, progress.all),
         }
         true
     });
@@ -310,7 +315,7 @@ impl Settings {
             pipeline,
             rules,
             threads,
-            calibration: ovolo_tune::calibrate::kept(threads),
+            calibration: ovolo_tune::calibrate::kept(registry.backends(), threads),
             builds: BUILDS,
         })
     }
@@ -414,7 +419,9 @@ pub(super) fn options(
         Tuner::open(folder.as_deref(), request.threads, machine, registry.backends()).measured()
     });
     let options = Options { measured, ..options_for(registry, request, machine)? };
-    let kept = calibrated.filter(|machine| ovolo_tune::calibrate::kept(request.threads) == Some(*machine));
+    let kept = calibrated.filter(|machine| {
+        ovolo_tune::calibrate::kept(registry.backends(), request.threads) == Some(*machine)
+    });
     Ok((options, kept))
 }
 

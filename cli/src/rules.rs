@@ -7,7 +7,7 @@ mod test;
 mod verify;
 mod why;
 
-pub use verify::{Asked, verify_rules};
+pub use verify::{VerifySettings, verify_rules};
 pub(crate) use why::why_not;
 
 use super::Outcome;

@@ -96,11 +96,10 @@ fn fits(entry: &Entry, registry: &Registry) -> Result<(), String> {
         ));
     }
     let threads = entry.plan.threads();
-    let kept = calibrate::kept(threads);
+    let kept = calibrate::kept(registry.backends(), threads);
     match (entry.machine, kept) {
-        (Some(machine), None) => {
-            calibrate::keep_machine(threads, machine).map_err(|error| error.to_string())?
-        }
+        (Some(machine), None) => calibrate::keep_machine(registry.backends(), threads, machine)
+            .map_err(|error| error.to_string())?,
         (there, here) if there == here || entry.key.get("calibration") == Some("not asked") => {}
         _ => {
             return Err(format!(

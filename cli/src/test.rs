@@ -1,17 +1,18 @@
 //! `ovolo test`: snapshot tests of what passes do.
 //!
 //! A case is a file `NAME.case.ron`, which names a model, a pipeline, and what to show of the compilation. What it shows
-//! is compared with the snapshot `NAME.case.snap` beside it. Plans are made for AVX2 and priced for a nominal machine with
-//! one thread, unless told otherwise, so that a snapshot is the same everywhere.
+//! is compared with the snapshot `NAME.case.snap` beside it. Plans are made for the instruction set that each backend
+//! calls its baseline (AVX2 for `native`) and priced for a nominal machine with one thread, unless told otherwise, so that
+//! a snapshot is the same everywhere.
 
 mod case;
 mod show;
 
+use super::environment::ISA;
 use super::files::files_below;
 use super::{Outcome, Refusal, print};
 use case::Case;
 use clap::Args;
-use ovolo::backend::features::Isa;
 use ovolo::registry::Registry;
 use similar::TextDiff;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub(super) struct Test {
 }
 
 /// Returns what a case shows of its compilation, for tests that keep snapshots of their own. The plan is for the
-/// instruction set that plans are made for, which may differ from machine to machine; `ovolo test` takes AVX2.
+/// instruction set that plans are made for, which may differ from machine to machine; `ovolo test` takes the baseline.
 ///
 /// # Errors
 /// The case has a mistake, or its model cannot be compiled.
@@ -53,8 +54,10 @@ enum Verdict {
 impl Test {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         // If the user names an instruction set, the plans are already for that one.
-        if std::env::var_os("OVOLO_ISA").is_none() {
-            Isa::Avx2.plan_for().map_err(|error| error.to_string())?;
+        if std::env::var_os(ISA).is_none() {
+            for sets in registry.backends().instruction_sets() {
+                sets.plan_for(sets.baseline()).map_err(|error| error.to_string())?;
+            }
         }
         let (mut cases, mut snapshots) = (Vec::new(), Vec::new());
         for path in &self.paths {

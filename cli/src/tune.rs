@@ -6,7 +6,7 @@ use clap::Args;
 use ovolo::compile::Options;
 use ovolo::graph::Graph;
 use ovolo::registry::Registry;
-use ovolo_tune::{Limit, Sampling, Shard, Tally, Within};
+use ovolo_tune::{Sampling, Shard, Tally, TimeLimit, Within};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ impl Tune {
         }
         let sampling = (self.sample > 0).then_some(Sampling { plans: self.sample, seed: self.seed });
         let within = self.within.map(|plans| Within { plans: plans.into(), spread: self.spread.into() });
-        let limit = self.budget.map(Limit::from_now);
+        let limit = self.budget.map(TimeLimit::from_now);
         let tuned = tuned(&graph, options, |tuner| {
             (tuner.refine, tuner.sampling, tuner.within) = (limit.is_none(), sampling, within);
             tuner.limit = limit;

@@ -13,7 +13,7 @@ use super::scalar::{self, Scalar};
 use super::space::Index;
 use super::write::Writer;
 use ovolo::op::Call;
-use ovolo::op::attention::Order;
+use ovolo::op::attention::AxisOrder;
 use ovolo::tensor::{DType, Shape};
 
 /// The elements of a vector.
@@ -33,7 +33,7 @@ const BUSY: usize = 132;
 /// If an operand is not in the default layout, or if a row of scores does not fit into shared memory.
 pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
     plain(call)?;
-    let order = Order::new(call.attrs).map_err(|why| why.to_string())?;
+    let order = AxisOrder::new(call.attrs).map_err(|why| why.to_string())?;
     if call.output.shape.count() == 0 {
         return Ok(Job::default());
     }
@@ -46,7 +46,7 @@ pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
 /// A kernel that computes attention in tiles.
 struct Tiles<'a> {
     call: &'a Call<'a>,
-    order: Order,
+    order: AxisOrder,
     index: Index,
     batch: usize,
     heads: usize,
@@ -61,7 +61,7 @@ struct Tiles<'a> {
 
 impl<'a> Tiles<'a> {
     /// Returns the kernel for a call; `None` if its sizes do not suit it.
-    fn new(call: &'a Call<'a>, order: Order) -> Option<Self> {
+    fn new(call: &'a Call<'a>, order: AxisOrder) -> Option<Self> {
         let [q, k, v] = [0, 1, 2].map(|operand| order.sizes(&call.inputs[operand].shape));
         let vectors = |size: usize| size > 0 && size.is_multiple_of(VECTOR);
         if combined(call.output.dtype) != DType::F32
@@ -336,7 +336,7 @@ impl<'a> Tiles<'a> {
 }
 
 /// Returns the offset of a row of a stored operand, as a text in `batch`, `head` and the row's number.
-fn line(order: Order, shape: &Shape, index: Index, row: &str) -> String {
+fn line(order: AxisOrder, shape: &Shape, index: Index, row: &str) -> String {
     let [batch, head, line, _] = order.strides(shape).map(|stride| index.number(stride));
     format!("batch * {batch} + head * {head} + {row} * {line}")
 }
@@ -345,7 +345,7 @@ fn line(order: Order, shape: &Shape, index: Index, row: &str) -> String {
 const SHARED: usize = 48 << 10;
 
 /// Generates a kernel in which a block computes a row of the result, with its scores in shared memory.
-fn rows(call: &Call<'_>, order: Order) -> Result<Job, String> {
+fn rows(call: &Call<'_>, order: AxisOrder) -> Result<Job, String> {
     let [q, k, v] = [0, 1, 2].map(|operand| order.sizes(&call.inputs[operand].shape));
     let dtype = call.output.dtype;
     let (length, depth, width) = (k[2], q[3], v[3]);

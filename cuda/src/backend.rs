@@ -11,9 +11,9 @@ pub use cudnn::CuDnn;
 
 use super::runtime::Runtime;
 use super::transfer::copies;
-use super::{driver, job, nvrtc, product, tf32};
+use super::{driver, job, library, nvrtc, product, tf32};
 use ovolo::attr::Attrs;
-use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner};
+use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner, RuntimeLibrary};
 use ovolo::error::Source;
 use ovolo::op::{Attributes, Form, Layouts, Lowering, OpError, Reference, image as images};
 use ovolo::scalar::Function;
@@ -29,7 +29,7 @@ unsafe impl Backend for Cuda {
         "cuda"
     }
 
-    /// Reports the driver if it has a device; `ovolo doctor` reports the other libraries.
+    /// Reports the driver if it has a device.
     fn found(&self) -> Result<String, BackendError> {
         driver::opened().map(|driver| format!("driver {driver}")).map_err(BackendError::Absent)
     }
@@ -53,6 +53,11 @@ unsafe impl Backend for Cuda {
     fn details(&self) -> Vec<(String, String)> {
         let words = driver::properties().map(|device| device.words()).unwrap_or_default();
         words.into_iter().map(|(word, value)| (word.to_owned(), value)).collect()
+    }
+
+    /// Reports the libraries of the other two backends as well, since this one runs their plans.
+    fn libraries(&self) -> Vec<RuntimeLibrary> {
+        library::libraries()
     }
 
     fn ops(&self) -> Vec<Lowering> {

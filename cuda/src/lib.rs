@@ -47,7 +47,6 @@ mod write;
 pub use backend::{CuDnn, CublasLt, Cuda};
 pub use device::FAMILY;
 pub use kernel::{Argument, Job, Kernel, Launch};
-pub use library::{Found, libraries};
 pub use lower::job;
 pub use module::Module;
 

@@ -2,20 +2,20 @@
 
 use super::wanted::{CUBLASLT, CUDNN, DRIVER, NVRTC, Wanted};
 use super::{cublaslt, cudnn, driver, nvrtc};
-use ovolo::backend::BackendError;
+use ovolo::backend::{BackendError, RuntimeLibrary};
 
-/// The usual name of a library with its version, or with the reason why it is absent and what the user can do.
-pub type Found = (&'static str, Result<String, BackendError>);
-
-/// Returns the search results for all libraries that the backends use.
-pub fn libraries() -> Vec<Found> {
-    let found = |wanted: &Wanted, what: Result<String, String>| {
-        (wanted.title, what.map_err(|why| BackendError::Absent(format!("{why}; {}", wanted.remedy))))
+/// Returns all libraries that a plan on a device can use: with their versions, or with the reasons why they are absent
+/// and what the user can do.
+pub(super) fn libraries() -> Vec<RuntimeLibrary> {
+    let library = |wanted: &Wanted, found: Result<String, String>| RuntimeLibrary {
+        name: wanted.title,
+        found: found.map_err(BackendError::Absent),
     };
+    let compiler = nvrtc::compiler().map(|compiler| format!("{compiler:?}"));
     vec![
-        (DRIVER.title, driver::opened().map(ToString::to_string).map_err(BackendError::Absent)),
-        found(&NVRTC, nvrtc::compiler().map(|compiler| format!("{compiler:?}")).map_err(ToString::to_string)),
-        (CUDNN.title, cudnn::opened().map(|found| found.calls.describe(found)).map_err(BackendError::Absent)),
-        (CUBLASLT.title, cublaslt::opened().map(ToString::to_string).map_err(BackendError::Absent)),
+        library(&DRIVER, driver::opened().map(ToString::to_string)),
+        library(&NVRTC, compiler.map_err(|why| format!("{why}; {}", NVRTC.remedy))),
+        library(&CUDNN, cudnn::opened().map(|found| found.calls.describe(found))),
+        library(&CUBLASLT, cublaslt::opened().map(ToString::to_string)),
     ]
 }

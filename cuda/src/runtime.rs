@@ -83,7 +83,7 @@ struct Port {
 
 /// Steps that are queued together.
 struct Segment {
-    launches: Vec<schedule::Launch>,
+    launches: Vec<schedule::DeviceStep>,
     /// For each launch, the event that other streams wait for.
     marks: Vec<Option<Event>>,
     /// The number of streams that the segment uses.
@@ -228,7 +228,8 @@ impl Runtime {
     /// Returns the message of an error that occurred while a segment ran.
     fn running_error(&self, segment: usize, why: &str) -> String {
         let steps = &self.segments[segment].launches;
-        let name = |launch: Option<&schedule::Launch>| launch.map_or("", |launch| &self.names[launch.step]);
+        let name =
+            |launch: Option<&schedule::DeviceStep>| launch.map_or("", |launch| &self.names[launch.step]);
         format!(
             "one of the {} steps from {} to {} failed: {why}; run `ovolo bench --profile` to find it, which runs each \
              step separately",
@@ -352,7 +353,7 @@ impl Drop for Runtime {
 }
 
 impl Segment {
-    fn new(context: &'static Context, launches: &[schedule::Launch]) -> Result<Self, String> {
+    fn new(context: &'static Context, launches: &[schedule::DeviceStep]) -> Result<Self, String> {
         let awaited = |at: usize| launches.iter().any(|launch| launch.after.contains(&at));
         let mark = |at: usize| awaited(at).then(|| Event::new(context)).transpose();
         Ok(Self {

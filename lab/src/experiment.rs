@@ -74,7 +74,7 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     let machine = match spec.machine {
         Some(machine) => machine,
-        None if spec.calibrated() => calibrate::machine(registry.ops(), spec.threads).machine,
+        None if spec.calibrated() => calibrate::machine(registry, spec.threads).machine,
         None => Machine::NOMINAL,
     };
     let mut store = Store::open(folder, Head::new(spec, registry, machine, shard)?)?;

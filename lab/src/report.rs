@@ -7,7 +7,7 @@
 
 use ovolo::egraph::RunnerUp;
 use ovolo::graph::{Graph, json};
-use ovolo::plan::{Arena, Kept, Placed, Plan};
+use ovolo::plan::{Arena, KeptConstants, Placed, Plan};
 use ovolo::tensor::Device;
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ impl Page<'_> {
                 step["runner_up"] = runner_up(step, runner_ups);
             }
         }
-        let kept = |kept: &Kept| json!({ "device": kept.device.to_string(), "bytes": kept.bytes, "computed": kept.computed });
+        let kept = |kept: &KeptConstants| json!({ "device": kept.device.to_string(), "bytes": kept.bytes, "computed": kept.computed });
         data["constants"] = self.plan.kept(self.program).iter().map(kept).collect();
         data["title"] = self.title.into();
         data["settings"] = self.settings.iter().map(|(name, value)| json!([name, value])).collect();

@@ -12,8 +12,8 @@ use super::prefetch::Prefetch;
 use super::tile;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::attention::Order;
-use ovolo::op::{Choice, Lowering, OpError};
+use ovolo::op::attention::AxisOrder;
+use ovolo::op::{KernelChoice, Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -54,7 +54,7 @@ fn plan(call: &Call<'_>) -> Option<Attention> {
     if call.inputs.iter().any(|ty| ty.dtype != DType::F32 || !ty.layout.is_plain()) {
         return None;
     }
-    if !Order::new(call.attrs).is_ok_and(Order::is_usual) {
+    if !AxisOrder::new(call.attrs).is_ok_and(AxisOrder::is_usual) {
         return None;
     }
     let (q, k, v) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.inputs[2].shape);
@@ -96,12 +96,12 @@ fn plan(call: &Call<'_>) -> Option<Attention> {
 }
 
 /// How threads share the heads: by sizes and threads alone.
-fn choices(call: &Call<'_>) -> Vec<Choice> {
+fn choices(call: &Call<'_>) -> Vec<KernelChoice> {
     let Some(plan) = plan(call) else { return Vec::new() };
     let whole = plan.band * plan.block >= plan.rows;
     let threads =
         if whole { "each has whole heads" } else { "rows of a head are shared, and its keys packed again" };
-    vec![Choice::new("threads", threads), Choice::new("rows of a block", plan.block.to_string())]
+    vec![KernelChoice::new("threads", threads), KernelChoice::new("rows of a block", plan.block.to_string())]
 }
 
 impl Attention {

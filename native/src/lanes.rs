@@ -3,7 +3,7 @@
 //! Kernels are generic over [`Lanes`] and are inlined into functions that are compiled for one instruction set.
 //! [`Isa::running`] selects the set at run time, and [`widened`] generates these functions.
 
-pub(super) use ovolo::backend::features::Isa;
+pub(super) use super::isa::Isa;
 
 /// Defines `fn $name(args)`, which runs `$body::<V>(args)` compiled for the processor's instruction set. With `of
 /// $lanes`, vectors have at most that many lanes.

@@ -20,6 +20,7 @@ mod formula;
 mod gather;
 mod gemm;
 mod integer;
+mod isa;
 mod lanes;
 mod map;
 mod math;
@@ -47,9 +48,12 @@ mod transposed;
 mod unary;
 mod widen;
 
-use ovolo::backend::features::Isa;
-use ovolo::backend::{Backend, Contract};
-use ovolo::op::{Fallback, Form, Layouts, Lowering, OpError};
+pub use isa::{Isa, PlannedIsa, UnknownIsa};
+
+use isa::Isas;
+use ovolo::backend::features::InstructionSets;
+use ovolo::backend::{Backend, Contract, Probes};
+use ovolo::op::{Fallback, Form, Layouts, Lowering, Op, OpError};
 use ovolo::registry::{Registry, RegistryError};
 use ovolo::scalar::Function;
 use std::sync::Arc;
@@ -139,6 +143,20 @@ unsafe impl Backend for Native {
     fn ops(&self) -> Vec<Lowering> {
         let all = FAMILIES.iter().copied().flatten();
         all.map(|one| Lowering { fallback: Some(&FALLBACK), ..*one }).collect()
+    }
+
+    fn instruction_sets(&self) -> Option<&dyn InstructionSets> {
+        Some(&Isas)
+    }
+
+    /// The packed product has no conversion in it, so it is the fastest.
+    fn probes(&self) -> Option<Probes> {
+        Some(Probes { product: "native.matmul-packed", layouts: ["plain", "Ba32b"], copy: "native.abs" })
+    }
+
+    /// The tests compare every op that has the name of its logical op with the reference.
+    fn is_trusted(&self, op: Op) -> bool {
+        op.name.strip_prefix("native.") == Some(op.logical().name)
     }
 
     fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {

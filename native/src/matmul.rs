@@ -14,7 +14,7 @@ use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
 use super::prefetch::Prefetch;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Choice, Form, Layouts, Lowering, OpError};
+use ovolo::op::{Form, KernelChoice, Layouts, Lowering, OpError};
 use ovolo::tensor::{DType, Shape, TensorType};
 use std::mem::MaybeUninit;
 
@@ -140,7 +140,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
 }
 
 /// How the operands are cut and read: by sizes and threads alone.
-fn choices(call: &Call<'_>) -> Vec<Choice> {
+fn choices(call: &Call<'_>) -> Vec<KernelChoice> {
     let Some(plan) = plan(call) else { return Vec::new() };
     let right = match (call.op == "native.matmul-packed", plan.pack) {
         (true, _) => "packed before the run",
@@ -148,8 +148,11 @@ fn choices(call: &Call<'_>) -> Vec<Choice> {
         (false, false) => "read as it lies",
     };
     vec![
-        Choice::new("right operand", right),
-        Choice::new("pieces", format!("{} rows of {} columns, {} deep", plan.band, plan.panel, plan.block)),
+        KernelChoice::new("right operand", right),
+        KernelChoice::new(
+            "pieces",
+            format!("{} rows of {} columns, {} deep", plan.band, plan.panel, plan.block),
+        ),
     ]
 }
 

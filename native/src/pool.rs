@@ -10,7 +10,7 @@ use super::lanes::{Lanes, widened};
 use super::padding::Padding;
 use super::{IMAGES, ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Choice, Lowering, OpError};
+use ovolo::op::{KernelChoice, Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
@@ -37,10 +37,10 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
 }
 
 /// How many columns of a row are reduced at a time in the default layout: by sizes alone.
-fn choices(call: &Call<'_>) -> Vec<Choice> {
+fn choices(call: &Call<'_>) -> Vec<KernelChoice> {
     let Some(pool) = Pool::new(call).filter(Pool::has_lines) else { return Vec::new() };
     let count = pool.at_a_time().min(pool.output[1]);
-    vec![Choice::new("columns at a time", format!("{count} of {}", pool.output[1]))]
+    vec![KernelChoice::new("columns at a time", format!("{count} of {}", pool.output[1]))]
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {

@@ -11,7 +11,7 @@ use super::args::{Buffers, Shared, part};
 use super::lanes::{Lanes, widened};
 use super::{ISAS, math, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::Choice;
+use ovolo::op::KernelChoice;
 use ovolo::op::recurrent::{Activation, Cell, Kind, Layer};
 use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::{DType, Layout, TensorType};
@@ -67,13 +67,13 @@ fn divided_among(layer: &Layer, threads: usize) -> usize {
 }
 
 /// How threads share the units of a step: by sizes and threads alone.
-fn choices(call: &Call<'_>) -> Vec<Choice> {
+fn choices(call: &Call<'_>) -> Vec<KernelChoice> {
     let Some(Plan { layer, .. }) = plan(call) else { return Vec::new() };
     let units = match divided_among(&layer, call.threads) {
         1 => "a thread has whole directions".to_owned(),
         parts => format!("divided among {parts} threads"),
     };
-    vec![Choice::new("units of a step", units)]
+    vec![KernelChoice::new("units of a step", units)]
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {

@@ -12,7 +12,7 @@ use super::args::{Shared, part, tasks};
 use super::gather::Indices;
 use super::{plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Choice, Lowering, OpError};
+use ovolo::op::{KernelChoice, Lowering, OpError};
 use ovolo::team::Team;
 use ovolo::tensor::DType;
 
@@ -43,7 +43,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
 }
 
 /// How threads divide the columns of updates, by sizes and threads alone; rows of equal positions are seen at run time.
-fn choices(call: &Call<'_>) -> Vec<Choice> {
+fn choices(call: &Call<'_>) -> Vec<KernelChoice> {
     if !takes(call) {
         return Vec::new();
     }
@@ -51,8 +51,8 @@ fn choices(call: &Call<'_>) -> Vec<Choice> {
     let rows =
         if plan(call).run == 1 { "none: each update has its own position" } else { "seen at run time" };
     vec![
-        Choice::new("columns of updates", format!("{units} pieces in {parts} tasks")),
-        Choice::new("rows with one position", rows),
+        KernelChoice::new("columns of updates", format!("{units} pieces in {parts} tasks")),
+        KernelChoice::new("rows with one position", rows),
     ]
 }
 

@@ -21,7 +21,7 @@ use super::args::Shared;
 use super::product::{Product, Set, StoreMode};
 use ovolo::backend::Args;
 use ovolo::op::strassen::{PRODUCTS, whole};
-use ovolo::op::{Choice, OpError};
+use ovolo::op::{KernelChoice, OpError};
 use ovolo::tensor::TensorType;
 use std::ops::Range;
 
@@ -162,12 +162,12 @@ impl Strassen {
     }
 
     /// Returns how threads share the work: by sizes and threads alone.
-    pub fn choices(&self) -> Vec<Choice> {
+    pub fn choices(&self) -> Vec<KernelChoice> {
         let sums =
             if self.copies > 1 { "made by each thread for itself" } else { "made once, by all threads" };
         vec![
-            Choice::new("sums of the left operand", sums),
-            Choice::new(
+            KernelChoice::new("sums of the left operand", sums),
+            KernelChoice::new(
                 "pieces",
                 format!("{} bands of rows by {} groups of columns", self.bands, self.groups),
             ),

@@ -20,7 +20,7 @@ mod transposed;
 mod work;
 
 use onednn_sys::Library;
-use ovolo::backend::{Backend, BackendError, Call};
+use ovolo::backend::{Backend, BackendError, Call, RuntimeLibrary};
 use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::registry::{Registry, RegistryError};
 use std::path::PathBuf;
@@ -102,6 +102,10 @@ unsafe impl Backend for OneDnn {
     fn found(&self) -> Result<String, BackendError> {
         let absent = |why: &onednn_sys::Missing| BackendError::Absent(why.to_string());
         onednn_sys::library().map(|library| format!("{library:?}")).map_err(absent)
+    }
+
+    fn libraries(&self) -> Vec<RuntimeLibrary> {
+        vec![RuntimeLibrary { name: "oneDNN", found: self.found() }]
     }
 
     fn identity(&self) -> Result<String, BackendError> {

@@ -2,7 +2,7 @@
 
 use onednn_sys::{Arg, Primitive, PrimitiveDesc};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Choice, OpError};
+use ovolo::op::{KernelChoice, OpError};
 use std::sync::Mutex;
 
 /// The place of an argument.
@@ -84,13 +84,13 @@ impl Work {
 
     /// Returns what is decided here: how threads divide the work, and which of the library's implementations is
     /// taken where no attribute says it.
-    pub(super) fn choices(&self, call: &Call<'_>) -> Vec<Choice> {
+    pub(super) fn choices(&self, call: &Call<'_>) -> Vec<KernelChoice> {
         let busy = self.slots.iter().filter(|runs| !runs.is_empty()).count();
         let runs: usize = self.slots.iter().map(Vec::len).sum();
         let division = format!("{busy} of {} have a part, in {runs} calls of the library", call.threads);
-        let mut choices = vec![Choice::new("threads", division)];
+        let mut choices = vec![KernelChoice::new("threads", division)];
         if call.op.attr("implementation").is_none() {
-            choices.push(Choice::new(
+            choices.push(KernelChoice::new(
                 "implementation",
                 "the first that the library offers and that is no reference",
             ));

@@ -24,7 +24,7 @@ pub mod runtime;
 mod truth;
 mod watch;
 
-pub use audit::Wrong;
+pub use audit::WrongRule;
 pub use bisect::{Bisection, NoPlan, Part, Tried};
 pub use cause::Cause;
 pub use distance::{Distance, Element};

@@ -18,18 +18,18 @@ pub(super) const LARGEST: usize = 1 << 22;
 
 /// The result of one example.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
+pub struct ExampleVerdict {
     /// The rule's name.
     pub rule: String,
     /// The position of the example among the rule's examples.
     pub index: usize,
     /// What is wrong; `None` if the example holds.
-    pub wrong: Option<Wrong>,
+    pub wrong: Option<Mismatch>,
 }
 
 /// Why an example does not hold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wrong {
+pub struct Mismatch {
     /// What happened, and what to do.
     pub message: String,
     /// The expectation that would be right, if the example may be blessed.
@@ -37,9 +37,12 @@ pub struct Wrong {
 }
 
 /// Runs the examples of a rule. `ops` are the ops that their graphs may use.
-pub fn run(rule: &Rule, ops: &Ops) -> Vec<Verdict> {
-    let verdict =
-        |(index, example)| Verdict { rule: rule.name.clone(), index, wrong: judge(rule, example, ops) };
+pub fn run(rule: &Rule, ops: &Ops) -> Vec<ExampleVerdict> {
+    let verdict = |(index, example)| ExampleVerdict {
+        rule: rule.name.clone(),
+        index,
+        wrong: judge(rule, example, ops),
+    };
     rule.examples.iter().enumerate().map(verdict).collect()
 }
 
@@ -55,8 +58,8 @@ pub fn lacks(rule: &Rule) -> Option<&'static str> {
     }
 }
 
-fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Wrong> {
-    let wrong = |message: String, actual: Option<String>| Some(Wrong { message, actual });
+fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Mismatch> {
+    let wrong = |message: String, actual: Option<String>| Some(Mismatch { message, actual });
     let graph = match text::parse_small(ops, &example.graph(), LARGEST).map_err(|error| error.to_string()) {
         Ok(graph) => graph,
         Err(why) => return wrong(format!("the graph cannot be parsed: {}", why.trim_end()), None),

@@ -22,7 +22,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _ovolo(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    ovolo_cli::read_environment().map_err(|why| error::Error::new_err(why.to_string()))?;
+    ovolo_cli::read_environment(&registry::shared()).map_err(|why| error::Error::new_err(why.to_string()))?;
     note::to_logging();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Error", py.get_type::<error::Error>())?;

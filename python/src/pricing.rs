@@ -2,7 +2,9 @@
 
 use crate::chosen::{Chosen, Raised};
 use crate::registry::interned;
-use ovolo::cost::{CostModel, FEATURES, FeatureValue, Given, Machine, Priced, Pricing, PricingError, Query};
+use ovolo::cost::{
+    CostModel, FEATURES, FeatureValue, Given, Machine, PriceModel, Pricing, PricingError, Query,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
@@ -31,7 +33,7 @@ impl Pricing for ByPython {
             name: interned(self.0.name),
             raised: self.0.raised.clone(),
             object: Arc::clone(&self.0.object),
-            prices: Priced::new("flops", Machine::NOMINAL, Arc::clone(given.prices)),
+            prices: PriceModel::new("flops", Machine::NOMINAL, Arc::clone(given.prices)),
             known: Mutex::default(),
         }))
     }
@@ -51,7 +53,7 @@ struct Model {
     raised: Raised,
     object: Arc<Py<PyAny>>,
     /// The prices of copies, unless the object has its own.
-    prices: Priced,
+    prices: PriceModel,
     known: Mutex<Known>,
 }
 

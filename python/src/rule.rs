@@ -2,7 +2,7 @@
 
 use crate::error::error;
 use crate::registry::shared;
-use ovolo_cli::{Asked, verify_rules};
+use ovolo_cli::{VerifySettings, verify_rules};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub fn verify(
     seed: u64,
     threads: Option<usize>,
 ) -> PyResult<String> {
-    let asked = Asked { files, folders, only, instances, seed, threads };
+    let asked = VerifySettings { files, folders, only, instances, seed, threads };
     let list = py.detach(|| verify_rules(&shared(), &asked)).map_err(error)?;
     Ok(serde_json::Value::from(list).to_string())
 }

@@ -1,110 +1,81 @@
-//! The processor: its name, and the instruction sets by which kernels are chosen.
+//! The processor: its name, and the instruction sets for which backends make plans.
 
-mod error;
+use super::{Backend, BackendError};
+use crate::diagnostic::suggestion;
+use crate::table::{Table, Unknown};
+use std::sync::Arc;
 
-use error::{Planned, UnknownIsa};
-use std::fmt;
-use std::str::FromStr;
-use std::sync::OnceLock;
-
-/// The instruction sets that native kernels are compiled for, the smallest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Isa {
-    /// No instruction set in particular: the compiler vectorises code on arrays.
-    Portable,
-    /// 8 lanes: AVX2 and FMA.
-    Avx2,
-    /// 16 lanes: AVX-512F and DQ.
-    Avx512,
+/// An instruction set of processors for which a backend has kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstructionSet {
+    /// The name, such as `avx512`.
+    pub name: &'static str,
+    /// The features of processors that its kernels use, by the names that their makers give them.
+    pub features: &'static [&'static str],
+    /// The number of `f32` elements in a vector.
+    pub lanes: usize,
+    /// Whether this processor has it, so that plans for it run here.
+    pub runs_here: bool,
 }
 
-/// The instruction set that was requested first, or that was first used for planning.
-static PLANNED: OnceLock<Isa> = OnceLock::new();
+/// The instruction sets among which a backend chooses kernels when it makes a plan. All plans of a process are for the
+/// same one.
+pub trait InstructionSets {
+    /// Returns all of them, the smallest first.
+    fn all(&self) -> Vec<InstructionSet>;
 
-impl FromStr for Isa {
-    type Err = UnknownIsa;
+    /// Returns the one that plans are made for: the one that [`InstructionSets::plan_for`] was given, or else the best of
+    /// this processor. From the first call on it stays the same.
+    fn planned(&self) -> InstructionSet;
 
-    fn from_str(name: &str) -> Result<Self, UnknownIsa> {
-        let found = Self::ALL.into_iter().find(|isa| isa.name() == name);
-        let known = || Self::ALL.map(Self::name).join(", ");
-        found.ok_or_else(|| UnknownIsa { name: name.to_owned(), known: known() })
-    }
-}
+    /// Returns the name of the one for plans that are to be the same on every machine, such as those in snapshots.
+    fn baseline(&self) -> &'static str;
 
-impl Isa {
-    const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
-
-    /// Returns the name, which is part of the names of implementations.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Portable => "portable",
-            Self::Avx2 => "avx2",
-            Self::Avx512 => "avx512",
-        }
-    }
-
-    /// Returns the number of `f32` elements in a vector.
-    pub const fn lanes(self) -> usize {
-        match self {
-            Self::Portable | Self::Avx2 => 8,
-            Self::Avx512 => 16,
-        }
-    }
-
-    /// Returns the best instruction set that this processor has.
-    pub fn host() -> Self {
-        static HOST: OnceLock<Isa> = OnceLock::new();
-        *HOST.get_or_init(|| {
-            #[cfg(target_arch = "x86_64")]
-            {
-                let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-                if avx2 && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
-                    return Self::Avx512;
-                }
-                if avx2 {
-                    return Self::Avx2;
-                }
-            }
-            Self::Portable
-        })
-    }
-
-    /// Returns the instruction set that native kernels are planned for: the one that [`Isa::plan_for`] was given,
-    /// or else the best of this processor.
-    pub fn planned() -> Self {
-        *PLANNED.get_or_init(Self::host)
-    }
-
-    /// Makes this process plan native kernels for an instruction set. A plan for less than the processor has runs
-    /// here; a plan for more can be inspected but not run. Call this once, before anything is planned.
+    /// Makes this process plan for one of them, by its name. A plan for less than the processor has runs here; a plan for
+    /// more can be inspected but not run.
     ///
     /// # Errors
-    /// If something was already planned for another instruction set.
-    pub fn plan_for(self) -> Result<(), Planned> {
-        match *PLANNED.get_or_init(|| self) {
-            planned if planned == self => Ok(()),
-            planned => Err(Planned { planned, wanted: self }),
+    /// There is none of this name, or something was already planned for another one.
+    fn plan_for(&self, name: &str) -> Result<(), BackendError>;
+}
+
+impl Table<Arc<dyn Backend>> {
+    /// Returns the features of processors that plans are made for, of all backends, each once.
+    pub fn planned_features(&self) -> Vec<&'static str> {
+        let mut found = Vec::new();
+        for set in self.instruction_sets().map(InstructionSets::planned) {
+            for feature in set.features {
+                if !found.contains(feature) {
+                    found.push(*feature);
+                }
+            }
         }
+        found
     }
 
-    /// Returns the instruction set that native kernels use when they run, which is never more than the processor
-    /// has.
-    pub fn running() -> Self {
-        static RUNNING: OnceLock<Isa> = OnceLock::new();
-        *RUNNING.get_or_init(|| Self::planned().min(Self::host()))
+    /// Makes this process plan for an instruction set: those backends that have one of this name. Call this once, before
+    /// anything is planned.
+    ///
+    /// # Errors
+    /// No backend has an instruction set of this name, or something was already planned for another one.
+    pub fn plan_for(&self, name: &str) -> Result<(), BackendError> {
+        let mut known: Vec<&'static str> = Vec::new();
+        let mut told = false;
+        for sets in self.instruction_sets() {
+            let names: Vec<&'static str> = sets.all().into_iter().map(|set| set.name).collect();
+            if names.contains(&name) {
+                sets.plan_for(name)?;
+                told = true;
+            }
+            known.extend(names);
+        }
+        if told { Ok(()) } else { Err(unknown(name, &known).into()) }
     }
-}
 
-impl fmt::Display for Isa {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
+    /// Returns the instruction sets of those backends that have some.
+    pub fn instruction_sets(&self) -> impl Iterator<Item = &dyn InstructionSets> {
+        self.iter().filter_map(|(_, backend)| backend.instruction_sets())
     }
-}
-
-/// Returns the instruction sets that plans are made for, by the names of processor features.
-pub fn planned() -> Vec<&'static str> {
-    let all = [("avx2", Isa::Avx2), ("fma", Isa::Avx2), ("avx512f", Isa::Avx512)];
-    all.into_iter().filter(|(_, isa)| *isa <= Isa::planned()).map(|(name, _)| name).collect()
 }
 
 /// Returns the processor's architecture, name, family, model and stepping, as far as the system reports them.
@@ -116,4 +87,14 @@ pub fn processor() -> String {
     };
     let parts = ["model name", "cpu family", "model", "stepping"].map(|name| field(name).unwrap_or_default());
     format!("{} {}", std::env::consts::ARCH, parts.join(" ")).trim().to_owned()
+}
+
+/// Returns the error that there is no instruction set of this name.
+fn unknown(name: &str, known: &[&'static str]) -> Unknown {
+    Unknown {
+        kind: "instruction set",
+        name: name.to_owned(),
+        nearest: suggestion(name, known.iter().copied()).map(ToOwned::to_owned),
+        known: known.iter().map(|name| (*name).to_owned()).collect(),
+    }
 }

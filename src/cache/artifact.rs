@@ -6,21 +6,21 @@ use super::{Digest, Miss};
 use crate::backend::Artifacts;
 
 /// The artifacts that a folder of the cache keeps.
-pub struct Kept<'a> {
+pub struct KeptArtifacts<'a> {
     folder: &'a Folder,
 }
 
 /// Bytes of the digest that a file begins with.
 const DIGEST: usize = 64;
 
-impl<'a> Kept<'a> {
+impl<'a> KeptArtifacts<'a> {
     /// Makes the store in a folder of the cache.
     pub fn new(folder: &'a Folder) -> Self {
         Self { folder }
     }
 }
 
-impl Artifacts for Kept<'_> {
+impl Artifacts for KeptArtifacts<'_> {
     fn load(&self, key: &[&str]) -> Option<Vec<u8>> {
         let name = name(key);
         let file = self.folder.read(Kind::Artifact, &name).ok().flatten()?;

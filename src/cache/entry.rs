@@ -4,7 +4,7 @@ use super::folder::{Folder, Kind};
 use super::{Digest, Key, Miss};
 use crate::cost::{Basis, Machine};
 use crate::graph::NodeId;
-use crate::plan::Stored;
+use crate::plan::StoredPlan;
 use crate::tensor::TensorType;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct Entry {
     /// The model's file when the entry was made.
     pub model: String,
     /// The plan.
-    pub plan: Stored,
+    pub plan: StoredPlan,
     /// The constants that the plan reads.
     pub constants: Vec<Constant>,
     /// The speeds of the machine, where the cost model went by them and they are kept.

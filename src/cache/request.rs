@@ -193,7 +193,7 @@ fn host<'a>(key: Key, names: impl Iterator<Item = &'a str>, registry: &Registry,
         .with("ovolo", env!("CARGO_PKG_VERSION"))
         .with("build", build(registry, builds))
         .with("processor", features::processor())
-        .with("instruction sets", list(&features::planned()));
+        .with("instruction sets", list(&registry.backends().planned_features()));
     names.fold(key, |key, name| {
         let found = registry.backends().get(name).and_then(|backend| {
             let details = backend.details();

@@ -8,7 +8,9 @@ pub(crate) mod boost;
 pub(crate) mod encode;
 pub(crate) mod linear;
 
-use super::{CostModel, FEATURES, FeatureValue, Machine, PriceList, Priced, Query, median_error, spearman};
+use super::{
+    CostModel, FEATURES, FeatureValue, Machine, PriceList, PriceModel, Query, median_error, spearman,
+};
 use boost::Boosted;
 use encode::{DERIVED, Encoder, Row};
 use linear::Linear;
@@ -358,7 +360,7 @@ fn score(model: &str, predicted: &[f64], seen: &[f64]) -> HeldOut {
 #[derive(Clone, Debug)]
 pub struct Learned {
     fit: Arc<Fit>,
-    roofline: Priced,
+    roofline: PriceModel,
     constants: usize,
 }
 
@@ -366,7 +368,7 @@ impl Learned {
     /// Prices the kernels of a model with this number of bytes of constants, by a fit and the price list that it
     /// corrects.
     pub(crate) fn new(fit: Arc<Fit>, prices: Arc<PriceList>, constants: usize) -> Self {
-        let roofline = Priced::new("roofline", fit.machine, prices);
+        let roofline = PriceModel::new("roofline", fit.machine, prices);
         Self { fit, roofline, constants }
     }
 }

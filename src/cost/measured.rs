@@ -4,7 +4,7 @@
 //! of its key: the weights of a small network stay in the caches from one run to the next, and those of a large one
 //! do not. The table is plain data, and this module does not depend on who fills it.
 
-use super::{CostModel, Machine, PriceList, Priced, Query};
+use super::{CostModel, Machine, PriceList, PriceModel, Query};
 use crate::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -198,7 +198,7 @@ impl CostModel for Measured {
         let seconds = self.seconds(query)?;
         match self.leaning {
             Leaning::Roofline(machine) if seconds.is_finite() => {
-                Priced::new("roofline", machine, Arc::clone(&self.prices)).seconds(query)
+                PriceModel::new("roofline", machine, Arc::clone(&self.prices)).seconds(query)
             }
             Leaning::Conversions(factor)
                 if matches!(query.call.op.meaning(), "pack" | "unpack" | "reorder") =>

@@ -277,13 +277,13 @@ fn shipped_files() -> Vec<Source> {
 
 /// A cost model that uses a price list.
 #[derive(Clone, Debug)]
-pub struct Priced {
+pub struct PriceModel {
     name: &'static str,
     machine: Machine,
     list: Arc<PriceList>,
 }
 
-impl Priced {
+impl PriceModel {
     /// Returns the model of the shipped list at the speeds of a machine.
     pub fn shipped(name: &'static str, machine: Machine) -> Self {
         Self::new(name, machine, Arc::clone(PriceList::shipped()))
@@ -295,7 +295,7 @@ impl Priced {
     }
 }
 
-impl CostModel for Priced {
+impl CostModel for PriceModel {
     fn name(&self) -> &'static str {
         self.name
     }

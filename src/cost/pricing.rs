@@ -1,6 +1,6 @@
 //! The settings of each cost model, and how the model is made from them.
 
-use super::{AnswerError, CostModel, FitError, Given, Machine, Measured, PriceList, Priced};
+use super::{AnswerError, CostModel, FitError, Given, Machine, Measured, PriceList, PriceModel};
 use crate::diagnostic::{Diagnostics, Source};
 use crate::ron::{Reader, Spanned};
 use crate::setting::{Kind, Settings, Written};
@@ -78,7 +78,7 @@ impl Pricing for ByFlops {
     }
 
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
-        Ok(Box::new(Priced::new("flops", Machine::NOMINAL, Arc::clone(given.prices))))
+        Ok(Box::new(PriceModel::new("flops", Machine::NOMINAL, Arc::clone(given.prices))))
     }
 
     fn by_speeds(&self) -> bool {
@@ -96,7 +96,7 @@ impl Pricing for ByRoofline {
     }
 
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
-        Ok(Box::new(Priced::new("roofline", *given.machine, Arc::clone(given.prices_here))))
+        Ok(Box::new(PriceModel::new("roofline", *given.machine, Arc::clone(given.prices_here))))
     }
 }
 
@@ -176,6 +176,6 @@ impl Pricing for ByPrices {
         if let Some(ops) = given.ops {
             list.check_ops(ops, given.prices_here.sources().count()).map_err(PricingError::Prices)?;
         }
-        Ok(Box::new(Priced::new("prices", *given.machine, Arc::new(list))))
+        Ok(Box::new(PriceModel::new("prices", *given.machine, Arc::new(list))))
     }
 }

@@ -4,7 +4,7 @@
 //! 1.2e-5}`, or `{"seconds": null}` for a kernel that it does not know. It is asked once for each kernel. How lines
 //! are sent and received is not part of this module.
 
-use super::{CostModel, FEATURES, FeatureValue, Machine, PriceList, Priced, Query};
+use super::{CostModel, FEATURES, FeatureValue, Machine, PriceList, PriceModel, Query};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -71,7 +71,7 @@ pub(crate) trait Answer: Send + Sync {
 /// The model `process`.
 pub struct Process {
     /// The prices of copies.
-    copies: Priced,
+    copies: PriceModel,
     program: Arc<dyn Answer>,
     known: Mutex<Known>,
 }
@@ -93,7 +93,7 @@ struct Said {
 impl Process {
     /// Uses this program for kernels, and a price list at the machine's speeds for copies.
     pub(crate) fn new(machine: &Machine, prices: Arc<PriceList>, program: Arc<dyn Answer>) -> Self {
-        Self { copies: Priced::new("process", *machine, prices), program, known: Mutex::default() }
+        Self { copies: PriceModel::new("process", *machine, prices), program, known: Mutex::default() }
     }
 
     pub(crate) fn ask(&self, line: &str) -> Result<Option<f64>, String> {

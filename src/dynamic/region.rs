@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A region that is to be compiled.
-pub struct Request<'a> {
+pub struct RegionRequest<'a> {
     /// Its graph.
     pub graph: &'a Graph,
     /// What the plan of the region depends on: the digest of the graph's text, without the names of values, and with

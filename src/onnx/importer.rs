@@ -12,7 +12,7 @@ use super::structure::{is_own, order};
 use super::walk::{self, Binding, Importer, Scope, Stop, Walk};
 use super::weight::Weights;
 use super::{
-    ImportOptions, Imported, MissingWeights, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Refusal,
+    ImportOptions, ImportedModel, MissingWeights, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Refusal,
     Tables,
 };
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
@@ -112,7 +112,7 @@ pub(super) fn import(
     folder: Option<PathBuf>,
     map: Option<Arc<Mmap>>,
     options: &ImportOptions,
-) -> Result<Imported, OnnxError> {
+) -> Result<ImportedModel, OnnxError> {
     let mut reasons = Reasons::default();
     let inputs = input_types(proto.graph.as_ref().unwrap_or(&GraphProto::default()), &options.dims)
         .map(|list| list.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect::<Vec<_>>());
@@ -166,7 +166,7 @@ pub(super) fn import(
     reasons.into_result()?;
     let seeded = builder.weights().seeded.clone();
     let graph = swept(&builder.graph, true);
-    Ok(Imported { graph, opset: opened.opset, producer: opened.producer, seeded, notes })
+    Ok(ImportedModel { graph, opset: opened.opset, producer: opened.producer, seeded, notes })
 }
 
 fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {

@@ -39,11 +39,11 @@ pub struct Survey {
     /// The number of values of each element type, weights included, as far as types are known.
     pub types: BTreeMap<String, usize>,
     /// The nodes that contain graphs, with their operators: control flow.
-    pub control: Vec<Place>,
+    pub control: Vec<Remark>,
     /// Where the model is cut into regions, since elements that only a run knows decide what comes next.
-    pub cuts: Vec<Place>,
+    pub cuts: Vec<Remark>,
     /// What is absent: all nodes that are refused.
-    pub absent: Vec<Place>,
+    pub absent: Vec<Remark>,
     /// What is absent that belongs to no node, such as weights that cannot be read.
     pub others: Vec<String>,
     /// The number of nodes of which only the operator was looked at, since the types of their operands are not known
@@ -72,7 +72,7 @@ pub struct Used {
 
 /// A remark on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Remark {
     /// How messages name the node.
     pub node: String,
     /// Its operator.
@@ -164,8 +164,8 @@ fn used(operation: &Operation, tables: Tables<'_>, listed: &mut BTreeMap<(String
     entry.count += 1;
 }
 
-fn place(operation: &Operation, why: String) -> Place {
-    Place { node: label(&operation.node), op: full_name(&operation.node), why }
+fn place(operation: &Operation, why: String) -> Remark {
+    Remark { node: label(&operation.node), op: full_name(&operation.node), why }
 }
 
 /// Returns the type that the model declares for a value, with the names of dimensions.
@@ -209,7 +209,7 @@ impl Surveyor<'_> {
             }
             Err(OnnxError::OnlyByRun(why)) => {
                 let node = "the model's inputs".to_owned();
-                self.found.cuts.push(Place { node, op: "input".to_owned(), why });
+                self.found.cuts.push(Remark { node, op: "input".to_owned(), why });
             }
             Err(why) => self.found.others.push(why.to_string()),
         }
@@ -300,7 +300,7 @@ impl Surveyor<'_> {
             _ => None,
         };
         match (why, dynamic) {
-            (_, Some(why)) => self.found.cuts.push(Place { why, ..here }),
+            (_, Some(why)) => self.found.cuts.push(Remark { why, ..here }),
             (OnnxError::Unread { .. }, None) if known => self.found.unread += 1,
             (why, None) => {
                 if !known {

@@ -25,7 +25,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         eval,
         #[allow(clippy::cast_precision_loss)]
         flops: |attrs, types, output| {
-            let keys = Order::new(attrs).map_or(0, |order| types[1].shape[order.axes[2]]);
+            let keys = AxisOrder::new(attrs).map_or(0, |order| types[1].shape[order.axes[2]]);
             let scores = output.shape.count() / output.shape[3].max(1) * keys;
             scores as f64 * (2.0 * types[0].shape[3] as f64 + 2.0 * types[2].shape[3] as f64 + 5.0)
         },
@@ -35,12 +35,12 @@ pub(super) fn ops() -> Vec<OpDef> {
 
 /// The order in which the axes `[B,H,M,D]` of attention's operands and of its result are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct AxisOrder {
     /// For each of the axes batch, head, row and column, the axis of the stored operand.
     pub axes: [usize; 4],
 }
 
-impl Order {
+impl AxisOrder {
     /// Reads the attribute `order`.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Order {
 
 pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     plain(types)?;
-    let order = Order::new(attrs)?;
+    let order = AxisOrder::new(attrs)?;
     for operand in 0..3 {
         rank(types, operand, 4)?;
         if types[operand].dtype != types[0].dtype || !types[0].dtype.is_float() {
@@ -113,7 +113,7 @@ pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, 
 }
 
 fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let order = Order::new(attrs).expect("infer accepted");
+    let order = AxisOrder::new(attrs).expect("infer accepted");
     let [q, k, v] = [0, 1, 2].map(|operand| order.sizes(&operands[operand].ty().shape));
     let strides = [0, 1, 2].map(|operand| order.strides(&operands[operand].ty().shape));
     let results = order.strides(&ty.shape);

@@ -43,7 +43,7 @@ impl Call<'_> {
     }
 
     /// Returns what the kernel decides for itself, if its backend reports that; empty if there is no kernel.
-    pub fn choices(&self) -> Vec<Choice> {
+    pub fn choices(&self) -> Vec<KernelChoice> {
         self.op.lowered.as_ref().map_or_else(Vec::new, |lowered| (lowered.declaration.choices)(self))
     }
 
@@ -55,14 +55,14 @@ impl Call<'_> {
 /// A variant of its algorithm that a kernel decides for itself, from the types, the threads and the processor
 /// alone. It has no price of its own, since the e-graph has one candidate for all variants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct KernelChoice {
     /// What is decided, such as `threads` or `right operand`.
     pub what: &'static str,
     /// The variant that was chosen.
     pub taken: String,
 }
 
-impl Choice {
+impl KernelChoice {
     /// Makes a choice from what is decided and the variant that was chosen.
     pub fn new(what: &'static str, taken: impl Into<String>) -> Self {
         Self { what, taken: taken.into() }

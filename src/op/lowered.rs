@@ -5,7 +5,7 @@
 //! samples for verifiers and the operands of tests follow from that.
 
 use super::{
-    Arity, AttrDef, Call, Choice, Contract, Eval, Flops, Kernel, Op, OpDef, OpError, complete, post,
+    Arity, AttrDef, Call, Contract, Eval, Flops, Kernel, KernelChoice, Op, OpDef, OpError, complete, post,
 };
 use crate::attr::Attrs;
 use crate::table::{Duplicate, Unknown};
@@ -15,7 +15,7 @@ use crate::tensor::{Family, Layout, Tensor, TensorType};
 pub type ContractOf = fn(&Call<'_>) -> Result<Contract, OpError>;
 
 /// Returns what a call's kernel decides for itself.
-pub type ChoicesOf = fn(&Call<'_>) -> Vec<Choice>;
+pub type ChoicesOf = fn(&Call<'_>) -> Vec<KernelChoice>;
 
 /// Makes a call's kernel.
 pub type KernelOf = fn(&Call<'_>) -> Result<Box<dyn Kernel>, OpError>;

@@ -1,7 +1,7 @@
 //! Decisions that kernels make inside a step, without the e-graph.
 
 use super::{Plan, Step};
-use crate::op::{Call, Choice, REFERENCE, WIDENED};
+use crate::op::{Call, KernelChoice, REFERENCE, WIDENED};
 use crate::tensor::TensorType;
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub struct Unfit<'a> {
 impl Step {
     /// Returns the decisions that the kernel makes itself in a plan for this number of threads. The list is empty if
     /// the backend is absent.
-    pub fn choices(&self, threads: usize) -> Vec<Choice> {
+    pub fn choices(&self, threads: usize) -> Vec<KernelChoice> {
         let inputs: Vec<&TensorType> = self.input_types.iter().collect();
         Call { op: self.op, attrs: &self.attrs, inputs: &inputs, output: &self.output_type, threads }
             .choices()

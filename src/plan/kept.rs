@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// The constants of a device that a plan keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptConstants {
     /// The device.
     pub device: Device,
     /// Their bytes, including the padding of layouts.
@@ -50,10 +50,13 @@ impl Plan {
 
     /// Returns the constants of each device, and how many bytes of them are computed. `program` is the program of the
     /// plan.
-    pub fn kept(&self, program: &Graph) -> Vec<Kept> {
+    pub fn kept(&self, program: &Graph) -> Vec<KeptConstants> {
         let computed = self.sum(|node| program[node].op != CONST);
-        let one =
-            |(device, bytes)| Kept { device, bytes, computed: computed.get(&device).copied().unwrap_or(0) };
+        let one = |(device, bytes)| KeptConstants {
+            device,
+            bytes,
+            computed: computed.get(&device).copied().unwrap_or(0),
+        };
         self.constants().into_iter().map(one).collect()
     }
 

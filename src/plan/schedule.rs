@@ -18,7 +18,7 @@ const STREAMS: usize = KERNELS + 2;
 
 /// A step of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Launch {
+pub struct DeviceStep {
     /// The index of the step.
     pub step: usize,
     /// The stream on which it is queued.
@@ -43,7 +43,7 @@ pub struct Schedule {
     /// The parts, in order.
     pub items: Vec<Item>,
     /// The segments. All steps of one segment run after those of the segment before it.
-    pub segments: Vec<Vec<Launch>>,
+    pub segments: Vec<Vec<DeviceStep>>,
 }
 
 /// Returns the backend of the device on which a step is queued: the step has a result or an operand on that device.
@@ -133,7 +133,7 @@ impl Schedule {
             }
             schedule.close(&mut open, &bytes);
             let met =
-                |segment: &Vec<Launch>| segment.iter().any(|launch| bytes[launch.step].meets(&bytes[at]));
+                |segment: &Vec<DeviceStep>| segment.iter().any(|launch| bytes[launch.step].meets(&bytes[at]));
             let after = schedule.segments.iter().rposition(met);
             schedule.items.push(Item::Host(at, after));
         }
@@ -149,7 +149,7 @@ impl Schedule {
     }
 
     /// Returns where a step of a device is queued: the index of the segment, and the launch in it.
-    pub(crate) fn launch(&self, step: usize) -> Option<(usize, &Launch)> {
+    pub(crate) fn launch(&self, step: usize) -> Option<(usize, &DeviceStep)> {
         let numbered = self.segments.iter().enumerate();
         numbered
             .flat_map(|(at, segment)| segment.iter().map(move |launch| (at, launch)))
@@ -160,8 +160,8 @@ impl Schedule {
 /// Assigns streams to consecutive steps. Among the streams of its kind, a step takes one whose last step it waits
 /// for, so that a chain stays on one stream. If there is none, it takes a stream on which it need not wait for
 /// anything, or else the one whose queue ended first. Streams are numbered in the order of their first use.
-pub(super) fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
-    let mut launches: Vec<Launch> = Vec::with_capacity(steps.len());
+pub(super) fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<DeviceStep> {
+    let mut launches: Vec<DeviceStep> = Vec::with_capacity(steps.len());
     // For each launch and each stream, the number of launches that are known to be done when it begins. On its own
     // stream this includes the launch itself, because streams keep their order.
     let mut done: Vec<[usize; STREAMS]> = Vec::with_capacity(steps.len());
@@ -187,7 +187,7 @@ pub(super) fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
         queued[stream].push(at);
         known[stream] = queued[stream].len();
         done.push(known);
-        launches.push(Launch { step, stream, after });
+        launches.push(DeviceStep { step, stream, after });
     }
     let mut numbers: Vec<usize> = Vec::new();
     for launch in &mut launches {

@@ -12,19 +12,19 @@ pub struct Source {
     /// The rules that made the other nodes that the left sides of these rules matched, and so on.
     pub others: Vec<String>,
     /// The imported nodes from which all of them started, in the model's order.
-    pub imported: Vec<Imported>,
+    pub imported: Vec<SourceNode>,
 }
 
 /// A node of the model as it was imported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Imported {
+pub struct SourceNode {
     /// The name of its value.
     pub name: Arc<str>,
     /// Its op.
     pub op: String,
 }
 
-impl fmt::Display for Imported {
+impl fmt::Display for SourceNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.name, self.op)
     }

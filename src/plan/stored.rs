@@ -69,7 +69,7 @@ impl From<super::Step> for Step {
 
 /// A stored plan, which names its ops and attributes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stored {
+pub struct StoredPlan {
     steps: Vec<Step>,
     inputs: Vec<(Arc<str>, TensorType)>,
     outputs: Vec<(Arc<str>, TensorType, Place)>,
@@ -100,7 +100,7 @@ pub enum StoredError {
     PostStep(String),
 }
 
-impl From<super::Plan> for Stored {
+impl From<super::Plan> for StoredPlan {
     fn from(plan: super::Plan) -> Self {
         Self {
             steps: plan.steps.into_iter().map(Into::into).collect(),
@@ -116,7 +116,7 @@ impl From<super::Plan> for Stored {
     }
 }
 
-impl Stored {
+impl StoredPlan {
     /// Returns the number of steps.
     pub fn steps(&self) -> usize {
         self.steps.len()

@@ -5,12 +5,12 @@ use super::expr::Eval;
 use super::expr::argument::{attr, float, int, ints, operand, post, rest, text};
 use super::part::{Part, before_reshape};
 use super::signature::LARGEST;
-use super::{Function, No, Value, literal};
+use super::{No, Value, Word, literal};
 use crate::attr::{Attr, Float};
 use crate::op::recurrent::Activation;
 
 /// All computed attributes. A new one needs only an entry here.
-pub(super) const COMPUTED: &[Function] = &[
+pub(super) const COMPUTED: &[Word] = &[
     function(
         "dim",
         "the size of an axis; a negative one counts from the end",
@@ -198,13 +198,13 @@ const fn function(
     takes: &'static [Kind],
     gives: Kind,
     eval: Eval,
-) -> Function {
-    Function { name, doc, takes, more: None, gives, eval }
+) -> Word {
+    Word { name, doc, takes, more: None, gives, eval }
 }
 
 /// Returns a function that accepts any number of further arguments.
-const fn open(function: Function, more: Kind) -> Function {
-    Function { more: Some(more), ..function }
+const fn open(function: Word, more: Kind) -> Word {
+    Word { more: Some(more), ..function }
 }
 
 const fn number(value: i64) -> Value<'static> {

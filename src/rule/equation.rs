@@ -7,13 +7,13 @@
 
 use super::Kind::{List, Size, Text};
 use super::expr::argument::{int, ints, text};
-use super::{Function, No, Value};
+use super::{No, Value, Word};
 use crate::attr::Attr;
 use crate::op::einsum::{Equation, union};
 
 /// The computed attributes and guards over equations. A new one needs only an entry here.
-pub(super) const EQUATIONS: &[Function] = &[
-    Function::guard(
+pub(super) const EQUATIONS: &[Word] = &[
+    Word::guard(
         "einsum-has-matrices",
         "two operands are more than multiplied element by element: a letter of both is summed, or each has letters \
          that the other one lacks",
@@ -27,7 +27,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             Ok(Value::yes())
         },
     ),
-    Function::computed(
+    Word::computed(
         "einsum-alone",
         "the axes whose letters the operand at a position alone has; no operand before it may have such letters",
         &[Text, Size],
@@ -37,7 +37,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             positions(term(&equation, at)?, &first_alone(&equation, at)?)
         },
     ),
-    Function::computed(
+    Word::computed(
         "einsum-summed",
         "the equation without the letters that the operand at a position alone has; no operand before it may have such \
          letters",
@@ -50,7 +50,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             Ok(written(&equation))
         },
     ),
-    Function::computed(
+    Word::computed(
         "einsum-order",
         "the order of axes by which a transpose of the only operand is the result",
         &[Text],
@@ -63,13 +63,13 @@ pub(super) const EQUATIONS: &[Function] = &[
             }
         },
     ),
-    Function::computed("einsum-turned", "the equation with its two operands exchanged", &[Text], Text, |v| {
+    Word::computed("einsum-turned", "the equation with its two operands exchanged", &[Text], Text, |v| {
         let mut equation = equation(v)?;
         pair(&equation)?;
         equation.operands.reverse();
         Ok(written(&equation))
     }),
-    Function::computed(
+    Word::computed(
         "einsum-axes",
         "the order in which the axes of the first (0) or the second (1) of two operands are those of a stack of \
          matrices: batches, rows, columns; those of one kind stand as in the \"operands\" or as in the \"result\"",
@@ -81,7 +81,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             positions(term(&equation, at)?, &product.factor(at).concat())
         },
     ),
-    Function::computed(
+    Word::computed(
         "einsum-matrices",
         "the shape of a stack of matrices, from the sizes of the axes of operand 0 or 1 in the order of `einsum-axes`",
         &[Text, Size, List],
@@ -97,7 +97,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             Ok(list([batch, &[size(rows)?, size(columns)?]].concat()))
         },
     ),
-    Function::computed(
+    Word::computed(
         "einsum-product",
         "the sizes of batches, rows and columns of the product of two stacks of matrices, from the sizes of the axes \
          of both operands in the order of `einsum-axes`",
@@ -112,7 +112,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             sizes.map(list).ok_or_else(|| lengths(&equation))
         },
     ),
-    Function::computed(
+    Word::computed(
         "einsum-result",
         "the order by which a transpose of the product of two stacks of matrices is the result; \"operands\" or \
          \"result\" as for `einsum-axes`",
@@ -124,7 +124,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             positions(&[product.batch, product.left, product.right].concat(), &equation.result)
         },
     ),
-    Function::computed(
+    Word::computed(
         "einsum-sorted",
         "the order in which the axes of the operand at a position stand in the result, which must have all of them",
         &[Text, Size],
@@ -138,7 +138,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             positions(term, &kept(&equation.result, term))
         },
     ),
-    Function::computed(
+    Word::computed(
         "einsum-spread",
         "the shape of the operand at a position with all axes of the result, from the sizes of its axes in the order \
          of `einsum-sorted`; axes that it lacks have size 1",
@@ -152,7 +152,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             spread.map(list).ok_or_else(|| lengths(&equation))
         },
     ),
-    Function::computed(
+    Word::computed(
         "einsum-of",
         "the equation of the operands at these positions alone: its result has all letters that are needed elsewhere",
         &[Text, List],
@@ -162,7 +162,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             Ok(written(&Equation { operands: parts.taken, result: parts.taken_result }))
         },
     ),
-    Function::computed(
+    Word::computed(
         "einsum-but",
         "the equation of the operands that are not at these positions: its result has all letters that are needed \
          elsewhere",
@@ -173,7 +173,7 @@ pub(super) const EQUATIONS: &[Function] = &[
             Ok(written(&Equation { operands: parts.others, result: parts.others_result }))
         },
     ),
-    Function::computed(
+    Word::computed(
         "einsum-joined",
         "the equation of two operands, the results of `einsum-but` and of `einsum-of`, that gives the result",
         &[Text, List],

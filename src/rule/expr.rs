@@ -35,8 +35,8 @@ impl Value<'_> {
     }
 }
 
-/// A guard or a computed attribute.
-pub struct Function {
+/// A word of rules: a guard or a computed attribute.
+pub struct Word {
     /// The name, in kebab case.
     pub name: &'static str,
     /// The meaning, in one line.
@@ -136,7 +136,7 @@ fn shown(expr: &Expr, value: &Value<'_>, bindings: &dyn Bindings) -> String {
     }
 }
 
-impl Function {
+impl Word {
     /// Returns whether the function is a guard.
     pub fn is_guard(&self) -> bool {
         self.gives == Kind::Guard
@@ -176,15 +176,15 @@ impl Function {
     }
 }
 
-impl PartialEq for Function {
+impl PartialEq for Word {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
     }
 }
 
-impl fmt::Debug for Function {
+impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Function({})", self.name)
+        write!(f, "Word({})", self.name)
     }
 }
 

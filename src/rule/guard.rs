@@ -3,16 +3,16 @@
 use super::Kind::{self, Attribute, Guard, Integer, List, Number, Operand, Rest, Same, Size};
 use super::expr::Arguments;
 use super::expr::argument::{attr, float, int, ints, operand, rest};
-use super::{Fact, Function, No, Value};
+use super::{Fact, No, Value, Word};
 use crate::attr::Attr;
 use crate::tensor::DType;
 
 /// All guards. A new one needs only an entry here.
-pub(super) const GUARDS: &[Function] = &[
-    Function::guard("const", "the operand is computed from constants alone", &[Operand], |v| {
+pub(super) const GUARDS: &[Word] = &[
+    Word::guard("const", "the operand is computed from constants alone", &[Operand], |v| {
         say(operand(v, 0)?.constant, || format!("{} is not constant", v.show(0)))
     }),
-    Function::guard("scalar", "the operand has one element", &[Operand], |v| {
+    Word::guard("scalar", "the operand has one element", &[Operand], |v| {
         say(operand(v, 0)?.ty.shape.count() == 1, || {
             format!(
                 "{} has {} elements, not one",
@@ -21,71 +21,66 @@ pub(super) const GUARDS: &[Function] = &[
             )
         })
     }),
-    Function::guard("is-f32", "the operand's elements are f32", &[Operand], |v| {
+    Word::guard("is-f32", "the operand's elements are f32", &[Operand], |v| {
         say(operand(v, 0)?.ty.dtype == DType::F32, || format!("{} is not f32", v.show(0)))
     }),
-    Function::guard("all-f32", "every operand's elements are f32", &[Rest], |v| {
+    Word::guard("all-f32", "every operand's elements are f32", &[Rest], |v| {
         let other = rest(v, 0)?.iter().find(|fact| fact.ty.dtype != DType::F32);
         say(other.is_none(), || format!("of {}, {} is not f32", v.show(0), ty_of(other)))
     }),
-    Function::guard("is-f32-or-bf16", "the operand's elements are f32 or bf16", &[Operand], |v| {
+    Word::guard("is-f32-or-bf16", "the operand's elements are f32 or bf16", &[Operand], |v| {
         say(wide_or_half(operand(v, 0)?), || format!("{} is neither f32 nor bf16", v.show(0)))
     }),
-    Function::guard("is-f32-or-16-bit", "the operand's elements are f32, f16 or bf16", &[Operand], |v| {
+    Word::guard("is-f32-or-16-bit", "the operand's elements are f32, f16 or bf16", &[Operand], |v| {
         let fits = matches!(operand(v, 0)?.ty.dtype, DType::F32 | DType::F16 | DType::BF16);
         say(fits, || format!("{} is none of f32, f16 and bf16", v.show(0)))
     }),
-    Function::guard("all-f32-or-bf16", "every operand's elements are f32 or bf16", &[Rest], |v| {
+    Word::guard("all-f32-or-bf16", "every operand's elements are f32 or bf16", &[Rest], |v| {
         let other = rest(v, 0)?.iter().find(|fact| !wide_or_half(fact));
         say(other.is_none(), || format!("of {}, {} is neither f32 nor bf16", v.show(0), ty_of(other)))
     }),
-    Function::guard("is-dtype", "the operand's elements are of the type", &[Operand, Kind::DType], |v| {
+    Word::guard("is-dtype", "the operand's elements are of the type", &[Operand, Kind::DType], |v| {
         let ty = operand(v, 0)?.ty;
         say(*attr(v, 1)? == Attr::DType(ty.dtype), || format!("{} is not {}", v.show(0), v.show(1)))
     }),
-    Function::guard("rank", "the operand has this number of dimensions", &[Operand, Size], |v| {
+    Word::guard("rank", "the operand has this number of dimensions", &[Operand, Size], |v| {
         say(rank_of(operand(v, 0)?) == int(v, 1)?, || {
             format!("{} is of rank {}, not {}", v.show(0), operand(v, 0).map_or(0, rank_of), v.show(1))
         })
     }),
-    Function::guard("all-rank", "every operand has this number of dimensions", &[Rest, Size], |v| {
+    Word::guard("all-rank", "every operand has this number of dimensions", &[Rest, Size], |v| {
         let wanted = int(v, 1)?;
         let other = rest(v, 0)?.iter().find(|fact| rank_of(fact) != wanted);
         say(other.is_none(), || format!("of {}, {} is not of rank {wanted}", v.show(0), ty_of(other)))
     }),
-    Function::guard(
-        "min-rank",
-        "the operand has at least this number of dimensions",
-        &[Operand, Size],
-        |v| {
-            say(rank_of(operand(v, 0)?) >= int(v, 1)?, || {
-                format!("{} has fewer than {} dimensions", v.show(0), v.show(1))
-            })
-        },
-    ),
-    Function::guard("plain", "the operand is in the default layout", &[Operand], |v| {
+    Word::guard("min-rank", "the operand has at least this number of dimensions", &[Operand, Size], |v| {
+        say(rank_of(operand(v, 0)?) >= int(v, 1)?, || {
+            format!("{} has fewer than {} dimensions", v.show(0), v.show(1))
+        })
+    }),
+    Word::guard("plain", "the operand is in the default layout", &[Operand], |v| {
         say(operand(v, 0)?.ty.layout.is_plain(), || format!("{} is not in the default layout", v.show(0)))
     }),
-    Function::guard("layout-is", "the operand is in the layout", &[Operand, Kind::Layout], |v| {
+    Word::guard("layout-is", "the operand is in the layout", &[Operand, Kind::Layout], |v| {
         let layout = operand(v, 0)?.ty.layout.clone();
         say(*attr(v, 1)? == Attr::Layout(layout), || format!("{} is not in layout {}", v.show(0), v.show(1)))
     }),
-    Function::guard("same-shape", "both operands have the same shape", &[Operand, Operand], |v| {
+    Word::guard("same-shape", "both operands have the same shape", &[Operand, Operand], |v| {
         say(operand(v, 0)?.ty.shape == operand(v, 1)?.ty.shape, || {
             format!("{} and {} differ in shape", v.show(0), v.show(1))
         })
     }),
-    Function::guard(
+    Word::guard(
         "same-type",
         "both operands have the same type, including the layout",
         &[Operand, Operand],
         |v| say(operand(v, 0)?.ty == operand(v, 1)?.ty, || format!("{} and {} differ", v.show(0), v.show(1))),
     ),
-    Function::guard("shape-is", "the operand has the shape", &[Operand, List], |v| {
+    Word::guard("shape-is", "the operand has the shape", &[Operand, List], |v| {
         let shape: Vec<i64> = operand(v, 0)?.ty.shape.iter().filter_map(|d| i64::try_from(*d).ok()).collect();
         say(shape == ints(v, 1)?, || format!("{} has not the shape {}", v.show(0), v.show(1)))
     }),
-    Function::guard(
+    Word::guard(
         "broadcasts-to",
         "the first operand broadcasts to the second's shape",
         &[Operand, Operand],
@@ -96,7 +91,7 @@ pub(super) const GUARDS: &[Function] = &[
             })
         },
     ),
-    Function::guard("value-is", "every element of the constant is the number", &[Operand, Number], |v| {
+    Word::guard("value-is", "every element of the constant is the number", &[Operand, Number], |v| {
         let expected = float(v, 1)?;
         let value = operand(v, 0)?.value.ok_or_else(|| format!("the value of {} is not known", v.show(0)))?;
         let other = value.to_f64().into_iter().find(|one| *one != expected);
@@ -104,7 +99,7 @@ pub(super) const GUARDS: &[Function] = &[
             format!("{} has an element {}, not {expected}", v.show(0), other.unwrap_or_default())
         })
     }),
-    Function::guard(
+    Word::guard(
         "product-holds",
         "the constants of one element have a product that their type holds: where it is of floats, neither infinite nor \
          rounded to few digits, unless a factor is zero",
@@ -118,7 +113,7 @@ pub(super) const GUARDS: &[Function] = &[
             })
         },
     ),
-    Function::guard(
+    Word::guard(
         "reciprocal-holds",
         "the constant of one element has a reciprocal that its type holds, neither infinite nor rounded to few digits",
         &[Operand],
@@ -129,27 +124,27 @@ pub(super) const GUARDS: &[Function] = &[
             })
         },
     ),
-    Function::guard("divisible", "the second integer divides the first", &[Integer, Integer], |v| {
+    Word::guard("divisible", "the second integer divides the first", &[Integer, Integer], |v| {
         say(int(v, 0)?.checked_rem(int(v, 1)?) == Some(0), || {
             format!("{} is not divisible by {}", v.show(0), v.show(1))
         })
     }),
-    Function::guard("equal", "the attributes are the same", &[Attribute, Same], |v| {
+    Word::guard("equal", "the attributes are the same", &[Attribute, Same], |v| {
         say(attr(v, 0)? == attr(v, 1)?, || format!("{} is not {}", v.show(0), v.show(1)))
     }),
-    Function::guard("not-equal", "the attributes differ", &[Attribute, Same], |v| {
+    Word::guard("not-equal", "the attributes differ", &[Attribute, Same], |v| {
         say(attr(v, 0)? != attr(v, 1)?, || format!("{} is {}", v.show(0), v.show(1)))
     }),
-    Function::guard("less", "the first number is below the second", &[Number, Number], |v| {
+    Word::guard("less", "the first number is below the second", &[Number, Number], |v| {
         say(float(v, 0)? < float(v, 1)?, || format!("{} is not below {}", v.show(0), v.show(1)))
     }),
-    Function::guard("at-most", "the first number is not above the second", &[Number, Number], |v| {
+    Word::guard("at-most", "the first number is not above the second", &[Number, Number], |v| {
         say(float(v, 0)? <= float(v, 1)?, || format!("{} is above {}", v.show(0), v.show(1)))
     }),
-    Function::guard("identity-perm", "the order leaves every axis where it is", &[List], |v| {
+    Word::guard("identity-perm", "the order leaves every axis where it is", &[List], |v| {
         say(ints(v, 0)?.iter().zip(0..).all(|(axis, at)| *axis == at), || format!("{} moves axes", v.show(0)))
     }),
-    Function::guard(
+    Word::guard(
         "moves-only-ones",
         "the order moves only axes of the operand that have size 1",
         &[Operand, List],
@@ -164,16 +159,16 @@ pub(super) const GUARDS: &[Function] = &[
             })
         },
     ),
-    Function::guard("all-zeros", "every entry of the list is 0", &[List], |v| {
+    Word::guard("all-zeros", "every entry of the list is 0", &[List], |v| {
         say(ints(v, 0)?.iter().all(|one| *one == 0), || format!("{} is not all 0", v.show(0)))
     }),
-    Function::guard("all-ones", "every entry of the list is 1", &[List], |v| {
+    Word::guard("all-ones", "every entry of the list is 1", &[List], |v| {
         say(ints(v, 0)?.iter().all(|one| *one == 1), || format!("{} is not all 1", v.show(0)))
     }),
-    Function::guard("not", "the guard does not hold", &[Guard], |_| Ok(Value::yes())),
-    Function {
+    Word::guard("not", "the guard does not hold", &[Guard], |_| Ok(Value::yes())),
+    Word {
         more: Some(Guard),
-        ..Function::guard("any", "at least one of the guards holds", &[Guard], |_| Ok(Value::yes()))
+        ..Word::guard("any", "at least one of the guards holds", &[Guard], |_| Ok(Value::yes()))
     },
 ];
 

@@ -1,13 +1,13 @@
 //! The words of rules: guards and computed attributes by name.
 
-use super::{Function, compute, equation, guard};
+use super::{Word, compute, equation, guard};
 use crate::op::Ops;
 use crate::table::{Duplicate, Table};
 use std::borrow::Cow;
 
 /// The guards and computed attributes that rules may use, in order.
 #[derive(Clone, Debug)]
-pub struct Words(Table<&'static Function>);
+pub struct Words(Table<&'static Word>);
 
 impl Default for Words {
     fn default() -> Self {
@@ -29,17 +29,17 @@ impl Words {
     ///
     /// # Errors
     /// If another one has the same name.
-    pub(crate) fn add(&mut self, function: Function) -> Result<(), Duplicate> {
+    pub(crate) fn add(&mut self, function: Word) -> Result<(), Duplicate> {
         self.0.add(function.name, Box::leak(Box::new(function)))
     }
 
     /// Returns the guard or computed attribute of this name.
-    pub(crate) fn get(&self, name: &str) -> Option<&'static Function> {
+    pub(crate) fn get(&self, name: &str) -> Option<&'static Word> {
         self.0.get(name).copied()
     }
 
     /// Returns all guards and computed attributes, in order.
-    pub fn all(&self) -> impl Iterator<Item = &'static Function> {
+    pub fn all(&self) -> impl Iterator<Item = &'static Word> {
         self.0.iter().map(|(_, function)| *function)
     }
 }

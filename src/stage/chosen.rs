@@ -7,7 +7,7 @@ use crate::egraph::{Chain, Pick, Program};
 use crate::extract::Extraction;
 use crate::graph::Graph;
 use crate::memory::Limit;
-use crate::plan::{Imported, Source};
+use crate::plan::{Source, SourceNode};
 use crate::rule::Rule;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -65,7 +65,7 @@ pub(super) fn sources(pick: &Pick<'_>, program: &Program) -> Vec<Source> {
         imported: chain
             .imported
             .into_iter()
-            .map(|(name, op)| Imported { name, op: op.to_string() })
+            .map(|(name, op)| SourceNode { name, op: op.to_string() })
             .collect(),
     };
     pick.provenance(program).into_iter().map(source).collect()

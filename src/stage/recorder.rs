@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The features and the price of a kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kernel {
+pub struct PricedKernel {
     /// The features, in the order of [`FEATURES`].
     pub features: Vec<FeatureValue>,
     /// The price in seconds; `None` if the model has none.
@@ -17,7 +17,7 @@ pub struct Kernel {
 pub(super) struct Recorder<'a> {
     model: &'a dyn CostModel,
     /// The kernels by the text of their calls, so that the order does not depend on the e-graph.
-    kernels: Mutex<BTreeMap<String, Kernel>>,
+    kernels: Mutex<BTreeMap<String, PricedKernel>>,
 }
 
 impl<'a> Recorder<'a> {
@@ -26,7 +26,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Returns the kernels that were recorded.
-    pub(crate) fn kernels(self) -> Vec<Kernel> {
+    pub(crate) fn kernels(self) -> Vec<PricedKernel> {
         let kernels = self.kernels.into_inner().unwrap_or_else(PoisonError::into_inner);
         kernels.into_values().collect()
     }
@@ -41,7 +41,7 @@ impl CostModel for Recorder<'_> {
         let seconds = self.model.seconds(query);
         let features = FEATURES.iter().map(|feature| feature.value(query)).collect();
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        kernels.insert(key(query), Kernel { features, seconds });
+        kernels.insert(key(query), PricedKernel { features, seconds });
         seconds
     }
 

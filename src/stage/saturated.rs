@@ -1,7 +1,7 @@
 //! A model with all equal programs that rules have found.
 
 use super::priced::{self, Priced};
-use super::recorder::{Kernel, Recorder};
+use super::recorder::{PricedKernel, Recorder};
 use super::target::Target;
 use crate::cost::CostModel;
 use crate::egraph::{Clock, EGraph, Limits, SaturateError, Saturation, UnknownValue, WhyNot};
@@ -88,7 +88,7 @@ impl Saturated {
     ///
     /// # Errors
     /// If the cost model fails.
-    pub fn features(&self, model: &dyn CostModel, target: &Target) -> Result<Vec<Kernel>, Error> {
+    pub fn features(&self, model: &dyn CostModel, target: &Target) -> Result<Vec<PricedKernel>, Error> {
         let recorder = Recorder::new(model);
         let contracts = |call: &Call<'_>| target.contract(call);
         let _ = self.egraph.problem(&recorder, target.threads, &contracts);

@@ -1,7 +1,11 @@
 //! What ovolo ships, in one place: the registry with every backend of this repository, and the program `ovolo`, which
-//! is the command line with this registry.
+//! is the command line with this registry and with the commands that know a backend.
 //!
 //! No other library crate depends on a backend's kernels, so that a change of a kernel compiles its crate and this one.
+
+mod kernels;
+
+pub use kernels::Kernels;
 
 use ovolo::registry::Registry;
 

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ovolo_cli::main(ovolo_standard::registry())
+    ovolo_cli::CommandLine::new(ovolo_standard::registry()).command::<ovolo_standard::Kernels>().run()
 }

@@ -1,10 +1,10 @@
 //! Compares a kernel with its op's reference evaluation, for tests.
 
 use ovolo::attr::Attrs;
-use ovolo::backend::features::Isa;
 use ovolo::backend::{Args, Call, Contract};
 use ovolo::team::Team;
 use ovolo::tensor::{DType, Shape, Tensor, TensorType};
+use ovolo_native::Isa;
 
 /// Whether an instruction set is AVX-512, for tests of every instruction set of this processor. With
 /// `OVOLO_REQUIRE_AVX512`, as in CI on a processor that has AVX-512, its absence is a failure, unless another

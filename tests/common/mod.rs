@@ -3,7 +3,6 @@
 
 pub mod seeded;
 
-use ovolo::backend::features::Isa;
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
 use ovolo::cost::pricing::ByFlops;
@@ -13,6 +12,7 @@ use ovolo::pass::pipeline::Pipeline;
 use ovolo::registry::Registry;
 use ovolo::rule::RuleSet;
 use ovolo::tensor::{DType, Tensor};
+use ovolo_native::Isa;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, LazyLock};

@@ -5,7 +5,7 @@
 #![allow(dead_code)]
 
 use libtest_mimic::{Failed, Trial};
-use ovolo::backend::features::Isa;
+use ovolo_native::Isa;
 
 /// A need of a test.
 #[derive(Clone)]

@@ -10,7 +10,9 @@ use ovolo::onnx::proto::{
     AttributeProto, AttributeType, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
     TensorProto,
 };
-use ovolo::onnx::{ImportOptions, Imported, Interface, MissingWeights, Size, check_inputs, from_bytes, load};
+use ovolo::onnx::{
+    ImportOptions, ImportedModel, Interface, MissingWeights, Size, check_inputs, from_bytes, load,
+};
 use ovolo::tensor::{DType, Tensor, TensorType};
 use prost::Message;
 use std::path::Path;
@@ -33,7 +35,7 @@ fn model(version: i64, dims: &[&str], node: Vec<NodeProto>, initializer: Vec<Ten
     crate::proto::model(version, graph)
 }
 
-fn import(model: &ModelProto) -> Imported {
+fn import(model: &ModelProto) -> ImportedModel {
     from_bytes(common::registry().onnx(), model.encode_to_vec(), "model.onnx", &ImportOptions::default())
         .unwrap()
 }

@@ -14,7 +14,7 @@ use ovolo::op::{Arity, Call, Contract, Flags, Lowering, OpDef, OpError};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::{self, Context, Pass, PassReport, State};
 use ovolo::registry::{Registry, RegistryError};
-use ovolo::rule::{Function, Kind, No, RuleSet, Value};
+use ovolo::rule::{Kind, No, RuleSet, Value, Word};
 use ovolo::session::Session;
 use ovolo::setting;
 use ovolo::tensor::{DType, Tensor};
@@ -165,7 +165,7 @@ fn with<const FACTOR: u8>() -> Arc<Registry> {
     registry.add_op(fold::<FACTOR>()).unwrap();
     registry.add_backend(Arc::new(Folded::<FACTOR>)).unwrap();
     let doc = "the operand's size along the axis is even";
-    let even = Function::guard("is-even", doc, &[Kind::Operand, Kind::Integer], |arguments| {
+    let even = Word::guard("is-even", doc, &[Kind::Operand, Kind::Integer], |arguments| {
         let [Value::Operand(operand), Value::Attr(axis)] = &arguments[..] else {
             return Err(No::Reason("two arguments".into()));
         };
@@ -176,7 +176,7 @@ fn with<const FACTOR: u8>() -> Arc<Registry> {
             _ => Err(format!("{} is not even", arguments.show(0)).into()),
         }
     });
-    registry.add_function(even).unwrap();
+    registry.add_word(even).unwrap();
     registry.add_pricing(pricing::kind::<ByFlat>()).unwrap();
     registry.add_extractor(extract::kind::<Other>()).unwrap();
     registry.add_pass("Census", pass::PassKind::with_settings::<Census>()).unwrap();

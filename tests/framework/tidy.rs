@@ -305,6 +305,25 @@ fn only_its_backend_names_onednn_s_library() {
     }
 }
 
+/// Floors and tools ask the registry for backends, so that a backend of another crate can stand in for any of them.
+#[test]
+fn only_the_standard_registry_knows_particular_backends() {
+    for folder in ["", "cli/", "lab/", "proof/", "tune/"] {
+        let manifest = crate::common::root().join(folder).join("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        let (_, own) = text.split_once("\n[dependencies]\n").unwrap();
+        let own = own.split("\n[").next().unwrap();
+        for backend in ["ovolo-cuda", "ovolo-native", "ovolo-onednn"] {
+            assert!(!own.contains(backend), "{} depends on {backend}", manifest.display());
+        }
+        for (_, path, text) in files(&format!("{folder}src")) {
+            for word in ["\"native.", "\"onednn.", "\"cuda.", "\"cublaslt.", "\"cudnn."] {
+                assert!(!code(&text).contains(word), "{} names an op of a backend: {word}", path.display());
+            }
+        }
+    }
+}
+
 /// A file that is overwritten in place would be truncated for processes that have it mapped.
 #[test]
 fn files_are_written_by_one_module() {

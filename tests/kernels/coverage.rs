@@ -5,13 +5,13 @@ use super::{common, fired};
 use libtest_mimic::Failed;
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::backend::Call;
-use ovolo::backend::features::Isa;
 use ovolo::compile::Options;
-use ovolo::cost::Priced;
+use ovolo::cost::PriceModel;
 use ovolo::graph::{Graph, text};
 use ovolo::op::{Arity, Op, REFERENCE, WIDENED};
 use ovolo::rule::RuleSet;
 use ovolo::tensor::{DType, Tensor, TensorType};
+use ovolo_native::Isa;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -240,6 +240,6 @@ fn ask(graph: &Graph, options: &Options, found: &mut dyn FnMut(Sample)) -> Resul
         }
         call.contract()
     };
-    saturated.egraph().problem(&Priced::shipped("roofline", options.machine), THREADS, &contracts);
+    saturated.egraph().problem(&PriceModel::shipped("roofline", options.machine), THREADS, &contracts);
     Ok(())
 }

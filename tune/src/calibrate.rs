@@ -1,17 +1,18 @@
 //! Measures the speeds of this machine in about a second, and keeps them.
 //!
-//! It measures with the native backend's own kernels: a packed matrix product for arithmetic, copies that are
-//! larger and smaller than the last-level cache for memory traffic, and a tiny kernel for the time to start
-//! one.
+//! It measures with kernels that a backend names for it ([`Backend::probes`]): a matrix product for arithmetic, copies
+//! that are larger and smaller than the last-level cache for memory traffic, and a tiny copy for the time to start a
+//! kernel.
 
 use crate::placement::Placement;
-use ovolo::backend::features::{self, Isa};
-use ovolo::backend::{Args, Kernel};
+use ovolo::backend::features::{self, InstructionSets};
+use ovolo::backend::{Args, Backend, Backends, Kernel, Probes};
 use ovolo::cache::home;
 use ovolo::cost::Machine;
 use ovolo::file;
 use ovolo::op;
 use ovolo::op::{Call, Ops};
+use ovolo::registry::Registry;
 use ovolo::team::Team;
 use ovolo::tensor::{DType, Tensor, TensorType};
 use serde::{Deserialize, Serialize};
@@ -19,10 +20,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The content of the file: the speeds, and the conditions under which they hold.
-#[derive(Serialize, Deserialize)]
+#[derive(PartialEq, Serialize, Deserialize)]
 struct Kept {
     version: String,
     features: Vec<String>,
+    /// The backend whose kernels were used.
+    backend: Option<String>,
     threads: usize,
     machine: Machine,
 }
@@ -40,44 +43,51 @@ pub struct Calibration {
 /// Returns the speeds with `threads` threads: the kept ones, or measured ones, which are kept if the machine
 /// was idle.
 ///
-/// Without the backend `native` among `ops`, nothing can be measured, and the speeds are those of a nominal machine.
-pub fn machine(ops: &Ops, threads: usize) -> Calibration {
-    if let Some(machine) = kept(threads) {
+/// If nothing can be measured, the speeds are those of a nominal machine.
+pub fn machine(registry: &Registry, threads: usize) -> Calibration {
+    if let Some(machine) = kept(registry.backends(), threads) {
         return Calibration { machine, steady: true };
     }
-    if !can_measure(ops) {
+    let Some(prober) = Prober::find(registry.backends()).filter(|prober| prober.runs_here(registry.ops()))
+    else {
         return Calibration { machine: Machine::NOMINAL, steady: false };
-    }
-    let (machine, steady) = measure(ops, threads);
+    };
+    let (machine, steady) = prober.measure(registry.ops(), threads);
     // If the speeds cannot be kept, the next process measures them again.
-    if steady && keep_machine(threads, machine).is_ok() {
+    if steady && keep_machine(registry.backends(), threads, machine).is_ok() {
         // Read them back, so that this process uses the same bits as later ones.
-        return Calibration { machine: kept(threads).unwrap_or(machine), steady };
+        return Calibration { machine: kept(registry.backends(), threads).unwrap_or(machine), steady };
     }
     Calibration { machine, steady }
 }
 
-/// Whether speeds can be measured: these ops have the backend `native`, and its kernels run on this processor.
-pub fn can_measure(ops: &Ops) -> bool {
-    // No kernel runs if plans are made for another processor.
-    Isa::planned() <= Isa::host() && [ARITHMETIC, COPY].iter().all(|op| ops.get(op).is_some())
+/// Whether speeds can be measured: a backend has kernels for it, and they run on this processor.
+pub fn can_measure(registry: &Registry) -> bool {
+    Prober::find(registry.backends()).is_some_and(|prober| prober.runs_here(registry.ops()))
 }
 
-/// Returns the kept speeds for `threads` threads, if they are of this version and this processor.
-pub fn kept(threads: usize) -> Option<Machine> {
+/// Returns the kept speeds for `threads` threads, if they are of this version, this processor and the same backend.
+pub fn kept(backends: &Backends, threads: usize) -> Option<Machine> {
     let kept: Kept = serde_json::from_slice(&file::read(&path(threads)?).ok()??).ok()?;
-    let holds = kept.version == version() && kept.features == planned() && kept.threads == threads;
-    holds.then_some(kept.machine)
+    let here = Kept::new(backends, threads, kept.machine);
+    (kept == here).then_some(kept.machine)
 }
 
 /// Keeps the speeds for `threads` threads.
 ///
 /// # Errors
 /// An error if there is no folder for them, or if it cannot be written.
-pub fn keep_machine(threads: usize, machine: Machine) -> std::io::Result<()> {
+pub fn keep_machine(backends: &Backends, threads: usize, machine: Machine) -> std::io::Result<()> {
     let path = path(threads).ok_or(std::io::ErrorKind::NotFound)?;
-    let kept = Kept { version: version(), features: planned(), threads, machine };
-    file::create(&path, serde_json::to_string(&kept)?.as_bytes())
+    file::create(&path, serde_json::to_string(&Kept::new(backends, threads, machine))?.as_bytes())
+}
+
+impl Kept {
+    fn new(backends: &Backends, threads: usize, machine: Machine) -> Self {
+        let features = backends.planned_features().iter().map(ToString::to_string).collect();
+        let backend = Prober::find(backends).map(|prober| prober.backend.name().to_owned());
+        Self { version: version(), features, backend, threads, machine }
+    }
 }
 
 /// The shortest round trip between as many threads on this processor, in seconds.
@@ -116,18 +126,9 @@ fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
-fn planned() -> Vec<String> {
-    features::planned().iter().map(ToString::to_string).collect()
-}
-
 fn path(threads: usize) -> Option<PathBuf> {
     Some(home()?.join(format!("machine-{threads}.json")))
 }
-
-/// The kernel that arithmetic is measured with.
-const ARITHMETIC: &str = "native.matmul-packed";
-/// The kernel that copies are measured with.
-const COPY: &str = "native.abs";
 
 /// The most repetitions; they stop when two in a row are not faster.
 const SITTINGS: usize = 12;
@@ -139,14 +140,44 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// The share of processor time that the measurement must have had.
 const OWN: f64 = 0.9;
 
-/// Returns the fastest of several repetitions, and whether it is worth keeping: the times had settled, and no
-/// other process used the processors.
-fn measure(ops: &Ops, threads: usize) -> (Machine, bool) {
+/// The backend whose kernels measure.
+struct Prober<'a> {
+    backend: &'a dyn Backend,
+    probes: Probes,
+}
+
+impl<'a> Prober<'a> {
+    /// Returns the first backend that has kernels to measure with.
+    fn find(backends: &'a Backends) -> Option<Self> {
+        backends.iter().find_map(|(_, backend)| {
+            let backend: &dyn Backend = &**backend;
+            backend.probes().map(|probes| Prober { backend, probes })
+        })
+    }
+
+    /// Whether its kernels run on this processor.
+    fn runs_here(&self, ops: &Ops) -> bool {
+        // No kernel runs if plans are made for another processor.
+        let planned = self.backend.instruction_sets().map(InstructionSets::planned);
+        let names = [self.probes.product, self.probes.copy];
+        planned.is_none_or(|set| set.runs_here) && names.iter().all(|op| ops.get(op).is_some())
+    }
+
+    /// Returns the fastest of several repetitions, and whether it is worth keeping: the times had settled, and no other
+    /// process used the processors.
+    fn measure(&self, ops: &Ops, threads: usize) -> (Machine, bool) {
+        let lanes = self.backend.instruction_sets().map(|sets| sets.planned().lanes);
+        let (machine, steady) = measure(&self.probes, ops, threads);
+        (Machine { lanes: lanes.unwrap_or(machine.lanes), ..machine }, steady)
+    }
+}
+
+fn measure(probed: &Probes, ops: &Ops, threads: usize) -> (Machine, bool) {
     let team = Team::new(threads);
     const SIDE: usize = 768;
     let copy = |bytes: usize| {
         let a = Tensor::zeros(TensorType::plain(DType::F32, [bytes / 4]));
-        Probe::new(&team, ops, COPY, vec![a])
+        Probe::new(&team, ops, probed.copy, vec![a])
     };
     let side = |layout: &str| {
         let layout = layout.parse().unwrap_or_default();
@@ -156,7 +187,7 @@ fn measure(ops: &Ops, threads: usize) -> (Machine, bool) {
     #[allow(clippy::cast_precision_loss)]
     let mut probes = [
         (
-            Probe::new(&team, ops, ARITHMETIC, vec![side("plain"), side("Ba32b")]),
+            Probe::new(&team, ops, probed.product, probed.layouts.map(side).to_vec()),
             8,
             2.0 * (SIDE * SIDE * SIDE) as f64,
         ),
@@ -200,7 +231,7 @@ fn measure(ops: &Ops, threads: usize) -> (Machine, bool) {
         memory: rate(1, nominal.memory),
         cache: rate(2, nominal.cache),
         start: 1.0 / rate(3, 1.0 / nominal.start),
-        lanes: Isa::planned().lanes(),
+        lanes: nominal.lanes,
     };
     (machine, idle == 2 && had.as_secs_f64() >= OWN * wanted.as_secs_f64())
 }

@@ -1,15 +1,16 @@
 //! Checks whether a kernel's result is right.
 //!
-//! Small calls are compared with the reference evaluation. Larger ones are compared with the native kernel of
-//! the logical op in the default layout, which the tests compare with the reference. Results are filled with
-//! poison before the run, and padding must be zero afterwards.
+//! Small calls are compared with the reference evaluation. Larger ones are compared with a kernel of the logical op in
+//! the default layout that its backend calls trusted ([`Backend::is_trusted`](ovolo::backend::Backend::is_trusted)).
+//! Results are filled with poison before the run, and padding must be zero afterwards.
 
 use crate::operand::{bound, is_on_device, operand};
 use ovolo::attr::{Attr, Attrs};
 use ovolo::backend::{Args, Kernel};
 use ovolo::egraph::KernelCall;
 use ovolo::op;
-use ovolo::op::{Call, Contract, Ops};
+use ovolo::op::{Call, Contract, Op};
+use ovolo::registry::Registry;
 use ovolo::team::Team;
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
 use rustc_hash::FxHashMap;
@@ -22,8 +23,8 @@ const TOLERANCE_HALF: f64 = 2e-2;
 /// Compares the results of kernels with the expected ones.
 pub(super) struct Checker<'a> {
     team: &'a Team,
-    /// The ops among which the native kernels are.
-    ops: &'a Ops,
+    /// The backends and ops among which the trusted kernels are.
+    registry: &'a Registry,
     values: FxHashMap<(usize, TensorType, usize), Tensor>,
     /// Operands by what they were made of, and by their own types.
     made: FxHashMap<(TensorType, TensorType, String), Tensor>,
@@ -31,10 +32,10 @@ pub(super) struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    pub fn new(team: &'a Team, ops: &'a Ops) -> Self {
+    pub fn new(team: &'a Team, registry: &'a Registry) -> Self {
         Self {
             team,
-            ops,
+            registry,
             values: FxHashMap::default(),
             made: FxHashMap::default(),
             expected: FxHashMap::default(),
@@ -119,8 +120,8 @@ impl<'a> Checker<'a> {
         let types: Vec<String> = logical.iter().map(|value| value.ty().to_string()).collect();
         let name = call.op.lowered.as_ref()?.logical.name;
         // The trusted kernel is not compared with itself.
-        let itself = if is_trusted(call, name, logical) { " itself" } else { "" };
-        let key = format!("{name}{}({}){itself}", call.attrs, types.join(", "));
+        let itself = if self.is_trusted(call, logical) { call.op.name } else { "" };
+        let key = format!("{name}{}({}) {itself}", call.attrs, types.join(", "));
         if let Some(known) = self.expected.get(&key) {
             return known.clone();
         }
@@ -144,29 +145,40 @@ impl<'a> Checker<'a> {
         if work.flops <= 2e6 && work.bytes <= 1e6 {
             return reference();
         }
-        self.trusted(call, logical.name, &attrs, operands, &output)
+        self.trusted(logical)
+            .filter(|op| *op != call.op || !self.is_trusted(call, operands))
+            .find_map(|op| self.result(op, &attrs, operands, &output))
             .or_else(|| if work.flops <= 6e7 && work.bytes <= 2.5e7 { reference() } else { None })
     }
 
-    /// Returns the result of the native kernel of a logical op in the default layout, unless that is the
-    /// kernel to check.
-    fn trusted(
-        &self,
-        call: &KernelCall,
-        logical: &str,
-        attrs: &Attrs,
-        operands: &[Tensor],
-        output: &TensorType,
-    ) -> Option<Tensor> {
-        let def = self.ops.get(&format!("native.{logical}"))?;
+    /// The ops that compute a logical op and whose kernels are trusted.
+    fn trusted(&self, logical: Op) -> impl Iterator<Item = Op> {
+        let computes = move |op: &Op| op.lowered.is_some() && op.logical() == logical;
+        let all = self.registry.ops().all().into_iter();
+        all.filter(move |op| computes(op) && self.backend_trusts(*op))
+    }
+
+    fn backend_trusts(&self, op: Op) -> bool {
+        let backend = op.backend().and_then(|name| self.registry.backends().get(name));
+        backend.is_some_and(|backend| backend.is_trusted(op))
+    }
+
+    /// Whether a call is that of a trusted kernel in the default layout.
+    fn is_trusted(&self, call: &KernelCall, operands: &[Tensor]) -> bool {
+        self.backend_trusts(call.op) && call.inputs.iter().eq(operands.iter().map(Tensor::ty))
+    }
+
+    /// Returns the result of a trusted kernel in the default layout, unless it is the reference evaluation, which is
+    /// slow.
+    fn result(&self, op: Op, attrs: &Attrs, operands: &[Tensor], output: &TensorType) -> Option<Tensor> {
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
-        // Some native ops do not accept the default layout, and then the op has no contract for the call.
-        if is_trusted(call, logical, operands) || def.result(attrs, &types).as_ref() != Ok(output) {
+        // Some ops do not accept the default layout, and then the op has no contract for the call.
+        if op.result(attrs, &types).as_ref() != Ok(output) {
             return None;
         }
-        let trusted = Call { op: def, attrs, inputs: &types, output, threads: self.team.threads() };
+        let trusted = Call { op, attrs, inputs: &types, output, threads: self.team.threads() };
         let contract = trusted.contract().ok()?;
-        if contract.implementation == "reference" {
+        if contract.implementation == op::REFERENCE {
             return None;
         }
         if let Some(operand) = contract.view_of {
@@ -175,7 +187,7 @@ impl<'a> Checker<'a> {
             .then(|| operands[operand].reshaped(output.shape.clone()));
         }
         let kernel = trusted.kernel().ok()?;
-        // SAFETY: kernel and contract are of the native backend for this call, whose types are the operands'.
+        // SAFETY: kernel and contract are of the op's backend for this call, whose types are the operands'.
         Some(unsafe { run(&*kernel, &contract, operands, output, self.team) })
     }
 }
@@ -183,12 +195,6 @@ impl<'a> Checker<'a> {
 /// The same type in the default layout on the host, where results are compared.
 pub(super) fn on_host(ty: &TensorType) -> TensorType {
     TensorType { device: Device::Host, ..ty.with_layout(Layout::PLAIN) }
-}
-
-/// Whether a call is that of the trusted kernel: native, and in the default layout.
-fn is_trusted(call: &KernelCall, logical: &str, operands: &[Tensor]) -> bool {
-    call.op.name.strip_prefix("native.") == Some(logical)
-        && call.inputs.iter().eq(operands.iter().map(Tensor::ty))
 }
 
 /// Runs a kernel once; its result is filled with poison before.

@@ -1,7 +1,7 @@
 //! The data to which the cost model `learned` is fitted.
 
 use ovolo::compile::Options;
-use ovolo::cost::{CostModel, Example, FEATURES, InPlans, Measured, Priced, State, key};
+use ovolo::cost::{CostModel, Example, FEATURES, InPlans, Measured, PriceModel, State, key};
 use ovolo::error::Error;
 use ovolo::graph::Graph;
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ pub fn examples(
     let saturated = options.saturate(graph)?;
     let target = options.context(graph).target();
     let measured = measured.for_graph(graph);
-    let roofline = Priced::new("roofline", options.machine, Arc::clone(&options.registry.catalog().prices));
+    let roofline =
+        PriceModel::new("roofline", options.machine, Arc::clone(&options.registry.catalog().prices));
     let contracts = |call: &ovolo::op::Call<'_>| target.contract(call);
     let pick = saturated.egraph().problem(&roofline, target.threads, &contracts);
     let mut found = BTreeMap::new();

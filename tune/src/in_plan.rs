@@ -10,7 +10,7 @@
 
 use super::clock::median;
 use super::race::{Rounds, steps};
-use super::tuner::{Progress, STOPPED, Stage, Tuner, Within, key_of};
+use super::tuner::{Progress, STOPPED, Tuner, TuningStage, Within, key_of};
 use ovolo::cost::stored::backend_of;
 use ovolo::cost::{Entry, InPlans, Measured, State};
 use ovolo::error::Error;
@@ -102,7 +102,7 @@ impl Around {
             plans.into_iter().filter(|one| !lacking(&one.plan, &measured).is_empty()).collect();
         let (all, mut stopped) = (plans.len(), false);
         while !plans.is_empty() && (times.is_empty() || !self.late()) {
-            stopped = !(tuner.progress)(Progress { stage: Stage::Plans, done: all - plans.len(), all });
+            stopped = !(tuner.progress)(Progress { stage: TuningStage::Plans, done: all - plans.len(), all });
             if stopped {
                 break;
             }
@@ -135,7 +135,7 @@ impl Around {
             }
         }
         if all > 0 && !stopped {
-            stopped = !(tuner.progress)(Progress { stage: Stage::Plans, done: all - plans.len(), all });
+            stopped = !(tuner.progress)(Progress { stage: TuningStage::Plans, done: all - plans.len(), all });
         }
         let mut count = 0;
         for (key, seconds) in times {

@@ -30,14 +30,14 @@ impl Phase {
 
 /// The most time that a tuning takes, from its start on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
+pub struct TimeLimit {
     start: Instant,
     all: Duration,
     /// The seconds of the plan that the price list alone gives.
     pub(crate) plan: f64,
 }
 
-impl Limit {
+impl TimeLimit {
     /// A limit that counts from now on; of more than a day, a day is taken.
     pub fn from_now(all: Duration) -> Self {
         Self { start: Instant::now(), all: all.min(Duration::from_secs(86_400)), plan: 0.0 }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn values_that_take_a_hundredth_of_a_plan_together_are_not_worth_timing() {
-        let limit = Limit::from_now(Duration::from_secs(1)).for_plan(1.0);
+        let limit = TimeLimit::from_now(Duration::from_secs(1)).for_plan(1.0);
         let kernels = [(4, 0.7), (4, 0.7), (1, 0.2), (2, 0.006), (2, 0.006), (3, 0.005)];
         // Value 3 takes little, but with value 2 it is more than a hundredth.
         assert_eq!(limit.worthwhile(&kernels), 5);
@@ -92,10 +92,10 @@ mod tests {
 
     #[test]
     fn later_phases_end_later_and_a_limit_is_at_most_a_day() {
-        let limit = Limit::from_now(Duration::MAX);
+        let limit = TimeLimit::from_now(Duration::MAX);
         let [kernels, plans, race] =
             [Phase::Kernels, Phase::Plans, Phase::Race].map(|phase| limit.left(phase));
         assert!(kernels < plans && plans < race && race <= Duration::from_secs(86_400));
-        assert!(Limit::from_now(Duration::ZERO).left(Phase::Race).is_zero());
+        assert!(TimeLimit::from_now(Duration::ZERO).left(Phase::Race).is_zero());
     }
 }

@@ -14,7 +14,7 @@
 
 use crate::check::Checker;
 use crate::clock::{Clock, Runnable, lower_quartile, median};
-use crate::limit::{Limit, Phase};
+use crate::limit::{Phase, TimeLimit};
 use crate::operand::device_bytes;
 use crate::sample::Sampling;
 use crate::shard::Shard;
@@ -23,7 +23,7 @@ use ovolo::cache::Digest;
 use ovolo::compile::Options;
 use ovolo::cost::stored::{read, write};
 use ovolo::cost::{
-    Basis, CostModel, Entry, InPlans, Machine, Measured, Priced, Query, State, Stored, Validators,
+    Basis, CostModel, Entry, InPlans, Machine, Measured, PriceModel, Query, State, Stored, Validators,
 };
 use ovolo::egraph::KernelCall;
 use ovolo::error::Error;
@@ -70,7 +70,7 @@ pub(crate) const STOPPED: &str = "tuning was stopped; what was timed is kept";
 
 /// What is being timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum TuningStage {
     /// Kernels, each alone.
     Kernels,
     /// Plans, for the times of kernels within them.
@@ -81,7 +81,7 @@ pub enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// What is being timed.
-    pub stage: Stage,
+    pub stage: TuningStage,
     /// The number that are done.
     pub done: usize,
     /// The number to time.
@@ -142,7 +142,7 @@ pub struct Tuner<'a> {
     /// How long kernels may be timed. After that, each remaining kernel has the fewest runs.
     pub budget: Duration,
     /// The most time that the tuning of a model takes, if there is a limit.
-    pub limit: Option<Limit>,
+    pub limit: Option<TimeLimit>,
 }
 
 struct Job {
@@ -301,7 +301,7 @@ impl<'a> Tuner<'a> {
         let team = Team::new(self.threads);
         let patience = self.limit.map_or(PATIENCE, |limit| PATIENCE.min(limit.left(Phase::Kernels) / 4));
         let mut clock = Clock::new(&team, measured.constants, patience);
-        let mut checker = Checker::new(&team, options.registry.ops());
+        let mut checker = Checker::new(&team, &options.registry);
         let mut best: FxHashMap<usize, f64> = FxHashMap::default();
         let (start, mut kept) = (Instant::now(), Instant::now());
         let mut done = 0;
@@ -344,7 +344,7 @@ impl<'a> Tuner<'a> {
             checker.forget();
             clock.forget();
             done += batch.len();
-            let goes_on = (self.progress)(Progress { stage: Stage::Kernels, done, all: jobs.len() });
+            let goes_on = (self.progress)(Progress { stage: TuningStage::Kernels, done, all: jobs.len() });
             if kept.elapsed() > KEEP || !goes_on {
                 self.keep();
                 kept = Instant::now();
@@ -402,7 +402,7 @@ impl<'a> Tuner<'a> {
     ) -> Result<(Vec<Job>, Tally), Error> {
         let saturated = options.saturate(graph)?;
         let target = Target { threads: self.threads, ..options.context(graph).target() };
-        let roofline = Priced::shipped("roofline", self.machine);
+        let roofline = PriceModel::shipped("roofline", self.machine);
         let contracts = |call: &Call<'_>| target.contract(call);
         let pick = saturated.egraph().problem(&roofline, self.threads, &contracts);
         let mut kernels = pick.kernels();

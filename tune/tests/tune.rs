@@ -13,7 +13,7 @@ use ovolo::op::Lowering;
 use ovolo::pass::pricing::pricings;
 use ovolo::registry::Registry;
 use ovolo_native::Native;
-use ovolo_tune::{Limit, Stage, Tuner, Within};
+use ovolo_tune::{TimeLimit, Tuner, TuningStage, Within};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,7 +85,7 @@ fn count(stored: &Stored, state: State) -> usize {
 fn kernels_that_a_limit_of_time_leaves_keep_their_estimates_until_there_is_time() {
     let folder = folder("limit");
     let mut limited = tuner(&folder);
-    limited.limit = Some(Limit::from_now(Duration::from_nanos(1)));
+    limited.limit = Some(TimeLimit::from_now(Duration::from_nanos(1)));
     let first = ovolo_tune::compile(&graph(), options(), &mut limited).unwrap();
     assert_eq!((first.tally.timed, first.tally.in_plans), (0, 0), "{:?}", first.tally);
     assert!(first.tally.untimed > 0 && count(limited.stored(), State::Untimed) == first.tally.untimed);
@@ -108,7 +108,7 @@ fn kernels_that_a_limit_of_time_leaves_keep_their_estimates_until_there_is_time(
     assert_eq!((again.tally.timed, again.known), (0, true), "{:?}", again.tally);
     // With time, those are timed whose values matter; without a limit, all.
     let mut longer = tuner(&folder);
-    longer.limit = Some(Limit::from_now(Duration::from_secs(60)));
+    longer.limit = Some(TimeLimit::from_now(Duration::from_secs(60)));
     let longer = ovolo_tune::compile(&graph(), options(), &mut longer).unwrap().tally;
     assert_eq!(longer.timed + longer.untimed, first.tally.untimed, "{longer:?}");
     assert!(longer.timed > 0, "{longer:?}");
@@ -404,7 +404,7 @@ fn kernels_of_a_plan_are_priced_by_their_time_within_plans() {
     let mut third = tuner(&folder);
     third.within = Some(Within { plans: 20, spread: 4 });
     third.progress = Box::new(|progress| {
-        seen.extend((progress.stage == Stage::Plans).then_some((progress.done, progress.all)));
+        seen.extend((progress.stage == TuningStage::Plans).then_some((progress.done, progress.all)));
         true
     });
     let (_, tally) = ovolo_tune::settle(&graph(), &mut options(), &mut third).unwrap();
@@ -418,7 +418,7 @@ fn kernels_of_a_plan_are_priced_by_their_time_within_plans() {
     assert!(done == all && all > 0, "{seen:?}");
     // If it is stopped between plans, it says so.
     let mut fourth = tuner(&self::folder("in-plans-stopped"));
-    fourth.progress = Box::new(|progress| progress.stage == Stage::Kernels);
+    fourth.progress = Box::new(|progress| progress.stage == TuningStage::Kernels);
     let stopped = ovolo_tune::settle(&graph(), &mut options(), &mut fourth).unwrap_err().to_string();
     assert!(stopped.contains("kept"), "{stopped}");
 }

@@ -162,7 +162,7 @@ fn describe(folder: &Path, file: &str, backends: &Backends) -> Option<String> {
         file.strip_prefix(before)?.strip_suffix(after)?.parse().ok()
     };
     if let Some(threads) = threads("machine-", ".json") {
-        return Some(match calibrate::kept(threads) {
+        return Some(match calibrate::kept(backends, threads) {
             Some(machine) => {
                 let threads = count(threads, "thread", "threads");
                 format!("{:.0} GFLOP/s with {threads}", machine.flops / 1e9)

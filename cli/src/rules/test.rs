@@ -8,7 +8,7 @@ use ovolo::op::Ops;
 use ovolo::registry::Registry;
 use ovolo::ron;
 use ovolo::rule::{self, Example, Rule};
-use ovolo_proof::example::{self as judged, Verdict};
+use ovolo_proof::example::{self as judged, ExampleVerdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
@@ -35,7 +35,7 @@ impl Test {
         let mut text = String::new();
         let (mut wrong, mut examples) = (0, 0);
         let run = |rule: &Arc<Rule>| judged::run(rule, registry.ops());
-        let all: Vec<Vec<Verdict>> = loaded.set.rules().iter().map(run).collect();
+        let all: Vec<Vec<ExampleVerdict>> = loaded.set.rules().iter().map(run).collect();
         // The shipped rules are compiled into the program.
         let files = !(self.source.files.is_empty() && self.source.rules.is_empty());
         let blessable = match files {
@@ -107,7 +107,7 @@ impl Test {
         for (file, _) in rule_files {
             let before = wrong;
             let of_file = loaded.set.rules().iter().filter(|rule| rule.file == *file);
-            let of_file: Vec<(&Arc<Rule>, Vec<Verdict>)> =
+            let of_file: Vec<(&Arc<Rule>, Vec<ExampleVerdict>)> =
                 of_file.map(|rule| (rule, judged::run(rule, ops))).collect();
             for (rule, verdicts) in &of_file {
                 if let Some(lacks) = judged::lacks(rule) {
@@ -183,7 +183,10 @@ struct Shared<'a> {
 
 impl Blessing {
     /// Collects the edits for some rules from the results of their examples.
-    fn collect<'a>(loaded: &Loaded, rules: impl Iterator<Item = (&'a Arc<Rule>, &'a Vec<Verdict>)>) -> Self {
+    fn collect<'a>(
+        loaded: &Loaded,
+        rules: impl Iterator<Item = (&'a Arc<Rule>, &'a Vec<ExampleVerdict>)>,
+    ) -> Self {
         let mut texts: BTreeMap<(Arc<str>, usize), Shared<'_>> = BTreeMap::new();
         for (rule, verdicts) in rules {
             for verdict in verdicts {

@@ -163,7 +163,7 @@ impl Verify {
 
 /// Which rules are to be verified, and how.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct VerifySettings {
     /// Rule files; the shipped ones if there are none.
     pub files: Vec<PathBuf>,
     /// Folders with further rule files.
@@ -182,11 +182,11 @@ pub struct Asked {
 ///
 /// # Errors
 /// A rule file with mistakes, or no rule.
-pub fn verify_rules(registry: &Registry, asked: &Asked) -> Result<Vec<serde_json::Value>, Refusal> {
+pub fn verify_rules(registry: &Registry, asked: &VerifySettings) -> Result<Vec<serde_json::Value>, Refusal> {
     if asked.instances == 0 {
         Err("the instances of a rule must be at least 1".to_owned())?;
     }
-    let Asked { files, folders, only, .. } = asked.clone();
+    let VerifySettings { files, folders, only, .. } = asked.clone();
     let loaded = Source { files, rules: folders, only }.load(registry)?;
     let settings = verify::Settings { instances: asked.instances, seed: asked.seed, ..Default::default() };
     let all = verified(registry, &loaded, settings, asked.threads, &|_| {})?;

@@ -1,5 +1,9 @@
 //! An extension of ovolo that uses only its public API: the op `swirl`, `x * cos(turns * x)`, with its ONNX
-//! import, a backend with one kernel, a guard, a pass, a cost model and an extractor.
+//! import, a backend with one kernel, a guard, a pass, a cost model, an extractor and a command.
+
+mod steps;
+
+pub use steps::Steps;
 
 use ovolo::attr::{Attr, AttrKind, Attrs, Float};
 use ovolo::backend::{Args, Backend, Call, Contract, Kernel};
@@ -10,7 +14,7 @@ use ovolo::onnx::Operator;
 use ovolo::op::{Arity, AttrDef, Flags, Lowering, OpDef, OpError};
 use ovolo::pass::{self, Context, Pass, PassReport, State};
 use ovolo::registry::{Registry, RegistryError};
-use ovolo::rule::{Function, Kind, Value};
+use ovolo::rule::{Kind, Value, Word};
 use ovolo::tensor::{DType, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +34,7 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
         },
     })?;
     registry.add_backend(std::sync::Arc::new(Extend))?;
-    registry.add_function(Function::guard("is-still", "`turns` is 0", &[Kind::Number], |v| match v[0] {
+    registry.add_word(Word::guard("is-still", "`turns` is 0", &[Kind::Number], |v| match v[0] {
         Value::Attr(Attr::Float(Float(0.0))) => Ok(Value::yes()),
         _ => Err(format!("{} is not 0", v.show(0)).into()),
     }))?;

@@ -1,15 +1,20 @@
 //! Tests the example through its own command line: a model runs and is explained, and the rules are verified.
 #![allow(clippy::unwrap_used)]
 
+use ovolo::backend::{Backend, BackendError, RuntimeLibrary};
 use ovolo::npy;
 use ovolo::onnx::proto::{
     AttributeProto, AttributeType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
     TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
+use ovolo::op::Lowering;
+use ovolo::registry::Registry;
 use ovolo::tensor::{DType, Tensor};
+use ovolo_cli::{AddedCommand, CommandLine, Refusal};
 use prost::Message;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitCode, Output};
+use std::sync::Arc;
 
 /// Returns a new folder.
 fn folder(name: &str) -> PathBuf {
@@ -19,11 +24,16 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs the command line in a folder and returns what it prints.
-fn extend(folder: &PathBuf, arguments: &str) -> String {
+/// Runs the command line in a folder.
+fn run(folder: &PathBuf, arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_extend"));
     command.args(arguments.split(' ')).current_dir(folder).env("OVOLO_CACHE", folder.join("cache"));
-    let output = command.output().unwrap();
+    command.output().unwrap()
+}
+
+/// Runs the command line in a folder and returns what it prints.
+fn extend(folder: &PathBuf, arguments: &str) -> String {
+    let output = run(folder, arguments);
     let (text, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{arguments}: {text}{errors}");
     text
@@ -85,6 +95,100 @@ fn a_model_runs_and_is_explained() {
             assert!((y - (x * (2.0 * x).cos()).exp()).abs() < 1e-5, "{x}: {y}");
         }
     }
+}
+
+#[test]
+fn its_command_is_in_the_help_and_runs() {
+    let folder = folder("command");
+    std::fs::write(folder.join("swirl.onnx"), model().encode_to_vec()).unwrap();
+    let help = extend(&folder, "--help");
+    let line = help.lines().find(|line| line.trim_start().starts_with("steps "));
+    assert!(line.is_some_and(|line| line.ends_with("Count the steps of a model's plan by their backends")));
+    let own = extend(&folder, "steps --help");
+    assert!(own.starts_with("Count the steps of a model's plan by their backends\n"), "{own}");
+    assert!(own.contains("--backend <BACKEND>") && own.contains("--pipeline <PIPELINE>"), "{own}");
+    let counts = extend(&folder, "steps swirl.onnx --pipeline extend");
+    assert_eq!(counts, "extend: 1\nnative: 1\n");
+    assert_eq!(extend(&folder, "steps swirl.onnx --pipeline extend --backend native"), "native: 1\n");
+    let wrong = run(&folder, "steps swirl.onnx --backend nothing");
+    let errors = String::from_utf8_lossy(&wrong.stderr);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(errors.starts_with("error: ") && errors.contains("`nothing`"), "{errors}");
+}
+
+#[test]
+fn a_name_has_one_command() {
+    /// Another command of a name that the program has.
+    #[derive(clap::Args)]
+    struct Second {}
+
+    impl AddedCommand for Second {
+        const NAME: &'static str = "run";
+        const ABOUT: &'static str = "Never run";
+
+        fn run(&self, _: &Arc<Registry>) -> Result<(), Refusal> {
+            unreachable!("the program does not start")
+        }
+    }
+
+    let program = CommandLine::new(Registry::new()).command::<Second>();
+    // An exit code cannot be compared, but its text can.
+    let code = format!("{:?}", program.run_words(["extend", "run"]));
+    assert_eq!(code, format!("{:?}", ExitCode::FAILURE));
+}
+
+/// A backend without kernels that loads two libraries.
+struct Outsider;
+
+// SAFETY: it has no kernels.
+unsafe impl Backend for Outsider {
+    fn name(&self) -> &'static str {
+        "outsider"
+    }
+
+    fn ops(&self) -> Vec<Lowering> {
+        Vec::new()
+    }
+
+    fn libraries(&self) -> Vec<RuntimeLibrary> {
+        let absent = BackendError::Absent("not found; install `slow`".into());
+        vec![
+            RuntimeLibrary { name: "fast", found: Ok("1.2 (/opt/libfast.so)".into()) },
+            RuntimeLibrary { name: "slow", found: Err(absent) },
+        ]
+    }
+}
+
+#[test]
+fn the_doctor_lists_the_libraries_of_any_backend() {
+    const NAME: &str = "the_doctor_lists_the_libraries_of_any_backend";
+    const CHILD: &str = "EXTEND_DOCTOR";
+    if let Some(words) = std::env::var_os(CHILD) {
+        let mut registry = Registry::new();
+        registry.add_backend(Arc::new(Outsider)).unwrap();
+        CommandLine::new(registry).run_words(words.to_str().unwrap().split(' '));
+        return;
+    }
+    // The doctor prints, so that it needs a process of its own: this test, told to be the program.
+    let folder = folder("doctor");
+    let doctor = |words: &str| {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", NAME]).env(CHILD, words).env("OVOLO_CACHE", folder.join("cache"));
+        let output = child.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = doctor("extend doctor --threads 1");
+    let lines = ["outsider fast: 1.2 (/opt/libfast.so)", "outsider slow: not found; install `slow`"];
+    assert!(lines.iter().all(|line| text.lines().any(|one| one == *line)), "{text}");
+    let text = doctor("extend doctor --threads 1 --json");
+    let json = text.lines().find(|line| line.starts_with('{')).unwrap();
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    let libraries = serde_json::json!([
+        { "name": "fast", "found": "1.2 (/opt/libfast.so)" },
+        { "name": "slow", "absent": "not found; install `slow`" },
+    ]);
+    assert_eq!(json["backends"][0]["libraries"], libraries);
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::product::{Product, Set, StoreMode};
 use crate::reference;
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::winograd::{Axis, axes_of};
-use ovolo::op::{Choice, OpError};
+use ovolo::op::{KernelChoice, OpError};
 use std::ops::Range;
 
 /// The bytes of transformed tiles that one thread keeps in its second-level cache, with AVX-512 and without it: caches
@@ -51,10 +51,10 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
 }
 
 /// How threads share the tiles: by sizes and threads alone.
-pub(super) fn choices(call: &Call<'_>) -> Vec<Choice> {
+pub(super) fn choices(call: &Call<'_>) -> Vec<KernelChoice> {
     let Ok(one) = Winograd::new(call) else { return Vec::new() };
     let threads = if one.lanes > 0 { "each has chunks of tiles of its own" } else { "all work on one chunk" };
-    vec![Choice::new("threads", threads), Choice::new("tiles of a chunk", one.chunk.to_string())]
+    vec![KernelChoice::new("threads", threads), KernelChoice::new("tiles of a chunk", one.chunk.to_string())]
 }
 
 struct Winograd {

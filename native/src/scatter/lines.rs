@@ -5,7 +5,7 @@ use super::super::{plain_contract, reference};
 use super::combine::{Typed, typed};
 use super::{RUN, start, takes};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Choice, OpError};
+use ovolo::op::{KernelChoice, OpError};
 use ovolo::tensor::DType;
 use std::marker::PhantomData;
 
@@ -18,13 +18,13 @@ pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
 }
 
 /// How threads divide the columns of updates: by sizes and threads alone.
-pub(super) fn choices(call: &Call<'_>) -> Vec<Choice> {
+pub(super) fn choices(call: &Call<'_>) -> Vec<KernelChoice> {
     let Some(places) = Places::new(call) else { return Vec::new() };
     let columns = match places.parts(call.threads) {
         1 => "all in one task".to_owned(),
         parts => format!("divided into {parts} tasks"),
     };
-    vec![Choice::new("columns of updates", columns)]
+    vec![KernelChoice::new("columns of updates", columns)]
 }
 
 /// The slices that groups of positions name.

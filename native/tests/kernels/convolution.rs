@@ -3,9 +3,9 @@
 use crate::check::{Random, assert_close, is_avx512, padding, run, verify};
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::backend::Call;
-use ovolo::backend::features::Isa;
 use ovolo::op::{self, winograd};
 use ovolo::tensor::{DType, Tensor, TensorType};
+use ovolo_native::Isa;
 
 /// The sums are up to some tens, and transforms in single precision keep five to six digits of them.
 const TOLERANCE: f64 = 1e-3;

@@ -2,9 +2,9 @@
 
 use crate::check::{Random, run, verify};
 use ovolo::attr::{Attr, Attrs, Float, Step};
-use ovolo::backend::features::Isa;
 use ovolo::op;
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
+use ovolo_native::Isa;
 
 const TOLERANCE: f64 = 2e-6;
 

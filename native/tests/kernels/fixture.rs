@@ -1,8 +1,8 @@
 //! The ops of the backend, for tests.
 
-use ovolo::backend::features::Isa;
 use ovolo::op::Ops;
 use ovolo::registry::Registry;
+use ovolo_native::Isa;
 use std::sync::LazyLock;
 
 /// Returns the ops of a registry with this backend.

@@ -3,6 +3,10 @@
 
 // Modules whose own tests need their private items. Only these are compiled a second time: the library itself has no test
 // target, since that would compile every kernel again.
+// What plans are made for is decided once a process, in the library.
+mod isa {
+    pub use ovolo_native::Isa;
+}
 #[allow(dead_code, unused_imports, unused_macros)]
 #[path = "../../src/lanes.rs"]
 mod lanes;

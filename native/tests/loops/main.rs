@@ -13,6 +13,10 @@ mod formula;
 #[allow(dead_code)]
 #[path = "../../src/gemm.rs"]
 mod gemm;
+// What plans are made for is decided once a process, in the library.
+mod isa {
+    pub use ovolo_native::Isa;
+}
 #[allow(dead_code)]
 #[path = "../../src/lanes.rs"]
 mod lanes;

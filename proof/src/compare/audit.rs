@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A rule whose two sides differ on the values of a run.
 #[derive(Clone, Debug)]
-pub struct Wrong {
+pub struct WrongRule {
     /// The rule.
     pub rule: Arc<Rule>,
     /// The op at the root of its left side.
@@ -83,7 +83,7 @@ impl<'a, 'b> Values<'a, 'b> {
     }
 
     /// Returns how far the two sides of an equality are apart, if that is more than `limit` and than rounding explains.
-    fn broken(&mut self, number: usize, limit: f64, truth: &mut Truth<'_>) -> Option<Wrong> {
+    fn broken(&mut self, number: usize, limit: f64, truth: &mut Truth<'_>) -> Option<WrongRule> {
         let equality = self.derivation.equality(number);
         for operand in &equality.left.operands {
             self.value(*operand, truth);
@@ -108,7 +108,7 @@ impl<'a, 'b> Values<'a, 'b> {
             }
         }
         let name = |op: ovolo::op::Op| op.name.to_owned();
-        Some(Wrong {
+        Some(WrongRule {
             rule: Arc::clone(equality.rule),
             left: name(equality.left.op),
             right: name(self.derivation.node(equality.right).op),
@@ -118,10 +118,10 @@ impl<'a, 'b> Values<'a, 'b> {
 
     /// Returns the first rule, in the order in which rules were applied, that led to some e-nodes and whose equality
     /// does not hold. What follows from a wrong equality may look wrong as well, so whatever led to one is asked again.
-    pub fn audit(&mut self, from: &[usize], limit: f64, truth: &mut Truth<'_>) -> Option<Wrong> {
+    pub fn audit(&mut self, from: &[usize], limit: f64, truth: &mut Truth<'_>) -> Option<WrongRule> {
         let mut numbers = self.derivation.equalities(from);
         let mut asked: FxHashMap<usize, bool> = FxHashMap::default();
-        let mut first: Option<(usize, Wrong)> = None;
+        let mut first: Option<(usize, WrongRule)> = None;
         loop {
             let mut found = None;
             for number in numbers {

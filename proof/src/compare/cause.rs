@@ -1,6 +1,6 @@
 //! Why a value departs.
 
-use super::audit::{Values, Wrong};
+use super::audit::{Values, WrongRule};
 use super::distance::{Distance, TIMES, noise, plain, rounding};
 use super::local::Local;
 use super::truth::Truth;
@@ -21,7 +21,7 @@ pub enum Cause {
         implementation: String,
     },
     /// The two sides of a rule differ on the values of this run.
-    Rule(Box<Wrong>),
+    Rule(Box<WrongRule>),
     /// The op that the import made of an operator does not compute what the other runtime computes, on the operands
     /// that the other runtime gave.
     Import {

@@ -5,7 +5,7 @@ use super::scope::Scope;
 use crate::attr::Attr;
 use crate::diagnostic::Diagnostic;
 use crate::ron::Text;
-use crate::rule::expr::Function;
+use crate::rule::expr::Word;
 use crate::rule::pattern::{ExprAst, ExprKind};
 use crate::rule::signature::{LARGEST, MOST_DIMENSIONS};
 use crate::rule::{AttrVar, Expr, Kind, OperandVar, RestVar, literal};
@@ -119,7 +119,7 @@ impl Reader<'_> {
         &mut self,
         text: &Text,
         ast: &ExprAst,
-        function: &Function,
+        function: &Word,
         at: usize,
         (asked, kind, given): (Kind, Kind, &Expr),
         scope: &Scope,
@@ -164,7 +164,7 @@ impl Reader<'_> {
         &mut self,
         text: &Text,
         ast: &ExprAst,
-        function: &Function,
+        function: &Word,
         arguments: &[ExprAst],
         mut read: Vec<Kinded>,
     ) -> Option<Vec<Kinded>> {

@@ -146,3 +146,22 @@ fn a_plan_priced_by_a_program_is_not_kept_and_the_reason_is_reported() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("miss: not kept: a plan that a program has priced has no key"), "{text}");
 }
+
+#[test]
+fn kernels_is_a_command_of_the_shipped_program() {
+    let at = folder("kernels");
+    let (help, code) = said(&at, "--help");
+    assert_eq!(code, 0, "{help}");
+    let about = "Compile the kernels of a model's plan for a device, and report the result";
+    let listed = help.lines().find(|line| line.trim_start().starts_with("kernels "));
+    assert!(listed.is_some_and(|line| line.ends_with(about)), "{help}");
+    let (own, code) = said(&at, "kernels --help");
+    assert!(code == 0 && own.starts_with(about) && own.contains("--no-cache"), "{own}");
+    let (version, code) = said(&at, "kernels --version");
+    assert!(code == 0 && version.contains(env!("CARGO_PKG_VERSION")), "{version}");
+    // The text of the kernels needs neither a device nor a compiler; the pipeline is one with kernels of a device.
+    let (source, code) = said(&at, "kernels examples/digits/digits.onnx --dim N=1 --source");
+    assert!(code == 0 && source.contains("__global__"), "{source}");
+    let (wrong, code) = said(&at, "kernels examples/digits/digits.onnx --dim N=1 --arch gfx90a");
+    assert!(code == 1 && wrong.starts_with("error: `gfx90a` is not an architecture"), "{wrong}");
+}

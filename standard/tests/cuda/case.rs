@@ -2,7 +2,7 @@
 
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::backend::Call;
-use ovolo::op::attention::Order;
+use ovolo::op::attention::AxisOrder;
 use ovolo::op::{self, OpError};
 use ovolo::scalar::{self, Function};
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
@@ -759,7 +759,7 @@ pub fn product(r: &mut Random) -> Vec<Option<Case>> {
             // The same operands, with heads side by side in each row, and rows before batches.
             for order in [[0, 2, 1, 3], [1, 2, 0, 3]] {
                 let attrs = scale.clone().ints("order", &order);
-                let stored = Order::new(&attrs).unwrap();
+                let stored = AxisOrder::new(&attrs).unwrap();
                 let mut operands = operands.clone();
                 for operand in &mut operands[..3] {
                     let ty = operand.ty();

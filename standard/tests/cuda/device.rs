@@ -462,7 +462,7 @@ pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
     let folder = common::temporary().join("device_cache");
     let _ = std::fs::remove_dir_all(&folder);
     let cache = Cache::new(&folder, Cache::LIMIT, common::registry());
-    let cubins = cache::Kept::new(cache.folder());
+    let cubins = cache::KeptArtifacts::new(cache.folder());
     let graph = parsed(GRAPHS[1].1)?;
     let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline("cuda", 2))
         .map_err(|error| error.to_string())?;

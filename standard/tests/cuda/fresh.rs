@@ -127,7 +127,7 @@ fn plans_of_engines_are_kept() -> Result<(), Failed> {
         return Ok(());
     };
     let cache = Cache::new(&folder, Cache::LIMIT, common::registry());
-    let cubins = cache::Kept::new(cache.folder());
+    let cubins = cache::KeptArtifacts::new(cache.folder());
     let damaged = Damaged::default();
     let kept: &dyn Artifacts = if part == "damaged" { &damaged } else { &cubins };
     // Three steps have two graphs, and one graph by another engine.

@@ -13,7 +13,7 @@ use ovolo::backend::Call;
 use ovolo::cost::{Entry, Machine, State};
 use ovolo::npy;
 use ovolo::op;
-use ovolo::op::attention::Order;
+use ovolo::op::attention::AxisOrder;
 use ovolo::pass::pricing::pricings;
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Layout, NoLayout, Tensor, TensorType};
@@ -173,7 +173,7 @@ fn attentions() -> Result<(), Failed> {
                     [(0, [0, 1, 2, 3]), (1, [0, 1, 2, 3]), (1, [0, 2, 1, 3]), (1, [1, 2, 0, 3])]
                 {
                     let attrs = Attrs::new().float("scale", scale).ints("order", &order);
-                    let stored = Order::new(&attrs).map_err(|why| why.to_string())?;
+                    let stored = AxisOrder::new(&attrs).map_err(|why| why.to_string())?;
                     let mut operands = operands.clone();
                     for operand in &mut operands[..3] {
                         let sizes =

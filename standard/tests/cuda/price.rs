@@ -5,7 +5,7 @@ use super::standin;
 use libtest_mimic::Failed;
 use ovolo::attr::Attrs;
 use ovolo::backend::Backend;
-use ovolo::cost::{CostModel, Machine, PriceList, Priced, Query};
+use ovolo::cost::{CostModel, Machine, PriceList, PriceModel, Query};
 use ovolo::error::Source;
 use ovolo::op::{self, Call, Contract};
 use ovolo::tensor::{DType, TensorType};
@@ -28,7 +28,7 @@ fn seconds(list: &Arc<PriceList>, op: &str, ty: &TensorType) -> Result<f64, Fail
     let attrs = op::complete(op, Attrs::new());
     let call = Call { op, attrs: &attrs, inputs: &[ty, ty], output: ty, threads: 1 };
     let contract = Contract { implementation: "any".to_owned(), ..Contract::default() };
-    let model = Priced::new("nominal", Machine::NOMINAL, Arc::clone(list));
+    let model = PriceModel::new("nominal", Machine::NOMINAL, Arc::clone(list));
     let query = Query { call, constant: &[false, false], contract: &contract };
     Ok(model.seconds(&query).ok_or("it has no price")?)
 }

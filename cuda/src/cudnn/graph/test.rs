@@ -12,7 +12,7 @@ use crate::cudnn;
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::op;
 use ovolo::op::Call;
-use ovolo::op::attention::Order;
+use ovolo::op::attention::AxisOrder;
 use ovolo::tensor::{DType, Device, Layout, TensorType};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -88,7 +88,7 @@ fn attention(
     mask: Option<&[usize]>,
 ) -> Question {
     let attrs = Attrs::new().float("scale", 0.125).ints("order", &order);
-    let stored = Order::new(&attrs).expect("the order is valid");
+    let stored = AxisOrder::new(&attrs).expect("the order is valid");
     let mut operands: Vec<TensorType> = [[2, 12, 77, depth], [2, 12, length, depth], [2, 12, length, width]]
         .map(|sizes| TensorType::plain(dtype, stored.stored(sizes)))
         .to_vec();

@@ -4,7 +4,7 @@ use super::super::palette::{pair, partner};
 use super::super::rng::Rng;
 use super::{Ask, Offer, Wish};
 use ovolo::attr::{Attr, Attrs};
-use ovolo::op::attention::Order;
+use ovolo::op::attention::AxisOrder;
 use ovolo::tensor::{DType, TensorType};
 
 /// Matrices whose inner sizes agree and whose batches broadcast.
@@ -138,7 +138,7 @@ pub(super) fn attention(ask: &mut Ask<'_>) -> Option<Offer> {
         ask.rng.order(3).into_iter().chain([3]).collect()
     });
     let order = Attrs::new().ints("order", &axes.iter().map(|axis| *axis as i64).collect::<Vec<_>>());
-    let order = Order::new(&order).ok()?;
+    let order = AxisOrder::new(&order).ok()?;
     let shape = match &ask.wish.shape[..] {
         [_, _, _, _] => order.sizes(&ask.wish.shape),
         _ => [0; 4].map(|_| ask.rng.pick(&[1, 2, 3])),

@@ -2,7 +2,7 @@
 
 use crate::common;
 use ovolo::backend::Artifacts;
-use ovolo::cache::{Cache, Digest, Kept, Kind};
+use ovolo::cache::{Cache, Digest, KeptArtifacts, Kind};
 
 /// The length of the digest with which a file begins.
 const DIGEST: usize = 64;
@@ -10,7 +10,7 @@ const DIGEST: usize = 64;
 #[test]
 fn a_name_depends_on_each_part_and_what_is_damaged_is_not_read() {
     let cache = Cache::new(&common::folder("artifact"), Cache::LIMIT, common::registry());
-    let kept = Kept::new(cache.folder());
+    let kept = KeptArtifacts::new(cache.folder());
     let names = || cache.folder().list(Kind::Artifact).into_iter().map(|file| file.name).collect::<Vec<_>>();
     let key = ["12.9", "sm_90", "k"];
     let body = [1, 2, 3];

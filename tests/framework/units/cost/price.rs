@@ -2,15 +2,15 @@
 
 use crate::units::fixture;
 use ovolo::attr::{Attr, Attrs, Step};
-use ovolo::cost::{CostModel, Machine, PriceList, Priced, Query};
+use ovolo::cost::{CostModel, Machine, PriceList, PriceModel, Query};
 use ovolo::error::Source;
 use ovolo::op::{Call, Contract};
 use ovolo::tensor::{DType, TensorType};
 use std::sync::Arc;
 
 /// The model of a list at the nominal speeds.
-fn nominal(list: PriceList) -> Priced {
-    Priced::new("nominal", Machine::NOMINAL, Arc::new(list))
+fn nominal(list: PriceList) -> PriceModel {
+    PriceModel::new("nominal", Machine::NOMINAL, Arc::new(list))
 }
 
 /// Returns the seconds of an elementwise kernel with 6000 elements, at the nominal speeds.

@@ -4,7 +4,7 @@
 #[path = "../../../../src/cost/process.rs"]
 pub mod source;
 
-use ovolo::cost::{CostModel, FEATURES, FeatureValue, Machine, PriceList, Priced, Query};
+use ovolo::cost::{CostModel, FEATURES, FeatureValue, Machine, PriceList, PriceModel, Query};
 use source::{Answer, AnswerError, Process};
 use std::sync::Arc;
 

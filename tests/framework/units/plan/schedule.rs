@@ -6,19 +6,19 @@ mod source;
 
 use ovolo::plan::{Base, Plan, Step};
 use ovolo::tensor::Device;
-use source::{Bytes, Kind, Launch, segment};
+use source::{Bytes, DeviceStep, Kind, segment};
 
 /// The first byte, and the first byte after the range.
 type Span = (usize, usize);
 
 /// Returns the launches for kernels that read and write these bytes of the arena.
-fn scheduled(steps: &[(&[Span], Span)]) -> Vec<Launch> {
+fn scheduled(steps: &[(&[Span], Span)]) -> Vec<DeviceStep> {
     let kernels: Vec<_> = steps.iter().map(|(reads, writes)| (Kind::Kernel, *reads, *writes)).collect();
     of_kinds(&kernels)
 }
 
 /// Returns the launches for steps of these kinds that do so.
-fn of_kinds(steps: &[(Kind, &[Span], Span)]) -> Vec<Launch> {
+fn of_kinds(steps: &[(Kind, &[Span], Span)]) -> Vec<DeviceStep> {
     let range = |(from, to): Span| from..to;
     let bytes: Vec<Bytes> = steps
         .iter()
@@ -31,8 +31,8 @@ fn of_kinds(steps: &[(Kind, &[Span], Span)]) -> Vec<Launch> {
     segment(&(0..steps.len()).collect::<Vec<_>>(), &bytes)
 }
 
-fn launch(step: usize, stream: usize, after: &[usize]) -> Launch {
-    Launch { step, stream, after: after.to_vec() }
+fn launch(step: usize, stream: usize, after: &[usize]) -> DeviceStep {
+    DeviceStep { step, stream, after: after.to_vec() }
 }
 
 #[test]

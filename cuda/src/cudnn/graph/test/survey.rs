@@ -12,7 +12,7 @@ use crate::cudnn::graph::operation::Graph;
 use crate::cudnn::graph::plan::Plan;
 use crate::cudnn::graph::{graph, max_scratch, number};
 use ovolo::compile::Options;
-use ovolo::cost::{Machine, Priced};
+use ovolo::cost::{Machine, PriceModel};
 use ovolo::egraph::KernelCall;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::op::Call;
@@ -133,7 +133,7 @@ fn calls(registry: &Arc<Registry>, name: &str) -> Vec<KernelCall> {
         let graph = onnx::load(registry.onnx(), &network, &import).expect("the model can be imported").graph;
         let saturated = options.saturate(&graph).unwrap_or_else(|error| panic!("{error}"));
         let target = options.context(&graph).target();
-        let model = Priced::shipped("roofline", Machine::NOMINAL);
+        let model = PriceModel::shipped("roofline", Machine::NOMINAL);
         let contracts = |call: &Call<'_>| target.contract(call);
         let pick = saturated.egraph().problem(&model, 1, &contracts);
         let graphs = ["cudnn.conv-graph", "cudnn.attention"];

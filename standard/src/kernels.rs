@@ -1,25 +1,24 @@
 //! `ovolo kernels`: the generated kernels of a plan for a device, and their machine code.
 
-use super::caching::Caching;
-use super::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::backend::Unkept;
-use ovolo::cache::Kept;
 use ovolo::op::Call;
 use ovolo::registry::Registry;
 use ovolo::tensor::TensorType;
+use ovolo_cli::{AddedCommand, Job, Refusal, Settings, print};
+use ovolo_cuda::Module;
 use ovolo_cuda::nvrtc::{self, Architecture, Made};
-use ovolo_cuda::{Job, Module, job};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// The command `kernels`, which compiles the generated kernels of a model's plan for a device.
 #[derive(Args)]
-pub(super) struct Kernels {
+pub struct Kernels {
     #[command(flatten)]
     settings: Settings,
-    #[command(flatten)]
-    caching: Caching,
+    /// Compile without reading or changing the cache.
+    #[arg(long)]
+    no_cache: bool,
     /// The architecture to compile for.
     #[arg(long, default_value = "sm_90", value_name = "sm_XY")]
     arch: String,
@@ -31,10 +30,14 @@ pub(super) struct Kernels {
     json: bool,
 }
 
-impl Kernels {
-    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+impl AddedCommand for Kernels {
+    const NAME: &'static str = "kernels";
+    const ABOUT: &'static str = "Compile the kernels of a model's plan for a device, and report the result";
+
+    fn run(&self, registry: &Arc<Registry>) -> Result<(), Refusal> {
         let architecture = architecture(&self.arch)?;
-        let named = self.settings.options(registry, &self.settings.pipeline)?.pipeline;
+        let job = |settings: Settings| Job::new(Arc::clone(registry), settings, !self.no_cache);
+        let named = job(self.settings.clone()).pipeline()?;
         // The default pipeline of the other commands has no kernels for a device.
         let none = !named.backends.iter().any(|backend| backend == "cuda");
         let settings = Settings {
@@ -42,8 +45,9 @@ impl Kernels {
             cost: self.settings.cost.clone().or_else(|| Some("flops".to_owned())),
             ..self.settings.clone()
         };
-        let compilation = settings.compile(registry)?;
-        let mut jobs: Vec<Job> = Vec::new();
+        let job = job(settings);
+        let (compilation, _) = job.compile()?;
+        let mut generated = Vec::new();
         let mut copies = 0;
         for step in compilation.plan.steps.iter().filter(|step| step.op.name.starts_with("cuda.")) {
             let inputs: Vec<&TensorType> = step.input_types.iter().collect();
@@ -56,18 +60,18 @@ impl Kernels {
             };
             match step.implementation.as_str() {
                 "copy" => copies += 1,
-                _ => jobs.push(job(&call).map_err(|why| why.to_string())?),
+                _ => generated.push(ovolo_cuda::job(&call).map_err(|why| why.to_string())?),
             }
         }
-        let module = Module::new(&jobs);
+        let module = Module::new(&generated);
         let source = module.source();
         if self.source {
             print(&source);
             return Ok(());
         }
-        let launches: usize = jobs.iter().map(|job| job.kernels.len()).sum();
+        let launches: usize = generated.iter().map(|one| one.kernels.len()).sum();
         let start = Instant::now();
-        let made = self.made(registry, &source, architecture)?;
+        let made = made(&job, &source, architecture)?;
         let seconds = start.elapsed().as_secs_f64();
         let figures = nvrtc::figures(&made.cubin.log);
         let registers = figures.iter().map(|one| one.registers).max().unwrap_or(0);
@@ -94,22 +98,14 @@ impl Kernels {
         print(&text);
         Ok(())
     }
+}
 
-    /// Returns the machine code, from the cache unless it is not used.
-    fn made(
-        &self,
-        registry: &Arc<Registry>,
-        source: &str,
-        architecture: Architecture,
-    ) -> Result<Made, String> {
-        let compiler = nvrtc::compiler()
-            .map_err(|why| format!("NVRTC is {why}; run `cargo xtask nvrtc` to fetch it"))?;
-        let made = match self.caching.cache(registry) {
-            Some(cache) => nvrtc::machine_code(&Kept::new(cache.folder()), compiler, source, architecture),
-            None => nvrtc::machine_code(&Unkept, compiler, source, architecture),
-        };
-        made.map_err(|why| why.to_string())
-    }
+/// Returns the machine code, from the cache unless it is not used.
+fn made(job: &Job, source: &str, architecture: Architecture) -> Result<Made, String> {
+    let compiler =
+        nvrtc::compiler().map_err(|why| format!("NVRTC is {why}; run `cargo xtask nvrtc` to fetch it"))?;
+    let made = job.with_artifacts(|artifacts| nvrtc::machine_code(artifacts, compiler, source, architecture));
+    made.map_err(|why| why.to_string())
 }
 
 fn architecture(text: &str) -> Result<Architecture, String> {
