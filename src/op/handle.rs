@@ -52,8 +52,8 @@ impl Op {
         Self(Box::leak(Box::new(definition)))
     }
 
-    /// Returns the op of a function of one number.
-    pub(crate) fn function_of_one(function: Function) -> Self {
+    /// Returns the op of a function.
+    pub(crate) fn of_function(function: Function) -> Self {
         Self::define(super::function::op(function))
     }
 
