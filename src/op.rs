@@ -54,6 +54,7 @@ pub use declaration::{attr_errors, operand_count};
 pub(crate) use demand::{Demand, Unmet};
 pub use elementwise::scalar;
 pub use error::OpError;
+pub(crate) use function::op as of_function;
 pub use function::parameters;
 pub use handle::{CONST, INPUT, Op};
 pub use kernel::{ALIGN, Args, Call, Choice, Contract, Kernel, REFERENCE, WIDENED};

@@ -15,7 +15,7 @@ use crate::error::{Diagnostics, Source, suggestion};
 use crate::extract::Extractor;
 use crate::memory::{Order, Planner};
 use crate::onnx::{self, Operator, Operators};
-use crate::op::{Op, OpDef, Ops};
+use crate::op::{self, Op, OpDef, Ops};
 use crate::pass::{self, Catalog, Scope};
 use crate::rule::{self, RuleSet, Texts, Vocabulary, Words};
 use crate::scalar::{self, Function};
@@ -134,7 +134,7 @@ impl Registry {
             return Err(RegistryError::Functions(found));
         }
         for function in &functions {
-            self.ops.add(Op::of_function(*function))?;
+            self.ops.add(Op::define(op::of_function(*function)))?;
         }
         let backends: Vec<Arc<dyn Backend>> =
             self.backends().iter().map(|(_, backend)| Arc::clone(backend)).collect();

@@ -147,12 +147,31 @@ impl Expr {
         }
     }
 
-    /// Returns a formula of floating-point numbers, or of integers for which it is exact.
-    pub(super) fn formula(program: Program, operands: Vec<Self>) -> Self {
+    /// Returns a formula of floating-point numbers, or of integers for which it is exact. It has only the operands that
+    /// the formula reads.
+    pub(super) fn formula(program: Program, mut operands: Vec<Self>) -> Self {
+        let dtype = operands[0].dtype;
         match program.result {
-            Operand::Number(number) => Self::number(operands[0].dtype, number),
-            _ => Self { dtype: operands[0].dtype, node: Node::Formula(program, operands) },
+            Operand::Number(number) => return Self::number(dtype, number),
+            Operand::X => return operands.swap_remove(0),
+            Operand::Y => return operands.swap_remove(1),
+            Operand::Result(_) => {}
         }
+        let reads = |operand: Operand| {
+            program.instructions.iter().any(|instruction| instruction.operands().contains(&operand))
+        };
+        let program = match (reads(Operand::X), reads(Operand::Y)) {
+            (true, true) => program,
+            (_, false) => {
+                operands.truncate(1);
+                program
+            }
+            (false, true) => {
+                operands.remove(0);
+                program.swapped()
+            }
+        };
+        Self { dtype, node: Node::Formula(program, operands) }
     }
 
     /// Returns a primitive of two operands.

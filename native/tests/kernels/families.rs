@@ -173,7 +173,7 @@ fn binary_ops_agree_with_the_reference() {
             for dtype in
                 [DType::U8, DType::U16, DType::U32, DType::U64, DType::I8, DType::I16, DType::I32, DType::I64]
             {
-                let attrs = ovolo::op::complete(op, attrs());
+                let attrs = complete(op.name, attrs());
                 verify(
                     op.name,
                     &attrs,
