@@ -13,7 +13,7 @@ pub(super) fn ops() -> Vec<OpDef> {
 }
 
 /// Returns the op of a function. It takes operands in any layout, except for ops on bits.
-pub(super) fn op(function: Function) -> OpDef {
+pub(crate) fn op(function: Function) -> OpDef {
     #[allow(clippy::cast_possible_truncation)]
     let attr = |one: &scalar::Parameter| {
         let (kind, default) = match one.whole {
