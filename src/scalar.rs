@@ -11,7 +11,8 @@
 //! `sqrt(x * x + y * y)`.
 //!
 //! A formula that is one primitive of `x` and `y` means that primitive for every element type ([`Domain`]). Functions
-//! of all other formulas take numbers and give numbers; see [`Formula::evaluate_integer`] for integers.
+//! of all other formulas take numbers and give numbers. Of integers they are computed as integers where the formula
+//! only negates, rounds and compares, and otherwise in double precision.
 
 mod binary;
 mod derive;
