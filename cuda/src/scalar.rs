@@ -193,10 +193,11 @@ macro_rules! library {
 /// The functions that have a text of their own, with what it gains over the formula. Tests compare them with their
 /// formulas.
 pub(super) static OVERRIDES: &[Override] = &[
-    // One reduction of the argument in place of two, and no division.
+    // One reduction of the argument in place of two.
     library!("tan"),
-    // No division and no difference that cancels near 1 and -1.
+    // One call in place of a division, a root and an arc tangent.
     library!("asin"),
+    // The same.
     library!("acos"),
     // One exponential in place of two.
     library!("sinh"),
