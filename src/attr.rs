@@ -62,7 +62,7 @@ pub struct Step {
     pub parameters: Vec<Float>,
 }
 
-/// What a step does: it applies a function of one number, or an op of the value and an operand. It dereferences to
+/// What a step does: it applies a function of one number, or one of the value and an operand. It dereferences to
 /// its name.
 ///
 /// Two steps are equal if their names are. So graphs must not be mixed whose registries have different functions
@@ -70,13 +70,47 @@ pub struct Step {
 #[derive(Clone, Copy)]
 pub struct StepOp {
     name: &'static str,
-    function: Option<Function>,
+    kind: Kind,
 }
 
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A function of the value.
+    One(Function),
+    /// A function of the value and an operand, in this order or in the other one.
+    Two(Function, bool),
+    /// A function of the value that was put aside and the current one.
+    Join(Function),
+    /// A step without a function, or a name that is none of a step.
+    Other,
+}
+
+/// The step of a tree that puts the value aside and begins another one.
+pub const PUSH: &str = "push";
+
 impl StepOp {
-    /// Returns a step that is not a function of one number.
-    pub(crate) const fn other(name: &'static str) -> Self {
-        Self { name, function: None }
+    /// Returns the step of this name, among these functions.
+    pub(crate) fn find(name: &str, function: impl Fn(&str) -> Option<Function>) -> Option<Self> {
+        let of_two = |name: &str| function(name).filter(|one| one.operands() == 2 && one.is_step());
+        if let Some(function) = function(name) {
+            return Self::from_function(function);
+        }
+        if name == PUSH {
+            return Some(Self { name: PUSH, kind: Kind::Other });
+        }
+        if let Some(function) = name.strip_prefix("pop-").and_then(of_two) {
+            return Some(Self { name: function.join_name()?, kind: Kind::Join(function) });
+        }
+        let function = of_two(name.strip_prefix('r')?)?;
+        Some(Self { name: function.reversed_name()?, kind: Kind::Two(function, true) })
+    }
+
+    fn from_function(function: Function) -> Option<Self> {
+        let kind = match function.operands() {
+            1 => Kind::One(function),
+            _ => Kind::Two(function, false),
+        };
+        function.is_step().then_some(Self { name: function.name(), kind })
     }
 
     /// Returns the name.
@@ -86,21 +120,52 @@ impl StepOp {
 
     /// Returns the function of one number that the step applies; `None` for a step that takes an operand.
     pub const fn function(self) -> Option<Function> {
-        self.function
+        match self.kind {
+            Kind::One(function) => Some(function),
+            _ => None,
+        }
+    }
+
+    /// Returns the function of the value and an operand that the step applies, and whether the operand comes first;
+    /// `None` for other steps.
+    pub const fn binary(self) -> Option<(Function, bool)> {
+        match self.kind {
+            Kind::Two(function, reversed) => Some((function, reversed)),
+            _ => None,
+        }
+    }
+
+    /// Returns the function of the value that was put aside and the current one, for a step that only trees have;
+    /// `None` for other steps.
+    pub const fn joins(self) -> Option<Function> {
+        match self.kind {
+            Kind::Join(function) => Some(function),
+            _ => None,
+        }
+    }
+
+    /// Returns the function that the step applies to one or two values; `None` for `push`.
+    pub const fn applies(self) -> Option<Function> {
+        match self.kind {
+            Kind::One(function) | Kind::Two(function, _) | Kind::Join(function) => Some(function),
+            Kind::Other => None,
+        }
     }
 }
 
+/// Makes the step of a function. The function must be one of steps, as [`Function::is_step`] says.
 impl From<Function> for StepOp {
     fn from(function: Function) -> Self {
-        Self { name: function.name(), function: Some(function) }
+        Self::from_function(function).unwrap_or(Self { name: function.name(), kind: Kind::Other })
     }
 }
 
-/// Makes the step of this name: a function, if ovolo's own table has one of that name.
+/// Makes the step of this name, if ovolo's own tables have its function.
 impl From<&'static str> for StepOp {
     fn from(name: &'static str) -> Self {
-        let function = scalar::built_in().iter().find(|function| function.name() == name);
-        Self { name, function: function.copied() }
+        let all = || scalar::built_in_of_two().iter().chain(scalar::built_in());
+        let function = |name: &str| all().find(|function| function.name() == name).copied();
+        Self::find(name, function).unwrap_or(Self { name, kind: Kind::Other })
     }
 }
 

@@ -6,7 +6,6 @@
 //! it declares.
 
 pub mod attention;
-mod binary;
 mod bits;
 mod broadcast;
 mod cast;
@@ -43,7 +42,6 @@ mod shape;
 mod sort;
 mod spectrum;
 mod squeeze;
-mod step;
 pub mod strassen;
 mod suppress;
 mod text;
@@ -56,6 +54,8 @@ pub use declaration::{attr_errors, operand_count};
 pub(crate) use demand::{Demand, Unmet};
 pub use elementwise::scalar;
 pub use error::OpError;
+pub(crate) use function::op as of_function;
+pub use function::parameters;
 pub use handle::{CONST, INPUT, Op};
 pub use kernel::{ALIGN, Args, Call, Contract, Kernel, KernelChoice, REFERENCE, WIDENED};
 pub use lowered::{
@@ -133,7 +133,7 @@ pub struct Flags {
     /// Rounds where another way to compute the same result does not, for example since it multiplies by factors
     /// that are not powers of two.
     pub inexact: bool,
-    /// The function of one number that the op applies, and by whose formula it is evaluated.
+    /// The function that the op applies to each element, and by whose formula it is evaluated.
     pub function: Option<Function>,
 }
 
@@ -196,7 +196,7 @@ impl OpDef {
     /// Evaluates operands on the host, by the formula of the op's function or by the op's own code.
     fn reference(&self, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         match self.flags.function {
-            Some(function) => function::eval(function, attrs, operands[0], ty),
+            Some(function) => function::eval(function, attrs, operands, ty),
             None => (self.eval)(attrs, operands, ty),
         }
     }
@@ -211,7 +211,7 @@ impl OpDef {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
 
-    /// Returns the function of one number that the op applies; `None` for a lowered op.
+    /// Returns the function that the op applies to each element; `None` for a lowered op.
     pub fn function(&self) -> Option<Function> {
         self.flags.function.filter(|_| self.lowered.is_none())
     }
@@ -253,7 +253,6 @@ impl std::fmt::Debug for OpDef {
 /// The families of logical ops, each a list of definitions. A new op is one entry in one of them.
 const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     function::ops,
-    binary::ops,
     elementwise::ops,
     cast::ops,
     tree::ops,

@@ -15,7 +15,7 @@ use crate::error::{Diagnostics, Source, suggestion};
 use crate::extract::Extractor;
 use crate::memory::{Order, Planner};
 use crate::onnx::{self, Operator, Operators};
-use crate::op::{Op, OpDef, Ops};
+use crate::op::{self, Op, OpDef, Ops};
 use crate::pass::{self, Catalog, Scope};
 use crate::rule::{self, RuleSet, Texts, Vocabulary, Words};
 use crate::scalar::{self, Function};
@@ -117,8 +117,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds the functions of one number of a table, with everything that follows from its rows: their ops, their
-    /// lowerings to each backend, and the import of the ONNX operators that correspond to them. Formulas may name
+    /// Adds the functions of a table, of one or two operands, with everything that follows from its rows: their ops,
+    /// their lowerings to each backend, and the import of the ONNX operators that correspond to them. Formulas may name
     /// the functions that the registry already has; `name` is the path of the table, such as `ops/mine.ron`. See
     /// [`mod@scalar`] for what a table holds.
     ///
@@ -134,7 +134,7 @@ impl Registry {
             return Err(RegistryError::Functions(found));
         }
         for function in &functions {
-            self.ops.add(Op::function_of_one(*function))?;
+            self.ops.add(Op::define(op::of_function(*function)))?;
         }
         let backends: Vec<Arc<dyn Backend>> =
             self.backends().iter().map(|(_, backend)| Arc::clone(backend)).collect();

@@ -120,24 +120,8 @@ macro_rules! ops {
     };
 }
 
-/// The ops for which kernels are generated, besides the functions of one number.
+/// The ops for which kernels are generated, besides elementwise functions.
 const OPS: &[Lowering] = ops!(
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "pow",
-    "min",
-    "max",
-    "mod",
-    "equal",
-    "greater",
-    "less",
-    "greater-equal",
-    "less-equal",
-    "and",
-    "or",
-    "xor",
     "not",
     "isnan",
     "where",

@@ -1,8 +1,8 @@
 //! Scalar expressions, which a kernel computes from one element of each operand.
 
-use super::scalar;
+use super::scalar::{self, Override};
 use super::space::{Access, Bound};
-use ovolo::scalar::{Function, Program};
+use ovolo::scalar::{Binary, Domain, Function, Instruction, Operand, Program, Unary};
 use ovolo::tensor::DType;
 
 /// Stands for the scratch memory of a job in the list of a kernel's operands.
@@ -66,20 +66,21 @@ pub(super) enum Node {
     Given,
     /// A constant.
     Number(f64),
-    /// A unary elementwise op with its parameters, whose text is written by hand.
-    Unary(&'static str, Vec<f64>, Box<Expr>),
-    /// A formula with its parameters filled in, applied to a floating-point number.
-    Formula(Program, Box<Expr>),
-    /// A binary elementwise op.
-    Binary(&'static str, Box<Expr>, Box<Expr>),
+    /// Whether a boolean is false.
+    Not(Box<Expr>),
+    /// Whether a number is NaN.
+    IsNan(Box<Expr>),
+    /// A function of floating-point numbers whose text is written by hand, with its parameters.
+    Own(&'static Override, Vec<f64>, Vec<Expr>),
+    /// A formula of one or two operands, with its parameters filled in. Of integers it must be exact.
+    Formula(Program, Vec<Expr>),
+    /// A primitive of two operands, for their element type.
+    Binary(Binary, Box<Expr>, Box<Expr>),
     /// The second expression if the first is true, and otherwise the third.
     Select(Box<Expr>, Box<Expr>, Box<Expr>),
     /// A conversion to the type of this expression.
     Cast(Box<Expr>),
 }
-
-/// The binary ops whose result is a boolean.
-const COMPARISONS: &[&str] = &["equal", "greater", "less", "greater-equal", "less-equal"];
 
 impl Expr {
     /// Returns the element of a leaf.
@@ -102,32 +103,84 @@ impl Expr {
         Self { dtype, node: Node::Number(value) }
     }
 
-    /// Returns a unary elementwise op.
-    pub(super) fn unary(op: &'static str, parameters: Vec<f64>, x: Self) -> Self {
-        let dtype = if matches!(op, "isnan" | "not") { DType::Bool } else { x.dtype };
-        Self { dtype, node: Node::Unary(op, parameters, Box::new(x)) }
+    /// Returns whether a boolean is false.
+    pub(super) fn not(x: Self) -> Self {
+        Self { dtype: DType::Bool, node: Node::Not(Box::new(x)) }
     }
 
-    /// Returns a function of one number: its handwritten text if there is one, and otherwise its formula.
-    pub(super) fn function(function: Function, parameters: Vec<f64>, x: Self) -> Self {
-        if scalar::OVERRIDES.contains(&function.name()) {
-            return Self::unary(function.name(), parameters, x);
+    /// Returns whether a number is NaN.
+    pub(super) fn is_nan(x: Self) -> Self {
+        Self { dtype: DType::Bool, node: Node::IsNan(Box::new(x)) }
+    }
+
+    /// Returns the square root of a floating-point number.
+    pub(super) fn sqrt(x: Self) -> Self {
+        let instructions = vec![Instruction::Unary(Unary::Sqrt, Operand::X)];
+        Self::formula(Program { instructions, result: Operand::Result(0) }, vec![x])
+    }
+
+    /// Returns a function of operands of one type: its handwritten text if there is one, and otherwise its formula.
+    pub(super) fn function(function: Function, parameters: &[f64], operands: Vec<Self>) -> Self {
+        let dtype = operands[0].dtype;
+        if dtype.is_float()
+            && let Some(own) = scalar::OVERRIDES.iter().find(|own| own.function == function.name())
+        {
+            return Self { dtype, node: Node::Own(own, parameters.to_vec(), operands) };
         }
-        // Integers are computed as the reference computes them.
-        let dtype = x.dtype;
-        let float = if dtype.is_float() { dtype } else { DType::F64 };
-        Self::formula(Program::for_function(function, &parameters), x.cast(float)).cast(dtype)
+        let program = Program::for_function(function, parameters);
+        if let (Some(kind), [a, b]) = (program.primitive(), &operands[..]) {
+            return Self::binary(kind, a.clone(), b.clone());
+        }
+        if dtype.is_float() || scalar::exact_on_integers(&program) {
+            return Self::formula(program, operands);
+        }
+        // Integers are computed as the reference computes them: those that the function only chooses stay exact.
+        let wide: Vec<Self> = operands.iter().map(|operand| operand.clone().cast(DType::F64)).collect();
+        let value = Self::formula(program, wide.clone());
+        let rounded = value.clone().cast(dtype);
+        match function.formula().chooses() {
+            true => {
+                let kept = Self::binary(Binary::Equal, value, wide[0].clone());
+                Self::select(kept, operands[0].clone(), rounded)
+            }
+            false => rounded,
+        }
     }
 
-    /// Returns a formula of a floating-point number.
-    pub(super) fn formula(program: Program, x: Self) -> Self {
-        Self { dtype: x.dtype, node: Node::Formula(program, Box::new(x)) }
+    /// Returns a formula of floating-point numbers, or of integers for which it is exact. It has only the operands that
+    /// the formula reads.
+    pub(super) fn formula(program: Program, mut operands: Vec<Self>) -> Self {
+        let dtype = operands[0].dtype;
+        match program.result {
+            Operand::Number(number) => return Self::number(dtype, number),
+            Operand::X => return operands.swap_remove(0),
+            Operand::Y => return operands.swap_remove(1),
+            Operand::Result(_) => {}
+        }
+        let reads = |operand: Operand| {
+            program.instructions.iter().any(|instruction| instruction.operands().contains(&operand))
+        };
+        let program = match (reads(Operand::X), reads(Operand::Y)) {
+            (true, true) => program,
+            (_, false) => {
+                operands.truncate(1);
+                program
+            }
+            (false, true) => {
+                operands.remove(0);
+                program.swapped()
+            }
+        };
+        Self { dtype, node: Node::Formula(program, operands) }
     }
 
-    /// Returns a binary elementwise op.
-    pub(super) fn binary(op: &'static str, a: Self, b: Self) -> Self {
-        let dtype = if COMPARISONS.contains(&op) { DType::Bool } else { a.dtype };
-        Self { dtype, node: Node::Binary(op, Box::new(a), Box::new(b)) }
+    /// Returns a primitive of two operands.
+    pub(super) fn binary(kind: Binary, a: Self, b: Self) -> Self {
+        let dtype = match kind.domain() {
+            Domain::Numbers | Domain::Logic | Domain::Bits => a.dtype,
+            Domain::Comparison | Domain::Equality => DType::Bool,
+        };
+        Self { dtype, node: Node::Binary(kind, Box::new(a), Box::new(b)) }
     }
 
     /// Returns a choice between two expressions.

@@ -14,7 +14,6 @@ mod channels;
 mod command;
 mod cublaslt;
 mod cudnn;
-mod derivative;
 mod device;
 mod driver;
 mod expr;

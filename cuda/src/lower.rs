@@ -3,7 +3,6 @@
 use super::attention;
 use super::chain::chain;
 use super::channels;
-use super::derivative;
 use super::expr::{Expr, Leaf, Node, Picked};
 use super::kernel::Job;
 use super::lines::{Kind, Lines};
@@ -15,9 +14,8 @@ use super::scalar::supported;
 use super::space::{Access, Bound, Part};
 use super::tile::Tile;
 use super::window;
-use ovolo::attr::Attrs;
-use ovolo::op::{Call, Op, OpError};
-use ovolo::scalar::Program;
+use ovolo::op::{Call, OpError, parameters};
+use ovolo::scalar::{Binary, Program};
 use ovolo::tensor::{DType, TensorType};
 
 /// Returns the job that computes a call.
@@ -69,30 +67,17 @@ fn written(call: &Call<'_>) -> Result<Job, String> {
         "gather" => gather(call, false),
         "gather-elements" => gather(call, true),
         "grad" => gradient(call),
-        _ if call.op.logical().flags.elementwise => elementwise(call),
-        _ => Err(format!("there is no kernel for `{name}`")),
+        _ => elementwise(call),
     }
-}
-
-/// Returns the float attributes of an op, in the order of their declaration.
-fn parameters(def: Op, attrs: &Attrs) -> Vec<f64> {
-    let floats = def.attrs.iter().filter(|attr| attr.kind == ovolo::attr::AttrKind::Float);
-    floats.map(|attr| attrs.expect_float(attr.name)).collect()
 }
 
 fn elementwise(call: &Call<'_>) -> Result<Job, String> {
     let name = call.op.own_name();
-    let parameters = parameters(call.op, call.attrs);
-    pointwise(call, |x| match x {
-        [x] => Ok(match call.op.flags.function {
-            Some(function) => Expr::function(function, parameters.clone(), x.clone()),
-            None => Expr::unary(name, parameters.clone(), x.clone()),
-        }),
-        [a, b] => {
-            let fmod = name == "mod" && call.attrs.expect_int("fmod") == 1;
-            Ok(Expr::binary(if fmod { "mod-c" } else { name }, a.clone(), b.clone()))
-        }
-        _ => Err(format!("`{}` has {} operands", call.op, x.len())),
+    pointwise(call, |x| match (call.op.flags.function, name) {
+        (Some(function), _) => Ok(Expr::function(function, &parameters(function, call.attrs), x.to_vec())),
+        (None, "not") => Ok(Expr::not(x[0].clone())),
+        (None, "isnan") => Ok(Expr::is_nan(x[0].clone())),
+        (None, _) => Err(format!("there is no kernel for `{name}`")),
     })
 }
 
@@ -128,10 +113,10 @@ fn batch_norm(call: &Call<'_>) -> Result<Job, String> {
     leaves.extend((1..5).map(channel));
     let x: Vec<Expr> = (0..5).map(|leaf| Expr::load(&leaves, leaf).cast(wide(call.output.dtype))).collect();
     let epsilon = Expr::number(x[4].dtype, call.attrs.expect_float("epsilon"));
-    let root = Expr::unary("sqrt", Vec::new(), Expr::binary("add", x[4].clone(), epsilon));
-    let factor = Expr::binary("div", x[1].clone(), root);
-    let centred = Expr::binary("sub", x[0].clone(), x[3].clone());
-    let expr = Expr::binary("add", Expr::binary("mul", centred, factor), x[2].clone());
+    let root = Expr::sqrt(Expr::binary(Binary::Add, x[4].clone(), epsilon));
+    let factor = Expr::binary(Binary::Div, x[1].clone(), root);
+    let centred = Expr::binary(Binary::Sub, x[0].clone(), x[3].clone());
+    let expr = Expr::binary(Binary::Add, Expr::binary(Binary::Mul, centred, factor), x[2].clone());
     Map { sizes: walk.sizes, dtype: call.output.dtype, leaves, expr }.job()
 }
 
@@ -200,7 +185,7 @@ fn reduce(call: &Call<'_>, combine: Combine, mean: bool) -> Result<Job, String> 
     if mean {
         // If there are no elements, an integer sum is divided by one and a float sum by zero.
         let divisor = if x.dtype.is_float() { count } else { count.max(1) };
-        after = Expr::binary("div", after, Expr::number(ty, divisor as f64));
+        after = Expr::binary(Binary::Div, after, Expr::number(ty, divisor as f64));
     }
     if !dtype.is_float() {
         after = after.cast(dtype);
@@ -365,15 +350,15 @@ fn gradient(call: &Call<'_>) -> Result<Job, String> {
     let walk = Walk::new(dy);
     let leaves = leaves(call, &walk)?;
     let x: Vec<Expr> = (0..leaves.len()).map(|leaf| Expr::load(&leaves, leaf).cast(wide(y.dtype))).collect();
-    let expr = match &x[..] {
-        [x, dy] => {
-            let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
-            let function = step.op.function().ok_or_else(|| format!("`{}` has no gradient", step.op))?;
-            let slope = Program::new(function.derivative(), &parameters);
-            Expr::binary("mul", Expr::formula(slope, x.clone()), dy.clone())
-        }
-        [a, b, dy] => derivative::binary(&step.op, operand, a, b, dy)?,
-        _ => return Err(format!("`{}` has {} operands", step.op, x.len() - 1)),
+    let (above, operands) = x.split_last().ok_or("there is no operand")?;
+    let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
+    let binary = || step.op.binary().map(|(function, _)| function);
+    let function =
+        step.op.function().or_else(binary).ok_or_else(|| format!("`{}` has no gradient", step.op))?;
+    let slope = Expr::formula(Program::new(function.derivative(operand), &parameters), operands.to_vec());
+    let expr = match slope.node {
+        Node::Number(1.0) => above.clone(),
+        _ => Expr::binary(Binary::Mul, slope, above.clone()),
     };
     // Operands that the derivative does not need are not read.
     let skip = dy.shape.rank() - y.shape.rank();
@@ -397,7 +382,10 @@ fn only_read(leaves: Vec<Leaf>, mut expr: Expr) -> (Vec<Leaf>, Expr) {
                 *leaf = read.iter().position(|one| one == leaf).unwrap_or(0);
             }
             Node::Given | Node::Number(_) => {}
-            Node::Unary(_, _, x) | Node::Formula(_, x) | Node::Cast(x) => renumber(x, read),
+            Node::Not(x) | Node::IsNan(x) | Node::Cast(x) => renumber(x, read),
+            Node::Own(_, _, operands) | Node::Formula(_, operands) => {
+                operands.iter_mut().for_each(|x| renumber(x, read));
+            }
             Node::Binary(_, a, b) => {
                 renumber(a, read);
                 renumber(b, read);

@@ -210,7 +210,8 @@ pub(super) fn reads(expr: &Expr, leaf: usize) -> bool {
     match &expr.node {
         Node::Load(one) => *one == leaf,
         Node::Inside(_) | Node::Given | Node::Number(_) => false,
-        Node::Unary(_, _, x) | Node::Formula(_, x) | Node::Cast(x) => reads(x, leaf),
+        Node::Not(x) | Node::IsNan(x) | Node::Cast(x) => reads(x, leaf),
+        Node::Own(_, _, operands) | Node::Formula(_, operands) => operands.iter().any(|x| reads(x, leaf)),
         Node::Binary(_, a, b) => reads(a, leaf) || reads(b, leaf),
         Node::Select(a, b, c) => reads(a, leaf) || reads(b, leaf) || reads(c, leaf),
     }

@@ -128,10 +128,7 @@ __device__ __forceinline__ long long to_long(double x) {
     ),
     (
         "integer",
-        r"template <typename T> __device__ __forceinline__ T clip_integer(T x, double clipped) {
-  return clipped == (double)x ? x : (T)clipped;
-}
-template <typename T> __device__ __forceinline__ T divide(T a, T b) {
+        r"template <typename T> __device__ __forceinline__ T divide(T a, T b) {
   if (b == 0) return 0;
   if (b == -1) return sizeof(T) == 8 && a == (T)(1ull << 63) ? (T)0 : (T)(0ull - (unsigned long long)a);
   return a / b;
@@ -151,6 +148,16 @@ template <typename T> __device__ __forceinline__ T power(T base, T exponent) {
     square *= square;
   }
   return (T)result;
+}
+",
+    ),
+    (
+        "bits",
+        r"template <typename T> __device__ __forceinline__ T shift_left(T x, T places) {
+  return places < 0 || places >= (T)(8 * sizeof(T)) ? (T)0 : (T)((unsigned long long)x << places);
+}
+template <typename T> __device__ __forceinline__ T shift_right(T x, T places) {
+  return places < 0 || places >= (T)(8 * sizeof(T)) ? (T)(x < 0 ? -1 : 0) : (T)(x >> places);
 }
 ",
     ),

@@ -3,8 +3,9 @@
 //! 16-bit floats are stored as bits and computed in `float`. Small integers are computed in `int` and truncated to
 //! their width after each op, so that they wrap as in memory.
 
-use ovolo::scalar::{Binary, Instruction, Unary};
+use ovolo::scalar::{Binary, Domain, Instruction, Operand, Program, Unary};
 use ovolo::tensor::DType;
+use std::fmt;
 
 /// Returns whether kernels read and write elements of a type.
 pub(super) const fn supported(dtype: DType) -> bool {
@@ -151,41 +152,6 @@ fn cut(dtype: DType, text: String) -> String {
     }
 }
 
-/// Returns a unary elementwise op, and the part of the prelude that it uses.
-pub(super) fn unary(
-    op: &str,
-    p: &[f64],
-    dtype: DType,
-    x: &str,
-) -> Result<(String, Option<&'static str>), String> {
-    let t = Scalar::from_dtype(dtype);
-    if t.is_float() {
-        return float(op, p, t, x)
-            .map(|text| (text, None))
-            .ok_or_else(|| format!("no kernel computes `{op}`"));
-    }
-    let zero = t.number(0.0);
-    let text = match op {
-        "not" => format!("!{x}"),
-        "isnan" => "false".to_owned(),
-        "floor" | "ceil" | "round" => x.to_owned(),
-        "relu" => format!("{x} > {zero} ? {x} : {zero}"),
-        "sign" => format!("({x} > {zero}) - ({x} < {zero})"),
-        "neg" => cut(dtype, format!("({})(0u - (unsigned {}){x})", t.name(), t.name())),
-        "abs" => cut(dtype, format!("{x} < {zero} ? ({})(0u - (unsigned {}){x}) : {x}", t.name(), t.name())),
-        "clip" => {
-            let wide = float(op, p, Scalar::Double, &format!("(double){x}")).unwrap_or_default();
-            return Ok((cut(dtype, format!("clip_integer({x}, {wide})")), Some("integer")));
-        }
-        _ => {
-            let wide = float(op, p, Scalar::Double, &format!("(double){x}"))
-                .ok_or_else(|| format!("no kernel computes `{op}`"))?;
-            return Ok((saturated(dtype, &format!("({wide})")), Some("saturate")));
-        }
-    };
-    Ok((text, None))
-}
-
 /// Converts a floating-point number to an integer: rounded towards zero, limited to the range of the type, and zero
 /// for NaN.
 fn saturated(dtype: DType, text: &str) -> String {
@@ -198,57 +164,92 @@ fn saturated(dtype: DType, text: &str) -> String {
     }
 }
 
-/// The functions whose text is written by hand in [`float`]. Tests compare them with their formulas.
-pub(super) const OVERRIDES: &[&str] = &[
-    "relu",
-    "sigmoid",
-    "tanh",
-    "erf",
-    "exp",
-    "log",
-    "sqrt",
-    "neg",
-    "abs",
-    "reciprocal",
-    "floor",
-    "ceil",
-    "round",
-    "sign",
-    "softplus",
-    "softsign",
-    "sin",
-    "cos",
-    "silu",
-    "gelu",
-    "gelu-tanh",
-    "hard-swish",
-    "mish",
-    "leaky-relu",
-    "elu",
-    "hard-sigmoid",
-    "clip",
+/// A function of floating-point numbers whose text is not that of its formula.
+pub(super) struct Override {
+    /// The name of the function.
+    pub function: &'static str,
+    /// The text for values that have names, with the function's parameters.
+    pub text: fn(Scalar, &[f64], &[String]) -> String,
+}
+
+impl PartialEq for Override {
+    fn eq(&self, other: &Self) -> bool {
+        self.function == other.function
+    }
+}
+
+impl fmt::Debug for Override {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.function)
+    }
+}
+
+macro_rules! library {
+    ($name:literal) => {
+        Override { function: $name, text: |t, _, x| t.function($name, &x[0]) }
+    };
+}
+
+/// The functions that have a text of their own, with what it gains over the formula. Tests compare them with their
+/// formulas.
+pub(super) static OVERRIDES: &[Override] = &[
+    // One reduction of the argument in place of two.
+    library!("tan"),
+    // One call in place of a division, a root and an arc tangent.
+    library!("asin"),
+    // The same.
+    library!("acos"),
+    // One exponential in place of two.
+    library!("sinh"),
+    library!("cosh"),
+    // One logarithm in place of two: a formula computes both sides of a choice.
+    library!("asinh"),
+    library!("acosh"),
+    // The sign is not computed apart.
+    library!("atanh"),
 ];
 
-/// Returns an instruction of a formula. Each operand is a name or a constant.
-pub(super) fn instruction(instruction: &Instruction, t: Scalar, operands: &[String]) -> String {
+/// Returns whether a program computes integers exactly with integers of its type, as the reference does: it only
+/// rounds, compares, and finally negates.
+pub(super) fn exact_on_integers(program: &Program) -> bool {
+    let small = |operand: &Operand| match operand {
+        Operand::Number(number) => number.fract() == 0.0 && number.abs() < f64::from(i32::MAX),
+        _ => true,
+    };
+    let last = program.instructions.len().saturating_sub(1);
+    let exact = |(at, instruction): (usize, &Instruction)| match instruction {
+        Instruction::Unary(Unary::Neg | Unary::Abs, _) => at == last,
+        Instruction::Unary(Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round, _)
+        | Instruction::Binary(Binary::Min | Binary::Max, _) => true,
+        _ => false,
+    };
+    program.instructions.iter().enumerate().all(exact)
+        && program.instructions.iter().flat_map(Instruction::operands).all(small)
+}
+
+/// Returns an instruction of a formula, and the part of the prelude that it uses. Each operand is a name or a
+/// constant. Of integers the instruction is one that [`exact_on_integers`] allows.
+pub(super) fn instruction(
+    instruction: &Instruction,
+    dtype: DType,
+    operands: &[String],
+) -> (String, Option<&'static str>) {
+    let t = Scalar::from_dtype(dtype);
     match (instruction, operands) {
-        (Instruction::Unary(kind, _), [x]) => primitive(*kind, t, x),
-        (Instruction::Binary(kind, _), [a, b]) => match kind {
-            Binary::Add => format!("{a} + {b}"),
-            Binary::Sub => format!("{a} - {b}"),
-            Binary::Mul => format!("{a} * {b}"),
-            Binary::Div => format!("{a} / {b}"),
-            Binary::Min => t.function("fmin", &format!("{a}, {b}")),
-            Binary::Max => t.function("fmax", &format!("{a}, {b}")),
-        },
+        (Instruction::Unary(kind, _), [x]) if t.is_float() => (primitive(*kind, t, x), None),
+        (Instruction::Unary(kind, _), [x]) => (integer(*kind, dtype, x), None),
+        (Instruction::Binary(kind, _), [a, b]) if kind.domain() == Domain::Numbers => {
+            binary(*kind, dtype, a, b)
+        }
+        (Instruction::Binary(kind, _), [a, b]) => truth_or_bits(*kind, t, a, b),
         (Instruction::If(compare, _), [a, b, then, otherwise]) => {
-            format!("{a} {} {b} ? {then} : {otherwise}", compare.sign())
+            (format!("{a} {} {b} ? {then} : {otherwise}", compare.sign()), None)
         }
         _ => unreachable!("an instruction has its operands"),
     }
 }
 
-/// Returns a primitive of one operand.
+/// Returns a primitive of one floating-point operand.
 fn primitive(kind: Unary, t: Scalar, x: &str) -> String {
     match kind {
         Unary::Neg => format!("-({x})"),
@@ -270,109 +271,77 @@ fn primitive(kind: Unary, t: Scalar, x: &str) -> String {
     }
 }
 
-fn float(op: &str, p: &[f64], t: Scalar, x: &str) -> Option<String> {
-    let n = |value: f64| t.number(value);
-    let f = |name: &str, arguments: &str| t.function(name, arguments);
-    let at = |index: usize| p.get(index).copied().unwrap_or(f64::NAN);
-    let sigmoid = || format!("{} / ({} + {})", n(1.0), n(1.0), f("exp", &format!("-({x})")));
-    let softplus = || {
-        let tail = f("log1p", &f("exp", &format!("-{}", f("fabs", x))));
-        format!("{} + {tail}", f("fmax", &format!("{x}, {}", n(0.0))))
-    };
-    let unit =
-        |value: &str| f("fmin", &format!("{}, {}", f("fmax", &format!("{value}, {}", n(0.0))), n(1.0)));
-    if let Some(kind) = Unary::find(op) {
-        return Some(primitive(kind, t, x));
+/// Returns a primitive of one integer.
+fn integer(kind: Unary, dtype: DType, x: &str) -> String {
+    let t = Scalar::from_dtype(dtype);
+    let (zero, name) = (t.number(0.0), t.name());
+    match kind {
+        Unary::Neg => cut(dtype, format!("({name})(0u - (unsigned {name}){x})")),
+        Unary::Abs => cut(dtype, format!("{x} < {zero} ? ({name})(0u - (unsigned {name}){x}) : {x}")),
+        Unary::Sign => format!("({x} > {zero}) - ({x} < {zero})"),
+        Unary::Floor | Unary::Ceil | Unary::Round => x.to_owned(),
+        _ => unreachable!("the primitive gives no integer"),
     }
-    Some(match op {
-        "isnan" => format!("{x} != {x}"),
-        "relu" => f("fmax", &format!("{x}, {}", n(0.0))),
-        "sigmoid" => sigmoid(),
-        "reciprocal" => format!("{} / {x}", n(1.0)),
-        "softplus" => softplus(),
-        "softsign" => format!("{x} / ({} + {})", n(1.0), f("fabs", x)),
-        "silu" => format!("{x} * ({})", sigmoid()),
-        "gelu" => {
-            let inner = f("erf", &format!("{x} * {}", n(std::f64::consts::FRAC_1_SQRT_2)));
-            format!("{} * {x} * ({} + {inner})", n(0.5), n(1.0))
-        }
-        "gelu-tanh" => {
-            let root = n((2.0 / std::f64::consts::PI).sqrt());
-            let inner = f("tanh", &format!("{root} * ({x} + {} * {x} * {x} * {x})", n(0.044_715)));
-            format!("{} * {x} * ({} + {inner})", n(0.5), n(1.0))
-        }
-        "hard-swish" => format!("{x} * {}", unit(&format!("{x} / {} + {}", n(6.0), n(0.5)))),
-        "mish" => format!("{x} * {}", f("tanh", &softplus())),
-        "leaky-relu" => format!("{x} < {} ? {} * {x} : {x}", n(0.0), n(at(0))),
-        "elu" => format!("{x} < {} ? {} * {} : {x}", n(0.0), n(at(0)), f("expm1", x)),
-        "hard-sigmoid" => unit(&format!("{} * {x} + {}", n(at(0)), n(at(1)))),
-        "clip" => {
-            let mut text = x.to_owned();
-            if at(0) > f64::NEG_INFINITY {
-                text = f("fmax", &format!("{text}, {}", n(at(0))));
-            }
-            if at(1) < f64::INFINITY {
-                text = f("fmin", &format!("{text}, {}", n(at(1))));
-            }
-            text
-        }
-        _ => return None,
-    })
 }
 
-/// Returns a binary elementwise op of two values of one type, and the part of the prelude that it uses.
-pub(super) fn binary(
-    op: &str,
-    dtype: DType,
-    a: &str,
-    b: &str,
-) -> Result<(String, Option<&'static str>), String> {
+/// Returns a truth value or bits as a floating-point number, and the part of the prelude that it uses.
+fn truth_or_bits(kind: Binary, t: Scalar, a: &str, b: &str) -> (String, Option<&'static str>) {
+    let zero = t.number(0.0);
+    let operand = |x: &str| match kind.domain() {
+        Domain::Bits => format!("(long long){x}"),
+        Domain::Logic => format!("({x} != {zero})"),
+        _ => x.to_owned(),
+    };
+    let (text, need) = binary(kind, DType::I64, &operand(a), &operand(b));
+    (format!("({})({text})", t.name()), need)
+}
+
+/// Returns a primitive of two values of one type, and the part of the prelude that it uses.
+pub(super) fn binary(kind: Binary, dtype: DType, a: &str, b: &str) -> (String, Option<&'static str>) {
     let t = Scalar::from_dtype(dtype);
-    let sign = match op {
-        "equal" => "==",
-        "greater" => ">",
-        "less" => "<",
-        "greater-equal" => ">=",
-        "less-equal" => "<=",
-        "and" => "&&",
-        "or" => "||",
-        "xor" => "!=",
-        "add" => "+",
-        "sub" => "-",
-        "mul" => "*",
-        _ => "",
-    };
-    let arithmetic = matches!(op, "add" | "sub" | "mul");
-    if !sign.is_empty() && (!arithmetic || t.is_float()) {
-        return Ok((format!("{a} {sign} {b}"), None));
-    }
-    if arithmetic {
-        let name = t.name();
-        return Ok((cut(dtype, format!("({name})((unsigned {name}){a} {sign} (unsigned {name}){b})")), None));
-    }
     let both = format!("{a}, {b}");
-    if t.is_float() {
-        let text = match op {
-            "div" => format!("{a} / {b}"),
-            "min" => t.function("fmin", &both),
-            "max" => t.function("fmax", &both),
-            "pow" => t.function("pow", &both),
-            "mod-c" => t.function("fmod", &both),
-            "mod" => format!("{a} - {b} * {}", t.function("floor", &format!("{a} / {b}"))),
-            _ => return Err(format!("no kernel computes `{op}`")),
-        };
-        return Ok((text, None));
-    }
-    let text = match op {
-        "min" => return Ok((format!("{a} < {b} ? {a} : {b}"), None)),
-        "max" => return Ok((format!("{a} > {b} ? {a} : {b}"), None)),
-        "div" => format!("divide({both})"),
-        "pow" => format!("power({both})"),
-        "mod-c" => format!("remainder_c({both})"),
-        "mod" => format!("remainder_floor({both})"),
-        _ => return Err(format!("no kernel computes `{op}`")),
+    let sign = |sign: &str| (format!("{a} {sign} {b}"), None);
+    // Integers wrap, which only those without a sign may.
+    let arithmetic = |sign: &str| match t.is_float() {
+        true => (format!("{a} {sign} {b}"), None),
+        false => {
+            let name = t.name();
+            (cut(dtype, format!("({name})((unsigned {name}){a} {sign} (unsigned {name}){b})")), None)
+        }
     };
-    Ok((cut(dtype, text), Some("integer")))
+    let either = |float: &dyn Fn() -> String, integer: &str| match t.is_float() {
+        true => (float(), None),
+        false => (cut(dtype, format!("{integer}({both})")), Some("integer")),
+    };
+    match kind {
+        Binary::Add => arithmetic("+"),
+        Binary::Sub => arithmetic("-"),
+        Binary::Mul => arithmetic("*"),
+        Binary::Div => either(&|| format!("{a} / {b}"), "divide"),
+        Binary::Pow => either(&|| t.function("pow", &both), "power"),
+        Binary::Remainder => either(&|| t.function("fmod", &both), "remainder_c"),
+        Binary::Modulo => {
+            let float = || format!("{a} - {b} * {}", t.function("floor", &format!("{a} / {b}")));
+            either(&float, "remainder_floor")
+        }
+        Binary::Min if t.is_float() => (t.function("fmin", &both), None),
+        Binary::Max if t.is_float() => (t.function("fmax", &both), None),
+        Binary::Min => (format!("{a} < {b} ? {a} : {b}"), None),
+        Binary::Max => (format!("{a} > {b} ? {a} : {b}"), None),
+        Binary::Equal => sign("=="),
+        Binary::Greater => sign(">"),
+        Binary::Less => sign("<"),
+        Binary::GreaterEqual => sign(">="),
+        Binary::LessEqual => sign("<="),
+        Binary::And => sign("&&"),
+        Binary::Or => sign("||"),
+        Binary::Xor => sign("!="),
+        Binary::BitAnd => sign("&"),
+        Binary::BitOr => sign("|"),
+        Binary::BitXor => sign("^"),
+        Binary::ShiftLeft => (cut(dtype, format!("shift_left({both})")), Some("bits")),
+        Binary::ShiftRight => (cut(dtype, format!("shift_right({both})")), Some("bits")),
+    }
 }
 
 /// Converts a value to another type. Also returns the part of the prelude that the conversion uses.

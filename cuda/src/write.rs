@@ -4,6 +4,7 @@ use super::expr::{Expr, Leaf, Node, parameter};
 use super::scalar::{self, Scalar};
 use super::space::{AccessKind, Bound, Index, Space};
 use ovolo::scalar::{Operand, Program};
+use ovolo::tensor::DType;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -103,18 +104,23 @@ impl Writer {
             Node::Inside(leaf) => (inside(self, *leaf), None),
             Node::Given => (given.to_owned(), None),
             Node::Number(value) => return Ok(ty.number(*value)),
-            Node::Unary(op, parameters, x) => {
+            Node::Not(x) => (format!("!{}", self.named(x, load, inside, given)?), None),
+            Node::IsNan(x) => {
                 let name = self.named(x, load, inside, given)?;
-                scalar::unary(op, parameters, x.dtype, &name)?
+                (if x.dtype.is_float() { format!("{name} != {name}") } else { "false".to_owned() }, None)
             }
-            Node::Formula(program, x) => {
-                let name = self.named(x, load, inside, given)?;
-                return Ok(self.program(program, ty, &name));
+            Node::Own(own, parameters, operands) => {
+                let names = self.all_named(operands, load, inside, given)?;
+                ((own.text)(ty, parameters, &names), None)
             }
-            Node::Binary(op, a, b) => {
+            Node::Formula(program, operands) => {
+                let names = self.all_named(operands, load, inside, given)?;
+                return Ok(self.program(program, expr.dtype, &names));
+            }
+            Node::Binary(kind, a, b) => {
                 let left = self.expression(a, load, inside, given)?;
                 let right = self.expression(b, load, inside, given)?;
-                scalar::binary(op, a.dtype, &left, &right)?
+                scalar::binary(*kind, a.dtype, &left, &right)
             }
             Node::Select(condition, then, otherwise) => {
                 let condition = self.expression(condition, load, inside, given)?;
@@ -131,21 +137,34 @@ impl Writer {
         Ok(self.value(ty.name(), &text))
     }
 
-    /// Writes a program applied to a value that has a name, and returns the name of its result.
-    fn program(&mut self, program: &Program, ty: Scalar, x: &str) -> String {
+    /// Writes a program applied to values that have names, and returns the name of its result.
+    fn program(&mut self, program: &Program, dtype: DType, operands: &[String]) -> String {
+        let ty = Scalar::from_dtype(dtype);
         let mut results: Vec<String> = Vec::with_capacity(program.instructions.len());
         let text = |operand: &Operand, results: &[String]| match operand {
-            Operand::X => x.to_owned(),
+            Operand::X => operands[0].clone(),
+            Operand::Y => operands[1].clone(),
             Operand::Number(number) => ty.number(*number),
             Operand::Result(at) => results[*at].clone(),
         };
         for instruction in &program.instructions {
             let operands: Vec<String> =
                 instruction.operands().iter().map(|operand| text(operand, &results)).collect();
-            let right = scalar::instruction(instruction, ty, &operands);
+            let (right, need) = scalar::instruction(instruction, dtype, &operands);
+            self.need(need);
             results.push(self.value(ty.name(), &right));
         }
         text(&program.result, &results)
+    }
+
+    fn all_named(
+        &mut self,
+        list: &[Expr],
+        load: &mut dyn FnMut(&mut Self, usize) -> String,
+        inside: &mut dyn FnMut(&mut Self, usize) -> String,
+        given: &str,
+    ) -> Result<Vec<String>, String> {
+        list.iter().map(|one| self.named(one, load, inside, given)).collect()
     }
 
     /// Like `expression`, but also gives constants a name, because functions use their operand more than once.

@@ -1,4 +1,4 @@
-//! Binary elementwise ops, including comparisons, for all element types.
+//! Functions of two operands, including comparisons and ops on bits, for all element types.
 //!
 //! [`map`](super::map) computes arithmetic on `f32` instead, vectorised and together with the post chain.
 
@@ -6,36 +6,18 @@ use super::args::Shared;
 use super::broadcast::Broadcast;
 use super::lanes::Isa;
 use super::padding::Padding;
-use super::scalar::{Flag, Number, Scalar};
+use super::scalar::{Bits, Flag, Number, Scalar};
 use super::{ISAS, map, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Lowering, OpError};
+use ovolo::op::{Lowering, OpError, parameters};
+use ovolo::scalar::{Binary, Function};
 use ovolo::tensor::DType;
 use std::marker::PhantomData;
 
-macro_rules! ops {
-    ($($op:literal),*) => { &[$(Lowering { instruction_sets: ISAS, ..Lowering::new(concat!("native.", $op), $op, contract, kernel) }),*] };
+/// Returns the declaration of a function's op under this name.
+pub(super) fn function(name: &'static str, function: Function) -> Lowering {
+    Lowering { instruction_sets: ISAS, ..Lowering::new(name, function.name(), contract, kernel) }
 }
-
-/// The ops of this family.
-pub(super) const OPS: &[Lowering] = ops!(
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "pow",
-    "min",
-    "max",
-    "mod",
-    "equal",
-    "greater",
-    "less",
-    "greater-equal",
-    "less-equal",
-    "and",
-    "or",
-    "xor"
-);
 
 /// The elements to which a function is applied at a time.
 const BLOCK: usize = 32;
@@ -65,58 +47,67 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     }
 }
 
+/// Returns the kernel of a primitive. Other formulas are computed by [`map`] or for reference.
 fn build(call: &Call<'_>) -> Option<Box<dyn Kernel>> {
+    let function = call.op.flags.function?;
+    let kind = function.primitive(&parameters(function, call.attrs))?;
     match call.inputs[0].dtype {
-        DType::Bool => logic(call),
-        DType::U8 => arithmetic::<u8>(call),
-        DType::U16 => arithmetic::<u16>(call),
-        DType::U32 => arithmetic::<u32>(call),
-        DType::U64 => arithmetic::<u64>(call),
-        DType::I8 => arithmetic::<i8>(call),
-        DType::I16 => arithmetic::<i16>(call),
-        DType::I32 => arithmetic::<i32>(call),
-        DType::I64 => arithmetic::<i64>(call),
-        DType::F16 => arithmetic::<half::f16>(call),
-        DType::BF16 => arithmetic::<half::bf16>(call),
-        DType::F32 => arithmetic::<f32>(call),
-        DType::F64 => arithmetic::<f64>(call),
+        DType::Bool => logic(call, kind),
+        DType::U8 => integer::<u8>(call, kind),
+        DType::U16 => integer::<u16>(call, kind),
+        DType::U32 => integer::<u32>(call, kind),
+        DType::U64 => integer::<u64>(call, kind),
+        DType::I8 => integer::<i8>(call, kind),
+        DType::I16 => integer::<i16>(call, kind),
+        DType::I32 => integer::<i32>(call, kind),
+        DType::I64 => integer::<i64>(call, kind),
+        DType::F16 => number::<half::f16>(call, kind),
+        DType::BF16 => number::<half::bf16>(call, kind),
+        DType::F32 => number::<f32>(call, kind),
+        DType::F64 => number::<f64>(call, kind),
         _ => None,
     }
 }
 
-fn name<'a>(call: &Call<'a>) -> &'a str {
-    call.op.own_name()
+fn logic(call: &Call<'_>, kind: Binary) -> Option<Box<dyn Kernel>> {
+    match kind {
+        Binary::And => zip(call, |a: Flag, b: Flag| Flag(a.0 & b.0)),
+        Binary::Or => zip(call, |a: Flag, b: Flag| Flag(a.0 | b.0)),
+        Binary::Xor => zip(call, |a: Flag, b: Flag| Flag(a.0 ^ b.0)),
+        Binary::Equal => zip(call, |a: Flag, b: Flag| Flag(u8::from(a == b))),
+        _ => None,
+    }
 }
 
-fn logic(call: &Call<'_>) -> Option<Box<dyn Kernel>> {
-    Some(match name(call) {
-        "and" => zip(call, |a: Flag, b: Flag| Flag(a.0 & b.0))?,
-        "or" => zip(call, |a: Flag, b: Flag| Flag(a.0 | b.0))?,
-        "xor" => zip(call, |a: Flag, b: Flag| Flag(a.0 ^ b.0))?,
-        "equal" => zip(call, |a: Flag, b: Flag| Flag(u8::from(a == b)))?,
-        _ => return None,
-    })
+fn integer<T: Bits>(call: &Call<'_>, kind: Binary) -> Option<Box<dyn Kernel>> {
+    match kind {
+        Binary::BitAnd => zip(call, T::and),
+        Binary::BitOr => zip(call, T::or),
+        Binary::BitXor => zip(call, T::xor),
+        Binary::ShiftLeft => zip(call, T::shift_left),
+        Binary::ShiftRight => zip(call, T::shift_right),
+        _ => number::<T>(call, kind),
+    }
 }
 
-fn arithmetic<T: Number>(call: &Call<'_>) -> Option<Box<dyn Kernel>> {
-    let truncated = call.attrs.get("fmod").is_some_and(|_| call.attrs.expect_int("fmod") != 0);
-    Some(match name(call) {
-        "add" => zip(call, T::add)?,
-        "sub" => zip(call, T::sub)?,
-        "mul" => zip(call, T::mul)?,
-        "div" => zip(call, T::div)?,
-        "pow" => zip(call, T::pow)?,
-        "min" => zip(call, T::min)?,
-        "max" => zip(call, T::max)?,
-        "mod" if truncated => zip(call, T::remainder)?,
-        "mod" => zip(call, T::modulo)?,
-        "equal" => zip(call, |a: T, b: T| Flag(u8::from(a == b)))?,
-        "greater" => zip(call, |a: T, b: T| Flag(u8::from(a > b)))?,
-        "less" => zip(call, |a: T, b: T| Flag(u8::from(a < b)))?,
-        "greater-equal" => zip(call, |a: T, b: T| Flag(u8::from(a >= b)))?,
-        "less-equal" => zip(call, |a: T, b: T| Flag(u8::from(a <= b)))?,
-        _ => return None,
-    })
+fn number<T: Number>(call: &Call<'_>, kind: Binary) -> Option<Box<dyn Kernel>> {
+    match kind {
+        Binary::Add => zip(call, T::add),
+        Binary::Sub => zip(call, T::sub),
+        Binary::Mul => zip(call, T::mul),
+        Binary::Div => zip(call, T::div),
+        Binary::Pow => zip(call, T::pow),
+        Binary::Min => zip(call, T::min),
+        Binary::Max => zip(call, T::max),
+        Binary::Remainder => zip(call, T::remainder),
+        Binary::Modulo => zip(call, T::modulo),
+        Binary::Equal => zip(call, |a: T, b: T| Flag(u8::from(a == b))),
+        Binary::Greater => zip(call, |a: T, b: T| Flag(u8::from(a > b))),
+        Binary::Less => zip(call, |a: T, b: T| Flag(u8::from(a < b))),
+        Binary::GreaterEqual => zip(call, |a: T, b: T| Flag(u8::from(a >= b))),
+        Binary::LessEqual => zip(call, |a: T, b: T| Flag(u8::from(a <= b))),
+        _ => None,
+    }
 }
 
 fn zip<A: Scalar, O: Scalar>(

@@ -1,6 +1,6 @@
 //! Post chains on areas of memory: each step is one vector loop over an area that stays in the cache.
 
-use super::formula::{Formula, evaluate};
+use super::formula::{Formula, Second, evaluate};
 use super::lanes::{Lanes, widened};
 use super::math;
 use ovolo::attr::Step;
@@ -91,7 +91,8 @@ pub(super) const OVERRIDES: &[(&str, Function)] = &[
     ("clip", Function::Clip),
 ];
 
-/// The steps that read an extra operand.
+/// The steps of two operands that have their own loops, with their names. A test compares them with the formulas of
+/// their functions. All other functions of two operands are computed by their formulas.
 pub(super) const BINARY: &[(&str, Binary)] = &[
     ("add", Binary::Add),
     ("sub", Binary::Sub),
@@ -121,10 +122,17 @@ impl Action {
     pub(super) const COPY: Self =
         Self { function: Function::Copy, parameters: [0.0; 2], formula: None, binary: false };
 
-    /// Returns the binary step of this name; `None` if there is none.
-    pub(super) fn binary(name: &str) -> Option<Self> {
-        let function = BINARY.iter().find(|(known, _)| *known == name)?.1;
-        Some(Self { function: Function::Binary(function), binary: true, ..Self::COPY })
+    /// Returns a function of the value and an extra operand with its parameters; `reversed` if the extra operand comes
+    /// first. `None` if its formula is too long for the cache.
+    pub(super) fn binary(function: scalar::Function, reversed: bool, parameters: &[f64]) -> Option<Self> {
+        let name = function.reversed_name().filter(|_| reversed).unwrap_or(function.name());
+        if let Some((_, own)) = BINARY.iter().find(|(known, _)| *known == name) {
+            return Some(Self { function: Function::Binary(*own), binary: true, ..Self::COPY });
+        }
+        let program = Program::for_function(function, parameters);
+        let program = if reversed { program.swapped() } else { program };
+        let formula = Some(Arc::new(Formula::new(&program)?));
+        Some(Self { function: Function::Formula, formula, binary: true, ..Self::COPY })
     }
 
     /// Returns a function with its parameters; `None` if its formula is too long for the cache.
@@ -148,9 +156,12 @@ impl Action {
     pub(super) fn chain(steps: &[Step]) -> Result<Vec<Self>, OpError> {
         let action = |step: &Step| {
             let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
+            let binary = || step.op.binary();
             let action = match step.op.function() {
                 Some(function) => Self::function(function, &parameters),
-                None => Self::binary(&step.op),
+                None => {
+                    binary().and_then(|(function, reversed)| Self::binary(function, reversed, &parameters))
+                }
             };
             action.ok_or_else(|| OpError::kernel(format!("`{}` cannot be a step of a post chain", step.op)))
         };
@@ -262,6 +273,19 @@ pub(super) unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
     unsafe {
         match action.function {
             Function::Binary(function) => binary::<V>(function, *area),
+            Function::Formula => {
+                let Some(formula) = &action.formula else { unreachable!("the step has a formula") };
+                for row in 0..area.rows {
+                    let source = area.source.add(row * area.source_row);
+                    let extra = match action.binary {
+                        true => {
+                            Second { from: area.extra.add(row * area.extra_row), step: area.extra_column }
+                        }
+                        false => Second::NONE,
+                    };
+                    evaluate(formula, source, extra, area.target.add(row * area.target_row), area.columns);
+                }
+            }
             _ => unary::<V>(action, *area),
         }
     }
@@ -283,13 +307,6 @@ unsafe fn unary<V: Lanes>(action: &Action, mut area: Area) {
         let (zero, one) = (V::splat(0.0), V::splat(1.0));
         match action.function {
             Function::Copy => each!(area, x => x),
-            Function::Formula => {
-                let Some(formula) = &action.formula else { unreachable!("the step has a formula") };
-                for row in 0..area.rows {
-                    let source = area.source.add(row * area.source_row);
-                    evaluate(formula, source, area.target.add(row * area.target_row), area.columns);
-                }
-            }
             Function::Relu => each!(area, x => zero.max(x)),
             Function::Sigmoid => each!(area, x => math::sigmoid(x)),
             Function::Tanh => each!(area, x => math::tanh(x)),
@@ -324,7 +341,7 @@ unsafe fn unary<V: Lanes>(action: &Action, mut area: Area) {
                 each!(area, x => one.min(zero.max(x.mul_add(V::splat(p0), V::splat(p1)))))
             }
             Function::Clip => each!(area, x => V::splat(p1).min(V::splat(p0).max(x))),
-            Function::Binary(_) => unreachable!("the step reads no extra operand"),
+            Function::Binary(_) | Function::Formula => unreachable!("the step is run elsewhere"),
         }
     }
 }
@@ -351,11 +368,11 @@ unsafe fn binary<V: Lanes>(function: Binary, mut area: Area) {
                 match *area.extra {
                     2.0 => each!(area, x => x.mul(x)),
                     3.0 => each!(area, x => x.mul(x).mul(x)),
-                    _ => both!(area, repeated, x, y => power(x, y)),
+                    _ => both!(area, repeated, x, y => math::power(x, y)),
                 }
             }
-            Binary::Pow => both!(area, repeated, x, y => power(x, y)),
-            Binary::ReversedPow => both!(area, repeated, x, y => power(y, x)),
+            Binary::Pow => both!(area, repeated, x, y => math::power(x, y)),
+            Binary::ReversedPow => both!(area, repeated, x, y => math::power(y, x)),
         }
     }
 }
@@ -402,24 +419,4 @@ unsafe fn spread<V: Lanes>(from: *const f32, step: usize, count: usize) -> V {
     }
     // SAFETY: no instruction set has more than 16 lanes.
     unsafe { V::load(lanes.as_ptr()) }
-}
-
-/// Returns `base ^ exponent` for each lane.
-///
-/// # Safety
-/// The processor must have the instruction set of `V`.
-#[inline(always)]
-unsafe fn power<V: Lanes>(base: V, exponent: V) -> V {
-    let (mut bases, mut exponents) = ([0.0; 16], [0.0; 16]);
-    // SAFETY: no instruction set has more than 16 lanes.
-    unsafe {
-        base.store(bases.as_mut_ptr());
-        exponent.store(exponents.as_mut_ptr());
-        bases
-            .iter_mut()
-            .zip(exponents)
-            .take(V::COUNT)
-            .for_each(|(base, exponent)| *base = base.powf(exponent));
-        V::load(bases.as_ptr())
-    }
 }

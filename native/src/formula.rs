@@ -14,8 +14,10 @@ const LEAST: usize = 64;
 /// A place that an instruction reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
-    /// The argument of the function.
+    /// The first operand of the function.
     X,
+    /// The second operand of the function.
+    Y,
     /// A constant.
     Number(f32),
     /// A buffer, by its number.
@@ -43,7 +45,20 @@ struct Step {
 #[derive(Debug)]
 pub(super) struct Formula {
     steps: Vec<Step>,
+    /// The number of buffers. If there is a second operand, its elements may be gathered in the last one.
     buffers: usize,
+}
+
+/// The second operand of a function. Its elements are `step` apart; with 0, there is one for all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Second {
+    pub from: *const f32,
+    pub step: usize,
+}
+
+impl Second {
+    /// For functions of one number.
+    pub(super) const NONE: Self = Self { from: std::ptr::null(), step: 0 };
 }
 
 impl Formula {
@@ -65,6 +80,7 @@ impl Formula {
         let (mut free, mut buffers) = (Vec::new(), 0);
         let place = |operand: &Operand, places: &[Place]| match operand {
             Operand::X => Place::X,
+            Operand::Y => Place::Y,
             #[allow(clippy::cast_possible_truncation)]
             Operand::Number(number) => Place::Number(*number as f32),
             Operand::Result(at) => places[*at],
@@ -102,6 +118,7 @@ impl Formula {
             let from = place(&program.result, &places);
             steps.push(Step { kind: Kind::Copy, from: [from; 4], to: Place::Result });
         }
+        buffers += usize::from(steps.iter().any(|step| step.from.contains(&Place::Y)));
         (buffers * LEAST <= ELEMENTS).then_some(Self { steps, buffers })
     }
 
@@ -112,13 +129,19 @@ impl Formula {
 }
 
 widened! {
-    /// Evaluates a formula for `count` numbers. Source and target must be the same or not overlap. The function is
-    /// not inlined, so that its buffers do not enlarge the stack frames of other loops.
+    /// Evaluates a formula for `count` numbers. Each operand and the target must be the same or not overlap. The
+    /// function is not inlined, so that its buffers do not enlarge the stack frames of other loops.
     ///
     /// # Safety
-    /// Source and target must be in bounds.
+    /// Source and target must be in bounds, and the second operand too if the formula has one.
     #[inline(never)]
-    pub(super) unsafe fn evaluate(formula: &Formula, source: *const f32, target: *mut f32, count: usize) = evaluate_on;
+    pub(super) unsafe fn evaluate(
+        formula: &Formula,
+        source: *const f32,
+        second: Second,
+        target: *mut f32,
+        count: usize,
+    ) = evaluate_on;
 }
 
 /// # Safety
@@ -127,6 +150,7 @@ widened! {
 pub(super) unsafe fn evaluate_on<V: Lanes>(
     formula: &Formula,
     source: *const f32,
+    second: Second,
     target: *mut f32,
     count: usize,
 ) {
@@ -136,10 +160,14 @@ pub(super) unsafe fn evaluate_on<V: Lanes>(
     let mut start = 0;
     while start < count {
         let length = chunk.min(count - start);
+        // SAFETY: the last buffer is for the second operand, whose elements are in bounds.
+        let y =
+            unsafe { chunk_of(second, start, length, buffers.add(formula.buffers.max(1) * chunk - chunk)) };
         for step in &formula.steps {
             // SAFETY: each chunk is in bounds, and each buffer has this length.
             unsafe {
-                let area = Area { x: source.add(start), buffers, chunk, result: target.add(start), length };
+                let area =
+                    Area { x: source.add(start), y, buffers, chunk, result: target.add(start), length };
                 area.run::<V>(step);
             }
         }
@@ -147,8 +175,30 @@ pub(super) unsafe fn evaluate_on<V: Lanes>(
     }
 }
 
+/// Returns the second operand of a chunk. Elements that are not contiguous are gathered in the buffer.
+///
+/// # Safety
+/// The elements must be in bounds, and the buffer must have the length of a chunk.
+#[inline(always)]
+unsafe fn chunk_of(second: Second, start: usize, length: usize, buffer: *mut f32) -> Source {
+    let elements = |from: *const f32| Source { from, number: 0.0 };
+    // SAFETY: as the caller promises.
+    unsafe {
+        match second.step {
+            0 if second.from.is_null() => Source { from: second.from, number: f32::NAN },
+            0 => Source { from: std::ptr::null(), number: *second.from },
+            1 => elements(second.from.add(start)),
+            step => {
+                (0..length).for_each(|at| *buffer.add(at) = *second.from.add((start + at) * step));
+                elements(buffer)
+            }
+        }
+    }
+}
+
 struct Area {
     x: *const f32,
+    y: Source,
     buffers: *mut f32,
     chunk: usize,
     result: *mut f32,
@@ -187,6 +237,7 @@ impl Area {
     unsafe fn source(&self, place: Place) -> Source {
         let from = match place {
             Place::X => self.x,
+            Place::Y => return self.y,
             Place::Number(number) => return Source { from: std::ptr::null(), number },
             // SAFETY: buffers follow one another, and each has the length of a chunk.
             Place::Buffer(at) => unsafe { self.buffers.add(at * self.chunk) },
@@ -273,10 +324,18 @@ impl Area {
                     // If either operand is NaN, so is the result.
                     Binary::Min => two!(x, y => V::select(x.equal(x), x.min(y), x)),
                     Binary::Max => two!(x, y => V::select(x.equal(x), x.max(y), x)),
+                    Binary::Pow => two!(x, y => math::power(x, y)),
+                    // Remainders, truth values and bits are computed number by number.
+                    kind => two!(x, y => math::pairs(x, y, |x, y| {
+                        #[allow(clippy::cast_possible_truncation)]
+                        let value = kind.evaluate(f64::from(x), f64::from(y)) as f32;
+                        value
+                    })),
                 },
                 Kind::If(compare) => match compare {
                     Compare::Less => choose!(x, y, then, no => V::select(x.less(y), then, no)),
                     Compare::Greater => choose!(x, y, then, no => V::select(y.less(x), then, no)),
+                    Compare::Equal => choose!(x, y, then, no => V::select(x.equal(y), then, no)),
                     Compare::LessEqual => choose!(x, y, then, no => {
                         V::select(x.less(y), then, V::select(x.equal(y), then, no))
                     }),

@@ -85,7 +85,6 @@ const FAMILIES: &[&[Lowering]] = &[
     scatter::OPS,
     cast::OPS,
     unary::OPS,
-    binary::OPS,
     map::OPS,
     matmul::OPS,
     integer::OPS,
@@ -160,7 +159,11 @@ unsafe impl Backend for Native {
     }
 
     fn function(&self, name: &'static str, function: Function) -> Option<Lowering> {
-        Some(Lowering { fallback: Some(&FALLBACK), ..unary::function(name, function) })
+        let lowering = match function.operands() {
+            1 => unary::function(name, function),
+            _ => binary::function(name, function),
+        };
+        Some(Lowering { fallback: Some(&FALLBACK), ..lowering })
     }
 }
 

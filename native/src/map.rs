@@ -6,7 +6,7 @@ use super::chain::{Action, Area, apply};
 use super::padding::Padding;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Lowering, OpError};
+use ovolo::op::{Lowering, OpError, parameters};
 use ovolo::tensor::{DType, TensorType};
 use std::mem::MaybeUninit;
 
@@ -36,25 +36,20 @@ fn plan(call: &Call<'_>) -> Option<Chain> {
     let mut operands: Vec<usize> = (0..call.inputs.len()).collect();
     let actions = if name == "map" {
         Action::chain(call.attrs.post()).ok()?
-    } else if call.inputs.len() == 2 {
-        // The chain begins with an operand that already has the shape of the result.
-        let whole = |n: usize| call.inputs[n].shape == call.output.shape;
-        let reversed = match name {
-            "sub" => "rsub",
-            "div" => "rdiv",
-            "pow" => "rpow",
-            same => same,
-        };
-        let swap = !whole(0) && whole(1);
-        if swap {
-            operands.reverse();
-        }
-        vec![Action::binary(if swap { reversed } else { name })?]
     } else {
         let function = call.op.flags.function?;
-        let parameters: Vec<f64> =
-            function.parameters().iter().map(|one| call.attrs.expect_float(one.name)).collect();
-        vec![Action::function(function, &parameters)?]
+        let parameters = parameters(function, call.attrs);
+        if function.operands() == 1 {
+            vec![Action::function(function, &parameters)?]
+        } else {
+            // The chain begins with an operand that already has the shape of the result.
+            let whole = |n: usize| call.inputs[n].shape == call.output.shape;
+            let swap = !whole(0) && whole(1);
+            if swap {
+                operands.reverse();
+            }
+            vec![Action::binary(function, swap, &parameters)?]
+        }
     };
     let extras = actions.iter().filter(|action| action.binary).count();
     if extras + 1 != call.inputs.len() || call.inputs.len() > OPERANDS {

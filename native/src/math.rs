@@ -333,3 +333,29 @@ pub(super) unsafe fn mish<V: Lanes>(x: V) -> V {
         x.mul(n.div(n.add(V::splat(2.0))))
     }
 }
+
+/// Applies a scalar function of two numbers to each lane.
+///
+/// # Safety
+/// The processor must have the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn pairs<V: Lanes>(left: V, right: V, function: impl Fn(f32, f32) -> f32) -> V {
+    let (mut lefts, mut rights) = ([0.0; 16], [0.0; 16]);
+    // SAFETY: no instruction set has more than 16 lanes.
+    unsafe {
+        left.store(lefts.as_mut_ptr());
+        right.store(rights.as_mut_ptr());
+        lefts.iter_mut().zip(rights).take(V::COUNT).for_each(|(left, right)| *left = function(*left, right));
+        V::load(lefts.as_ptr())
+    }
+}
+
+/// Returns `base ^ exponent` for each lane.
+///
+/// # Safety
+/// As for [`pairs`].
+#[inline(always)]
+pub(super) unsafe fn power<V: Lanes>(base: V, exponent: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe { pairs(base, exponent, f32::powf) }
+}

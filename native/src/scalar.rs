@@ -273,6 +273,38 @@ macro_rules! integer_number {
 }
 integer_number!(u8, u16, u32, u64, i8, i16, i32, i64);
 
+/// An integer with ops on its bits.
+pub(super) trait Bits: Number {
+    fn and(self, other: Self) -> Self;
+    fn or(self, other: Self) -> Self;
+    fn xor(self, other: Self) -> Self;
+    /// Returns the bits moved up; none is left if `places` is negative or large.
+    fn shift_left(self, places: Self) -> Self;
+    /// Returns the bits moved down; only the sign is left if `places` is negative or large.
+    fn shift_right(self, places: Self) -> Self;
+}
+
+macro_rules! bits {
+    ($($type:ty),*) => { $(impl Bits for $type {
+        #[inline(always)]
+        fn and(self, other: Self) -> Self { self & other }
+        #[inline(always)]
+        fn or(self, other: Self) -> Self { self | other }
+        #[inline(always)]
+        fn xor(self, other: Self) -> Self { self ^ other }
+        #[inline(always)]
+        fn shift_left(self, places: Self) -> Self {
+            if (0..i64::from(Self::BITS)).contains(&(places as i64)) { self << places } else { 0 }
+        }
+        #[inline(always)]
+        fn shift_right(self, places: Self) -> Self {
+            let within = (0..i64::from(Self::BITS)).contains(&(places as i64));
+            if within { self >> places } else { self >> (Self::BITS - 1) >> 1 }
+        }
+    })* };
+}
+bits!(u8, u16, u32, u64, i8, i16, i32, i64);
+
 macro_rules! float_number {
     ($type:ty, $wide:ty, $up:expr, $down:expr) => {
         impl Number for $type {

@@ -28,10 +28,26 @@ pub struct Worth {
     pub without: Result<f64, NoProgram>,
 }
 
-/// Why no plan is found without a rule.
+/// Why no plan is found without a rule or a part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NoProgram(pub String);
+pub enum NoProgram {
+    /// The model does not compile without it.
+    #[error("{why}")]
+    Refused {
+        /// The message of the compiler.
+        why: String,
+    },
+    /// Nothing else could take its place.
+    #[error("no other one gives a plan")]
+    Alone,
+}
+
+/// The model does not compile.
+impl From<Error> for NoProgram {
+    fn from(error: Error) -> Self {
+        Self::Refused { why: error.to_string() }
+    }
+}
 
 /// Returns the cost with all rules, and the cost without each rule that changed the e-graph (removing any
 /// other rule changes nothing). The rule whose loss costs most comes first. `told` is called before each rule
@@ -71,7 +87,7 @@ fn without(
         told(done, count, &name);
         options.rules = rules.iter().fold(all.clone(), |left, rule| left.without(rule));
         let without = options.saturate(graph).and_then(|without| cost(&without, options));
-        let without = without.map_err(|error| NoProgram(error.to_string()));
+        let without = without.map_err(NoProgram::from);
         worths.push(Worth { rule: name, without });
     }
     options.rules = all;

@@ -65,8 +65,20 @@ const MAGIC: &[u8; 16] = b"ovolo plan, v2\n\0";
 
 /// Why bytes are not an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Damage(pub String);
+pub enum Damage {
+    /// It has another magic number.
+    #[error("it does not begin like an entry")]
+    Start,
+    /// It ends before its checksum does.
+    #[error("it is cut short")]
+    Short,
+    /// It is not what was written.
+    #[error("its checksum is wrong")]
+    Checksum,
+    /// Its fields cannot be written or read.
+    #[error(transparent)]
+    Fields(#[from] postcard::Error),
+}
 
 impl Entry {
     /// Returns the bytes of the entry: a magic number, the digest of what follows, and the encoded fields.
@@ -74,7 +86,7 @@ impl Entry {
     /// # Errors
     /// If it cannot be encoded.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, Damage> {
-        let body = postcard::to_stdvec(self).map_err(|error| Damage(error.to_string()))?;
+        let body = postcard::to_stdvec(self)?;
         let mut bytes = MAGIC.to_vec();
         bytes.extend(Digest::new(&body).bytes());
         bytes.extend(body);
@@ -86,13 +98,12 @@ impl Entry {
     /// # Errors
     /// If a bit differs from what was written.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
-        let damage = |why: &str| Damage(why.to_owned());
-        let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damage("it does not begin like an entry"))?;
-        let (digest, body) = rest.split_at_checked(32).ok_or_else(|| damage("it is cut short"))?;
+        let rest = bytes.strip_prefix(MAGIC).ok_or(Damage::Start)?;
+        let (digest, body) = rest.split_at_checked(32).ok_or(Damage::Short)?;
         if Digest::new(body).bytes() != digest {
-            return Err(damage("its checksum is wrong"));
+            return Err(Damage::Checksum);
         }
-        postcard::from_bytes(body).map_err(|error| Damage(error.to_string()))
+        Ok(postcard::from_bytes(body)?)
     }
 
     /// Reads the entry of this name in a folder; `None` if there is none.

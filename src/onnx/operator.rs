@@ -36,7 +36,7 @@ mod window;
 use super::Refusal;
 use super::builder::ImportedValue;
 use super::call::Call;
-use crate::scalar;
+use crate::scalar::{self, Function};
 use crate::table::Table;
 
 /// The results of an operator, or why it is refused.
@@ -126,7 +126,9 @@ const FAMILIES: [&[Operator]; 25] = [
 
 /// Returns ONNX's own operators.
 pub(crate) fn operators() -> Operators {
-    let functions = function::operators(scalar::built_in());
+    let functions: Vec<Function> =
+        scalar::built_in().iter().chain(scalar::built_in_of_two()).copied().collect();
+    let functions = function::operators(&functions);
     let all = FAMILIES.iter().copied().flatten().copied().chain(functions).chain(body::operators());
     Table::from_entries("operator", all.map(|operator| (operator.name, operator)))
 }

@@ -3,11 +3,9 @@
 use super::broadcast::Broadcast;
 use super::post::parameters;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain};
-use crate::attr::{Attr, AttrKind, Attrs};
+use crate::attr::{Attr, AttrKind, Attrs, Step};
+use crate::scalar::Function;
 use crate::tensor::{Tensor, TensorType};
-
-/// Binary ops that have a gradient.
-const BINARY: [&str; 7] = ["add", "sub", "mul", "div", "pow", "min", "max"];
 
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
@@ -30,11 +28,7 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     plain(types)?;
     let [step] = attrs.steps("of") else { return Err(OpError::attribute("of", "is not one step")) };
     let operands = types.len() - 1;
-    let known = match operands {
-        1 => step.op.function().is_some(),
-        _ => BINARY.contains(&step.op.name()),
-    };
-    if !known {
+    if function(step).is_none_or(|function| function.operands() != operands) {
         return Err(OpError::operands(format!("`{}` of {operands} operand(s) has no gradient", step.op)));
     }
     let parameters = parameters(step.op).len();
@@ -64,7 +58,7 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
 fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let [step] = attrs.steps("of") else { unreachable!("infer accepted one step") };
     let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
-    let function = step.op.function();
+    let function = function(step).expect("infer accepted a function");
     let which = usize::try_from(attrs.expect_int("operand")).unwrap_or(0);
     let (inputs, above) = operands.split_at(operands.len() - 1);
     let shape = &above[0].ty().shape;
@@ -72,35 +66,15 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let index: Vec<Broadcast> = inputs.iter().map(|input| Broadcast::new(&input.ty().shape, shape)).collect();
     let mut result = vec![0.0; ty.shape.count()];
     for (at, dy) in above[0].to_f64().iter().enumerate() {
-        let x = |operand: usize| values[operand][index[operand].at(at)];
-        let slope = match function {
-            Some(function) => Some(function.slope(&parameters, x(0))),
-            None => slope(&step.op, which, x(0), x(1)),
-        };
-        result[index[which].at(at)] += slope.unwrap_or(f64::NAN) * dy;
+        let x: Vec<f64> = values.iter().zip(&index).map(|(values, index)| values[index.at(at)]).collect();
+        result[index[which].at(at)] += function.slope(&parameters, which, &x) * dy;
     }
     Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
 }
 
-/// Returns the derivative of a binary op for one of its operands. Where `min` or `max` has equal operands, each
-/// gets half.
-fn slope(op: &str, operand: usize, a: f64, b: f64) -> Option<f64> {
-    let (mine, other) = if operand == 0 { (a, b) } else { (b, a) };
-    let wins = |wins: bool| match (mine == other, wins) {
-        (true, _) => 0.5,
-        (false, true) => 1.0,
-        (false, false) => 0.0,
-    };
-    Some(match (op, operand) {
-        ("add", _) | ("sub", 0) => 1.0,
-        ("sub", _) => -1.0,
-        ("mul", _) => other,
-        ("div", 0) => 1.0 / b,
-        ("div", _) => -a / (b * b),
-        ("pow", 0) => b * a.powf(b - 1.0),
-        ("pow", _) => a.powf(b) * a.ln(),
-        ("min", _) => wins(mine < other),
-        ("max", _) => wins(mine > other),
-        _ => return None,
-    })
+/// Returns the function of an op that has a gradient, with its operands in their own order.
+fn function(step: &Step) -> Option<Function> {
+    step.op
+        .function()
+        .or_else(|| step.op.binary().filter(|(_, reversed)| !reversed).map(|(function, _)| function))
 }

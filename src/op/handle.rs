@@ -1,7 +1,6 @@
 //! The handle of an op.
 
 use super::{Arity, Flags, OpDef, OpError};
-use crate::scalar::Function;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -50,11 +49,6 @@ impl Op {
     /// Keeps a definition for as long as the process lives, and returns its handle. The memory is never freed.
     pub(crate) fn define(definition: OpDef) -> Self {
         Self(Box::leak(Box::new(definition)))
-    }
-
-    /// Returns the op of a function of one number.
-    pub(crate) fn function_of_one(function: Function) -> Self {
-        Self::define(super::function::op(function))
     }
 
     /// Returns the definition.

@@ -1,6 +1,6 @@
 //! The table of ops.
 
-use super::{LowerError, Lowering, Op, post};
+use super::{LowerError, Lowering, Op};
 use crate::attr::StepOp;
 use crate::scalar::Function;
 use crate::table::{Duplicate, Table, Unknown};
@@ -70,16 +70,19 @@ impl Ops {
 
     /// Returns the step of this name, for a chain or a tree.
     pub fn step(&self, name: &str) -> Option<StepOp> {
-        post::other(name).or_else(|| self.get(name)?.function().map(StepOp::from))
+        StepOp::find(name, |name| self.get(name)?.function())
     }
 
-    /// Returns the names of the steps of chains: those that take an operand, then functions, sorted.
+    /// Returns the names of the steps of chains, sorted.
     pub fn step_names(&self) -> Vec<&'static str> {
-        let functions = self.all().into_iter().filter_map(|op| op.function()).map(Function::name);
-        post::binary_names().chain(functions).collect()
+        let steps = self.functions().filter(|function| function.is_step());
+        let mut names: Vec<&'static str> =
+            steps.flat_map(|function| [Some(function.name()), function.reversed_name()]).flatten().collect();
+        names.sort_unstable();
+        names
     }
 
-    /// Returns the functions of one number, in the order in which they were added.
+    /// Returns the functions of one or two operands, in the order in which they were added.
     pub fn functions(&self) -> impl Iterator<Item = Function> {
         self.0.iter().filter_map(|(_, op)| op.function())
     }

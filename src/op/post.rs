@@ -1,40 +1,41 @@
 //! Post chains: elementwise steps that are applied to a result.
 
+use super::OpError;
 use super::broadcast::Broadcast;
-use super::{OpError, step};
-use crate::attr::{Step, StepOp};
-use crate::scalar::{Function, Parameter, larger, smaller};
+use crate::attr::{PUSH, Step, StepOp};
+use crate::scalar::{Function, Parameter};
 use crate::tensor::{Layout, Tensor, TensorType};
 
-/// Applies the binary step of this name to the chain's value `acc` and the operand `extra`; `None` if there is no
-/// such step.
+/// Applies the binary step of this name, which is one of ovolo's own, to the chain's value `acc` and the operand
+/// `extra`; `None` if there is no such step.
 #[must_use]
-pub fn binary(op: &str, acc: f64, extra: f64) -> Option<f64> {
-    Some(match op {
-        "add" => acc + extra,
-        "sub" => acc - extra,
-        "rsub" => extra - acc,
-        "mul" => acc * extra,
-        "div" => acc / extra,
-        "rdiv" => extra / acc,
-        "min" => smaller(acc, extra),
-        "max" => larger(acc, extra),
-        "pow" => acc.powf(extra),
-        "rpow" => extra.powf(acc),
-        _ => return None,
-    })
+pub fn binary(op: &'static str, acc: f64, extra: f64) -> Option<f64> {
+    let op = StepOp::from(op);
+    op.binary().map(|_| combined(&Step { op, parameters: Vec::new() }, acc, extra))
+}
+
+/// Returns the value of a step of two values, which are in the order of the chain or the tree.
+pub(super) fn combined(step: &Step, first: f64, second: f64) -> f64 {
+    let reversed = step.op.binary().is_some_and(|(_, reversed)| reversed);
+    let operands = if reversed { [second, first] } else { [first, second] };
+    step.op.applies().map_or(f64::NAN, |function| function.evaluate(&values(step), &operands))
+}
+
+/// Returns the values of a step's parameters.
+fn values(step: &Step) -> Vec<f64> {
+    step.parameters.iter().map(|one| one.0).collect()
 }
 
 /// Returns whether a step takes an extra operand.
 #[must_use]
 pub fn is_binary(step: &Step) -> bool {
-    binary(&step.op, 1.0, 1.0).is_some()
+    step.op.binary().is_some()
 }
 
 /// Returns whether a step takes an operand, as binary steps do, and the step of a tree that begins another value.
 #[must_use]
 pub fn takes_operand(step: &Step) -> bool {
-    is_binary(step) || step.op == step::PUSH
+    is_binary(step) || step.op == PUSH
 }
 
 /// Returns the number of extra operands of a chain or a tree.
@@ -43,29 +44,16 @@ pub fn extras(steps: &[Step]) -> usize {
     steps.iter().filter(|step| takes_operand(step)).count()
 }
 
-/// The steps that take an extra operand.
-const BINARY: [&str; 10] = ["add", "sub", "rsub", "mul", "div", "rdiv", "min", "max", "pow", "rpow"];
-
-/// Returns the step of this name that takes an operand or exists only in trees; `None` for functions of one number.
-pub(super) fn other(name: &str) -> Option<StepOp> {
-    BINARY.into_iter().find(|known| *known == name).or_else(|| step::step_name(name)).map(StepOp::other)
-}
-
-/// Returns the names of the steps that take an operand in a chain.
-pub(super) fn binary_names() -> impl Iterator<Item = &'static str> {
-    BINARY.into_iter()
-}
-
 /// Returns whether a step may be one of a chain or a tree.
 #[must_use]
 pub(crate) fn is_known(step: &Step) -> bool {
-    step.op.function().is_some() || other(&step.op).is_some()
+    step.op.applies().is_some() || step.op == PUSH
 }
 
-/// Returns the parameters of a step. Only functions of one number have any.
+/// Returns the parameters of a step, which are those of its function.
 #[must_use]
 pub fn parameters(op: StepOp) -> &'static [Parameter] {
-    op.function().map_or(&[], Function::parameters)
+    op.applies().map_or(&[], Function::parameters)
 }
 
 /// Checks a chain on a result of type `result` against the types of its extra operands.
@@ -80,20 +68,17 @@ pub fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Res
                 return Err(OpError::steps(format!("post step `{}` lacks its operand", step.op)));
             };
             check_operand(&step.op, ty, result)?;
-        } else {
-            let function = step
-                .op
-                .function()
-                .ok_or_else(|| OpError::steps(format!("`{}` cannot be a post step", step.op)))?;
-            let declared = function.parameters();
-            if declared.len() != step.parameters.len() {
-                return Err(OpError::steps(format!(
-                    "post step `{}` takes {} parameter(s), not {}",
-                    step.op,
-                    declared.len(),
-                    step.parameters.len()
-                )));
-            }
+        } else if step.op.function().is_none() {
+            return Err(OpError::steps(format!("`{}` cannot be a post step", step.op)));
+        }
+        let declared = parameters(step.op);
+        if declared.len() != step.parameters.len() {
+            return Err(OpError::steps(format!(
+                "post step `{}` takes {} parameter(s), not {}",
+                step.op,
+                declared.len(),
+                step.parameters.len()
+            )));
         }
     }
     match rest.count() {
@@ -129,8 +114,8 @@ pub(super) fn check_operand(step: &str, ty: &TensorType, result: &TensorType) ->
 /// Applies a step that is a function to each value.
 pub(super) fn each(step: &Step, values: &mut [f64]) {
     let function = step.op.function().expect("a checked step without an operand is a function");
-    let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
-    values.iter_mut().for_each(|value| *value = function.evaluate(&parameters, *value));
+    let parameters = self::values(step);
+    values.iter_mut().for_each(|value| *value = function.evaluate(&parameters, &[*value]));
 }
 
 /// Applies a chain to a tensor in the default layout. The extra operands may have any layout.
@@ -149,7 +134,7 @@ pub fn apply(steps: &[Step], extras: &[&Tensor], value: Tensor) -> Tensor {
             let operand = extra.to_f64();
             let index = Broadcast::new(&extra.ty().shape, &shape);
             for (position, value) in values.iter_mut().enumerate() {
-                *value = binary(&step.op, *value, operand[index.at(position)]).unwrap_or(f64::NAN);
+                *value = combined(step, *value, operand[index.at(position)]);
             }
         } else {
             each(step, &mut values);

@@ -131,7 +131,7 @@ kinds! {
 impl Activation {
     /// Returns the value of the function.
     pub fn apply(self, x: f64) -> f64 {
-        let value = |x, (name, parameters): (&str, Parameters)| function(name).evaluate(&parameters, x);
+        let value = |x, (name, parameters): (&str, Parameters)| function(name).evaluate(&parameters, &[x]);
         self.functions().into_iter().fold(x, value)
     }
 

@@ -1,7 +1,7 @@
 //! Squeeze and excite: each channel is multiplied by a gate that a small network computes from the channels' means,
 //! as in J. Hu, L. Shen and G. Sun, "Squeeze-and-Excitation Networks" (CVPR 2018).
 
-use super::{Arity, AttrDef, Flags, OpDef, OpError, binary, plain, post, rank, reduce, window};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, function, plain, post, rank, reduce, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
@@ -72,5 +72,5 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let means = reduce::eval_mean(&axes, operands[0], &means);
     let hidden = window::eval_conv(&dense(attrs, "inner"), &[&means, operands[1], operands[2]], &hidden);
     let gates = window::eval_conv(&dense(attrs, "gate"), &[&hidden, operands[3], operands[4]], &gates);
-    binary::eval_mul(operands[0], &gates, ty)
+    function::eval_mul(operands[0], &gates, ty)
 }

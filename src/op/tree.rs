@@ -5,8 +5,8 @@
 //! value as its right side. `(a + b) * (c - d)` is `<add,push,sub,pop-mul>` of `a, b, c, d`.
 
 use super::broadcast::{Broadcast, relayout};
-pub use super::step::{PUSH, popped};
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, post};
+pub use crate::attr::PUSH;
 use crate::attr::Step;
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
@@ -25,7 +25,7 @@ fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<
             depth += 1;
             let ty = taken.first().ok_or_else(|| OpError::steps("step `push` lacks its operand"))?;
             post::check_operand(PUSH, ty, result)?;
-        } else if popped(&step.op).is_some() {
+        } else if step.op.joins().is_some() {
             depth = depth
                 .checked_sub(1)
                 .ok_or_else(|| OpError::steps(format!("nothing is put aside for `{}`", step.op)))?;
@@ -56,14 +56,14 @@ fn apply(steps: &[Step], operands: &[&Tensor], ty: &TensorType) -> Tensor {
     for step in steps {
         if step.op == PUSH {
             aside.push(std::mem::replace(&mut value, spread()));
-        } else if let Some(binary) = popped(&step.op) {
+        } else if step.op.joins().is_some() {
             let left = aside.pop().expect("a checked tree has put something aside");
             for (value, left) in value.iter_mut().zip(left) {
-                *value = post::binary(binary, left, *value).unwrap_or(f64::NAN);
+                *value = post::combined(step, left, *value);
             }
         } else if post::is_binary(step) {
             for (value, right) in value.iter_mut().zip(spread()) {
-                *value = post::binary(&step.op, *value, right).unwrap_or(f64::NAN);
+                *value = post::combined(step, *value, right);
             }
         } else {
             post::each(step, &mut value);

@@ -6,48 +6,94 @@ impl Formula {
     /// Returns the derivative with respect to `x`, without terms that are 0 and factors that are 1. At a corner it is
     /// the slope of one side.
     pub fn derivative(&self) -> Self {
+        self.derivative_by(&Self::X)
+    }
+
+    /// Returns the derivative with respect to an operand, which is `x` or `y`.
+    pub(super) fn derivative_by(&self, operand: &Self) -> Self {
+        let derivative = |part: &Self| part.derivative_by(operand);
         match self {
-            Self::X => Self::Number(1.0),
+            Self::X | Self::Y => Self::Number(if self == operand { 1.0 } else { 0.0 }),
             Self::Parameter(..) | Self::Number(_) => Self::Number(0.0),
-            Self::Unary(kind, a) => times(slope(*kind, a), a.derivative()),
+            Self::Unary(kind, a) => times(slope(*kind, a), derivative(a)),
             Self::Binary(kind, parts) => {
                 let [a, b] = &**parts;
-                let (da, db) = (a.derivative(), b.derivative());
-                match kind {
-                    Binary::Add => plus(da, db),
-                    Binary::Sub => minus(da, db),
-                    Binary::Mul => plus(times(da, b.clone()), times(a.clone(), db)),
-                    Binary::Div if !b.depends_on_x() => over(da, b.clone()),
-                    Binary::Div => {
-                        let square = times(b.clone(), b.clone());
-                        minus(over(da, b.clone()), over(times(a.clone(), db), square))
-                    }
-                    Binary::Min => choose(Compare::Less, a, b, da, db),
-                    Binary::Max => choose(Compare::Greater, a, b, da, db),
-                }
+                binary(*kind, a, b, derivative(a), derivative(b))
             }
             Self::If(compare, parts) => {
                 let [a, b, then, otherwise] = &**parts;
-                choose(*compare, a, b, then.derivative(), otherwise.derivative())
+                choose(*compare, a, b, derivative(then), derivative(otherwise))
             }
-            Self::Call(function, a, given) => times(function.derivative().with(a, given), a.derivative()),
+            Self::Call(function, parts, given) => {
+                let term = |(at, part): (usize, &Self)| {
+                    times(function.derivative(at).with(parts, given), derivative(part))
+                };
+                parts.iter().enumerate().map(term).fold(Self::Number(0.0), plus)
+            }
         }
     }
 
-    /// Returns the formula with `x` and the parameters replaced.
-    pub(super) fn with(&self, x: &Self, parameters: &[Self]) -> Self {
-        let part = |part: &Self| part.with(x, parameters);
+    /// Returns the formula with `x`, `y` and the parameters replaced.
+    pub(super) fn with(&self, operands: &[Self], parameters: &[Self]) -> Self {
+        let part = |part: &Self| part.with(operands, parameters);
+        let given = |list: &[Self], at: usize| list.get(at).cloned().unwrap_or(Self::Number(f64::NAN));
         match self {
-            Self::X => x.clone(),
-            Self::Parameter(at, _) => parameters.get(*at).cloned().unwrap_or(Self::Number(f64::NAN)),
+            Self::X => given(operands, 0),
+            Self::Y => given(operands, 1),
+            Self::Parameter(at, _) => given(parameters, *at),
             Self::Number(number) => Self::Number(*number),
             Self::Unary(kind, a) => Self::Unary(*kind, Box::new(part(a))),
             Self::Binary(kind, parts) => Self::Binary(*kind, Box::new(parts.each_ref().map(part))),
             Self::If(compare, parts) => Self::If(*compare, Box::new(parts.each_ref().map(part))),
-            Self::Call(function, a, given) => {
-                Self::Call(*function, Box::new(part(a)), given.iter().map(part).collect())
+            Self::Call(function, parts, given) => {
+                Self::Call(*function, parts.iter().map(part).collect(), given.iter().map(part).collect())
             }
         }
+    }
+}
+
+/// Returns the derivative of a primitive of `a` and `b`, whose own derivatives are `da` and `db`.
+fn binary(kind: Binary, a: &Formula, b: &Formula, da: Formula, db: Formula) -> Formula {
+    let of = |kind: Binary, a: &Formula, b: Formula| Formula::binary(kind, a.clone(), b);
+    let unary = |kind: Unary, x: Formula| Formula::Unary(kind, Box::new(x));
+    match kind {
+        Binary::Add => plus(da, db),
+        Binary::Sub => minus(da, db),
+        Binary::Mul => plus(times(da, b.clone()), times(a.clone(), db)),
+        Binary::Div => {
+            let square = times(b.clone(), b.clone());
+            minus(over(da, b.clone()), over(times(a.clone(), db), square))
+        }
+        Binary::Min => choose(Compare::Less, a, b, da, db),
+        Binary::Max => choose(Compare::Greater, a, b, da, db),
+        Binary::Pow => {
+            let less = times(b.clone(), of(Binary::Pow, a, minus(b.clone(), Formula::Number(1.0))));
+            let log = times(of(Binary::Pow, a, b.clone()), unary(Unary::Log, a.clone()));
+            plus(times(da, less), times(db, log))
+        }
+        Binary::Modulo => {
+            let quotient = over(a.clone(), b.clone());
+            minus(da, times(db, unary(Unary::Floor, quotient)))
+        }
+        Binary::Remainder => {
+            let quotient = over(a.clone(), b.clone());
+            let size = unary(Unary::Floor, unary(Unary::Abs, quotient.clone()));
+            minus(da, times(db, times(unary(Unary::Sign, quotient), size)))
+        }
+        // Truth values and bits change in jumps.
+        Binary::Equal
+        | Binary::Greater
+        | Binary::Less
+        | Binary::GreaterEqual
+        | Binary::LessEqual
+        | Binary::And
+        | Binary::Or
+        | Binary::Xor
+        | Binary::BitAnd
+        | Binary::BitOr
+        | Binary::BitXor
+        | Binary::ShiftLeft
+        | Binary::ShiftRight => Formula::Number(0.0),
     }
 }
 

@@ -3,11 +3,13 @@
 use super::{Binary, Compare, Function, Unary};
 use std::fmt;
 
-/// A formula of `x` and of the parameters of its function.
+/// A formula of `x`, of `y` if its function takes two operands, and of the parameters of its function.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Formula {
-    /// The argument of the function.
+    /// The first operand of the function.
     X,
+    /// The second operand of the function.
+    Y,
     /// A parameter: its index and its name.
     Parameter(usize, &'static str),
     /// A constant.
@@ -18,8 +20,9 @@ pub enum Formula {
     Binary(Binary, Box<[Formula; 2]>),
     /// A choice: the third operand if the comparison of the first two holds, otherwise the fourth.
     If(Compare, Box<[Formula; 4]>),
-    /// Another function applied to a formula, with these parameters. No parameter may depend on `x`.
-    Call(Function, Box<Formula>, Vec<Formula>),
+    /// Another function applied to one or two formulas, with these parameters. No parameter may depend on `x` or
+    /// `y`.
+    Call(Function, Vec<Formula>, Vec<Formula>),
 }
 
 impl Formula {
@@ -33,11 +36,12 @@ impl Formula {
         Self::If(compare, Box::new([a, b, then, otherwise]))
     }
 
-    /// Returns the value, in double precision.
-    pub fn evaluate(&self, parameters: &[f64], x: f64) -> f64 {
-        let value = |part: &Self| part.evaluate(parameters, x);
+    /// Returns the value for these operands, in double precision. An operand that is not given is NaN.
+    pub fn evaluate(&self, parameters: &[f64], operands: &[f64]) -> f64 {
+        let value = |part: &Self| part.evaluate(parameters, operands);
         match self {
-            Self::X => x,
+            Self::X => operands.first().copied().unwrap_or(f64::NAN),
+            Self::Y => operands.get(1).copied().unwrap_or(f64::NAN),
             Self::Parameter(at, _) => parameters.get(*at).copied().unwrap_or(f64::NAN),
             Self::Number(number) => *number,
             Self::Unary(kind, a) => kind.evaluate(value(a)),
@@ -46,19 +50,21 @@ impl Formula {
                 let holds = compare.holds(&value(&parts[0]), &value(&parts[1]));
                 value(&parts[if holds { 2 } else { 3 }])
             }
-            Self::Call(function, a, given) => {
+            Self::Call(function, parts, given) => {
                 let given: Vec<f64> = given.iter().map(value).collect();
-                function.evaluate(&given, value(a))
+                let parts: Vec<f64> = parts.iter().map(value).collect();
+                function.formula().evaluate(&given, &parts)
             }
         }
     }
 
-    /// Returns the value for an integer, if it is an integer for every argument and the formula has no parameters.
+    /// Returns the value for integers, if it is an integer for all integers and the formula has no parameters.
     /// It is exact for all integers of 64 bits, and the caller cuts it to the width of its type.
-    pub fn evaluate_integer(&self, x: i128) -> Option<i128> {
-        let value = |part: &Self| part.evaluate_integer(x);
+    pub fn evaluate_integer(&self, operands: &[i128]) -> Option<i128> {
+        let value = |part: &Self| part.evaluate_integer(operands);
         Some(match self {
-            Self::X => x,
+            Self::X => *operands.first()?,
+            Self::Y => *operands.get(1)?,
             #[allow(clippy::cast_possible_truncation)]
             Self::Number(number) if number.fract() == 0.0 && number.abs() < 9e15 => *number as i128,
             Self::Unary(Unary::Neg, a) => value(a)?.wrapping_neg(),
@@ -72,25 +78,27 @@ impl Formula {
     }
 
     /// Returns whether the formula only chooses among `x`, values close to it, and constants, so that no arithmetic
-    /// changes an integer that it keeps.
+    /// changes an integer that it keeps. It has no `y`.
     pub fn chooses(&self) -> bool {
         match self {
             Self::X | Self::Parameter(..) | Self::Number(_) => true,
             Self::Unary(Unary::Floor | Unary::Ceil | Unary::Round, a) => a.chooses(),
             Self::Binary(Binary::Min | Binary::Max, parts) => parts.iter().all(Self::chooses),
             Self::If(_, parts) => parts.iter().all(Self::chooses),
-            Self::Unary(..) | Self::Binary(..) | Self::Call(..) => false,
+            Self::Y | Self::Unary(..) | Self::Binary(..) | Self::Call(..) => false,
         }
     }
 
-    /// Returns whether the formula contains `x`.
-    pub(super) fn depends_on_x(&self) -> bool {
+    /// Returns whether the formula contains this one, which is `x` or `y`.
+    pub(super) fn contains(&self, operand: &Self) -> bool {
+        let within = |part: &Self| part.contains(operand);
         match self {
-            Self::X => true,
+            Self::X | Self::Y => self == operand,
             Self::Parameter(..) | Self::Number(_) => false,
-            Self::Unary(_, a) | Self::Call(_, a, _) => a.depends_on_x(),
-            Self::Binary(_, parts) => parts.iter().any(Self::depends_on_x),
-            Self::If(_, parts) => parts.iter().any(Self::depends_on_x),
+            Self::Unary(_, a) => within(a),
+            Self::Binary(_, parts) => parts.iter().any(within),
+            Self::If(_, parts) => parts.iter().any(within),
+            Self::Call(_, parts, _) => parts.iter().any(within),
         }
     }
 
@@ -117,6 +125,7 @@ impl fmt::Display for Formula {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::X => f.write_str("x"),
+            Self::Y => f.write_str("y"),
             Self::Parameter(_, name) => f.write_str(name),
             Self::Number(number) => write!(f, "{number}"),
             Self::Unary(Unary::Neg, a) => {
@@ -124,15 +133,13 @@ impl fmt::Display for Formula {
                 a.write(f, 3)
             }
             Self::Unary(kind, a) => write!(f, "{}({a})", kind.name()),
-            Self::Binary(kind @ (Binary::Min | Binary::Max), parts) => {
-                write!(f, "{}({}, {})", kind.name(), parts[0], parts[1])
-            }
             Self::Binary(kind, parts) => {
                 let (sign, own) = match kind {
                     Binary::Add => ("+", 0),
                     Binary::Sub => ("-", 0),
                     Binary::Mul => ("*", 1),
-                    _ => ("/", 1),
+                    Binary::Div => ("/", 1),
+                    _ => return write!(f, "{}({}, {})", kind.name(), parts[0], parts[1]),
                 };
                 parts[0].write(f, own)?;
                 write!(f, " {sign} ")?;
@@ -142,10 +149,9 @@ impl fmt::Display for Formula {
                 let [a, b, then, otherwise] = &**parts;
                 write!(f, "if({a} {} {b}, {then}, {otherwise})", compare.sign())
             }
-            Self::Call(function, a, given) => {
-                write!(f, "{function}({a}")?;
-                given.iter().try_for_each(|value| write!(f, ", {value}"))?;
-                f.write_str(")")
+            Self::Call(function, parts, given) => {
+                let list: Vec<String> = parts.iter().chain(given).map(ToString::to_string).collect();
+                write!(f, "{function}({})", list.join(", "))
             }
         }
     }

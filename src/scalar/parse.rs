@@ -8,7 +8,7 @@ use std::ops::Range;
 const DEPTH: usize = 60;
 
 /// The words that are not primitives of one operand.
-const WORDS: [&str; 7] = ["x", "pi", "inf", "min", "max", "clamp", "if"];
+const WORDS: [&str; 6] = ["x", "y", "pi", "inf", "clamp", "if"];
 
 /// A mistake in a formula: the message, the position and the advice.
 pub(super) struct Mistake {
@@ -178,6 +178,7 @@ impl Parser<'_> {
         }
         match name {
             "x" => Ok(Formula::X),
+            "y" => Ok(Formula::Y),
             "pi" => Ok(Formula::Number(std::f64::consts::PI)),
             "inf" => Ok(Formula::Number(f64::INFINITY)),
             _ => Err(self.unknown(name, range)),
@@ -185,7 +186,8 @@ impl Parser<'_> {
     }
 
     fn unknown(&self, name: &str, range: Range<usize>) -> Mistake {
-        let primitives = Unary::ALL.iter().map(|one| one.name());
+        let one = Unary::ALL.iter().map(|one| one.name());
+        let primitives = one.chain(Binary::ALL.iter().map(|one| one.name()));
         let known: Vec<&str> = (WORDS.into_iter())
             .chain(self.scope.parameters.iter().map(|one| one.name))
             .chain(primitives)
@@ -218,8 +220,7 @@ impl Parser<'_> {
                 format!("give it {takes}"),
             ))
         };
-        let binary = [Binary::Min, Binary::Max].into_iter().find(|kind| kind.name() == name);
-        if let Some(kind) = binary {
+        if let Some(kind) = Binary::find(name) {
             let Ok([a, b]) = <[Formula; 2]>::try_from(arguments) else { return takes("two arguments") };
             return Ok(Formula::binary(kind, a, b));
         }
@@ -240,23 +241,35 @@ impl Parser<'_> {
 
     /// Returns a call of another function. Parameters that are not given have their defaults.
     fn function(&self, function: Function, mut arguments: Vec<Formula>, range: Range<usize>) -> Parsed {
-        let declared = function.parameters();
-        if arguments.len() > 1 + declared.len() {
-            let help = format!("give it `x` and at most {} parameter(s)", declared.len());
+        let (takes, declared) = (function.operands(), function.parameters());
+        if arguments.len() < takes {
+            let help = "give it `x` and `y`, or other values for them";
+            return Err(self.mistake(format!("`{function}` takes two operands"), range, help));
+        }
+        if arguments.len() > takes + declared.len() {
+            let operands = if takes == 1 { "`x`" } else { "`x`, `y`" };
+            let help = format!("give it {operands} and at most {} parameter(s)", declared.len());
             return Err(self.mistake(format!("`{function}` has fewer parameters"), range, help));
         }
-        let given = arguments.split_off(1);
-        if given.iter().any(Formula::depends_on_x) {
-            let help = "parameters are numbers, or parameters of this function";
-            return Err(self.mistake(format!("a parameter of `{function}` depends on `x`"), range, help));
+        let given = arguments.split_off(takes);
+        for (operand, name) in [(Formula::X, "x"), (Formula::Y, "y")] {
+            if given.iter().any(|one| one.contains(&operand)) {
+                let help = "parameters are numbers, or parameters of this function";
+                return Err(self.mistake(
+                    format!("a parameter of `{function}` depends on `{name}`"),
+                    range,
+                    help,
+                ));
+            }
         }
         let rest = declared[given.len()..].iter().map(|one| Formula::Number(one.default));
         let given = given.into_iter().chain(rest).collect();
         // A function that consists of a single primitive is replaced by that primitive.
-        let a = arguments.remove(0);
         Ok(match function.formula() {
-            Formula::Unary(kind, x) if **x == Formula::X => Formula::Unary(*kind, Box::new(a)),
-            _ => Formula::Call(function, Box::new(a), given),
+            Formula::Unary(kind, x) if **x == Formula::X => {
+                Formula::Unary(*kind, Box::new(arguments.remove(0)))
+            }
+            _ => Formula::Call(function, arguments, given),
         })
     }
 
@@ -265,10 +278,11 @@ impl Parser<'_> {
         let compare = match () {
             () if self.takes("<=") => Compare::LessEqual,
             () if self.takes(">=") => Compare::GreaterEqual,
+            () if self.takes("==") => Compare::Equal,
             () if self.takes("<") => Compare::Less,
             () if self.takes(">") => Compare::Greater,
             () => {
-                let help = "write `if(a < b, then, else)`, with `<`, `<=`, `>` or `>=`";
+                let help = "write `if(a < b, then, else)`, with `<`, `<=`, `>`, `>=` or `==`";
                 return Err(self.mistake("a comparison is expected", self.at..self.at, help));
             }
         };

@@ -1,4 +1,4 @@
-//! The primitives of formulas, with their values in double precision.
+//! The primitives of one operand and the comparisons, with their values in double precision.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
@@ -56,52 +56,6 @@ impl Unary {
     }
 }
 
-/// A primitive of two operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Binary {
-    /// The sum.
-    Add,
-    /// The difference.
-    Sub,
-    /// The product.
-    Mul,
-    /// The quotient.
-    Div,
-    /// The minimum. If one operand is NaN, the other one.
-    Min,
-    /// The maximum. If one operand is NaN, the other one.
-    Max,
-}
-
-impl Binary {
-    /// All values.
-    pub const ALL: [Self; 6] = [Self::Add, Self::Sub, Self::Mul, Self::Div, Self::Min, Self::Max];
-
-    /// Returns the name of the binary op that computes the same.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Add => "add",
-            Self::Sub => "sub",
-            Self::Mul => "mul",
-            Self::Div => "div",
-            Self::Min => "min",
-            Self::Max => "max",
-        }
-    }
-
-    /// Returns the value.
-    pub fn evaluate(self, a: f64, b: f64) -> f64 {
-        match self {
-            Self::Add => a + b,
-            Self::Sub => a - b,
-            Self::Mul => a * b,
-            Self::Div => a / b,
-            Self::Min => smaller(a, b),
-            Self::Max => larger(a, b),
-        }
-    }
-}
-
 /// A comparison; it does not hold if a side is NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compare {
@@ -113,6 +67,8 @@ pub enum Compare {
     Greater,
     /// `>=`
     GreaterEqual,
+    /// `==`
+    Equal,
 }
 
 impl Compare {
@@ -123,6 +79,7 @@ impl Compare {
             Self::LessEqual => "<=",
             Self::Greater => ">",
             Self::GreaterEqual => ">=",
+            Self::Equal => "==",
         }
     }
 
@@ -133,6 +90,7 @@ impl Compare {
             Self::LessEqual => "less-equal",
             Self::Greater => "greater",
             Self::GreaterEqual => "greater-equal",
+            Self::Equal => "equal",
         }
     }
 
@@ -143,6 +101,7 @@ impl Compare {
             Self::LessEqual => a <= b,
             Self::Greater => a > b,
             Self::GreaterEqual => a >= b,
+            Self::Equal => a == b,
         }
     }
 }

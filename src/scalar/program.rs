@@ -5,8 +5,10 @@ use super::{Binary, Compare, Formula, Function, Unary};
 /// An operand of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Operand {
-    /// The argument of the function.
+    /// The first operand of the function.
     X,
+    /// The second operand of the function.
+    Y,
     /// A constant.
     Number(f64),
     /// The result of the instruction with this index.
@@ -33,6 +35,14 @@ impl Instruction {
             Self::If(_, operands) => operands,
         }
     }
+
+    fn map(&self, change: impl Fn(Operand) -> Operand) -> Self {
+        match self {
+            Self::Unary(kind, operand) => Self::Unary(*kind, change(*operand)),
+            Self::Binary(kind, operands) => Self::Binary(*kind, operands.map(change)),
+            Self::If(compare, operands) => Self::If(*compare, operands.map(change)),
+        }
+    }
 }
 
 /// A formula with the values of its parameters, as instructions. Each instruction comes after those whose results it
@@ -50,7 +60,7 @@ impl Program {
     pub fn new(formula: &Formula, parameters: &[f64]) -> Self {
         let mut program = Self { instructions: Vec::new(), result: Operand::X };
         let given: Vec<Operand> = parameters.iter().map(|value| Operand::Number(*value)).collect();
-        program.result = program.add(formula, Operand::X, &given);
+        program.result = program.add(formula, &[Operand::X, Operand::Y], &given);
         program.without_unread()
     }
 
@@ -59,22 +69,47 @@ impl Program {
         Self::new(function.formula(), parameters)
     }
 
-    fn add(&mut self, formula: &Formula, x: Operand, given: &[Operand]) -> Operand {
-        let instruction = match formula {
-            Formula::X => return x,
-            Formula::Parameter(at, _) => return given.get(*at).copied().unwrap_or(Operand::Number(f64::NAN)),
-            Formula::Number(number) => return Operand::Number(*number),
-            Formula::Call(function, a, parameters) => {
-                let a = self.add(a, x, given);
-                let parameters: Vec<Operand> = parameters.iter().map(|one| self.add(one, x, given)).collect();
-                return self.add(function.formula(), a, &parameters);
+    /// Returns the program with `x` and `y` exchanged.
+    #[must_use]
+    pub fn swapped(self) -> Self {
+        let swap = |operand: Operand| match operand {
+            Operand::X => Operand::Y,
+            Operand::Y => Operand::X,
+            other => other,
+        };
+        let instructions = self.instructions.iter().map(|one| one.map(swap)).collect();
+        Self { instructions, result: swap(self.result) }
+    }
+
+    /// Returns the primitive of two operands that the whole program is; `None` for any other program.
+    pub fn primitive(&self) -> Option<Binary> {
+        match &self.instructions[..] {
+            [Instruction::Binary(kind, [Operand::X, Operand::Y])] if self.result == Operand::Result(0) => {
+                Some(*kind)
             }
-            Formula::Unary(kind, a) => Instruction::Unary(*kind, self.add(a, x, given)),
+            _ => None,
+        }
+    }
+
+    fn add(&mut self, formula: &Formula, operands: &[Operand], given: &[Operand]) -> Operand {
+        let number = Operand::Number(f64::NAN);
+        let part = |program: &mut Self, part: &Formula| program.add(part, operands, given);
+        let instruction = match formula {
+            Formula::X => return operands.first().copied().unwrap_or(number),
+            Formula::Y => return operands.get(1).copied().unwrap_or(number),
+            Formula::Parameter(at, _) => return given.get(*at).copied().unwrap_or(number),
+            Formula::Number(number) => return Operand::Number(*number),
+            Formula::Call(function, parts, parameters) => {
+                let parts: Vec<Operand> = parts.iter().map(|one| part(self, one)).collect();
+                let parameters: Vec<Operand> = parameters.iter().map(|one| part(self, one)).collect();
+                return self.add(function.formula(), &parts, &parameters);
+            }
+            Formula::Unary(kind, a) => Instruction::Unary(*kind, part(self, a)),
             Formula::Binary(kind, parts) => {
-                Instruction::Binary(*kind, parts.each_ref().map(|part| self.add(part, x, given)))
+                Instruction::Binary(*kind, parts.each_ref().map(|one| part(self, one)))
             }
             Formula::If(compare, parts) => {
-                Instruction::If(*compare, parts.each_ref().map(|part| self.add(part, x, given)))
+                Instruction::If(*compare, parts.each_ref().map(|one| part(self, one)))
             }
         };
         if let Some(value) = known(&instruction) {
@@ -112,17 +147,13 @@ impl Program {
             other => other,
         };
         let instructions = self.instructions.iter().zip(&read).filter(|(_, read)| **read);
-        let instructions = instructions.map(|(instruction, _)| match instruction {
-            Instruction::Unary(kind, a) => Instruction::Unary(*kind, moved(*a)),
-            Instruction::Binary(kind, parts) => Instruction::Binary(*kind, parts.map(moved)),
-            Instruction::If(compare, parts) => Instruction::If(*compare, parts.map(moved)),
-        });
+        let instructions = instructions.map(|(instruction, _)| instruction.map(moved));
         Self { instructions: instructions.collect(), result: moved(self.result) }
     }
 }
 
-/// Returns the result of an instruction if it is known: all operands are constants, or the condition of a choice is
-/// constant.
+/// Returns the result of an instruction if it is known: all operands are constants, the condition of a choice is
+/// constant, or a bound is infinite and so bounds nothing.
 fn known(instruction: &Instruction) -> Option<Operand> {
     let number = |operand: &Operand| match operand {
         Operand::Number(number) => Some(*number),
@@ -130,6 +161,8 @@ fn known(instruction: &Instruction) -> Option<Operand> {
     };
     Some(match instruction {
         Instruction::Unary(kind, a) => Operand::Number(kind.evaluate(number(a)?)),
+        Instruction::Binary(Binary::Max, [a, Operand::Number(f64::NEG_INFINITY)]) => *a,
+        Instruction::Binary(Binary::Min, [a, Operand::Number(f64::INFINITY)]) => *a,
         Instruction::Binary(kind, [a, b]) => Operand::Number(kind.evaluate(number(a)?, number(b)?)),
         Instruction::If(compare, [a, b, then, otherwise]) => {
             if compare.holds(&number(a)?, &number(b)?) {

@@ -2,7 +2,7 @@
 
 use super::parse::{Scope, parse};
 use super::{Definition, Function, Operator, Parameter, Setting};
-use crate::diagnostic::{Diagnostic, Diagnostics, Source};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use crate::ron::{Entries, Raw, Reader, Spanned, Text};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -20,6 +20,10 @@ struct Row {
     #[serde(default)]
     derivative: Option<Text>,
     #[serde(default)]
+    derivative_y: Option<Text>,
+    #[serde(default)]
+    commutative: Option<Spanned<bool>>,
+    #[serde(default)]
     onnx: Vec<OperatorRow>,
 }
 
@@ -29,6 +33,8 @@ struct ParameterRow {
     name: Spanned<String>,
     default: f64,
     doc: String,
+    #[serde(default)]
+    whole: bool,
 }
 
 #[derive(Deserialize)]
@@ -87,7 +93,10 @@ impl Table<'_, '_> {
     fn function(&mut self, row: Row) -> Option<Function> {
         let name = kept(&row.name.value);
         let mut right = self.kebab(&row.name);
-        if self.known.iter().any(|one| one.name() == name) {
+        let taken = |one: &Function| {
+            one.name() == name || one.reversed_name() == Some(name) || one.join_name() == Some(name)
+        };
+        if self.known.iter().any(taken) {
             let help = "give one of them another name";
             self.reader.mistake(format!("there are two functions named `{name}`"), row.name.span, help);
             right = false;
@@ -95,7 +104,7 @@ impl Table<'_, '_> {
         for (at, one) in row.parameters.iter().enumerate() {
             right &= self.kebab(&one.name);
             let earlier = row.parameters[..at].iter().any(|other| other.name.value == one.name.value);
-            if earlier || one.name.value == "x" {
+            if earlier || ["x", "y"].contains(&one.name.value.as_str()) {
                 let message = format!("`{}` is the name of something else", one.name.value);
                 self.reader.mistake(message, one.name.span, "give the parameter another name");
                 right = false;
@@ -105,9 +114,16 @@ impl Table<'_, '_> {
             name: kept(&one.name.value),
             default: one.default,
             doc: kept(&one.doc),
+            whole: one.whole,
         });
         let parameters: Vec<Parameter> = parameters.collect();
         let formula = self.formula(&row.formula, Scope { parameters: &parameters, functions: self.known })?;
+        let operands = if formula.contains(&super::Formula::Y) { 2 } else { 1 };
+        let claim = row.commutative.filter(|claim| claim.value);
+        let commutative = claim.is_some();
+        if let Some(claim) = claim {
+            right &= self.commutes(&formula, &parameters, claim.span);
+        }
         if !right {
             return None;
         }
@@ -117,18 +133,39 @@ impl Table<'_, '_> {
             doc: kept(&row.doc),
             parameters,
             formula,
-            derivative: OnceLock::new(),
+            operands,
+            commutative,
+            derivatives: [OnceLock::new(), OnceLock::new()],
+            reversed: kept(&format!("r{name}")),
+            join: kept(&format!("pop-{name}")),
             operators,
             primitives: OnceLock::new(),
         });
         // A derivative may use the function itself.
-        if let Some(text) = row.derivative {
+        for (operand, text) in [row.derivative, row.derivative_y].into_iter().enumerate() {
+            let Some(text) = text else { continue };
             let functions: Vec<Function> = self.known.iter().copied().chain([function]).collect();
             let scope = Scope { parameters: function.parameters(), functions: &functions };
             let derivative = self.formula(&text, scope)?;
-            function.0.derivative.get_or_init(|| derivative);
+            function.0.derivatives[operand].get_or_init(|| derivative);
         }
         Some(function)
+    }
+
+    /// Checks a claim that the operands may be swapped, for a few pairs of numbers.
+    fn commutes(&mut self, formula: &super::Formula, parameters: &[Parameter], span: Span) -> bool {
+        let given: Vec<f64> = parameters.iter().map(|one| one.default).collect();
+        let sides = |[x, y]: [f64; 2]| (formula.evaluate(&given, &[x, y]), formula.evaluate(&given, &[y, x]));
+        let differ = |pair: &[f64; 2]| {
+            let (one, other) = sides(*pair);
+            one != other && !(one.is_nan() && other.is_nan())
+        };
+        let pairs = [[1.0, 2.0], [0.0, 1.0], [-3.5, 0.25], [7.0, -2.0], [-1.0, -4.0], [0.5, 1000.0]];
+        let Some(pair) = pairs.into_iter().find(differ) else { return true };
+        let ([x, y], (one, other)) = (pair, sides(pair));
+        let message = format!("the value for x = {x}, y = {y} is {one}, and {other} with them swapped");
+        self.reader.mistake(message, span, "remove `commutative`");
+        false
     }
 
     fn formula(&mut self, text: &Text, scope: Scope<'_>) -> Option<super::Formula> {

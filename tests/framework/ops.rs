@@ -734,7 +734,7 @@ fn functions_have_their_values() {
     ];
     for (op, parameters, x, want) in cases {
         let function = scalar::built_in().iter().find(|function| function.name() == op).unwrap();
-        let got = function.evaluate(parameters, x);
+        let got = function.evaluate(parameters, &[x]);
         assert!((got - want).abs() < 1e-12, "{op}({x}) is {got} instead of {want}");
     }
 }

@@ -167,6 +167,22 @@ fn binary_ops_agree_with_the_reference() {
             verify(op, &attrs(), &[&a, &Tensor::scalar(2.0_f32)], TOLERANCE);
         }
     }
+    for name in ["bit-and", "bit-or", "bit-xor", "shift-left", "shift-right", "mod"] {
+        let op = crate::fixture::ops().get(&format!("native.{name}")).unwrap();
+        for &(left, right) in PAIRS {
+            for dtype in
+                [DType::U8, DType::U16, DType::U32, DType::U64, DType::I8, DType::I16, DType::I32, DType::I64]
+            {
+                let attrs = complete(op.name, attrs());
+                verify(
+                    op.name,
+                    &attrs,
+                    &[&random.tensor(dtype, left), &random.tensor(dtype, right)],
+                    TOLERANCE,
+                );
+            }
+        }
+    }
     for name in ["native.and", "native.or", "native.xor", "native.equal"] {
         for &(left, right) in PAIRS {
             verify(

@@ -2,8 +2,10 @@
 
 use crate::chain::{Action, Area, BINARY, OVERRIDES, apply_on};
 use crate::check::Random;
-use crate::formula::evaluate_on;
+use crate::formula::{Second, evaluate_on};
 use crate::lanes::{Isa, Lanes};
+use ovolo::attr::StepOp;
+use ovolo::error::{Diagnostics, Source};
 use ovolo::op::post;
 use ovolo::scalar;
 
@@ -23,8 +25,9 @@ fn values() -> Vec<f32> {
 fn run<V: Lanes>(action: &Action, x: &[f32], extra: &f32) -> Vec<f32> {
     let mut result = vec![0.0; x.len()];
     if let Some(formula) = &action.formula {
+        let second = Second { from: extra, step: 0 };
         // SAFETY: both have this length, and the caller checks the instruction set.
-        unsafe { evaluate_on::<V>(formula, x.as_ptr(), result.as_mut_ptr(), x.len()) };
+        unsafe { evaluate_on::<V>(formula, x.as_ptr(), second, result.as_mut_ptr(), x.len()) };
         return result;
     }
     let area = Area {
@@ -71,7 +74,7 @@ fn check<V: Lanes>(what: &str) {
         let ways = own.map(|own| ("its own loop", own)).into_iter().chain([("its formula", formula)]);
         for (way, action) in ways {
             for (x, got) in x.iter().zip(run::<V>(&action, &x, &0.0)) {
-                let want = function.evaluate(&parameters, f64::from(*x));
+                let want = function.evaluate(&parameters, &[f64::from(*x)]);
                 // Formulas round after each primitive, and overflow beyond the range of `f32`.
                 let beyond = way == "its formula" && f64::from(*x).abs() > 1e18;
                 let right = agrees(*x, got, want) || beyond && !got.is_finite();
@@ -80,7 +83,8 @@ fn check<V: Lanes>(what: &str) {
         }
     }
     for (name, _) in BINARY {
-        let action = Action::binary(name).unwrap();
+        let (function, reversed) = StepOp::from(*name).binary().unwrap();
+        let action = Action::binary(function, reversed, &[]).unwrap();
         for (x, got) in x.iter().zip(run::<V>(&action, &x, &1.25)) {
             let want = post::binary(name, f64::from(*x), 1.25).unwrap();
             assert!(agrees(*x, got, want), "{what} {name}({x}) is {got}, not {want}");
@@ -88,14 +92,76 @@ fn check<V: Lanes>(what: &str) {
     }
 }
 
+/// Functions of two numbers that only their formulas define: with buffers and without, and with every primitive.
+const TABLE: &str = r#"[
+    Function(name: "hypot", doc: "", formula: "sqrt(x * x + y * y)"),
+    Function(name: "second", doc: "", formula: "y"),
+    Function(name: "huber", doc: "", formula: "if(abs(x - y) < 1, 0.5 * (x - y) * (x - y), abs(x - y) - 0.5)"),
+    Function(name: "powers", doc: "", formula: "pow(abs(x), y) + min(x, y) + max(x, 2 * y)"),
+    Function(name: "rests", doc: "", formula: "if(x == y, 0, remainder(x, y) - modulo(x, 2))"),
+    Function(name: "truths", doc: "", formula: "equal(x, y) + 2 * less(x, y) + 4 * greater(x, y) + 8 * less-equal(x, y)
+        + 16 * greater-equal(x, y) + 32 * and(x, y) + 64 * or(x, 0) + 128 * xor(x, y)"),
+    Function(name: "bits", doc: "", formula: "bit-and(x, y) + bit-or(x, y) - bit-xor(x, y) + shift-left(x, 2)
+        - shift-right(x, y)"),
+]"#;
+
+/// Compares formulas of two numbers on one instruction set with the reference, for each distance between the elements
+/// of the second operand, and in the other order.
+fn check_pairs<V: Lanes>(what: &str) {
+    let mut found = Diagnostics::new();
+    let functions = scalar::read(&Source::new("ops/test.ron", TABLE), scalar::built_in(), &mut found);
+    assert!(found.is_empty(), "{found}");
+    let x: Vec<f32> =
+        Random::new(14).f32([1500]).elements::<f32>().iter().map(|v| (v * 24.0).round() / 4.0).collect();
+    let extra: Vec<f32> = Random::new(15)
+        .f32([4500])
+        .elements::<f32>()
+        .iter()
+        .map(|v| (v * 12.0).round() / 4.0 + 0.125)
+        .collect();
+    for (function, reversed) in functions.iter().flat_map(|function| [(function, false), (function, true)]) {
+        let action = Action::binary(*function, reversed, &[]).unwrap();
+        for step in [0, 1, 3] {
+            let mut result = vec![0.0; x.len()];
+            let area = Area {
+                source: x.as_ptr(),
+                target: result.as_mut_ptr(),
+                rows: 1,
+                columns: x.len(),
+                extra: extra.as_ptr(),
+                extra_column: step,
+                ..Area::NONE
+            };
+            // SAFETY: the area covers the vectors, and the caller checks the instruction set.
+            unsafe { apply_on::<V>(&action, &area) };
+            for (at, (x, got)) in x.iter().zip(result).enumerate() {
+                let (x, y) = (f64::from(*x), f64::from(extra[at * step]));
+                let want = function.evaluate(&[], &if reversed { [y, x] } else { [x, y] });
+                let close = (f64::from(got) - want).abs() <= 1e-5 * want.abs().max(1.0);
+                let same = got.is_nan() && want.is_nan() || f64::from(got) == want;
+                assert!(close || same, "{what} {function}({x}, {y}), {reversed}, is {got}, not {want}");
+            }
+        }
+    }
+}
+
 /// Compares every function and every binary step on one instruction set with the reference.
 pub fn agree_on(isa: Isa) {
     match isa {
-        Isa::Portable => check::<[f32; 8]>("portable"),
+        Isa::Portable => {
+            check::<[f32; 8]>("portable");
+            check_pairs::<[f32; 8]>("portable");
+        }
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => check::<std::arch::x86_64::__m256>("avx2"),
+        Isa::Avx2 => {
+            check::<std::arch::x86_64::__m256>("avx2");
+            check_pairs::<std::arch::x86_64::__m256>("avx2");
+        }
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => check::<std::arch::x86_64::__m512>("avx512"),
+        Isa::Avx512 => {
+            check::<std::arch::x86_64::__m512>("avx512");
+            check_pairs::<std::arch::x86_64::__m512>("avx512");
+        }
         #[cfg(not(target_arch = "x86_64"))]
         Isa::Avx2 | Isa::Avx512 => unreachable!("this architecture never runs {isa}"),
     }
@@ -105,5 +171,8 @@ pub fn agree_on(isa: Isa) {
 pub fn overrides_are_functions() {
     for (name, _) in OVERRIDES {
         assert!(scalar::built_in().iter().any(|function| function.name() == *name), "{name}");
+    }
+    for (name, _) in BINARY {
+        assert!(StepOp::from(*name).binary().is_some(), "{name}");
     }
 }

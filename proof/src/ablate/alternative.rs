@@ -22,7 +22,9 @@ pub(super) fn extractors(graph: &Graph, options: &Options, told: Told<'_>) -> Re
         let start = Instant::now();
         let chosen = priced.choose(&Choice { extractor, ..own.clone() });
         let seconds = start.elapsed().as_secs_f64();
-        let cost = chosen.map(|chosen| chosen.extraction.cost).map_err(|error| NoProgram(error.to_string()));
+        let cost = chosen
+            .map(|chosen| chosen.extraction.cost)
+            .map_err(|error| NoProgram::Refused { why: error.to_string() });
         found.push((name.to_owned(), cost, Some(seconds)));
     }
     Ok(compared(found))
@@ -62,7 +64,7 @@ pub(super) fn memory(
 /// Returns the bytes of the arenas of a plan.
 #[allow(clippy::cast_precision_loss)] // Bytes are far below what a float holds.
 fn bytes(chosen: Chosen, planning: &Planning) -> Cost {
-    let planned = chosen.plan(planning).map_err(|error| NoProgram(error.to_string()))?;
+    let planned = chosen.plan(planning).map_err(|error| NoProgram::Refused { why: error.to_string() })?;
     Ok(planned.plan.arenas().map(|arena| arena.bytes as f64).sum())
 }
 
@@ -72,7 +74,7 @@ fn compared(mut found: Vec<(String, Cost, Option<f64>)>) -> Vec<Measured> {
     let least = |except: usize| {
         let others = found.iter().enumerate().filter(|(at, _)| *at != except);
         let costs = others.filter_map(|(_, (_, cost, _))| cost.as_ref().ok().copied());
-        costs.min_by(f64::total_cmp).ok_or_else(|| NoProgram("no other one gives a plan".to_owned()))
+        costs.min_by(f64::total_cmp).ok_or(NoProgram::Alone)
     };
     let one = |(at, (name, cost, seconds)): (usize, &(String, Cost, Option<f64>))| {
         let without = least(at);

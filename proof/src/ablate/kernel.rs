@@ -23,7 +23,7 @@ pub(super) fn measure(graph: &Graph, options: &Options, told: Told<'_>) -> Resul
             true => priced.without(&choice, op).map(|without| without.cost),
             false => Ok(whole),
         };
-        let without = without.map_err(|error| NoProgram(error.to_string()));
+        let without = without.map_err(|error| NoProgram::Refused { why: error.to_string() });
         let name = (*op).to_owned();
         measured.push(Measured { name, used: used.contains(op), with: Ok(whole), without, seconds: None });
     }

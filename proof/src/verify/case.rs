@@ -94,8 +94,41 @@ const LARGEST: usize = 1 << 20;
 
 /// Why a graph is not a case of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NoCase(pub String);
+pub enum NoCase {
+    /// It has an input.
+    #[error("`{name}` is an input, but a case may only have constants")]
+    Input {
+        /// The name of the input.
+        name: String,
+    },
+    /// It has an output that is no side.
+    #[error(
+        "unexpected output `{name}`: the outputs of a case are `left` and `right`, or `left.0`, `right.0` and so on"
+    )]
+    Output {
+        /// The name of the output.
+        name: String,
+    },
+    /// It has no sides, or one of them is missing.
+    #[error("{left} left and {right} right sides")]
+    Sides {
+        /// The number of left sides.
+        left: usize,
+        /// The number of right sides.
+        right: usize,
+    },
+    /// A value is too large, or its op refuses its operands.
+    #[error("{why}")]
+    Value {
+        /// The name of the value.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The sides have no values that could differ.
+    #[error("most values of the sides are not finite")]
+    NotFinite,
+}
 
 /// Evaluates a case file that was printed for a wrong rule. Returns how its outputs `left` and `right`, or
 /// `left.N` and `right.N`, differ; `None` if they agree.
@@ -103,24 +136,19 @@ pub struct NoCase(pub String);
 /// # Errors
 /// An error if the graph has inputs or other outputs.
 pub fn compare(graph: &Graph) -> Result<Option<String>, NoCase> {
-    difference(graph).map_err(NoCase)
-}
-
-fn difference(graph: &Graph) -> Result<Option<String>, String> {
     let mut draft = Draft::empty(LARGEST);
     for (id, node) in graph.nodes() {
+        let refused = |why: String| NoCase::Value { name: node.name.to_string(), why };
         match graph.constant(id) {
             Some(value) => {
                 let given = value.to_i64().filter(|_| node.ty.dtype == DType::I64).map(Filling::Whole);
                 let given = given.unwrap_or_else(|| Filling::Given(value.to_f64()));
-                draft.leaf(node.ty.clone(), true, given)?
+                draft.leaf(node.ty.clone(), true, given).map_err(refused)?
             }
-            None if node.op == INPUT => {
-                return Err(format!("`{}` is an input, but a case may only have constants", node.name));
-            }
+            None if node.op == INPUT => return Err(NoCase::Input { name: node.name.to_string() }),
             None => {
                 let inputs = node.inputs.iter().map(|input| input.index()).collect();
-                draft.op(node.op, (*node.attrs).clone(), inputs)?
+                draft.op(node.op, (*node.attrs).clone(), inputs).map_err(refused)?
             }
         };
     }
@@ -128,22 +156,18 @@ fn difference(graph: &Graph) -> Result<Option<String>, String> {
         match name.split('.').next() {
             Some("left") => draft.left.push(id.index()),
             Some("right") => draft.right.push(id.index()),
-            _ => {
-                return Err(format!(
-                    "unexpected output `{name}`: the outputs of a case are `left` and `right`, or `left.0`, `right.0` and so on"
-                ));
-            }
+            _ => return Err(NoCase::Output { name: name.to_string() }),
         }
     }
     if draft.left.is_empty() || draft.left.len() != draft.right.len() {
-        return Err(format!("{} left and {} right sides", draft.left.len(), draft.right.len()));
+        return Err(NoCase::Sides { left: draft.left.len(), right: draft.right.len() });
     }
     if let Some((side, left, right)) = types_differ(&draft) {
         return Ok(Some(format!("side {side} is of type {left} on the left, of {right} on the right")));
     }
     Ok(match check::compare(&draft) {
         Compared::Agree => None,
-        Compared::Vacuous => return Err("most values of the sides are not finite".to_owned()),
+        Compared::Vacuous => return Err(NoCase::NotFinite),
         Compared::Differ(difference) | Compared::Strained(difference) => Some(difference.to_string()),
     })
 }

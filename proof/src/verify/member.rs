@@ -6,12 +6,12 @@
 
 use super::rng::Rng;
 use ovolo::compile::Options;
-use ovolo::cost::pricing::ByFlops;
+use ovolo::cost::pricing::{ByFlops, PricingError};
 use ovolo::cost::{Given, Pricing};
 use ovolo::error::Error;
 use ovolo::graph::{Graph, INPUT, Node};
 use ovolo::rule::Precision;
-use ovolo::session::Session;
+use ovolo::session::{Session, SessionError};
 use ovolo::stage::Planned;
 use ovolo::tensor::{Tensor, TensorType};
 
@@ -65,13 +65,16 @@ pub struct Members {
 
 /// The reason why members cannot be drawn.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct MemberError(String);
-
-impl From<Error> for MemberError {
-    fn from(error: Error) -> Self {
-        Self(error.to_string())
-    }
+pub enum MemberError {
+    /// The model does not compile, or the drawn member gives no plan.
+    #[error(transparent)]
+    Compile(#[from] Error),
+    /// The cost model cannot be made.
+    #[error(transparent)]
+    Price(#[from] PricingError),
+    /// The member's plan does not run.
+    #[error(transparent)]
+    Run(#[from] SessionError),
 }
 
 /// Draws members of a model's e-graph after the pipeline's rewriting, and compares each with the model's
@@ -90,8 +93,7 @@ pub fn members(
 ) -> Result<Members, MemberError> {
     let saturated = options.saturate(graph)?;
     let planning = options.choice(graph)?.planning;
-    let model =
-        ByFlops.model(&Given::machine(&options.machine)).map_err(|error| MemberError(error.to_string()))?;
+    let model = ByFlops.model(&Given::machine(&options.machine))?;
     let priced = saturated.price(model, &options.context(graph).target())?;
     let inputs: Vec<Tensor> = graph
         .inputs()
@@ -110,12 +112,8 @@ pub fn members(
         let Planned { chosen, plan } = chosen.plan(&planning)?;
         let rules = chosen.rules().into_iter().map(str::to_owned).collect();
         let ops = plan.steps.len();
-        let mut session = Session::new(&chosen.program, plan, options.registry.backends())
-            .map_err(|error| MemberError(error.to_string()))?;
-        let outputs = session
-            .run(&inputs.iter().collect::<Vec<_>>())
-            .map_err(|error| MemberError(error.to_string()))?
-            .to_vec();
+        let mut session = Session::new(&chosen.program, plan, options.registry.backends())?;
+        let outputs = session.run(&inputs.iter().collect::<Vec<_>>())?.to_vec();
         let expected = expected.get_or_insert_with(|| outputs.clone());
         let error = outputs.iter().zip(expected.iter()).map(|(a, b)| distance(a, b)).fold(0.0, f64::max);
         let program = (error > tolerance(options.pipeline.precision)).then(|| chosen.program.to_string());

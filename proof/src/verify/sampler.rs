@@ -21,7 +21,7 @@ use super::rng::Rng;
 use super::value::{LARGEST, Values};
 use ovolo::attr::{Attr, Attrs, Float, Step, StepOp};
 use ovolo::op::{self, Op, post};
-use ovolo::scalar::{self, Function};
+use ovolo::scalar::{self, Domain, Function};
 use ovolo::tensor::{DType, TensorType};
 use std::sync::LazyLock;
 
@@ -81,7 +81,6 @@ pub(super) type Sampler = fn(&mut Ask<'_>) -> Option<Offer>;
 const SAMPLERS: &[(&str, Sampler)] = &[
     ("not", elementwise::unary),
     ("isnan", elementwise::unary),
-    ("mod", elementwise::binary),
     ("where", elementwise::choose),
     ("cast", elementwise::cast),
     ("scalar", elementwise::scalar),
@@ -144,12 +143,7 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("dft", whole::dft),
     ("det", whole::det),
     ("non-max-suppression", whole::suppression),
-    ("bit-and", whole::bits),
-    ("bit-or", whole::bits),
-    ("bit-xor", whole::bits),
     ("bit-not", whole::bits),
-    ("shift-left", whole::bits),
-    ("shift-right", whole::bits),
     ("max-pool-index", whole::pool_positions),
     ("matmul-integer", whole::matmul_integer),
     ("conv-integer", whole::conv_integer),
@@ -178,6 +172,7 @@ fn named(op: Op) -> Option<Sampler> {
         _ if op.flags.transfer.is_some() => Some(device::transfer),
         op::Arity::Exactly(1) if op.flags.elementwise => Some(elementwise::unary),
         op::Arity::Exactly(2) if op.flags.elementwise => Some(elementwise::binary),
+        _ if op.flags.function.map(Function::domain) == Some(Domain::Bits) => Some(whole::bits),
         _ => None,
     })
 }
@@ -353,7 +348,7 @@ const BOUNDED: &[&str] = &["exp", "reciprocal", "sqrt"];
 /// Whether a function turns more often than twice, as `sin` and `cos` do. After `exp`, whose values are large, rounding
 /// errors of the argument change the value of such a function altogether.
 fn oscillates(function: &Function, defaults: &[f64]) -> bool {
-    let values: Vec<f64> = (-80..80).map(|at| function.evaluate(defaults, f64::from(at) / 2.0)).collect();
+    let values: Vec<f64> = (-80..80).map(|at| function.evaluate(defaults, &[f64::from(at) / 2.0])).collect();
     let turns = values.windows(3).filter(|near| (near[1] - near[0]) * (near[2] - near[1]) < 0.0);
     turns.count() > 2
 }
@@ -363,7 +358,7 @@ fn functions() -> &'static [Function] {
     static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
         let smooth = |function: &Function| {
             let defaults: Vec<f64> = function.parameters().iter().map(|one| one.default).collect();
-            let value = |at: i32| function.evaluate(&defaults, f64::from(at) / 64.0);
+            let value = |at: i32| function.evaluate(&defaults, &[f64::from(at) / 64.0]);
             let range = -160..160;
             let near = |at: i32| (value(at + 1) - value(at)).abs() < STEEPEST / 64.0;
             let bounded = range.clone().all(near) || BOUNDED.contains(&function.name());
@@ -493,12 +488,18 @@ pub(super) fn result_dtype(op: Op, fixed: &Attrs, child: &dyn Fn() -> Option<DTy
             _ => None,
         },
         "arg-max" | "arg-min" => Some(DType::I64),
-        "isnan" | "not" | "and" | "or" | "xor" | "equal" | "greater" | "less" | "greater-equal"
-        | "less-equal" => Some(DType::Bool),
+        "isnan" | "not" => Some(DType::Bool),
+        _ if gives_bool(op) => Some(DType::Bool),
         "reshape" | "transpose" | "slice" | "expand" | "concat" | "pad" => child(),
         _ if op.flags.elementwise => child(),
         _ => None,
     }
+}
+
+/// Returns whether the op is a function whose result is a boolean, whatever its operands are.
+fn gives_bool(op: Op) -> bool {
+    let domain = op.flags.function.map(Function::domain);
+    matches!(domain, Some(Domain::Comparison | Domain::Equality | Domain::Logic))
 }
 
 #[cfg(test)]

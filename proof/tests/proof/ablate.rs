@@ -99,7 +99,7 @@ fn rows_add_up_cases() {
         seconds: None,
     };
     let case = |name: &str, measured| Case { name: name.to_owned(), measured: vec![measured] };
-    let none = Err(NoProgram("nothing runs".to_owned()));
+    let none = Err(NoProgram::Refused { why: "nothing runs".to_owned() });
     let rows = ablate::rows(&[
         case("a", one(1.0, Ok(1.0 + 1e-12))),
         case("b", one(2.0, Ok(3.0))),

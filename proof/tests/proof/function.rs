@@ -1,4 +1,4 @@
-//! A function from outside is a row of a table, and nothing else: it runs natively, alone and in a chain, has a
+//! A function from outside, of one or two numbers, is a row of a table, and nothing else: it runs natively, alone and in a chain, has a
 //! gradient, is imported from ONNX, and the rules that are for all functions hold for it.
 #![allow(clippy::unwrap_used)]
 
@@ -21,6 +21,19 @@ const TABLE: &str = r#"[
         formula: "softplus(x) + height * sin(x)",
         onnx: [Operator(name: "com.example.Ripple")],
     ),
+    Function(
+        name: "hypot",
+        doc: "the length of the hypotenuse",
+        formula: "sqrt(x * x + y * y)",
+        commutative: true,
+        onnx: [Operator(name: "com.example.Hypot")],
+    ),
+    Function(
+        name: "gap",
+        doc: "how much x is above y, doubled below it",
+        parameters: [Parameter(name: "below", default: 2.0, doc: "factor below")],
+        formula: "if(x < y, below * (x - y), x - y)",
+    ),
 ]"#;
 
 fn registry() -> Arc<Registry> {
@@ -31,7 +44,7 @@ fn registry() -> Arc<Registry> {
 }
 
 /// What a model makes of `x`, and the names of the plan's ops.
-fn run(registry: &Arc<Registry>, model: &str, x: &Tensor) -> (Vec<f64>, Vec<&'static str>) {
+fn run(registry: &Arc<Registry>, model: &str, inputs: &[&Tensor]) -> (Vec<f64>, Vec<&'static str>) {
     let (name, text) = registry.pipeline("native").unwrap();
     let options = Options {
         registry: Arc::clone(registry),
@@ -46,7 +59,7 @@ fn run(registry: &Arc<Registry>, model: &str, x: &Tensor) -> (Vec<f64>, Vec<&'st
     let compilation = compile::compile(graph, &options).unwrap();
     let ops = compilation.plan.steps.iter().map(|step| step.op.name).collect();
     let mut session = Session::new(&compilation.program, compilation.plan, registry.backends()).unwrap();
-    (session.run(&[x]).unwrap()[0].to_f64(), ops)
+    (session.run(inputs).unwrap()[0].to_f64(), ops)
 }
 
 fn ripple(x: f64, height: f64) -> f64 {
@@ -60,18 +73,93 @@ fn a_function_from_outside_runs_and_is_fused() {
     for (dtype, op) in [(DType::F32, "native.map"), (DType::F64, "native.ripple")] {
         let model =
             format!("graph {{ x: {}[5] = input; y = ripple(x) {{height: 0.25}}; return y }}", dtype.name());
-        let (y, ops) = run(&registry, &model, &Tensor::from_f64(dtype, [5], &x));
+        let (y, ops) = run(&registry, &model, &[&Tensor::from_f64(dtype, [5], &x)]);
         assert_eq!(ops, [op]);
         for (x, y) in x.iter().zip(y) {
             assert!((y - ripple(*x, 0.25)).abs() < 1e-6, "{x}: {y}");
         }
     }
     let model = "graph { x: f32[5] = input; a = neg(x); b = ripple(a); y = tanh(b); return y }";
-    let (y, ops) = run(&registry, model, &Tensor::from_f64(DType::F32, [5], &x));
+    let (y, ops) = run(&registry, model, &[&Tensor::from_f64(DType::F32, [5], &x)]);
     assert_eq!(ops, ["native.map"]);
     for (x, y) in x.iter().zip(y) {
         assert!((y - ripple(-x, 0.5).tanh()).abs() < 1e-6, "{x}: {y}");
     }
+}
+
+#[test]
+fn a_function_of_two_numbers_from_outside_runs_and_is_fused() {
+    let registry = registry();
+    let (x, y) = ([3.0, -6.0, 0.5, 1.5], [4.0, 2.5, -1.25, 0.0]);
+    let hypot = |x: f64, y: f64| (x * x + y * y).sqrt();
+    let gap = |x: f64, y: f64, below: f64| if x < y { below * (x - y) } else { x - y };
+    for (dtype, suffix) in [(DType::F32, "map"), (DType::F64, "hypot")] {
+        let model = format!(
+            "graph {{ x: {0}[4] = input; y: {0}[4] = input; r = hypot(x, y); return r }}",
+            dtype.name()
+        );
+        let inputs = [x, y].map(|values| Tensor::from_f64(dtype, [4], &values));
+        let (result, ops) = run(&registry, &model, &inputs.each_ref());
+        assert_eq!(ops, [format!("native.{suffix}")]);
+        for (at, got) in result.iter().enumerate() {
+            assert!((got - hypot(x[at], y[at])).abs() < 1e-6, "{at}: {got}");
+        }
+    }
+    // Integers are computed in double precision and rounded towards zero, as those of one number are.
+    let model = "graph { x: i32[2] = input; y: i32[2] = input; r = hypot(x, y); return r }";
+    let inputs = [[3.0, -6.0], [4.0, 2.0]].map(|values| Tensor::from_f64(DType::I32, [2], &values));
+    assert_eq!(run(&registry, model, &inputs.each_ref()).0, [5.0, 6.0]);
+    // In a chain, also with its operands in the other order.
+    let model = "graph { x: f32[4] = input; y: f32[1] = input; a = neg(x); b = gap(y, a) {below: 3.0};
+        c = hypot(b, y); r = tanh(c); return r }";
+    let inputs = [Tensor::from_f64(DType::F32, [4], &x), Tensor::from_f64(DType::F32, [1], &[0.75])];
+    let (result, ops) = run(&registry, model, &inputs.each_ref());
+    assert_eq!(ops, ["native.map"]);
+    for (x, got) in x.iter().zip(result) {
+        let want = hypot(gap(0.75, -x, 3.0), 0.75).tanh();
+        assert!((got - want).abs() < 1e-6, "{x}: {got} and {want}");
+    }
+}
+
+#[test]
+fn it_is_a_step_of_trees() {
+    let registry = registry();
+    let graph = "graph { x: f32[2] = input; y: f32[2] = input;
+        r = tree(x, y) {post: <neg,push,exp,pop-gap(3.0),rgap(0.5)>}; return r }";
+    let mistake = text::parse(registry.ops(), graph).unwrap_err().to_string();
+    assert!(mistake.contains("operand"), "{mistake}");
+    let graph = "graph { x: f32[2] = input; y: f32[2] = input; z: f32[2] = input;
+        r = tree(x, y, z) {post: <neg,push,exp,pop-gap(3.0),rgap(0.5)>}; return r }";
+    let graph = text::parse(registry.ops(), graph).unwrap();
+    let inputs = [[1.0, -8.0], [0.0, 1.0], [0.25, 9.0]].map(|one| Tensor::from_f64(DType::F32, [2], &one));
+    let got = crate::common::reference(&graph, &inputs)[0].to_f64();
+    let gap = |x: f64, y: f64, below: f64| if x < y { below * (x - y) } else { x - y };
+    for (at, (x, y, z)) in [(1.0, 0.0, 0.25), (-8.0, 1.0, 9.0_f64)].into_iter().enumerate() {
+        let want = gap(z, gap(-x, f64::exp(y), 3.0), 0.5);
+        assert!((got[at] - want).abs() < 1e-5, "{got:?} and {want}");
+    }
+}
+
+#[test]
+fn the_gradients_for_two_operands_follow_from_its_formula() {
+    let registry = registry();
+    for (operand, want) in [(0, 2.0 * 3.0 / 5.0), (1, 2.0 * 4.0 / 5.0)] {
+        let graph = format!(
+            "graph {{ x: f64[1] = input; y: f64[1] = input; d: f64[1] = input;
+                g = grad(x, y, d) {{of: <hypot>, operand: {operand}}}; return g }}"
+        );
+        let graph = text::parse(registry.ops(), &graph).unwrap();
+        let inputs = [3.0, 4.0, 2.0].map(|value| Tensor::from_f64(DType::F64, [1], &[value]));
+        let slope = crate::common::reference(&graph, &inputs)[0].to_f64()[0];
+        assert!((slope - want).abs() < 1e-12, "{slope} and {want}");
+    }
+}
+
+#[test]
+fn its_price_is_that_of_its_primitives() {
+    let registry = registry();
+    let hypot = registry.ops().get("hypot").unwrap().function().unwrap();
+    assert_eq!(hypot.primitives(), ["mul", "mul", "add", "sqrt"]);
 }
 
 #[test]
@@ -90,7 +178,19 @@ fn its_gradient_follows_from_its_formula() {
 fn the_rules_for_all_functions_hold_for_it() {
     let registry = registry();
     let rules = registry.rule_set().unwrap();
-    for name in ["map-ripple", "lower-ripple-native"] {
+    let names = [
+        "map-ripple",
+        "lower-ripple-native",
+        "map-hypot",
+        "map-gap",
+        "map-rgap",
+        "lower-hypot-native",
+        "lower-gap-native",
+        "fuse-map-map-hypot",
+        "fuse-tree-map-hypot",
+        "fuse-value-map-hypot",
+    ];
+    for name in names {
         let rule = rules.rules().iter().find(|rule| rule.name == name).unwrap();
         let verified = verify::rule(rule, registry.ops(), Settings::default());
         assert!(verified.holds(), "{verified:#?}");
@@ -101,6 +201,7 @@ fn the_rules_for_all_functions_hold_for_it() {
 fn its_operator_is_imported_and_a_second_function_of_the_name_is_refused() {
     let registry = registry();
     assert!(registry.onnx().operators.get("com.example.Ripple").is_some());
+    assert_eq!(registry.onnx().operators.get("com.example.Hypot").unwrap().operands, (2, 2));
     let error = Arc::unwrap_or_clone(registry).add_functions("ops/mine.ron", TABLE).unwrap_err().to_string();
     assert!(error.contains("there are two functions named `ripple`"), "{error}");
 }

@@ -158,7 +158,7 @@ pub(super) fn functions(query: &Query<'_>, price: &dyn Fn(&str) -> Option<f64>) 
         |function: Function| function.primitives().iter().map(|name| price(name).unwrap_or(0.0)).sum::<f64>();
     let of =
         |name: &str, function: Option<Function>| price(name).unwrap_or_else(|| function.map_or(0.0, parts));
-    let chain = |steps: &[Step]| steps.iter().map(|step| of(&step.op, step.op.function())).sum::<f64>();
+    let chain = |steps: &[Step]| steps.iter().map(|step| of(&step.op, step.op.applies())).sum::<f64>();
     let mut operations = call.output.shape.count() as f64
         * (of(call.op.own_name(), call.op.flags.function) + chain(call.attrs.post()));
     if call.op.meaning() == "pointwise-depthwise" {

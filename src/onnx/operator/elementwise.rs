@@ -16,29 +16,8 @@ pub(super) const TABLE: &[Operator] = &[
     entry("CastLike", 2, 2, cast_like),
     entry("BitCast", 1, 1, bit_cast),
     entry("Where", 3, 3, select),
-    entry("Add", 2, 2, |call| binary(call, "add")),
-    entry("Sub", 2, 2, |call| binary(call, "sub")),
-    entry("Mul", 2, 2, |call| binary(call, "mul")),
-    entry("Div", 2, 2, |call| binary(call, "div")),
-    entry("Equal", 2, 2, |call| binary(call, "equal")),
-    entry("Greater", 2, 2, |call| binary(call, "greater")),
-    entry("GreaterOrEqual", 2, 2, |call| binary(call, "greater-equal")),
-    entry("Less", 2, 2, |call| binary(call, "less")),
-    entry("LessOrEqual", 2, 2, |call| binary(call, "less-equal")),
-    entry("And", 2, 2, |call| binary(call, "and")),
-    entry("Or", 2, 2, |call| binary(call, "or")),
-    entry("Xor", 2, 2, |call| binary(call, "xor")),
-    entry("BitwiseAnd", 2, 2, |call| binary(call, "bit-and")),
-    entry("BitwiseOr", 2, 2, |call| binary(call, "bit-or")),
-    entry("BitwiseXor", 2, 2, |call| binary(call, "bit-xor")),
     entry("BitwiseNot", 1, 1, |call| unary(call, "bit-not")),
-    entry("BitShift", 2, 2, |call| match call.text("direction", "")? {
-        "LEFT" => binary(call, "shift-left"),
-        "RIGHT" => binary(call, "shift-right"),
-        other => Err(Refusal::attribute("direction", format!("is `{other}`, not LEFT or RIGHT"))),
-    }),
     entry("Pow", 2, 2, pow),
-    entry("Mod", 2, 2, modulo),
     entry("Sum", 1, ANY, |call| chain(call, "add").map(|sum| vec![sum])),
     entry("Min", 1, ANY, |call| chain(call, "min").map(|least| vec![least])),
     entry("Max", 1, ANY, |call| chain(call, "max").map(|most| vec![most])),
@@ -50,14 +29,12 @@ fn unary(call: &mut Call<'_>, op: &str) -> Results {
     Ok(vec![call.result(op, Attrs::new(), &[&x])?])
 }
 
-fn binary(call: &mut Call<'_>, op: &str) -> Results {
-    let (a, b) = (call.input(0)?, call.input(1)?);
-    let b = aligned(call, &a, b)?;
-    Ok(vec![call.result(op, Attrs::new(), &[&a, &b])?])
-}
-
 /// Before opset 7, the axes of the second operand were those of the first one from `axis` on, or the last ones.
-fn aligned(call: &mut Call<'_>, a: &ImportedValue, b: ImportedValue) -> Result<ImportedValue, Refusal> {
+pub(super) fn aligned(
+    call: &mut Call<'_>,
+    a: &ImportedValue,
+    b: ImportedValue,
+) -> Result<ImportedValue, Refusal> {
     if call.opset >= 7 {
         return Ok(b);
     }
@@ -249,12 +226,6 @@ fn pow(call: &mut Call<'_>) -> Results {
         exponent = call.helper("exponent", "cast", to, &[&exponent])?;
     }
     Ok(vec![call.result("pow", Attrs::new(), &[&base, &exponent])?])
-}
-
-fn modulo(call: &mut Call<'_>) -> Results {
-    let (a, b) = (call.input(0)?, call.input(1)?);
-    let fmod = call.flag("fmod", false)?;
-    Ok(vec![call.result("mod", Attrs::new().int("fmod", i64::from(fmod)), &[&a, &b])?])
 }
 
 /// Joins the operands by an op, from left to right.

@@ -1,33 +1,47 @@
-//! Operators that are functions of one number, which tables of functions name.
+//! Operators that are functions of one or two operands, which tables of functions name.
 
-use super::{Call, Operator, Results};
-use crate::attr::Attrs;
+use super::elementwise::aligned;
+use super::{Call, ImportedValue, Operator, Results};
+use crate::attr::{Attr, Attrs};
 use crate::onnx::Refusal;
+use crate::op::law;
 use crate::scalar::{self, Function, Setting};
 
 /// Returns the operators of functions, each of them once.
 pub(crate) fn operators(functions: &[Function]) -> Vec<Operator> {
-    let mut names: Vec<&'static str> = Vec::new();
-    for operator in functions.iter().flat_map(|function| function.operators()) {
-        if !names.contains(&operator.name) {
-            names.push(operator.name);
+    let mut found: Vec<Operator> = Vec::new();
+    for function in functions {
+        let operands = (function.operands(), function.operands());
+        for operator in function.operators() {
+            if !found.iter().any(|known| known.name == operator.name) {
+                found.push(Operator { name: operator.name, operands, import });
+            }
         }
     }
-    names.into_iter().map(|name| Operator { name, operands: (1, 1), import }).collect()
+    found
 }
 
 /// Imports the operator as the first function that it is with its attributes.
 fn import(call: &mut Call<'_>) -> Results {
-    let x = call.input(0)?;
+    let mut operands = vec![call.input(0)?];
+    if call.input_count() == 2 {
+        let second = call.input(1)?;
+        operands.push(aligned(call, &operands[0], second)?);
+    }
     let name = call.operator();
     for function in call.ops().functions().collect::<Vec<_>>() {
         for operator in function.operators().iter().filter(|operator| operator.name == name) {
             if is(call, function, operator)? {
                 let mut attrs = Attrs::new();
                 for parameter in function.parameters() {
-                    attrs = attrs.float(parameter.name, number(call, function, operator, parameter.name)?);
+                    let name = parameter.name;
+                    attrs = match parameter.whole {
+                        true => attrs.int(name, whole(call, function, parameter)?),
+                        false => attrs.float(name, number(call, function, operator, name)?),
+                    };
                 }
-                return Ok(vec![call.result(function.name(), attrs, &[&x])?]);
+                let operands: Vec<&ImportedValue> = operands.iter().collect();
+                return Ok(vec![call.result(function.name(), attrs, &operands)?]);
             }
         }
     }
@@ -52,6 +66,17 @@ fn is(call: &Call<'_>, function: Function, operator: &scalar::Operator) -> Resul
         }
     }
     Ok(true)
+}
+
+/// Returns the value of an integer attribute, which its op must allow.
+#[allow(clippy::cast_possible_truncation)]
+fn whole(call: &Call<'_>, function: Function, parameter: &scalar::Parameter) -> Result<i64, Refusal> {
+    let value = call.int(parameter.name, parameter.default as i64)?;
+    let op = call.ops().get(function.name());
+    match op.and_then(|op| law::broken(op, parameter.name, &Attr::Int(value))) {
+        Some((why, _)) => Err(Refusal::attribute(parameter.name, format!("is {value}, but {why}"))),
+        None => Ok(value),
+    }
 }
 
 /// Returns the value of an attribute. If the model does not write it, this is its default as a binary32 number.

@@ -135,9 +135,15 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns a row for each function of one number, except for those that are excluded.
+    /// Returns a row for each function of the kind that is wanted, except for those that are excluded.
     fn function_rows(&mut self, form: &Form, functions: &Spanned<Functions>) -> Vec<Row> {
-        let known: Vec<Function> = self.vocabulary.ops.functions().collect();
+        let wanted = |function: &Function| {
+            function.operands() == functions.operands
+                && function.is_step()
+                && functions.commutative.is_none_or(|wanted| wanted == function.commutative())
+                && functions.parameters.is_none_or(|wanted| wanted != function.parameters().is_empty())
+        };
+        let known: Vec<Function> = self.vocabulary.ops.functions().filter(wanted).collect();
         let names: Vec<&str> = known.iter().map(|function| function.name()).collect();
         for left_out in &functions.except {
             if !names.contains(&left_out.as_str()) {
@@ -198,7 +204,7 @@ fn row_of(function: Function) -> Row {
         parameters: function.parameters().iter().map(|one| Float(one.default)).collect(),
     };
     let row = [
-        ("op", function.name().to_owned()),
+        (if function.operands() == 1 { "op" } else { "binary" }, function.name().to_owned()),
         ("attributes", attributes),
         ("arguments", list(&|name| format!(", ?{name}")).concat()),
         ("step", step.to_string()),

@@ -8,13 +8,27 @@ use std::fmt;
 pub(super) type Row = Vec<(String, String)>;
 
 /// The content of `for_functions`. The rule applies to every function of one number, including those of tables other
-/// than ovolo's. `$op` is the function. `$attributes` binds its parameters, as in `{alpha: ?alpha}`, and `$arguments`
-/// passes them on, as in `, ?alpha`. `$step` is the step with default parameters for examples, such as `elu(1.0)`.
+/// than ovolo's; with `operands: 2`, to every function of two numbers that may be a step. `$op` is the function; of
+/// two numbers it is `$binary`. `$attributes` binds its parameters, as in `{alpha: ?alpha}`, and `$arguments` passes
+/// them on, as in `, ?alpha`. `$step` is the step with default parameters for examples, such as `elu(1.0)`.
 #[derive(serde::Deserialize)]
 pub(super) struct Functions {
+    /// The number of operands, 1 or 2.
+    #[serde(default = "one")]
+    pub operands: usize,
+    /// Whether the rule is only for functions whose operands may be swapped, or only for the others.
+    #[serde(default)]
+    pub commutative: Option<bool>,
+    /// Whether the rule is only for functions with parameters, or only for those without.
+    #[serde(default)]
+    pub parameters: Option<bool>,
     /// The functions to which the rule does not apply.
     #[serde(default)]
     pub except: Vec<Spanned<String>>,
+}
+
+fn one() -> usize {
+    1
 }
 
 /// The content of `for_each`.

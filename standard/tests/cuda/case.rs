@@ -3,10 +3,12 @@
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::backend::Call;
 use ovolo::op::attention::AxisOrder;
-use ovolo::op::{self, OpError};
+use ovolo::op::{self, OpError, Ops};
+use ovolo::registry::Registry;
 use ovolo::scalar::{self, Function};
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
 use ovolo_cuda::{FAMILY, Job};
+use std::sync::LazyLock;
 
 /// The types of the kernels.
 pub const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
@@ -23,7 +25,7 @@ pub struct Case {
 impl Case {
     /// Returns a call of an op; `None` if the op refuses it.
     pub fn new(op: &'static str, attrs: Attrs, operands: Vec<Tensor>) -> Option<Self> {
-        let def = crate::common::ops().get(op).unwrap();
+        let def = ops().get(op).unwrap();
         let attrs = op::complete(def, attrs);
         // An op of the device takes operands that lie there. The values of a case are on the host.
         let device = if def.device().is_some() { Device::Accelerator(FAMILY, 0) } else { Device::Host };
@@ -40,7 +42,7 @@ impl Case {
 
     /// The kernels of the call.
     pub fn job(&self) -> Result<Job, OpError> {
-        let op = crate::common::ops().get(self.op).unwrap();
+        let op = ops().get(self.op).unwrap();
         let types: Vec<&TensorType> = self.operands.iter().map(Tensor::ty).collect();
         ovolo_cuda::job(&Call { op, attrs: &self.attrs, inputs: &types, output: &self.ty, threads: 1 })
     }
@@ -48,7 +50,7 @@ impl Case {
     /// The result of the reference evaluation.
     pub fn reference(&self) -> Tensor {
         let operands: Vec<&Tensor> = self.operands.iter().collect();
-        crate::common::ops().get(self.op).unwrap().evaluate(&self.attrs, &operands, &self.ty)
+        ops().get(self.op).unwrap().evaluate(&self.attrs, &operands, &self.ty)
     }
 
     /// Describes the call in one line.
@@ -56,6 +58,75 @@ impl Case {
         let types: Vec<String> = self.operands.iter().map(|operand| operand.ty().to_string()).collect();
         format!("{}({}){} -> {}", self.op, types.join(", "), self.attrs, self.ty)
     }
+}
+
+/// Functions of two numbers that only their formulas define.
+const TABLE: &str = r#"[
+    Function(name: "hypot", doc: "", formula: "sqrt(x * x + y * y)", commutative: true),
+    Function(
+        name: "huber",
+        doc: "",
+        parameters: [Parameter(name: "delta", default: 1.0, doc: "where it becomes a line")],
+        formula: "if(abs(x - y) < delta, 0.5 * (x - y) * (x - y), delta * (abs(x - y) - 0.5 * delta))",
+    ),
+    Function(name: "rests", doc: "", formula: "if(x == y, 0, remainder(x, 3) - modulo(y, 2) + pow(abs(y), 2))"),
+    Function(name: "truths", doc: "", formula: "equal(x, y) + 2 * less(x, y) + 4 * greater-equal(x, y) + 32 * and(x, y)
+        + 64 * or(x, 0) + 128 * xor(x, y) + max(x, y) - min(x, y)"),
+    Function(name: "bits", doc: "", formula: "bit-and(x, y) + bit-or(x, y) - bit-xor(x, y) + shift-left(x, 2)
+        - shift-right(x, y)"),
+    Function(name: "bounded", doc: "", formula: "-max(min(x, y), 2)"),
+]"#;
+
+/// Ovolo's ops, and those of [`TABLE`].
+fn ops() -> &'static Ops {
+    static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
+        let mut registry = Registry::clone(crate::common::registry());
+        registry.add_functions("ops/test.ron", TABLE).unwrap();
+        registry
+    });
+    REGISTRY.ops()
+}
+
+/// Functions of two numbers by their formulas, as ops, as steps, and their gradients.
+pub fn formulas(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    for name in ["hypot", "huber", "rests", "truths", "bits", "bounded"] {
+        let function = ops().get(name).unwrap().function().unwrap();
+        for dtype in FLOATS.into_iter().chain(INTEGERS) {
+            let (a, b) = r.pair();
+            // Jumps are where rounding decides.
+            let whole = matches!(name, "rests" | "truths" | "bits");
+            let kind = if whole { DType::I8 } else { dtype };
+            let operands =
+                [a, b].map(|shape| Tensor::from_f64(dtype, &shape[..], &r.tensor(kind, &shape).to_f64()));
+            let (a, b) = (operands[0].ty().shape.clone(), operands[1].ty().shape.clone());
+            let unsigned = dtype == DType::U8 && whole;
+            if !unsigned {
+                cases.push(Case::new(name, Attrs::new(), operands.to_vec()));
+            }
+            if dtype.is_float() && !whole {
+                let above = r.tensor(dtype, &a.broadcast(&b).unwrap());
+                let step = Step { op: function.into(), ..step_of(function) };
+                for operand in 0..2 {
+                    let attrs =
+                        Attrs::new().with("of", Attr::Post(vec![step.clone()])).int("operand", operand);
+                    let operands = vec![operands[0].clone(), operands[1].clone(), above.clone()];
+                    cases.push(Case::new("grad", attrs, operands));
+                }
+            }
+        }
+    }
+    let step = |name: &str, parameters: &[f64]| {
+        let parameters = parameters.iter().map(|one| Float(*one)).collect();
+        Step { op: ops().step(name).unwrap(), parameters }
+    };
+    let shape = [3, 33];
+    let mut operand = || r.positive(DType::F32, &shape);
+    let chain = vec![step("hypot", &[]), step("huber", &[0.5]), step("rhuber", &[0.75]), step("tanh", &[])];
+    cases.push(Case::new("map", post(chain), vec![operand(), operand(), operand(), operand()]));
+    let tree = vec![step("neg", &[]), step("push", &[]), step("exp", &[]), step("pop-huber", &[0.5])];
+    cases.push(Case::new("tree", post(tree), vec![operand(), operand()]));
+    cases
 }
 
 /// Seeded random numbers.
@@ -171,7 +242,7 @@ fn step_of(function: Function) -> Step {
 /// Whether a function of numbers that tests draw, or of the positive ones, has values that are not too large.
 fn tame(function: Function, mut numbers: impl Iterator<Item = f64>, most: f64) -> bool {
     let parameters: Vec<f64> = step_of(function).parameters.iter().map(|one| one.0).collect();
-    numbers.all(|x| function.evaluate(&parameters, x).abs() <= most)
+    numbers.all(|x| function.evaluate(&parameters, &[x]).abs() <= most)
 }
 
 fn step(op: &'static str, parameters: &[f64]) -> Step {
@@ -235,6 +306,12 @@ pub fn binary(r: &mut Random) -> Vec<Option<Case>> {
         let (a, b) = r.pair();
         let operands = vec![r.tensor(dtype, &a), r.tensor(dtype, &b)];
         cases.push(Case::new("mod", Attrs::new().int("fmod", 1), operands));
+    }
+    for op in ["bit-and", "bit-or", "bit-xor", "shift-left", "shift-right"] {
+        for dtype in INTEGERS {
+            let (a, b) = r.pair();
+            cases.push(Case::new(op, Attrs::new(), vec![r.tensor(dtype, &a), r.tensor(dtype, &b)]));
+        }
     }
     for op in ["and", "or", "xor"] {
         let (a, b) = r.pair();
@@ -807,6 +884,7 @@ pub const FAMILIES: &[Family] = &[
     ("gradient", gradient),
     ("product", product),
     ("tensor", tensor),
+    ("formulas", formulas),
 ];
 
 /// Products on tensor cores: with edges in all directions, batches, post chains, and tiles of both sizes.

@@ -1,7 +1,9 @@
 //! Tests of `src/scalar.rs`.
 
 use ovolo::error::{Diagnostics, Source};
-use ovolo::scalar::{Function, Instruction, Operand, Program, built_in, read};
+use ovolo::scalar::{
+    Binary, Domain, Function, Instruction, Operand, Program, built_in, built_in_of_two, read,
+};
 
 /// Returns values for the parameters of a function. None of them is a special case.
 fn parameters(function: Function) -> Vec<f64> {
@@ -13,9 +15,14 @@ fn parameters(function: Function) -> Vec<f64> {
     function.parameters().iter().map(|one| value(one.name)).collect()
 }
 
+/// Ovolo's own functions of one and of two operands.
+fn all() -> impl Iterator<Item = Function> {
+    built_in().iter().chain(built_in_of_two()).copied()
+}
+
 fn table(text: &str) -> Result<Vec<Function>, String> {
     let mut found = Diagnostics::new();
-    let functions = read(&Source::new("ops/mine.ron", text), built_in(), &mut found);
+    let functions = read(&Source::new("ops/mine.ron", text), &all().collect::<Vec<_>>(), &mut found);
     if found.is_empty() { Ok(functions) } else { Err(found.to_string()) }
 }
 
@@ -26,14 +33,14 @@ fn slopes_are_those_of_small_steps() {
     for function in built_in() {
         let parameters = parameters(*function);
         for x in [-3.2, -1.3, -0.4, 0.35, 0.9, 1.7, 4.1] {
-            let value = |x: f64| function.evaluate(&parameters, x);
+            let value = |x: f64| function.evaluate(&parameters, &[x]);
             let step = (value(x + STEP) - value(x - STEP)) / (2.0 * STEP);
             if step.is_nan() {
                 continue;
             }
             for (way, slope) in [
-                ("the table", function.slope(&parameters, x)),
-                ("the formula", function.formula().derivative().evaluate(&parameters, x)),
+                ("the table", function.slope(&parameters, 0, &[x])),
+                ("the formula", function.formula().derivative().evaluate(&parameters, &[x])),
             ] {
                 let close = (slope - step).abs() < 1e-6 * step.abs().max(1.0);
                 assert!(close, "{function} at {x} by {way}: {slope} and {step}");
@@ -45,9 +52,60 @@ fn slopes_are_those_of_small_steps() {
 }
 
 #[test]
+fn slopes_for_two_operands_are_those_of_small_steps() {
+    const STEP: f64 = 1e-6;
+    let numbers = built_in_of_two().iter().filter(|function| function.domain() == Domain::Numbers);
+    for (function, fmod) in numbers.flat_map(|function| [(function, 0.0), (function, 1.0)]) {
+        for pair in [[0.7, 1.9], [2.3, 0.4], [1.1, 3.2], [2.6, 1.5]] {
+            for operand in 0..2 {
+                let moved = |by: f64| {
+                    let mut pair = pair;
+                    pair[operand] += by;
+                    function.evaluate(&[fmod], &pair)
+                };
+                let step = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+                let slope = function.slope(&[fmod], operand, &pair);
+                let close = (slope - step).abs() < 1e-6 * step.abs().max(1.0);
+                assert!(close, "{function} at {pair:?} by operand {operand}: {slope} and {step}");
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_operands_of_a_minimum_share_its_slope() {
+    for name in ["min", "max"] {
+        let function = built_in_of_two().iter().find(|function| function.name() == name).unwrap();
+        assert_eq!([0, 1].map(|operand| function.slope(&[], operand, &[2.0, 2.0])), [0.5, 0.5]);
+    }
+}
+
+#[test]
+fn every_primitive_of_two_operands_is_a_function() {
+    let primitives: Vec<Binary> = built_in_of_two()
+        .iter()
+        .flat_map(|function| [0.0, 1.0].map(|fmod| function.primitive(&[fmod]).unwrap()))
+        .collect();
+    for kind in Binary::ALL {
+        assert!(primitives.contains(kind), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_wrong_claim_about_the_order_of_operands_is_a_mistake() {
+    let text = r#"[Function(name: "mine", doc: "", formula: "x - y", commutative: true)]"#;
+    let said = table(text).unwrap_err();
+    assert!(said.contains("the value for x = 1, y = 2 is -1, and 1 with them swapped"), "{said}");
+    let text = r#"[Function(name: "rsub", doc: "", formula: "x + y")]"#;
+    let said = table(text).unwrap_err();
+    assert!(said.contains("there are two functions named `rsub`"), "{said}");
+}
+
+#[test]
 fn a_written_formula_reads_as_the_same_one() {
-    for function in built_in() {
-        for formula in [function.formula(), function.derivative()] {
+    for function in all() {
+        let derivatives = (0..function.operands()).map(|operand| function.derivative(operand));
+        for formula in [function.formula()].into_iter().chain(derivatives) {
             let parameters: String = function
                 .parameters()
                 .iter()
@@ -63,13 +121,15 @@ fn a_written_formula_reads_as_the_same_one() {
 
 #[test]
 fn a_program_computes_what_its_formula_says() {
-    for function in built_in() {
-        let parameters = parameters(*function);
-        let program = Program::for_function(*function, &parameters);
+    for function in all() {
+        let parameters = parameters(function);
+        let program = Program::for_function(function, &parameters);
         for x in [-40.0, -1.5, -0.0, 0.25, 3.0, f64::INFINITY, f64::NAN] {
+            let y = 0.75 - x;
             let mut results: Vec<f64> = Vec::new();
             let value = |operand: &Operand, results: &[f64]| match operand {
                 Operand::X => x,
+                Operand::Y => y,
                 Operand::Number(number) => *number,
                 Operand::Result(at) => results[*at],
             };
@@ -84,7 +144,7 @@ fn a_program_computes_what_its_formula_says() {
                     }
                 });
             }
-            let (got, want) = (value(&program.result, &results), function.evaluate(&parameters, x));
+            let (got, want) = (value(&program.result, &results), function.evaluate(&parameters, &[x, y]));
             assert!(got == want || got.is_nan() && want.is_nan(), "{function}({x}): {got} and {want}");
         }
     }
@@ -103,8 +163,8 @@ fn a_formula_may_name_functions_before_it_with_their_parameters() {
         Function(name: "twice", doc: "two of them", formula: "2 * half-elu(x)"),
     ]"#;
     let functions = table(text).unwrap();
-    assert_eq!(functions[1].evaluate(&[], -1.0), (-1.0_f64).exp_m1());
-    assert_eq!(functions[1].slope(&[], -1.0), (-1.0_f64).exp());
+    assert_eq!(functions[1].evaluate(&[], &[-1.0]), (-1.0_f64).exp_m1());
+    assert_eq!(functions[1].slope(&[], 0, &[-1.0]), (-1.0_f64).exp());
 }
 
 #[test]

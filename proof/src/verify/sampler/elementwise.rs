@@ -4,6 +4,7 @@ use super::super::palette::{DTYPES, ones, pair, partner};
 use super::{Ask, Offer, Wish};
 use crate::verify::value::Values;
 use ovolo::attr::{Attr, AttrKind, Attrs, Step};
+use ovolo::scalar::{Domain, Function};
 use ovolo::tensor::{DType, TensorType};
 
 /// The operand has the type of the wanted result.
@@ -46,9 +47,9 @@ fn floats(ask: &mut Ask<'_>) -> Attrs {
 pub(super) fn binary(ask: &mut Ask<'_>) -> Option<Offer> {
     let name = ask.op.meaning();
     let mut ty = ask.wish.clone();
-    match name {
-        "and" | "or" | "xor" => ty.dtype = DType::Bool,
-        "equal" | "greater" | "less" | "greater-equal" | "less-equal" => {
+    match ask.op.flags.function.map(Function::domain) {
+        Some(Domain::Logic) => ty.dtype = DType::Bool,
+        Some(Domain::Comparison | Domain::Equality) => {
             ty.dtype = match (ask.known(0), ask.known(1)) {
                 (Some(known), _) | (_, Some(known)) => known.dtype,
                 _ => ask.palette.dtype(ask.rng),

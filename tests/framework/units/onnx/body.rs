@@ -23,8 +23,8 @@ fn built_in() -> Vec<Body> {
     let mut bodies = Vec::new();
     for entry in std::fs::read_dir(crate::common::root().join("ops")).unwrap() {
         let path = entry.unwrap().path();
-        // The other table has functions of one number.
-        if path.ends_with("scalar.ron") {
+        // The other tables have functions.
+        if ["scalar.ron", "binary.ron"].iter().any(|table| path.ends_with(table)) {
             continue;
         }
         let (name, text) = (path.display().to_string(), std::fs::read_to_string(&path).unwrap());
