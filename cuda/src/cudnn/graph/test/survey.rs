@@ -16,7 +16,7 @@ use ovolo::cost::{Machine, PriceModel};
 use ovolo::egraph::KernelCall;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::op::Call;
-use ovolo::op::attention::Order;
+use ovolo::op::attention::AxisOrder;
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::registry::Registry;
 use ovolo::tensor::{Shape, TensorType};
@@ -158,7 +158,7 @@ fn asked(calls: &[KernelCall], batch: usize, version: usize) -> BTreeMap<String,
 /// Returns the call for another batch: all that follows an image or a sequence has its size as a factor.
 fn batched(call: &KernelCall, batch: usize) -> KernelCall {
     let attention = call.op.name == "cudnn.attention";
-    let axis = match Order::new(&call.attrs) {
+    let axis = match AxisOrder::new(&call.attrs) {
         Ok(order) if attention => order.axes[0],
         _ => 0,
     };
