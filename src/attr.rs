@@ -85,18 +85,18 @@ enum Kind {
     Other,
 }
 
-/// The step of a tree that puts the value aside and begins another one.
-pub const PUSH: &str = "push";
-
 impl StepOp {
+    /// The name of the step of a tree that puts the value aside and begins another one.
+    pub const PUSH: &'static str = "push";
+
     /// Returns the step of this name, among these functions.
     pub(crate) fn find(name: &str, function: impl Fn(&str) -> Option<Function>) -> Option<Self> {
         let of_two = |name: &str| function(name).filter(|one| one.operands() == 2 && one.is_step());
         if let Some(function) = function(name) {
             return Self::from_function(function);
         }
-        if name == PUSH {
-            return Some(Self { name: PUSH, kind: Kind::Other });
+        if name == Self::PUSH {
+            return Some(Self { name: Self::PUSH, kind: Kind::Other });
         }
         if let Some(function) = name.strip_prefix("pop-").and_then(of_two) {
             return Some(Self { name: function.join_name()?, kind: Kind::Join(function) });
@@ -311,6 +311,16 @@ impl fmt::Display for Attr {
 pub struct Attrs(Vec<(&'static str, Attr)>);
 
 impl Attrs {
+    /// Returns the values of a function's parameters, which are attributes of its op.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn parameters(&self, function: Function) -> Vec<f64> {
+        let value = |one: &scalar::Parameter| match one.whole {
+            true => self.expect_int(one.name) as f64,
+            false => self.expect_float(one.name),
+        };
+        function.parameters().iter().map(value).collect()
+    }
+
     /// Returns an empty list of attributes.
     pub fn new() -> Self {
         Self::default()

@@ -55,7 +55,6 @@ pub(crate) use demand::{Demand, Unmet};
 pub use elementwise::scalar;
 pub use error::OpError;
 pub(crate) use function::op as of_function;
-pub use function::parameters;
 pub use handle::{CONST, INPUT, Op};
 pub use kernel::{ALIGN, Args, Call, Contract, Kernel, KernelChoice, REFERENCE, WIDENED};
 pub use lowered::{

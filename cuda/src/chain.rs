@@ -1,8 +1,7 @@
 //! Post chains and trees as expressions.
 
 use super::expr::Expr;
-use ovolo::attr::Step;
-use ovolo::op::tree;
+use ovolo::attr::{Step, StepOp};
 
 /// Returns a post chain or a tree on the first value. The other values are the operands of its steps.
 pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
@@ -11,7 +10,7 @@ pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
     let mut aside = Vec::new();
     for step in steps {
         let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
-        value = if step.op == tree::PUSH {
+        value = if step.op == StepOp::PUSH {
             aside.push(value);
             extras.next().ok_or("a step lacks its operand")?.clone()
         } else if let Some(function) = step.op.joins() {

@@ -14,7 +14,7 @@ use super::scalar::supported;
 use super::space::{Access, Bound, Part};
 use super::tile::Tile;
 use super::window;
-use ovolo::op::{Call, OpError, parameters};
+use ovolo::op::{Call, OpError};
 use ovolo::scalar::{Binary, Program};
 use ovolo::tensor::{DType, TensorType};
 
@@ -74,7 +74,7 @@ fn written(call: &Call<'_>) -> Result<Job, String> {
 fn elementwise(call: &Call<'_>) -> Result<Job, String> {
     let name = call.op.own_name();
     pointwise(call, |x| match (call.op.flags.function, name) {
-        (Some(function), _) => Ok(Expr::function(function, &parameters(function, call.attrs), x.to_vec())),
+        (Some(function), _) => Ok(Expr::function(function, &call.attrs.parameters(function), x.to_vec())),
         (None, "not") => Ok(Expr::not(x[0].clone())),
         (None, "isnan") => Ok(Expr::is_nan(x[0].clone())),
         (None, _) => Err(format!("there is no kernel for `{name}`")),

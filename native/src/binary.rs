@@ -9,7 +9,7 @@ use super::padding::Padding;
 use super::scalar::{Bits, Flag, Number, Scalar};
 use super::{ISAS, map, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Lowering, OpError, parameters};
+use ovolo::op::{Lowering, OpError};
 use ovolo::scalar::{Binary, Function};
 use ovolo::tensor::DType;
 use std::marker::PhantomData;
@@ -50,7 +50,7 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
 /// Returns the kernel of a primitive. Other formulas are computed by [`map`] or for reference.
 fn build(call: &Call<'_>) -> Option<Box<dyn Kernel>> {
     let function = call.op.flags.function?;
-    let kind = function.primitive(&parameters(function, call.attrs))?;
+    let kind = function.primitive(&call.attrs.parameters(function))?;
     match call.inputs[0].dtype {
         DType::Bool => logic(call, kind),
         DType::U8 => integer::<u8>(call, kind),

@@ -6,7 +6,7 @@ use super::chain::{Action, Area, apply};
 use super::padding::Padding;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Lowering, OpError, parameters};
+use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::{DType, TensorType};
 use std::mem::MaybeUninit;
 
@@ -38,7 +38,7 @@ fn plan(call: &Call<'_>) -> Option<Chain> {
         Action::chain(call.attrs.post()).ok()?
     } else {
         let function = call.op.flags.function?;
-        let parameters = parameters(function, call.attrs);
+        let parameters = call.attrs.parameters(function);
         if function.operands() == 1 {
             vec![Action::function(function, &parameters)?]
         } else {

@@ -57,20 +57,10 @@ fn infer_two(domain: Domain) -> Infer {
     }
 }
 
-/// Returns the values of a function's parameters, which are attributes of its op.
-#[allow(clippy::cast_precision_loss)]
-pub fn parameters(function: Function, attrs: &Attrs) -> Vec<f64> {
-    let value = |one: &scalar::Parameter| match one.whole {
-        true => attrs.expect_int(one.name) as f64,
-        false => attrs.expect_float(one.name),
-    };
-    function.parameters().iter().map(value).collect()
-}
-
 /// Evaluates a function for reference. Integers are computed as integers if the formula allows it, since `f64`
 /// cannot represent all integers beyond 2^53.
 pub(super) fn eval(function: Function, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let parameters = parameters(function, attrs);
+    let parameters = attrs.parameters(function);
     let plain: Vec<Tensor> = operands.iter().map(|operand| operand.to_layout(&Layout::PLAIN)).collect();
     relayout(value(function, &parameters, &plain, ty), ty)
 }

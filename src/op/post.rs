@@ -2,7 +2,7 @@
 
 use super::OpError;
 use super::broadcast::Broadcast;
-use crate::attr::{PUSH, Step, StepOp};
+use crate::attr::{Step, StepOp};
 use crate::scalar::{Function, Parameter};
 use crate::tensor::{Layout, Tensor, TensorType};
 
@@ -35,7 +35,7 @@ pub fn is_binary(step: &Step) -> bool {
 /// Returns whether a step takes an operand, as binary steps do, and the step of a tree that begins another value.
 #[must_use]
 pub fn takes_operand(step: &Step) -> bool {
-    is_binary(step) || step.op == PUSH
+    is_binary(step) || step.op == StepOp::PUSH
 }
 
 /// Returns the number of extra operands of a chain or a tree.
@@ -47,7 +47,7 @@ pub fn extras(steps: &[Step]) -> usize {
 /// Returns whether a step may be one of a chain or a tree.
 #[must_use]
 pub(crate) fn is_known(step: &Step) -> bool {
-    step.op.applies().is_some() || step.op == PUSH
+    step.op.applies().is_some() || step.op == StepOp::PUSH
 }
 
 /// Returns the parameters of a step, which are those of its function.

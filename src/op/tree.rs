@@ -6,8 +6,7 @@
 
 use super::broadcast::{Broadcast, relayout};
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, post};
-pub use crate::attr::PUSH;
-use crate::attr::Step;
+use crate::attr::{Step, StepOp};
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
 /// Checks that every value that is put aside is taken again, and checks the other steps as those of a chain.
@@ -21,10 +20,10 @@ fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<
     for step in steps {
         let taken;
         (taken, rest) = rest.split_at(usize::from(post::takes_operand(step)).min(rest.len()));
-        if step.op == PUSH {
+        if step.op == StepOp::PUSH {
             depth += 1;
             let ty = taken.first().ok_or_else(|| OpError::steps("step `push` lacks its operand"))?;
-            post::check_operand(PUSH, ty, result)?;
+            post::check_operand(StepOp::PUSH, ty, result)?;
         } else if step.op.joins().is_some() {
             depth = depth
                 .checked_sub(1)
@@ -54,7 +53,7 @@ fn apply(steps: &[Step], operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let mut value = spread();
     let mut aside: Vec<Vec<f64>> = Vec::new();
     for step in steps {
-        if step.op == PUSH {
+        if step.op == StepOp::PUSH {
             aside.push(std::mem::replace(&mut value, spread()));
         } else if step.op.joins().is_some() {
             let left = aside.pop().expect("a checked tree has put something aside");

@@ -15,7 +15,8 @@ pub const EQUIVALENT: &[Reason] = &[
             "split-one-off-einsum: without less(1, add(count(?p), count(?q)))",
             "split-one-off-einsum: without at-most(add(count(?p), count(?q)), 3)",
             "split-two-off-einsum: without equal(add(count(?p), add(count(?q), count(?r))), 2)",
-            "split-last-off-einsum: without less(3, count(?p))",
+            "split-last-off-einsum: without less(1, count(?p))",
+            "split-one-off-einsum: without less(0, count(?q))",
         ],
     ),
     // What the change lets through cannot be typed, or the change has no effect there.
@@ -231,6 +232,10 @@ pub const EQUIVALENT: &[Reason] = &[
     (
         "the function has no parameters, so there is no attribute to drop",
         &[
+            "lower-add-native: right 0: other attributes of native.add dropped",
+            "lower-pow-cuda: right 0: other attributes of cuda.pow dropped",
+            "lower-pow-native: right 0: other attributes of native.pow dropped",
+            "lower-shift-right-cuda: right 0: other attributes of cuda.shift-right dropped",
             "lower-atanh-cuda: right 0: other attributes of cuda.atanh dropped",
             "lower-atanh-native: right 0: other attributes of native.atanh dropped",
             "lower-softplus-native: right 0: other attributes of native.softplus dropped",
