@@ -214,7 +214,7 @@ fn agrees(case: &Case, result: &Tensor, reference: &Tensor) -> Result<(), String
     // Results that are sums or products of many elements are rounded as often.
     let most = case.operands.iter().map(|operand| operand.ty().shape.count()).max().unwrap_or(1);
     let share = most as f64 / case.ty.shape.count().max(1) as f64;
-    let def = common::ops().get(case.op).ok_or("the op is gone")?;
+    let def = case::ops().get(case.op).ok_or("the op is gone")?;
     let products = match def.meaning() {
         "matmul" | "conv" | "attention" => {
             let types: Vec<_> = case.operands.iter().map(Tensor::ty).collect();

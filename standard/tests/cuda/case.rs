@@ -78,7 +78,7 @@ const TABLE: &str = r#"[
 ]"#;
 
 /// Ovolo's ops, and those of [`TABLE`].
-fn ops() -> &'static Ops {
+pub fn ops() -> &'static Ops {
     static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
         let mut registry = Registry::clone(crate::common::registry());
         registry.add_functions("ops/test.ron", TABLE).unwrap();

@@ -520,7 +520,7 @@ pub fn models_in_f16_fuse() -> Result<(), Failed> {
         if error <= 2e-3 { Ok(()) } else { Err(format!("relative error {error:e}")) }
     };
     for (pipeline, kernels) in [
-        ("cuda", &["cuda.matmul", "cublaslt.matmul", "cuda.tree"][..]),
+        ("cuda", &["cuda.matmul-tensor", "cublaslt.matmul", "cuda.tree", "cuda.map"][..]),
         ("native", &["native.matmul", "native.map"]),
     ] {
         let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline(pipeline, 2))
@@ -531,6 +531,12 @@ pub fn models_in_f16_fuse() -> Result<(), Failed> {
             plan.steps.iter().find(|step| ![kernels, &copies[..]].concat().contains(&step.op.name))
         {
             return Err(format!("{pipeline}: `{}` is not fused\n{plan}", step.op).into());
+        }
+        let computed = plan.steps.iter().filter(|step| !copies.contains(&step.op.name)).count();
+        if computed != 2 {
+            return Err(
+                format!("{pipeline}: {computed} kernels instead of a product and a chain\n{plan}").into()
+            );
         }
         if pipeline != "cuda" {
             let mut session =
