@@ -115,6 +115,18 @@ __device__ __forceinline__ void multiply_single(float (&c)[4], const unsigned (&
 ",
     ),
     (
+        "modulo",
+        r"__device__ __forceinline__ float modulo(float a, float b) {
+  const float rest = fmodf(a, b);
+  return rest == 0.0f ? copysignf(0.0f, b) : (rest < 0.0f) != (b < 0.0f) ? rest + b : rest;
+}
+__device__ __forceinline__ double modulo(double a, double b) {
+  const double rest = fmod(a, b);
+  return rest == 0.0 ? copysign(0.0, b) : (rest < 0.0) != (b < 0.0) ? rest + b : rest;
+}
+",
+    ),
+    (
         "saturate",
         r"template <typename T> __device__ __forceinline__ T to_integer(double x, double least, double most) {
   return x != x ? (T)0 : (T)(x < least ? least : x > most ? most : x);

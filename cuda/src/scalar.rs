@@ -320,10 +320,8 @@ pub(super) fn binary(kind: Binary, dtype: DType, a: &str, b: &str) -> (String, O
         Binary::Div => either(&|| format!("{a} / {b}"), "divide"),
         Binary::Pow => either(&|| t.function("pow", &both), "power"),
         Binary::Remainder => either(&|| t.function("fmod", &both), "remainder_c"),
-        Binary::Modulo => {
-            let float = || format!("{a} - {b} * {}", t.function("floor", &format!("{a} / {b}")));
-            either(&float, "remainder_floor")
-        }
+        Binary::Modulo if t.is_float() => (format!("modulo({both})"), Some("modulo")),
+        Binary::Modulo => either(&String::new, "remainder_floor"),
         Binary::Min if t.is_float() => (t.function("fmin", &both), None),
         Binary::Max if t.is_float() => (t.function("fmax", &both), None),
         Binary::Min => (format!("{a} < {b} ? {a} : {b}"), None),

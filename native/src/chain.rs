@@ -199,6 +199,15 @@ impl Area {
         extra_row: 0,
         extra_column: 0,
     };
+
+    /// Returns the area with contiguous rows as one, for steps that read no extra operand: the pixels of a block of
+    /// channels are short rows, and a step has a cost for each of them.
+    fn joined(self) -> Self {
+        if self.source_row == self.columns && self.target_row == self.columns {
+            return Self { columns: self.columns * self.rows, rows: 1, ..self };
+        }
+        self
+    }
 }
 
 widened! {
@@ -275,6 +284,7 @@ pub(super) unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
             Function::Binary(function) => binary::<V>(function, *area),
             Function::Formula => {
                 let Some(formula) = &action.formula else { unreachable!("the step has a formula") };
+                let area = if action.binary { *area } else { area.joined() };
                 for row in 0..area.rows {
                     let source = area.source.add(row * area.source_row);
                     let extra = match action.binary {
@@ -296,11 +306,8 @@ pub(super) unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
 /// # Safety
 /// As for [`apply_on`].
 #[inline(always)]
-unsafe fn unary<V: Lanes>(action: &Action, mut area: Area) {
-    if area.source_row == area.columns && area.target_row == area.columns {
-        area.columns *= area.rows;
-        area.rows = 1;
-    }
+unsafe fn unary<V: Lanes>(action: &Action, area: Area) {
+    let area = area.joined();
     let [p0, p1] = action.parameters;
     // SAFETY: rows and columns are in bounds, as the caller promises.
     unsafe {

@@ -344,7 +344,12 @@ macro_rules! float_number {
             fn modulo(self, other: Self) -> Self {
                 let (a, b) = ($up(self), $up(other));
                 let rest = a % b;
-                $down(if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest })
+                // A zero has the sign of the divisor.
+                $down(match rest == 0.0 {
+                    true => rest.copysign(b),
+                    false if (rest < 0.0) != (b < 0.0) => rest + b,
+                    false => rest,
+                })
             }
         }
     };

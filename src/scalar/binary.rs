@@ -71,7 +71,7 @@ binary! {
     Min "min" Numbers "The minimum. NaN if an operand is NaN." |a, b| smaller(a, b), a.min(b);
     Max "max" Numbers "The maximum. NaN if an operand is NaN." |a, b| larger(a, b), a.max(b);
     Pow "pow" Numbers "The first operand to the power of the second." |a, b| a.powf(b), integer_power(a, b);
-    Modulo "modulo" Numbers "The remainder with the sign of the divisor." |a, b| a - b * (a / b).floor(), modulo(a, b);
+    Modulo "modulo" Numbers "The remainder with the sign of the divisor." |a, b| float_modulo(a, b), modulo(a, b);
     Remainder "remainder" Numbers "The remainder with the sign of the dividend, as in C." |a, b| a % b, a.checked_rem(b).unwrap_or(0);
     Equal "equal" Equality "Whether they are equal." |a, b| truth(a == b), i128::from(a == b);
     Greater "greater" Comparison "Whether the first is greater." |a, b| truth(a > b), i128::from(a > b);
@@ -106,6 +106,19 @@ fn bits(kind: Binary, a: f64, b: f64) -> f64 {
 
 fn shift_left(a: i128, places: i128) -> i128 {
     u32::try_from(places).ok().filter(|places| *places < 64).map_or(0, |places| a << places)
+}
+
+/// As Python's `%`: a finite number modulo an infinity of the other sign is that infinity, and a zero has the sign of the
+/// divisor.
+fn float_modulo(a: f64, b: f64) -> f64 {
+    let rest = a % b;
+    if rest == 0.0 {
+        0.0_f64.copysign(b)
+    } else if (rest < 0.0) != (b < 0.0) {
+        rest + b
+    } else {
+        rest
+    }
 }
 
 fn modulo(a: i128, b: i128) -> i128 {

@@ -623,6 +623,29 @@ fn integers_do_not_pass_through_floats() {
 }
 
 #[test]
+fn a_remainder_of_floats_has_the_sign_of_its_divisor() {
+    let infinity = f32::INFINITY;
+    let pairs = [
+        (0.0, -2.0, -0.0),
+        (-0.0, 2.0, 0.0),
+        (-3.0, infinity, infinity),
+        (3.0, infinity, 3.0),
+        (1.0, -infinity, -infinity),
+        (-5.5, 2.0, 0.5),
+        (5.5, -2.0, -0.5),
+    ];
+    for (a, b, want) in pairs {
+        let got = eval("mod", Attrs::new(), &[f32s([1], &[a]), f32s([1], &[b])]).to_f64()[0];
+        #[allow(clippy::cast_possible_truncation)]
+        let got = got as f32;
+        assert_eq!(got.to_bits(), f32::to_bits(want), "{a} mod {b} is {got}");
+    }
+    for (a, b) in [(infinity, 2.0), (-infinity, 2.0), (1.0, 0.0), (f32::NAN, 2.0), (1.0, f32::NAN)] {
+        assert!(eval("mod", Attrs::new(), &[f32s([1], &[a]), f32s([1], &[b])]).to_f64()[0].is_nan());
+    }
+}
+
+#[test]
 fn operands_broadcast() {
     let column = f32s([2, 1], &[10., 20.]);
     let row = f32s([3], &[1., 2., 3.]);
