@@ -158,10 +158,8 @@ fn asked(calls: &[KernelCall], batch: usize, version: usize) -> BTreeMap<String,
 /// Returns the call for another batch: all that follows an image or a sequence has its size as a factor.
 fn batched(call: &KernelCall, batch: usize) -> KernelCall {
     let attention = call.op.name == "cudnn.attention";
-    let axis = match AxisOrder::new(&call.attrs) {
-        Ok(order) if attention => order.axes[0],
-        _ => 0,
-    };
+    let order = attention.then(|| AxisOrder::new(&call.attrs).expect("the op has checked it"));
+    let axis = order.map_or(0, |order| order.axes[0]);
     let times = |ty: &TensorType| {
         let mut sizes: Vec<usize> = ty.shape.iter().copied().collect();
         sizes[axis] *= batch;
