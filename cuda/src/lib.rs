@@ -46,7 +46,7 @@ mod write;
 pub use backend::{CuDnn, CublasLt, Cuda};
 pub use device::FAMILY;
 pub use kernel::{Argument, Job, Kernel, Launch};
-pub use lower::job;
+pub use lower::{generated, job};
 pub use module::Module;
 
 use ovolo::registry::{Registry, RegistryError};

@@ -14,6 +14,7 @@ use super::scalar::supported;
 use super::space::{Access, Bound, Part};
 use super::tile::Tile;
 use super::window;
+use ovolo::Plan;
 use ovolo::op::{Call, OpError};
 use ovolo::scalar::{Binary, Program};
 use ovolo::tensor::{DType, TensorType};
@@ -24,6 +25,23 @@ use ovolo::tensor::{DType, TensorType};
 /// If no kernel supports the call; the error says why.
 pub fn job(call: &Call<'_>) -> Result<Job, OpError> {
     written(call).map_err(OpError::kernel)
+}
+
+/// Returns the jobs of a plan's generated kernels, and the number of its steps that are copies.
+///
+/// # Errors
+/// As for [`job`].
+pub fn generated(plan: &Plan) -> Result<(Vec<Job>, usize), OpError> {
+    let (mut jobs, mut copies) = (Vec::new(), 0);
+    for step in plan.steps.iter().filter(|step| step.op.backend() == Some("cuda")) {
+        let inputs: Vec<&TensorType> = step.input_types.iter().collect();
+        let (op, attrs, output) = (step.op, &*step.attrs, &step.output_type);
+        match step.implementation.as_str() {
+            "copy" => copies += 1,
+            _ => jobs.push(job(&Call { op, attrs, inputs: &inputs, output, threads: plan.threads })?),
+        }
+    }
+    Ok((jobs, copies))
 }
 
 fn written(call: &Call<'_>) -> Result<Job, String> {

@@ -1,7 +1,7 @@
 //! Matrix products, and convolutions as products of weights and windows, with a column for each pixel.
 //!
 //! If the result is narrow, each thread computes one element and reads the operands directly. Otherwise a block computes
-//! a square of the result from pieces of both operands in shared memory: by the usual arithmetic, or on tensor cores. The
+//! a tile of the result from pieces of both operands in shared memory: by the usual arithmetic, or on tensor cores. The
 //! post chain runs when the result is stored.
 
 mod square;
@@ -187,7 +187,7 @@ impl Product<'_> {
         Job { kernels: vec![kernel(kind, &parameters, writer, launch)], ..Job::default() }
     }
 
-    /// Declares the square of a block: its first row and column, and the number `g` of its product.
+    /// Declares the tile of a block: its first row and column, and the number `g` of its product.
     fn place(&self, w: &mut Writer, [rows, columns]: [usize; 2]) {
         let (name, n) = (self.index.name(), |value: usize| self.index.number(value));
         let (along, down) = (self.columns.div_ceil(columns), self.rows.div_ceil(rows));
@@ -196,8 +196,8 @@ impl Product<'_> {
         w.line(&format!("const {name} g = blockIdx.x / {};", n(along * down)));
     }
 
-    /// Returns the number of squares of all products.
-    fn squares(&self, [rows, columns]: [usize; 2]) -> usize {
+    /// Returns the number of tiles of all products.
+    fn tiles(&self, [rows, columns]: [usize; 2]) -> usize {
         self.batch * self.rows.div_ceil(rows) * self.columns.div_ceil(columns)
     }
 

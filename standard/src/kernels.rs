@@ -1,9 +1,7 @@
 //! `ovolo kernels`: the generated kernels of a plan for a device, and their machine code.
 
 use clap::Args;
-use ovolo::op::Call;
 use ovolo::registry::Registry;
-use ovolo::tensor::TensorType;
 use ovolo_cli::{AddedCommand, Job, Refusal, Settings, print};
 use ovolo_cuda::Module;
 use ovolo_cuda::nvrtc::{self, Architecture, Made};
@@ -47,22 +45,7 @@ impl AddedCommand for Kernels {
         };
         let job = job(settings);
         let (compilation, _) = job.compile()?;
-        let mut generated = Vec::new();
-        let mut copies = 0;
-        for step in compilation.plan.steps.iter().filter(|step| step.op.name.starts_with("cuda.")) {
-            let inputs: Vec<&TensorType> = step.input_types.iter().collect();
-            let call = Call {
-                op: step.op,
-                attrs: &step.attrs,
-                inputs: &inputs,
-                output: &step.output_type,
-                threads: compilation.plan.threads,
-            };
-            match step.implementation.as_str() {
-                "copy" => copies += 1,
-                _ => generated.push(ovolo_cuda::job(&call).map_err(|why| why.to_string())?),
-            }
-        }
+        let (generated, copies) = ovolo_cuda::generated(&compilation.plan).map_err(|why| why.to_string())?;
         let module = Module::new(&generated);
         let source = module.source();
         if self.source {

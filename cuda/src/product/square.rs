@@ -1,6 +1,6 @@
 //! The kernel for products by the usual arithmetic.
 //!
-//! A block of 256 threads computes a rectangle of the result, from pieces of both operands that it keeps in shared memory
+//! A block of 256 threads computes a tile of the result, from pieces of both operands that it keeps in shared memory
 //! twice: while the threads multiply one piece, they read the next. Each thread computes groups of 4 by 4 elements, and
 //! reads what it multiplies as vectors of 4 elements. With two by two such groups it multiplies 64 times for 4 reads of
 //! shared memory, as in V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008).
@@ -18,7 +18,7 @@ const THREADS: usize = 16;
 const WIDTH: usize = 4;
 /// The side of the square of one group of each thread.
 const GROUP: usize = THREADS * WIDTH;
-/// The number of large squares that keeps the multiprocessors of a large device busy.
+/// The number of large tiles that keeps the multiprocessors of a large device busy.
 const BUSY: usize = 128;
 
 /// Generates the job.
@@ -27,9 +27,9 @@ const BUSY: usize = 128;
 /// If a size exceeds the limits of a grid, or an op of the post chain has no text.
 pub(super) fn job(product: &Product<'_>) -> Result<Job, String> {
     let groups = groups(product);
-    let launch = Launch::plane(product.squares(groups.map(|one| one * GROUP)), 1, [THREADS * THREADS, 1])?;
+    let launch = Launch::plane(product.tiles(groups.map(|one| one * GROUP)), 1, [THREADS * THREADS, 1])?;
     let mut w = Writer::new();
-    rectangle(product, &mut w, groups)?;
+    tile(product, &mut w, groups)?;
     Ok(product.kernel("product", w, launch))
 }
 
@@ -38,14 +38,14 @@ fn groups(product: &Product<'_>) -> [usize; 2] {
     // The places of windows take as many registers as the sums of a second group along columns.
     let large = if product.right.0.is_empty() { [2, 2] } else { [2, 1] };
     let sides = large.map(|one| one * GROUP);
-    let padded = |sides: [usize; 2]| product.squares(sides) * sides[0] * sides[1];
+    let padded = |sides: [usize; 2]| product.tiles(sides) * sides[0] * sides[1];
     // Sums of 8 bytes would fill the registers of a thread.
     let narrow = combined(product.call.output.dtype).size() <= 4;
-    let busy = product.squares(sides) >= BUSY;
+    let busy = product.tiles(sides) >= BUSY;
     if narrow && busy && 8 * padded(sides) <= 9 * padded([GROUP; 2]) { large } else { [1, 1] }
 }
 
-fn rectangle(product: &Product<'_>, w: &mut Writer, groups: [usize; 2]) -> Result<(), String> {
+fn tile(product: &Product<'_>, w: &mut Writer, groups: [usize; 2]) -> Result<(), String> {
     let (name, n) = (product.index.name(), |value: usize| product.index.number(value));
     let (sum, sides, each) = (product.sum(), groups.map(|one| one * GROUP), groups.map(|one| one * WIDTH));
     let elements = sides.map(|side| side * DEPTH / (THREADS * THREADS));

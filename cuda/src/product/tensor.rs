@@ -56,8 +56,8 @@ pub(in super::super) fn matmul(call: &Call<'_>) -> Result<Job, String> {
     if call.output.shape.count() == 0 {
         return Ok(Job::default());
     }
-    let tile = if product.squares(Tile::LARGE.sides()) >= BUSY { Tile::LARGE } else { Tile::SMALL };
-    let launch = Launch::plane(product.squares(tile.sides()), 1, [tile.threads(), 1])?;
+    let tile = if product.tiles(Tile::LARGE.sides()) >= BUSY { Tile::LARGE } else { Tile::SMALL };
+    let launch = Launch::plane(product.tiles(tile.sides()), 1, [tile.threads(), 1])?;
     let mut w = Writer::new();
     Tensor::new(&product, tile).write(&mut w)?;
     Ok(product.kernel("tensor", w, launch))

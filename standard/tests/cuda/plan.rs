@@ -2,13 +2,12 @@
 
 use super::{common, nvrtc};
 use libtest_mimic::Failed;
-use ovolo::backend::Call;
 use ovolo::compile;
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::plan::Plan;
-use ovolo::tensor::{Device, TensorType};
-use ovolo_cuda::{Job, Module, job};
+use ovolo::tensor::Device;
+use ovolo_cuda::{Job, Module};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,22 +31,7 @@ fn planned(graph: Graph, libraries: bool) -> Result<compile::Compilation, String
 
 /// Returns the generated kernels of a plan, and the number of steps that are copies.
 pub fn generated(plan: &Plan) -> Result<(Vec<Job>, usize), String> {
-    let (mut jobs, mut copies) = (Vec::new(), 0);
-    for step in plan.steps.iter().filter(|step| step.op.name.starts_with("cuda.")) {
-        let inputs: Vec<&TensorType> = step.input_types.iter().collect();
-        let call = Call {
-            op: step.op,
-            attrs: &step.attrs,
-            inputs: &inputs,
-            output: &step.output_type,
-            threads: plan.threads,
-        };
-        match step.implementation.as_str() {
-            "copy" => copies += 1,
-            _ => jobs.push(job(&call).map_err(|why| why.to_string())?),
-        }
-    }
-    Ok((jobs, copies))
+    ovolo_cuda::generated(plan).map_err(|why| why.to_string())
 }
 
 /// Checks that a model's plan runs everything on the device, and that NVRTC compiles its kernels.

@@ -33,7 +33,7 @@ const PIPELINES: [&str; 4] = ["cuda", "cuda-tf32", "cuda-f16", "cuda-bf16"];
 const BATCHES: [usize; 3] = [1, 8, 32];
 
 #[test]
-#[ignore = "it takes an hour, and cuDNN with NVRTC and cuBLASLt (`cargo xtask cuda-libraries`), and a C++ compiler"]
+#[ignore = "it takes hours, and needs cuDNN with NVRTC and cuBLASLt (`cargo xtask cuda-libraries`), and a C++ compiler"]
 fn every_graph_of_the_networks_has_plans() {
     in_subprocess("cudnn::graph::test::survey::every_graph_of_the_networks_has_plans", survey);
 }
