@@ -13,12 +13,14 @@ use crate::pass::{self, AbsentRules, Context, Extract, Pass, PassReport, State};
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::rule::RuleSet;
+use crate::session::Held;
 use crate::stage::{self, Choice, Imported, Planned, Priced, Saturated};
 use crate::verify;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The inputs of a compilation besides the graph.
+#[derive(Clone)]
 pub struct Options {
     /// The ops, backends and other parts that the compilation may use.
     pub registry: Arc<Registry>,
@@ -34,6 +36,8 @@ pub struct Options {
     pub measured: Option<Measured>,
     /// The name of the pass after which the text of the e-graph is kept.
     pub keep_egraph_after: Option<String>,
+    /// What other plans of the model have in memory. The plan takes the same forms of weights unless others save more.
+    pub held: Held,
 }
 
 impl Options {
@@ -49,6 +53,7 @@ impl Options {
             measured: self.measured.as_ref().map(|measured| measured.for_graph(graph)),
             constants: graph.constant_bytes(),
             absent_rules: AbsentRules::LeftOut,
+            held: self.held.clone(),
         }
     }
 

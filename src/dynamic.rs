@@ -26,7 +26,7 @@ use crate::graph::Graph;
 use crate::onnx::{Dynamic, Item, LiveFrom, MissingWeights, OnnxError, Region, Then};
 use crate::plan::Plan;
 use crate::registry::Registry;
-use crate::session::{Session, Store, Workspace};
+use crate::session::{Held, Session, Store, Workspace};
 use crate::team::Team;
 use crate::tensor::Tensor;
 use padding::Padding;
@@ -71,6 +71,7 @@ impl DynamicSession<'static> {
         let model = Dynamic::load(registry.onnx(), file.as_ref(), MissingWeights::Refuse)?
             .with_unroll(options.pipeline.unroll);
         let compile = move |region: &RegionRequest<'_>| {
+            let options = Options { held: region.held.clone(), ..options.clone() };
             let compilation = compile::compile(region.graph.clone(), &options)?;
             let (program, backends) = (&compilation.program, options.registry.backends());
             let session =
@@ -319,7 +320,8 @@ impl<'c> DynamicSession<'c> {
         if self.plans.look(&digest).is_some() {
             return Ok((digest, Source::Known));
         }
-        let request = RegionRequest { graph: &region.graph, digest, key, store: &self.store };
+        let (store, held) = (&self.store, Held::new(&self.store, self.plans.all()));
+        let request = RegionRequest { graph: &region.graph, digest, held: &held, key, store };
         let Compiled { session, cached } = (self.compile)(&request)?;
         let mut session = session.within(&self.workspace)?;
         let team = self.team.get_or_insert_with(|| session.shared_team());

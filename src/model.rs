@@ -11,7 +11,7 @@ use crate::graph::{Graph, text};
 use crate::onnx::{self, ImportOptions};
 use crate::pass::pipeline::Pipeline;
 use crate::registry::Registry;
-use crate::session::Session;
+use crate::session::{Held, Session};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -66,6 +66,7 @@ impl Options {
             machine: Machine::NOMINAL,
             measured: None,
             keep_egraph_after: None,
+            held: Held::default(),
         })
     }
 

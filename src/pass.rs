@@ -34,6 +34,7 @@ use crate::op::Ops;
 use crate::plan::{Arena, KeptConstants};
 use crate::ron;
 use crate::rule::RuleSet;
+use crate::session::Held;
 use crate::setting::Settings;
 use crate::stage::{Objective, Target};
 use crate::table::Table;
@@ -154,6 +155,8 @@ pub struct Context<'a> {
     pub constants: usize,
     /// Whether rules of absent backends take part.
     pub absent_rules: AbsentRules,
+    /// What other plans of the model have in memory.
+    pub held: Held,
 }
 
 impl Context<'_> {

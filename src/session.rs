@@ -3,12 +3,14 @@
 mod check;
 mod constants;
 mod device;
+mod held;
 mod observe;
 mod output;
 mod store;
 mod workspace;
 
 pub use device::DeviceTensor;
+pub use held::Held;
 pub use store::Store;
 pub(crate) use workspace::Workspace;
 

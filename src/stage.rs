@@ -33,6 +33,7 @@
 //! ```
 
 mod chosen;
+mod forms;
 mod imported;
 mod objective;
 mod planned;

@@ -239,7 +239,9 @@ impl Compiler {
     fn key(&self, region: &RegionRequest<'_>) -> Option<Key> {
         let request = Request { calibration: self.machine(), ..self.request.clone() };
         let key = self.key.clone()?.with(Request::CALIBRATION, request.speeds());
-        Some(key.with("region", region.digest.to_string()))
+        let key = key.with("region", region.digest.to_string());
+        let weighs = self.request.pipeline.extract().is_some_and(|extract| extract.further_forms > 0.0);
+        Some(if weighs { key.with("held", region.held.digest().to_string()) } else { key })
     }
 
     /// Compiles a region. Also returns the part of the table of times that the plan depends on.
@@ -247,6 +249,7 @@ impl Compiler {
         let new = || options(&self.registry, &self.request).map_err(Error::setting);
         if by_times(&self.request.pipeline) {
             let (options, _) = new()?;
+            let options = compile::Options { held: region.held.clone(), ..options };
             let tuned = tuned(region.graph, options, |_| {}).map_err(Error::setting)?;
             return Ok((tuned.compilation, Some(tuned.basis)));
         }
@@ -259,6 +262,7 @@ impl Compiler {
                 self.chosen.get_or_init(|| made)
             }
         };
-        Ok((compile::compile(region.graph.clone(), options)?, None))
+        let options = compile::Options { held: region.held.clone(), ..options.clone() };
+        Ok((compile::compile(region.graph.clone(), &options)?, None))
     }
 }

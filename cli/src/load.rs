@@ -441,6 +441,7 @@ pub(super) fn options_for(
         machine,
         measured: None,
         keep_egraph_after: None,
+        held: ovolo::session::Held::default(),
     })
 }
 

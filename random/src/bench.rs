@@ -235,6 +235,7 @@ impl Bench {
             machine: Machine::NOMINAL,
             measured: None,
             keep_egraph_after: None,
+            held: ovolo::session::Held::default(),
         })
     }
 

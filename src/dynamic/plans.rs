@@ -31,6 +31,11 @@ impl Plans {
         self.sessions.get(digest).map(|(session, _)| session)
     }
 
+    /// Returns all plans, in no particular order.
+    pub fn all(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.values().map(|(session, _)| session)
+    }
+
     /// Returns a plan for a use.
     pub fn get(&mut self, digest: &Digest) -> Option<&mut Session> {
         self.clock += 1;

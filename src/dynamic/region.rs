@@ -3,7 +3,7 @@
 use crate::digest::Digest;
 use crate::graph::{CONST, Graph};
 use crate::onnx::Dynamic;
-use crate::session::{Session, Store};
+use crate::session::{Held, Session, Store};
 use crate::tensor::{Tensor, TensorType};
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub struct RegionRequest<'a> {
     /// What the plan of the region depends on: the digest of the graph's text, without the names of values, and with
     /// the names of weights and the elements of other constants.
     pub digest: Digest,
+    /// What the other plans of the session have in memory.
+    pub held: &'a Held,
     /// What it is specialised for.
     pub key: &'a RegionKey,
     /// The constants that the plans of the model share.

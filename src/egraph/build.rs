@@ -266,18 +266,7 @@ impl Pick<'_> {
 
     /// Returns the graph of a choice.
     pub fn build(&self, extraction: &Extraction) -> Program {
-        let mut builder = Builder {
-            pick: self,
-            extraction,
-            names: self.names(),
-            constants: self.constants(),
-            program: Program {
-                graph: Graph::new(),
-                classes: Vec::new(),
-                nodes: FxHashMap::default(),
-                terms: Vec::new(),
-            },
-        };
+        let mut builder = self.builder(&extraction.choice);
         for (name, ty) in &self.egraph.inputs {
             let id = builder.program.graph.add_input(name, ty.clone());
             let class = self.egraph.egg.lookup(Term::leaf(INPUT, name));
@@ -290,6 +279,31 @@ impl Pick<'_> {
         for (name, id) in &self.egraph.outputs {
             let node = builder.class(self.egraph.egg.find(*id));
             builder.program.graph.add_output(name, node);
+        }
+        builder.program
+    }
+
+    fn builder<'b>(&'b self, choice: &'b [Option<u32>]) -> Builder<'b> {
+        Builder {
+            pick: self,
+            choice,
+            names: self.names(),
+            constants: self.constants(),
+            program: Program {
+                graph: Graph::new(),
+                classes: Vec::new(),
+                nodes: FxHashMap::default(),
+                terms: Vec::new(),
+            },
+        }
+    }
+
+    /// Returns the graph of all classes that depend only on constants, each computed as [`Pick::build`] does. It has no
+    /// outputs.
+    pub fn constants_alone(&self) -> Program {
+        let mut builder = self.builder(&[]);
+        for id in self.classes.iter().filter(|id| self.egraph.egg[**id].data.constant) {
+            builder.class(*id);
         }
         builder.program
     }
@@ -375,7 +389,8 @@ struct Way {
 
 struct Builder<'a> {
     pick: &'a Pick<'a>,
-    extraction: &'a Extraction,
+    /// For each class, the index of the chosen candidate. Constants need none.
+    choice: &'a [Option<u32>],
     names: FxHashMap<Id, Arc<str>>,
     constants: FxHashMap<Id, (Way, &'a Term)>,
     program: Program,
@@ -417,7 +432,7 @@ impl<'a> Builder<'a> {
             return term;
         }
         let at = self.pick.index[&class];
-        let choice = self.extraction.choice[at].expect("an extraction chooses for every class it reaches");
+        let choice = self.choice[at].expect("an extraction chooses for every class it reaches");
         self.pick.terms[at][choice as usize]
     }
 

@@ -28,6 +28,9 @@ pub struct Extract {
     pub noise: Option<Noise>,
     /// Milliseconds that a mebibyte of the host's memory is worth: of the arena, and of the constants that are kept.
     pub memory: f64,
+    /// The share of its time that a kernel costs more if it reads a weight in a further form: one that no other plan of
+    /// the session keeps, while another form of the weight is kept. At 0, plans of other sizes make no difference.
+    pub further_forms: f64,
 }
 
 fn extractor<S: Serializer>(extractor: &Arc<dyn Extractor>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -40,7 +43,13 @@ fn pricing<S: Serializer>(cost: &Arc<dyn Pricing>, serializer: S) -> Result<S::O
 
 impl Default for Extract {
     fn default() -> Self {
-        Self { extractor: Arc::new(Exact::DEFAULT), cost: Arc::new(ByRoofline), noise: None, memory: 0.0 }
+        Self {
+            extractor: Arc::new(Exact::DEFAULT),
+            cost: Arc::new(ByRoofline),
+            noise: None,
+            memory: 0.0,
+            further_forms: 0.0,
+        }
     }
 }
 
@@ -53,15 +62,25 @@ struct Written<'a> {
     extractor: Option<Raw<'a>>,
     #[serde(borrow)]
     cost: Option<Raw<'a>>,
-    #[serde(deserialize_with = "amount")]
+    #[serde(deserialize_with = "worth")]
     memory: f64,
+    #[serde(deserialize_with = "share")]
+    further_forms: f64,
+}
+
+/// Reads the worth of memory.
+fn worth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    amount(deserializer, "write milliseconds for a mebibyte, such as `0.5`")
+}
+
+/// Reads the share of a kernel's time that a further form of a weight must save.
+fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    amount(deserializer, "write a share of a kernel's time, such as `0.05`")
 }
 
 /// Reads a finite number that is not negative.
-fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    let wrong = || {
-        D::Error::custom("must be a number, zero or more\nwrite milliseconds for a mebibyte, such as `0.5`")
-    };
+fn amount<'de, D: Deserializer<'de>>(deserializer: D, advice: &str) -> Result<f64, D::Error> {
+    let wrong = || D::Error::custom(format!("must be a number, zero or more\n{advice}"));
     let amount = f64::deserialize(deserializer)?;
     if amount >= 0.0 && amount.is_finite() { Ok(amount) } else { Err(wrong()) }
 }
@@ -74,7 +93,7 @@ impl Extract {
     }
 
     fn read(reader: &mut Reader<'_>, raw: Raw<'_>, scope: &Scope<'_>) -> Option<Self> {
-        let Written { extractor, cost, memory } = reader.settings(raw, &[])?;
+        let Written { extractor, cost, memory, further_forms } = reader.settings(raw, &[])?;
         let otherwise = Self::default();
         let written = |value| setting::Written { value, others: &[], folder: scope.folder };
         let extractor = extractor.and_then(|raw| named(&scope.catalog.extractors, reader, written(raw)));
@@ -85,6 +104,7 @@ impl Extract {
             cost: cost.unwrap_or(otherwise.cost),
             noise: None,
             memory,
+            further_forms,
         })
     }
 
@@ -177,6 +197,12 @@ impl Extract {
             Some(plan) => plan.planning(context)?,
             None => PlanMemory::default().planning(context)?,
         };
-        Ok(Choice { extractor: Arc::clone(&self.extractor), worth: self.memory, planning })
+        Ok(Choice {
+            extractor: Arc::clone(&self.extractor),
+            worth: self.memory,
+            planning,
+            held: context.held.clone(),
+            further_forms: self.further_forms,
+        })
     }
 }

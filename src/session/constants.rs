@@ -35,8 +35,8 @@ pub(super) fn evaluate(
     (values, recipes)
 }
 
-/// Returns the recipes of nodes that depend on constants alone.
-fn recipes(program: &Graph, wanted: &[NodeId], store: &Store) -> Recipes {
+/// Returns the recipes of nodes that depend on constants alone. `wanted` is sorted.
+pub(super) fn recipes(program: &Graph, wanted: &[NodeId], store: &Store) -> Recipes {
     let mut needed = vec![false; program.len()];
     wanted.iter().for_each(|id| needed[id.index()] = true);
     for (id, node) in program.nodes().rev().filter(|(_, node)| !node.inputs.is_empty()) {

@@ -1,6 +1,7 @@
 //! An e-graph whose kernels have prices, and the choice of one of its programs.
 
 use super::chosen::{Chosen, sources};
+use super::forms::Forms;
 use super::objective::Objective;
 use super::planning::Planning;
 use super::search::{Chooser, Effort, Room, Trial, memory};
@@ -11,6 +12,7 @@ use crate::error::Error;
 use crate::extract::{Exact, Extractor, Problem};
 use crate::op::Call;
 use crate::plan::{Plan, Step};
+use crate::session::Held;
 use std::sync::Arc;
 
 /// The settings for choosing one program of an e-graph.
@@ -24,11 +26,22 @@ pub struct Choice {
     /// How programs are planned while they are compared. Only a plan shows how much memory and which copies a program
     /// needs.
     pub planning: Planning,
+    /// What other plans of the model have in memory.
+    pub held: Held,
+    /// The share of its time that a kernel costs more if it reads a further form of a weight: one that is not held, while
+    /// another form of the weight is.
+    pub further_forms: f64,
 }
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { extractor: Arc::new(Exact::DEFAULT), worth: 0.0, planning: Planning::default() }
+        Self {
+            extractor: Arc::new(Exact::DEFAULT),
+            worth: 0.0,
+            planning: Planning::default(),
+            held: Held::default(),
+            further_forms: 0.0,
+        }
     }
 }
 
@@ -74,7 +87,24 @@ impl<'a> Priced<'a> {
     /// # Errors
     /// If no program can run, or if no plan within the limits was found.
     pub fn choose(&self, choice: &Choice) -> Result<Chosen, Error> {
-        let (trial, objective) = choose(&self.chooser(choice), choice)?;
+        if choice.held.is_empty() || choice.further_forms <= 0.0 {
+            let (trial, objective) = choose(&self.chooser(choice), choice)?;
+            return Ok(self.chosen(trial, objective));
+        }
+        let forms = Forms::new(&self.pick, &choice.held, choice.further_forms);
+        let chooser = Chooser { problem: &forms.problem, ..self.chooser(choice) };
+        let (mut trial, mut objective) = choose(&chooser, choice)?;
+        // The result reports time alone. What remains of a bound is a lower bound for all plans of which further forms
+        // are not worth less.
+        let surcharge = forms.surcharge(&trial.extraction);
+        let extraction = &mut trial.extraction;
+        extraction.cost -= surcharge;
+        extraction.bound = (extraction.bound - surcharge).max(0.0);
+        extraction.settle();
+        if let Some(objective) = &mut objective {
+            objective.seconds -= surcharge;
+            objective.bound = (objective.bound - surcharge).max(0.0);
+        }
         Ok(self.chosen(trial, objective))
     }
 

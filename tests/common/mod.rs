@@ -61,6 +61,7 @@ pub fn pipeline(name: &str, threads: usize) -> Options {
         machine: Machine::NOMINAL,
         measured: None,
         keep_egraph_after: None,
+        held: ovolo::session::Held::default(),
     }
 }
 

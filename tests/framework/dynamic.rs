@@ -3,16 +3,19 @@
 
 use crate::common;
 use crate::proto::{BOOL, FLOAT, INT64, body, int, node, untyped, value};
-use ovolo::compile::Options;
-use ovolo::dynamic::{DynamicSession, Found};
+use ovolo::backend::Unkept;
+use ovolo::compile::{self, Options};
+use ovolo::dynamic::{Compiled, DynamicSession, Found, RegionRequest};
 use ovolo::onnx::proto::{AttributeProto, AttributeType, GraphProto, NodeProto, TensorProto, ValueInfoProto};
-use ovolo::onnx::{ImportOptions, Item};
+use ovolo::onnx::{Dynamic, ImportOptions, Item, MissingWeights};
+use ovolo::pass::PassReport;
 use ovolo::tensor::Tensor;
 use ovolo::{Model, Pipeline, Session};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 fn floats(name: &str, dims: &[i64]) -> TensorProto {
     let count: i64 = dims.iter().product();
@@ -115,6 +118,49 @@ fn sizes_whose_plans_want_the_same_weights_pack_them_once() {
         assert_eq!(session.store().bytes(), bytes, "{count}");
     }
     assert_eq!(session.plans(), 5);
+}
+
+/// Compiles sizes of a model one after the other, with a price for further forms of weights. Returns the bytes of
+/// constants after each size, and the seconds of each plan as they were reported, and as its steps cost.
+fn with_further_forms(share: f64, counts: &[usize]) -> (Vec<usize>, Vec<(f64, f64)>) {
+    let mut options = options();
+    options.pipeline.extract_mut().unwrap().further_forms = share;
+    let model = Dynamic::load(common::registry().onnx(), &digits(), MissingWeights::Refuse).unwrap();
+    let times = Mutex::new(Vec::new());
+    let compile = |region: &RegionRequest<'_>| {
+        let options = Options { held: region.held.clone(), ..options.clone() };
+        let compiled = compile::compile(region.graph.clone(), &options)?;
+        let Some(PassReport::Extract { extraction, .. }) = compiled.extraction() else { panic!("it chose") };
+        let steps = options.estimates(region.graph, &[&compiled.plan])?;
+        let sum = steps[0].iter().map(|seconds| seconds.unwrap()).sum();
+        times.lock().unwrap().push((extraction.cost, sum));
+        let backends = common::registry().backends();
+        let session = Session::sharing(&compiled.program, compiled.plan, backends, &Unkept, region.store)?;
+        Ok(Compiled { session, cached: false })
+    };
+    let mut session = DynamicSession::new(model, common::registry(), Arc::new(compile)).unwrap();
+    let mut bytes = Vec::new();
+    for count in counts {
+        session.run(&images(*count)).unwrap();
+        bytes.push(session.store().bytes());
+    }
+    drop(session);
+    (bytes, times.into_inner().unwrap())
+}
+
+#[test]
+fn a_plan_takes_the_forms_of_weights_that_are_there_where_further_ones_save_too_little() {
+    let counts = [1, 64, 360];
+    let (apart, fastest) = with_further_forms(0.0, &counts);
+    assert!(apart[2] > apart[0], "the sizes want different forms: {apart:?}");
+    let (together, times) = with_further_forms(1e3, &counts);
+    assert_eq!(together, [apart[0]; 3]);
+    for (((reported, steps), (fastest, _)), count) in times.iter().zip(&fastest).zip(counts) {
+        assert!((reported - steps).abs() <= 1e-9 * steps, "{count}: {reported} is not the time {steps}");
+        assert!(reported >= fastest, "{count}");
+    }
+    // The first plan has nothing beside it.
+    assert_eq!(times[0], fastest[0]);
 }
 
 #[test]

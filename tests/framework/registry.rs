@@ -195,6 +195,7 @@ fn options(registry: &Arc<Registry>) -> Options {
         machine: Machine::NOMINAL,
         measured: None,
         keep_egraph_after: None,
+        held: ovolo::session::Held::default(),
     }
 }
 

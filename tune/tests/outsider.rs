@@ -150,6 +150,7 @@ fn options(registry: Registry) -> Options {
         machine: Machine::NOMINAL,
         measured: None,
         keep_egraph_after: None,
+        held: ovolo::session::Held::default(),
     }
 }
 

@@ -184,6 +184,7 @@ impl Check {
                     machine: Machine::NOMINAL,
                     measured: None,
                     keep_egraph_after: None,
+                    held: ovolo::session::Held::default(),
                 };
                 // Rules of absent backends take part, so that a report of a rule that never fires does not depend on
                 // this machine.

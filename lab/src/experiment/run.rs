@@ -185,6 +185,7 @@ impl<'a> Runner<'a> {
             machine: self.machine,
             measured: self.measured.clone().filter(|_| cost.kind == "measured"),
             keep_egraph_after: None,
+            held: ovolo::session::Held::default(),
         }
     }
 

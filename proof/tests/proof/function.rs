@@ -54,6 +54,7 @@ fn run(registry: &Arc<Registry>, model: &str, inputs: &[&Tensor]) -> (Vec<f64>, 
         machine: Machine::NOMINAL,
         measured: None,
         keep_egraph_after: None,
+        held: ovolo::session::Held::default(),
     };
     let graph = text::parse(registry.ops(), model).unwrap();
     let compilation = compile::compile(graph, &options).unwrap();

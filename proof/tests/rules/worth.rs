@@ -129,6 +129,7 @@ fn options(rules: &RuleSet, pipeline: &Pipeline) -> Options {
         machine: Machine::NOMINAL,
         measured: None,
         keep_egraph_after: None,
+        held: ovolo::session::Held::default(),
     }
 }
 

@@ -24,6 +24,11 @@ fn digits() -> String {
 
 /// Returns where the plan of each size came from.
 fn sizes(at: &Path, sizes: &str) -> Vec<String> {
+    sizes_by(at, sizes, "cpu")
+}
+
+/// As [`sizes`], with plans of a pipeline.
+fn sizes_by(at: &Path, sizes: &str, pipeline: &str) -> Vec<String> {
     let list = [
         "bench",
         &digits(),
@@ -31,6 +36,8 @@ fn sizes(at: &Path, sizes: &str) -> Vec<String> {
         sizes,
         "--seconds",
         "0.001",
+        "--pipeline",
+        pipeline,
         "--cost",
         "flops",
         "--threads",
@@ -59,6 +66,22 @@ fn a_second_process_compiles_no_region_of_the_same_sizes() {
     assert_eq!(inputs.len(), 3, "{json}");
     let entry = json["entries"][0]["entry"].as_str().unwrap().to_owned();
     assert!(said(&at, &["cache", "show", &entry]).contains("region: inputs image f32["));
+}
+
+#[test]
+fn a_plan_that_depends_on_other_plans_is_cached_for_these() {
+    let at = folder("regions-held");
+    let text = std::fs::read_to_string(common::root().join("passes/native.ron")).unwrap();
+    let own =
+        text.replace("Extract(extractor: \"exact\"", "Extract(further_forms: 0.05, extractor: \"exact\"");
+    assert_ne!(own, text);
+    std::fs::write(at.join("own.ron"), own).unwrap();
+    let run = |list: &str| sizes_by(&at, list, "own.ron");
+    assert_eq!(run("N=1,360"), ["compiled", "compiled"]);
+    assert_eq!(run("N=1,360"), ["cached", "cached"]);
+    // Alone, the plan for 360 has nothing beside it, and the one for 1 has that plan beside it.
+    assert_eq!(run("N=360,1"), ["compiled", "compiled"]);
+    assert_eq!(run("N=360,1"), ["cached", "cached"]);
 }
 
 fn value(name: &str, elem_type: i32) -> ValueInfoProto {

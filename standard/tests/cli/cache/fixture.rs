@@ -52,6 +52,7 @@ pub fn build(request: &Request) -> Session {
         machine: request.calibration.unwrap_or(Machine::NOMINAL),
         measured: None,
         keep_egraph_after: None,
+        held: ovolo::session::Held::default(),
     };
     let graph = graph(request);
     let compilation = compile::compile(graph, &options).unwrap_or_else(|error| panic!("{error}"));

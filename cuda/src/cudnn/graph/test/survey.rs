@@ -126,6 +126,7 @@ fn calls(registry: &Arc<Registry>, name: &str) -> Vec<KernelCall> {
         machine: Machine::NOMINAL,
         measured: None,
         keep_egraph_after: None,
+        held: ovolo::session::Held::default(),
     };
     let mut found = Vec::new();
     for network in networks() {
