@@ -1,6 +1,6 @@
 //! Products of 8-bit integers, summed in 32 bits, and what stands around them: `native.matmul-integer`,
-//! `native.matmul-integer-packed`, `native.conv-integer`, `native.lstm-integer`, `native.quantize` and
-//! `native.dequantize`.
+//! `native.matmul-integer-packed`, `native.conv-integer`, `native.conv-integer-packed`, `native.lstm-integer`,
+//! `native.quantize` and `native.dequantize`.
 //!
 //! Factors minus their zero points fit into 16 bits. Neighbours along the inner dimension are multiplied in pairs and
 //! added, for which processors have an instruction.
@@ -10,7 +10,11 @@ mod dot;
 mod level;
 mod lstm;
 mod packed;
+mod pair;
+mod pixels;
 mod quad;
+mod turned;
+mod window;
 
 use super::args::{Shared, part};
 use super::{plain_contract, reference};
@@ -23,6 +27,7 @@ pub(super) const OPS: &[Lowering] = &[
     Lowering::new("native.matmul-integer", "matmul-integer", contract, kernel),
     packed::OP,
     convolution::OP,
+    window::OP,
     lstm::OP,
     level::QUANTIZE,
     level::DEQUANTIZE,

@@ -49,7 +49,7 @@ pub(super) struct Facts {
     /// The lengths of the lists of rests.
     rests: [u32; 2],
     /// Whether no pair was split. Then only `vpdpbusd` may multiply the weights.
-    whole: bool,
+    pub whole: bool,
     /// Whether the weights are used where they are given, and the prepared panel has none.
     pub as_given: bool,
 }

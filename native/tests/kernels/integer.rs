@@ -81,6 +81,42 @@ fn the_largest_products_do_not_saturate() {
 }
 
 #[test]
+fn packed_convolutions_of_all_bytes_are_exact() {
+    let mut random = Random::new(11);
+    // Images, channels, rows and columns; outputs and the window; strides, dilations and pads.
+    let cases: [([usize; 4], [usize; 3], [i64; 2], [i64; 2], [i64; 4]); 10] = [
+        ([1, 1, 1, 1], [1, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+        ([2, 20, 9, 11], [33, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
+        ([1, 16, 12, 20], [32, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+        ([1, 35, 17, 19], [20, 1, 1], [2, 3], [1, 1], [0, 0, 0, 0]),
+        ([1, 5, 6, 5], [7, 1, 1], [2, 2], [1, 1], [1, 2, 3, 0]),
+        ([1, 3, 23, 40], [16, 7, 7], [2, 2], [1, 1], [3, 3, 3, 3]),
+        ([1, 8, 9, 9], [17, 3, 2], [1, 2], [2, 3], [2, 3, 0, 1]),
+        ([3, 4, 4, 4], [48, 3, 3], [1, 1], [1, 1], [2, 2, 2, 2]),
+        ([1, 6, 3, 70], [16, 1, 5], [1, 1], [1, 1], [0, 0, 0, 4]),
+        ([1, 64, 10, 10], [64, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
+    ];
+    for (a, b) in [DType::U8, DType::I8].into_iter().flat_map(|a| [(a, DType::U8), (a, DType::I8)]) {
+        for (image, [outputs, rows, columns], strides, dilations, pads) in &cases {
+            let attrs = Attrs::new()
+                .with("strides", Attr::Ints(strides.to_vec()))
+                .with("dilations", Attr::Ints(dilations.to_vec()))
+                .with("pads", Attr::Ints(pads.to_vec()))
+                .with("groups", Attr::Int(1));
+            let x = bytes(&mut random, a, image);
+            let w = bytes(&mut random, b, &[*outputs, image[1], *rows, *columns]);
+            let w = w.to_layout(&"AcdB16a4b".parse().unwrap());
+            let zero = Tensor::from_f64(b, vec![*outputs], &vec![0.0; *outputs]);
+            for q in [bytes(&mut random, b, &[]), bytes(&mut random, b, &[*outputs]), zero] {
+                let p = bytes(&mut random, a, &[]);
+                let contract = verify("native.conv-integer-packed", &attrs, &[&x, &w, &p, &q], 0.0);
+                assert_eq!(contract.implementation, "panels");
+            }
+        }
+    }
+}
+
+#[test]
 fn products_with_few_columns_are_exact() {
     let mut random = Random::new(8);
     for (a, b) in [(DType::U8, DType::I8), (DType::I8, DType::U8)] {

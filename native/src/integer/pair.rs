@@ -1,0 +1,95 @@
+//! Products of up to eight rows with a pair of panels, so that each element of a row serves 32 columns.
+
+#[cfg(target_arch = "x86_64")]
+use super::quad::QUAD;
+use super::quad::{COLUMNS, Facts, Panel, Quads, ROWS};
+
+/// The most rows that are multiplied at once.
+pub(super) const PAIR_ROWS: usize = 2 * ROWS;
+
+/// The sums of the rows with both panels.
+pub(super) type PairSums = [[[i32; COLUMNS]; PAIR_ROWS]; 2];
+
+/// Rows of integers without a sign, and a pair of prepared panels to multiply them by.
+pub(super) struct Pair<'a> {
+    /// The rows.
+    pub a: *const u8,
+    /// The distance between rows, in elements.
+    pub stride: usize,
+    /// The number of rows, from 1 to [`PAIR_ROWS`].
+    pub rows: usize,
+    /// A quarter of the inner dimension.
+    pub quads: usize,
+    /// The panels, as [`prepare`](super::quad::prepare) wrote them. They may be the same one.
+    pub panels: [(Panel, &'a Facts); 2],
+}
+
+impl Pair<'_> {
+    /// Returns the products of the rows; those of other rows are zero.
+    ///
+    /// # Safety
+    /// All elements must be in bounds.
+    pub(super) unsafe fn products(&self) -> PairSums {
+        let mut sums = [[[0; COLUMNS]; PAIR_ROWS]; 2];
+        // SAFETY: as the caller promises, and the processor has the instructions.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if self.panels.iter().all(|(_, facts)| facts.whole) {
+                match self.rows {
+                    1 => self.vnni::<1>(&mut sums),
+                    2 => self.vnni::<2>(&mut sums),
+                    3 => self.vnni::<3>(&mut sums),
+                    4 => self.vnni::<4>(&mut sums),
+                    5 => self.vnni::<5>(&mut sums),
+                    6 => self.vnni::<6>(&mut sums),
+                    7 => self.vnni::<7>(&mut sums),
+                    _ => self.vnni::<8>(&mut sums),
+                }
+                return sums;
+            }
+            for ((panel, facts), sums) in self.panels.iter().zip(&mut sums) {
+                for (at, sums) in sums.chunks_exact_mut(ROWS).enumerate().take(self.rows.div_ceil(ROWS)) {
+                    let product = Quads {
+                        a: self.a.add(at * ROWS * self.stride),
+                        stride: self.stride,
+                        rows: (self.rows - at * ROWS).min(ROWS),
+                        b: *panel,
+                        quads: self.quads,
+                    };
+                    let sums = sums.try_into().expect("chunks have this size");
+                    product.add(facts, sums);
+                }
+            }
+        }
+        sums
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    unsafe fn vnni<const R: usize>(&self, sums: &mut PairSums) {
+        use std::arch::x86_64::{
+            __m512i, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_setzero_si512,
+            _mm512_storeu_si512,
+        };
+        let mut totals = [[_mm512_setzero_si512(); 2]; R];
+        let panels = self.panels.map(|(panel, _)| panel.weights.cast_const());
+        // SAFETY: as the caller of `products` promises; a quad is a vector.
+        unsafe {
+            for quad in 0..self.quads {
+                let weights =
+                    panels.map(|panel| _mm512_loadu_si512(panel.add(quad * QUAD).cast::<__m512i>()));
+                for (row, totals) in totals.iter_mut().enumerate() {
+                    let four = self.a.add(row * self.stride + 4 * quad).cast::<i32>().read_unaligned();
+                    let four = _mm512_set1_epi32(four);
+                    totals[0] = _mm512_dpbusd_epi32(totals[0], four, weights[0]);
+                    totals[1] = _mm512_dpbusd_epi32(totals[1], four, weights[1]);
+                }
+            }
+            for (row, totals) in totals.iter().enumerate() {
+                for (sums, total) in sums.iter_mut().zip(totals) {
+                    _mm512_storeu_si512(sums[row].as_mut_ptr().cast::<__m512i>(), *total);
+                }
+            }
+        }
+    }
+}
