@@ -4,9 +4,9 @@ use super::data::Batch;
 use super::error::QuantizeError;
 use ovolo::compile::{self, Options};
 use ovolo::onnx::{self, ImportOptions};
-use ovolo::plan::Plan;
+use ovolo::plan::{Plan, Step};
 use ovolo::session::Session;
-use ovolo::tensor::Tensor;
+use ovolo::tensor::{DType, Tensor};
 use std::time::Instant;
 
 /// How versions of a model are compiled.
@@ -46,10 +46,14 @@ impl Runnable {
         self.session.plan()
     }
 
-    /// Returns the price of the steps that compute a value, in seconds; 0 if it is computed within another step.
-    pub fn price_of(&self, value: &str) -> f64 {
-        let steps = self.plan().steps.iter().filter(|step| &*step.name == value);
-        steps.map(|step| step.seconds).sum()
+    /// Returns the price of the step that computes the levels of a value, in seconds; 0 if they are computed within
+    /// another step. The import calls the levels by their name in the model, or by that with an ending.
+    pub fn price_of_levels(&self, name: &str) -> f64 {
+        let ending = |rest: &str| rest.is_empty() || rest.starts_with('.');
+        let is_wanted = |step: &&Step| {
+            step.output_type.dtype == DType::U8 && step.name.strip_prefix(name).is_some_and(ending)
+        };
+        self.plan().steps.iter().find(is_wanted).map_or(0.0, |step| step.seconds)
     }
 
     /// Runs the model on a batch, and returns its outputs in the order of the plan.

@@ -30,14 +30,17 @@ impl Report<'_> {
     pub fn text(&self) -> String {
         let (search, float) = (self.search, &self.search.float);
         let width = self.layers.iter().map(|layer| layer.name.chars().count()).max().unwrap_or(0).max(5);
-        let mut text = format!("{:width$}  operator       alone      loss  chosen\n", "layer");
+        let mut text = format!("{:width$}  operator       alone     error      loss  chosen\n", "layer");
         for ((layer, alone), chosen) in self.layers.iter().zip(&search.alone).zip(&self.chosen.chosen) {
             let saved = (alone.seconds - float.seconds) * 1e6;
             let kind = if *chosen { "int8" } else { "float32" };
             let _ = writeln!(
                 text,
-                "{:width$}  {:8}  {saved:+7.1} us  {:8.5}  {kind}",
-                layer.name, layer.operator, alone.loss
+                "{:width$}  {:8}  {saved:+7.1} us  {:8.5}  {:8.5}  {kind}",
+                layer.name,
+                layer.operator,
+                alone.error.sqrt(),
+                alone.loss
             );
         }
         text.push('\n');

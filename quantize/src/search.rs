@@ -94,7 +94,7 @@ impl<'a> Search<'a> {
             let (point, model) = search.point(chosen)?;
             let input = document.layers()[at].input.clone();
             let levels = match objective {
-                Objective::Time => model.price_of(&document.levels_of(&input)),
+                Objective::Time => model.price_of_levels(&document.levels_of(&input)),
                 Objective::Size => 0.0,
             };
             let cost = search.cost(&point) - search.cost(&search.float);
@@ -104,8 +104,8 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// Returns versions of which each costs more than the one before it and loses less, from the cheapest to one
-    /// without loss.
+    /// Returns versions of which each costs more than the one before it and loses less, from the cheapest to the one
+    /// with the least loss.
     ///
     /// # Errors
     /// As [`Search::new`].
