@@ -24,7 +24,8 @@ pub enum Calibration {
     /// What is left if all but this percentage of the values is cut off, as much at either end.
     Percentile(f64),
     /// The values within the threshold that [`threshold`] finds for their magnitudes: among 256 levels if no value is
-    /// negative, and else among 128, since the magnitudes share them with their negatives.
+    /// negative, and else among 128, since the magnitudes share them with their negatives. Zeros are not counted: zero
+    /// is a level, so they lose nothing, and after a `Relu` they would outweigh all other values.
     Entropy,
 }
 
@@ -94,7 +95,9 @@ pub fn calibrate(
     observe(&mut model, batches, &names, &mut |name, _, values| {
         if let Some(histogram) = histograms.get_mut(name) {
             match calibration {
-                Calibration::Entropy => histogram.add(values.iter().map(|value| value.abs())),
+                Calibration::Entropy => {
+                    histogram.add(values.iter().map(|value| value.abs()).filter(|size| *size > 0.0));
+                }
                 _ => histogram.add(values.iter().copied()),
             }
         }

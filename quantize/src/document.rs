@@ -151,6 +151,7 @@ impl Document {
         let layers: BTreeMap<usize, &Layer> = self.layers.iter().zip(chosen).filter_map(in_use).collect();
         let fields = self.graph_fields()?;
         let mut nodes: Vec<Vec<u8>> = Vec::new();
+        let mut replaced = BTreeMap::new();
         let mut position = 0;
         for field in fields.iter().filter(|field| field.number == number::NODE) {
             let content = self.content(field)?;
@@ -159,12 +160,13 @@ impl Document {
                     let operands = writer.layer(layer, ranges)?;
                     nodes.append(&mut writer.nodes);
                     nodes.push(self.with_operands(content, &operands)?);
+                    replaced.insert(position, operands);
                 }
                 None => nodes.push(content.to_vec()),
             }
             position += 1;
         }
-        let unread = self.unread(&layers);
+        let unread = self.unread(&layers, &replaced);
         let mut graph = Vec::new();
         let mut nodes = Some(nodes);
         for field in &fields {
@@ -184,17 +186,20 @@ impl Document {
         self.with_graph(&graph)
     }
 
-    /// Returns the weights and biases of layers that nothing reads once these layers are quantised.
-    fn unread<'a>(&'a self, layers: &BTreeMap<usize, &'a Layer>) -> BTreeSet<&'a str> {
+    /// Returns the weights and biases of layers that nothing reads once these layers have other operands.
+    fn unread<'a>(
+        &'a self,
+        layers: &BTreeMap<usize, &'a Layer>,
+        operands: &BTreeMap<usize, Vec<String>>,
+    ) -> BTreeSet<&'a str> {
         let replaced = layers.values().flat_map(|layer| [Some(&layer.weights), layer.bias.as_ref()]);
         let mut unread: BTreeSet<&str> = replaced.flatten().map(String::as_str).collect();
-        let mut read = BTreeSet::new();
+        let mut read: BTreeSet<&str> = self.outputs().into_iter().collect();
         for (at, node) in self.graph.node.iter().enumerate() {
-            let replaced = layers.get(&at).map_or(0, |layer| if layer.bias.is_some() { 3 } else { 2 });
-            read.extend(node.input.iter().skip(replaced).map(String::as_str));
+            let operands = operands.get(&at).map_or(&[][..], Vec::as_slice);
+            read.extend(operands.iter().chain(node.input.iter().skip(operands.len())).map(String::as_str));
             names_in_subgraphs(node, &mut read);
         }
-        read.extend(self.outputs());
         unread.retain(|name| !read.contains(name));
         unread
     }

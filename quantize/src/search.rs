@@ -125,28 +125,27 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the cheapest version that was found whose measured loss is at most a bound. The choices of the path are
-    /// measured from the cheapest on until one is within the bound. The layers that the one before had more are then
-    /// tried one by one, those that save most first.
+    /// measured from the cheapest on until one is within the bound. Further layers are then tried one by one, those that
+    /// save most first, if each alone is within the bound.
     ///
     /// # Errors
     /// As [`Search::new`].
     pub fn within(&self, most: f64) -> Result<Point, QuantizeError> {
         let mut best = self.float.clone();
-        let mut before: Option<Vec<bool>> = None;
         for chosen in path(&self.gains)? {
             let (point, _) = self.point(chosen)?;
-            if point.loss > most {
-                before = Some(point.chosen);
-                continue;
+            if point.loss <= most {
+                best = self.better(best, point, most);
+                break;
             }
-            best = self.better(best, point, most);
-            break;
         }
-        let mut more: Vec<usize> = (0..best.chosen.len())
-            .filter(|&at| before.as_ref().is_some_and(|one| one[at]) && !best.chosen[at])
-            .collect();
+        let saves = |at: &usize| self.gains[*at].cost < 0.0 && self.alone[*at].loss <= most;
+        let mut more: Vec<usize> = (0..best.chosen.len()).filter(saves).collect();
         more.sort_by(|a, b| self.gains[*a].cost.total_cmp(&self.gains[*b].cost).then(a.cmp(b)));
         for at in more {
+            if best.chosen[at] {
+                continue;
+            }
             let mut chosen = best.chosen.clone();
             chosen[at] = true;
             let (point, _) = self.point(chosen)?;
