@@ -133,12 +133,15 @@ fn chosen(histogram: &Histogram, range: Range, calibration: Calibration) -> Rang
     }
 }
 
+/// What is done with values: their name, the number of the batch, and the values.
+type See<'a> = &'a mut dyn FnMut(&str, usize, &[f32]) -> Result<(), QuantizeError>;
+
 /// Runs a model on each batch, and calls a function with the values of some names, inputs of the model included.
 fn observe(
     model: &mut Runnable,
     batches: &[Batch],
     names: &BTreeSet<&str>,
-    each: &mut dyn FnMut(&str, usize, &[f32]) -> Result<(), QuantizeError>,
+    each: See<'_>,
 ) -> Result<(), QuantizeError> {
     for (number, batch) in batches.iter().enumerate() {
         let mut see = |name: &str, tensor: &Tensor| match names.contains(name) {

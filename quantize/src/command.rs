@@ -38,7 +38,7 @@ pub struct Quantize {
     #[arg(long, value_name = "METHOD", default_value_t)]
     calibration: Calibration,
     /// The most loss on the calibration data.
-    #[arg(long, value_name = "LOSS", default_value_t = 0.01, value_parser = loss)]
+    #[arg(long, value_name = "LOSS", default_value_t = 0.01, value_parser = loss, allow_negative_numbers = true)]
     loss: f64,
     /// What the chosen model has least of: `time`, as the pipeline's cost model estimates it, or `size`, for engines with
     /// other kernels.

@@ -152,8 +152,8 @@ impl Document {
         let fields = self.graph_fields()?;
         let mut nodes: Vec<Vec<u8>> = Vec::new();
         let mut replaced = BTreeMap::new();
-        let mut position = 0;
-        for field in fields.iter().filter(|field| field.number == number::NODE) {
+        let of_nodes = fields.iter().filter(|field| field.number == number::NODE);
+        for (position, field) in of_nodes.enumerate() {
             let content = self.content(field)?;
             match layers.get(&position) {
                 Some(layer) => {
@@ -164,7 +164,6 @@ impl Document {
                 }
                 None => nodes.push(content.to_vec()),
             }
-            position += 1;
         }
         let unread = self.unread(&layers, &replaced);
         let mut graph = Vec::new();
@@ -305,13 +304,21 @@ fn levels_name(value: &str) -> String {
     format!("{value}_quantized")
 }
 
+/// What stands for a value in QDQ form.
+#[derive(Clone)]
+struct Dequantised {
+    name: String,
+    /// The scale of the value, or those of the channels of weights.
+    scales: Vec<f32>,
+}
+
 /// Makes the nodes and initializers of layers in QDQ form.
 struct Writer<'a> {
     document: &'a Document,
     /// The names that are taken.
     taken: BTreeSet<String>,
-    /// What stands for a value or for weights along an axis: its name, and its scales.
-    made: BTreeMap<(&'a str, Option<usize>), (String, Vec<f32>)>,
+    /// What stands for a value, or for weights with channels along an axis.
+    made: BTreeMap<(&'a str, Option<usize>), Dequantised>,
     /// The encoded nodes that must come before the next layer.
     nodes: Vec<Vec<u8>>,
     constants: Vec<TensorProto>,
@@ -334,12 +341,12 @@ impl<'a> Writer<'a> {
 
     /// Returns the operands of a layer in QDQ form, after adding what they need.
     fn layer(&mut self, layer: &'a Layer, ranges: &Ranges) -> Result<Vec<String>, QuantizeError> {
-        let (input, input_scales) = self.activation(&layer.input, ranges[&layer.input]);
-        let (weights, weight_scales) = self.weights(&layer.weights, layer.axis)?;
-        let mut operands = vec![input, weights];
+        let input = self.activation(&layer.input, ranges[&layer.input]);
+        let weights = self.weights(&layer.weights, layer.axis)?;
+        let mut operands = vec![input.name, weights.name];
         if let Some(name) = &layer.bias {
             let (_, values) = self.document.values(name)?;
-            operands.push(match levels_of_bias(&values, input_scales[0], &weight_scales) {
+            operands.push(match levels_of_bias(&values, input.scales[0], &weights.scales) {
                 Some(bias) => {
                     let bytes = bias.levels.iter().flat_map(|level| level.to_le_bytes()).collect();
                     let base = format!("{}_bias", layer.name);
@@ -355,7 +362,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Returns the name of the value that stands for an activation, and its scale.
-    fn activation(&mut self, name: &'a str, range: Range) -> (String, Vec<f32>) {
+    fn activation(&mut self, name: &'a str, range: Range) -> Dequantised {
         if let Some(made) = self.made.get(&(name, None)) {
             return made.clone();
         }
@@ -364,13 +371,13 @@ impl<'a> Writer<'a> {
         let levels = self.node("QuantizeLinear", &levels_name(name), &[name, &scale, &zero], None);
         let value =
             self.node("DequantizeLinear", &format!("{name}_dequantized"), &[&levels, &scale, &zero], None);
-        let made = (value, vec![range.scale()]);
+        let made = Dequantised { name: value, scales: vec![range.scale()] };
         self.made.insert((name, None), made.clone());
         made
     }
 
     /// Returns the name of the value that stands for weights, and the scales of their channels.
-    fn weights(&mut self, name: &'a str, axis: usize) -> Result<(String, Vec<f32>), QuantizeError> {
+    fn weights(&mut self, name: &'a str, axis: usize) -> Result<Dequantised, QuantizeError> {
         if let Some(made) = self.made.get(&(name, Some(axis))) {
             return Ok(made.clone());
         }
@@ -381,14 +388,11 @@ impl<'a> Writer<'a> {
         let scale = self.scales(name, &made.scales);
         let zeros = vec![0; made.scales.len()];
         let zero = self.tensor(&format!("{name}_zero_point"), INT8, &[made.scales.len()], zeros);
-        let value = self.node(
-            "DequantizeLinear",
-            &format!("{name}_dequantized"),
-            &[&levels, &scale, &zero],
-            Some(axis),
-        );
-        self.made.insert((name, Some(axis)), (value.clone(), made.scales.clone()));
-        Ok((value, made.scales))
+        let operands = [levels.as_str(), &scale, &zero];
+        let value = self.node("DequantizeLinear", &format!("{name}_dequantized"), &operands, Some(axis));
+        let made = Dequantised { name: value, scales: made.scales };
+        self.made.insert((name, Some(axis)), made.clone());
+        Ok(made)
     }
 
     fn scales(&mut self, base: &str, scales: &[f32]) -> String {

@@ -52,7 +52,7 @@ fn layer(at: usize, node: &NodeProto, constants: &BTreeMap<&str, &TensorProto>) 
     let plain = real(node, "alpha") && real(node, "beta");
     let bias = node.input.get(2).filter(|_| node.op_type != "MatMul" && plain);
     let fits = |tensor: &&TensorProto| tensor.data_type == FLOAT && tensor.dims == [found.dims[axis]];
-    let bias = bias.filter(|name| constants.get(name.as_str()).is_some_and(|tensor| fits(tensor)));
+    let bias = bias.filter(|name| constants.get(name.as_str()).is_some_and(fits));
     Some(Layer {
         name: node.output.first()?.clone(),
         operator: node.op_type.clone(),
