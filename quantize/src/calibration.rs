@@ -6,14 +6,11 @@ use super::engine::{Engine, Runnable};
 use super::entropy::threshold;
 use super::error::QuantizeError;
 use super::histogram::{BINS, Histogram};
-use super::range::Range;
+use super::range::{Range, Ranges};
 use ovolo::tensor::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
-
-/// The range of each value, by its name.
-pub type Ranges = BTreeMap<String, Range>;
 
 /// How the range of a value follows from the values that it takes on the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,9 +1,8 @@
 //! An ONNX model whose bytes are kept, and versions of it with some layers in QDQ form.
 
-use super::calibration::Ranges;
 use super::error::QuantizeError;
 use super::layer::{Layer, layers};
-use super::range::Range;
+use super::range::{Range, Ranges};
 use super::weight::{levels_of_bias, levels_of_weights};
 use super::wire::{self, Field};
 use ovolo::ValueType;

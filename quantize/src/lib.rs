@@ -28,7 +28,7 @@ mod search;
 mod weight;
 mod wire;
 
-pub use calibration::{Calibration, NoCalibration, Ranges, calibrate};
+pub use calibration::{Calibration, NoCalibration, calibrate};
 pub use choice::{Gain, path};
 pub use command::Quantize;
 pub use data::{Batch, Data};
@@ -39,6 +39,6 @@ pub use error::QuantizeError;
 pub use histogram::{BINS, Histogram};
 pub use layer::Layer;
 pub use loss::{Metric, accuracy};
-pub use range::Range;
+pub use range::{Range, Ranges};
 pub use search::{Objective, Point, Search};
 pub use weight::{Levels, levels_of_bias, levels_of_weights};

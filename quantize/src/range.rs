@@ -1,5 +1,10 @@
 //! The range of a tensor's values, and the scale and zero point of its levels.
 
+use std::collections::BTreeMap;
+
+/// The range of each value, by its name.
+pub type Ranges = BTreeMap<String, Range>;
+
 /// The number of steps between the lowest and the highest level of `u8`.
 const STEPS: f32 = 255.0;
 

@@ -1,12 +1,12 @@
 //! The search for the cheapest version of a model within a bound on its loss.
 
-use super::calibration::Ranges;
 use super::choice::{Gain, path};
 use super::data::Batch;
 use super::document::Document;
 use super::engine::{Engine, Runnable};
 use super::error::QuantizeError;
 use super::loss::{Loss, Metric, Reference};
+use super::range::Ranges;
 use ovolo::tensor::Tensor;
 
 /// What a version of the model should have little of.
