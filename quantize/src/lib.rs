@@ -42,3 +42,6 @@ pub use loss::{Metric, accuracy};
 pub use range::{Range, Ranges};
 pub use search::{Objective, Point, Search};
 pub use weight::{Levels, levels_of_bias, levels_of_weights};
+
+/// A digest of the crate's sources and of the compiler's settings, which distinguishes this build from others.
+pub const BUILD: &str = env!("OVOLO_BUILD");
