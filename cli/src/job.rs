@@ -14,7 +14,7 @@ use ovolo::compile::{Compilation, Options};
 use ovolo::dynamic::DynamicSession;
 use ovolo::egraph::RunnerUp;
 use ovolo::extract::Problem;
-use ovolo::onnx::Item;
+use ovolo::onnx::{ImportOptions, Item};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::plan::Plan;
 use ovolo::registry::Registry;
@@ -22,6 +22,7 @@ use ovolo::session::Session;
 use ovolo::stage::{Curve, Scale};
 use ovolo::tensor::{Device, Tensor};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A model with the settings by which it is compiled.
@@ -61,6 +62,27 @@ impl Job {
     /// The pipeline or another file has mistakes.
     pub fn pipeline(&self) -> Result<Pipeline, Refusal> {
         Ok(self.settings.request(&self.registry, &self.settings.pipeline)?.pipeline)
+    }
+
+    /// Returns how the model is imported: the sizes of its dimensions, and how far loops are written out.
+    ///
+    /// # Errors
+    /// A dimension is bound to no number, or twice.
+    pub fn import(&self) -> Result<ImportOptions, Refusal> {
+        Ok(self.settings.import(&self.registry)?)
+    }
+
+    /// Returns the settings by which a graph is compiled, for versions of the model that are in no file.
+    ///
+    /// # Errors
+    /// As [`Job::pipeline`]; also if rules have mistakes.
+    pub fn options(&self) -> Result<Options, Refusal> {
+        Ok(self.settings.options(&self.registry, &self.settings.pipeline)?)
+    }
+
+    /// Returns the files that a compilation reads, which a command must not overwrite.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.settings.inputs()
     }
 
     /// Calls a function with the store in which backends keep what they compile for a device. It keeps nothing if plans

@@ -20,5 +20,6 @@ pub fn registry() -> Registry {
         .and_then(|()| ovolo_onednn::register(&mut registry))
         .and_then(|()| ovolo_cuda::register(&mut registry))
         .expect("the names of the backends and of their ops differ");
+    registry.add_build("ovolo-quantize", ovolo_quantize::BUILD);
     registry
 }

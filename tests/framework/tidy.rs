@@ -23,6 +23,7 @@ const CRATES: &[&str] = &[
     "onednn-sys/src",
     "proof/src",
     "python/src",
+    "quantize/src",
     "random/src",
     "standard/src",
     "team/src",
@@ -308,7 +309,7 @@ fn only_its_backend_names_onednn_s_library() {
 /// Floors and tools ask the registry for backends, so that a backend of another crate can stand in for any of them.
 #[test]
 fn only_the_standard_registry_knows_particular_backends() {
-    for folder in ["", "cli/", "lab/", "proof/", "tune/"] {
+    for folder in ["", "cli/", "lab/", "proof/", "quantize/", "tune/"] {
         let manifest = crate::common::root().join(folder).join("Cargo.toml");
         let text = std::fs::read_to_string(&manifest).unwrap();
         let (_, own) = text.split_once("\n[dependencies]\n").unwrap();

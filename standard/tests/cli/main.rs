@@ -14,6 +14,7 @@ mod dump;
 mod fmt;
 mod lab;
 mod memory;
+mod quantize;
 mod reduce;
 mod regions;
 mod test;

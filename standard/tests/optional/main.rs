@@ -1,5 +1,5 @@
-//! Tests of the program that need something which may be absent: oneDNN, a browser, Ray, Python. Without it
-//! they count as ignored, or as failed if `OVOLO_REQUIRE_ONEDNN` or a similar variable is set, as in CI.
+//! Tests of the program that need something which may be absent: oneDNN, a browser, Ray, Python, ONNX
+//! Runtime. Without it they count as ignored, or as failed if `OVOLO_REQUIRE_ONEDNN` or a similar variable is set, as in CI.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../cli/common.rs"]
@@ -13,6 +13,7 @@ mod exchange;
 mod experiment;
 mod full_disk;
 mod onednn;
+mod quantize;
 mod ray;
 mod report;
 
@@ -38,6 +39,11 @@ fn trial(name: &str, needs: &[Need], test: fn()) -> Trial {
 fn python() -> Need {
     let found = Command::new("python3").arg("--version").output().map(|_| ());
     Need::new("Python 3", found.map_err(|error| format!("python3: {error}")), "OVOLO_REQUIRE_PYTHON")
+}
+
+/// The Python packages ONNX and ONNX Runtime.
+fn onnx_runtime() -> Need {
+    Need::new("ONNX Runtime", quantize::runtime(), "OVOLO_REQUIRE_ONNXRUNTIME")
 }
 
 /// A browser that renders pages without a screen.
@@ -82,6 +88,10 @@ fn main() {
         [python()],
         exchange::choices_of_every_extractor_are_priced_again,
         exchange::a_choice_without_a_bound_is_checked,
+    ]);
+    trials.extend(trials![
+        [onnx_runtime()],
+        quantize::onnx_runtime_gives_the_outputs_of_quantised_models_within_a_level,
     ]);
     trials.extend(trials![
         [need::onednn()],
