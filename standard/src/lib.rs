@@ -4,8 +4,10 @@
 //! No other library crate depends on a backend's kernels, so that a change of a kernel compiles its crate and this one.
 
 mod kernels;
+mod lsp;
 
 pub use kernels::Kernels;
+pub use lsp::Lsp;
 
 use ovolo::registry::Registry;
 

@@ -3,5 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ovolo_cli::CommandLine::new(ovolo_standard::registry()).command::<ovolo_standard::Kernels>().run()
+    ovolo_cli::CommandLine::new(ovolo_standard::registry())
+        .command::<ovolo_standard::Kernels>()
+        .command::<ovolo_standard::Lsp>()
+        .run()
 }
