@@ -234,8 +234,14 @@ impl Rule {
             "makes a rule for each row, a list of maps, or for each combination, a map of lists; `$key` stands for the \
              value in every text",
         ),
-        ("for_functions", "makes a rule for each function of the registry: `$op`, `$attributes`, `$arguments`, `$step`"),
-        ("precision", "`\"bf16\"`, `\"f16\"` or `\"tf32\"` for a rule that rounds to it; otherwise `\"f32\"`"),
+        (
+            "for_functions",
+            "makes a rule for each function of the registry: `$op`, `$attributes`, `$arguments`, `$step`",
+        ),
+        (
+            "precision",
+            "`\"bf16\"`, `\"f16\"` or `\"tf32\"` for a rule that rounds to it; otherwise `\"f32\"`",
+        ),
     ];
 
     /// Returns whether a right side contains an op of the backend.

@@ -12,7 +12,7 @@ pub enum Language {
     Pattern,
     /// A guard or a computed attribute: `equal(rank-of(?x), 4)`.
     Expression,
-    /// A graph in text form: `y = conv(x, w, b) {group: 2}`.
+    /// A graph in text form: `y = conv(x, w, b) {groups: 2}`.
     Graph,
 }
 
