@@ -50,24 +50,27 @@ fn scoped(project: &Project, path: &Path, document: &Document, one: &Occurrence)
 /// Returns the structs that have the names of a rule: the rule and its examples, with their files.
 pub fn homes(
     project: &Project,
-    path: &Path,
+    own: &Path,
     document: &Document,
-    item: Option<usize>,
+    own_item: Option<usize>,
 ) -> Vec<(PathBuf, Arc<Document>, usize)> {
-    let name = item.and_then(|item| document.outline.name(&document.text, item));
+    let is_rules = document.kind == Kind::Rules;
+    let name = own_item.and_then(|item| document.outline.name(&document.text, item));
     let name = name.map(|literal| literal.body.slice(&document.text).to_owned());
     let files = match document.kind {
-        Kind::Examples => vec![Workspace::rules_of(path), Some(path.to_owned())],
-        _ => vec![Some(path.to_owned()), Some(Workspace::examples_of(path))],
+        Kind::Examples => vec![Workspace::rules_of(own), Some(own.to_owned())],
+        _ => vec![Some(own.to_owned()), Some(Workspace::examples_of(own))],
     };
     let mut homes = Vec::new();
     for path in files.into_iter().flatten() {
         let Some(document) = project.workspace.get(&path) else { continue };
         for item in 0..document.outline.structs.len() {
             let Document { text, outline, .. } = &**document;
-            let is_home = outline.structs[item].parent.is_none()
-                && outline.name(text, item).map(|literal| literal.body.slice(text)) == name.as_deref();
-            if is_home {
+            let is_own = path == own && Some(item) == own_item;
+            let named = outline.name(text, item).map(|literal| literal.body.slice(text));
+            // Of two rules with one name, only the own one.
+            let is_same = name.is_some() && named == name.as_deref() && (path != own || !is_rules);
+            if is_own || is_same && outline.structs[item].parent.is_none() {
                 homes.push((path.clone(), Arc::clone(document), item));
             }
         }

@@ -80,9 +80,13 @@ impl Workspace {
     pub fn open(&mut self, path: PathBuf, document: Document) {
         self.revision += 1;
         if !self.is_open(&path) && !self.roots.iter().any(|root| path.starts_with(root)) {
-            self.look(&path.with_file_name(""), &mut 2);
-            let rules = Self::rules_of(&path).filter(|_| document.kind == Kind::Examples);
-            if let Some(folder) = rules.as_ref().and_then(|rules| rules.parent()) {
+            let beside = match document.kind {
+                Kind::Examples => Self::rules_of(&path),
+                _ => Some(Self::examples_of(&path)),
+            };
+            for folder in
+                [Some(&path), beside.as_ref()].into_iter().flatten().filter_map(|path| path.parent())
+            {
                 self.look(folder, &mut 1);
             }
         }

@@ -22,8 +22,10 @@ pub fn complete(registry: &Registry, document: &Document, at: usize, items: &mut
     let part = partial.map_or(Span::at(at), |word| word.span);
     let open = partial.map_or(&outline.open, |word| &word.within);
     let head = |frame: &Frame| outline.head(before, frame.structure).to_owned();
+    // A file without a struct may become any.
+    let is_new = document.outline.structs.is_empty();
     match open.last() {
-        None if document.kind == Kind::Pipeline && outline.structs.is_empty() => {
+        None if matches!(document.kind, Kind::Pipeline | Kind::Other) && is_new => {
             items.add(
                 part,
                 CompletionItemKind::STRUCT,
@@ -36,6 +38,10 @@ pub fn complete(registry: &Registry, document: &Document, at: usize, items: &mut
                 open.iter().rev().find_map(|frame| frame.field).map_or("", |field| field.slice(before));
             match (document.kind, field) {
                 (Kind::Rules, "") => add_struct(part, "Rule", "a rewrite rule", items),
+                (Kind::Other, "") if is_new => {
+                    add_struct(part, "Rule", "a rewrite rule", items);
+                    add_struct(part, "Examples", "the examples of a rule", items);
+                }
                 (Kind::Examples, "") => add_struct(part, "Examples", "the examples of a rule", items),
                 (Kind::Examples, "examples") => {
                     add_struct(part, "Example", "a graph on which the rule fires, or does not", items);

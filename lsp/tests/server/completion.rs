@@ -80,6 +80,16 @@ fn fields_and_structs_complete_outside_of_texts() {
 }
 
 #[test]
+fn a_new_file_may_become_any() {
+    let mut client = Client::new("new", &[]);
+    assert_eq!(labels(&client.completions("my-files/new.ron", "‸")), ["Pipeline"]);
+    assert_eq!(
+        labels(&client.completions("my-files/new.ron", "// A comment.\n[\n    R‸")),
+        ["Rule", "Examples"]
+    );
+}
+
+#[test]
 fn pipelines_complete_passes_their_settings_and_what_they_name() {
     let rules = "[Rule(name: \"double\", from: \"(add ?x ?x)\", to: \"(mul ?x 2.0)\")]";
     let mut client = Client::new("pipelines", &[("rules/mine.ron", rules)]);

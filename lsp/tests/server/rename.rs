@@ -61,6 +61,20 @@ fn a_variable_is_renamed_in_its_rule_and_in_the_reasons_of_its_examples() {
 }
 
 #[test]
+fn of_two_rules_with_one_name_only_the_own_one_is_renamed() {
+    let text = "[Rule(name: \"a\", from: \"(relu ?x)\", to: \"?‸x\"), Rule(name: \"a\", from: \"(abs ?x)\", to: \"?x\")]";
+    for text in [text.to_owned(), text.replace("name: \"a\", ", "")] {
+        let mut client = Client::new("two", &[]);
+        let mut place = client.open("rules/mine.ron", &text);
+        place["newName"] = json!("y");
+        let changes = client.ask("textDocument/rename", place)["changes"].clone();
+        let edits = changes[client.uri("rules/mine.ron")].as_array().unwrap().clone();
+        let text = text.replace('‸', "");
+        assert_eq!(edited(&text, &edits), text.replacen("?x", "?y", 2));
+    }
+}
+
+#[test]
 fn a_key_is_renamed_in_rows_texts_and_examples() {
     let mut client = client("key");
     let [rules, examples, _] = renamed(&mut client, "op\": [", "function").unwrap();
