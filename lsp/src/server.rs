@@ -19,14 +19,13 @@ use lsp_types::notification::{
 };
 use lsp_types::request::{RegisterCapability, Request as _};
 use lsp_types::{
-    DidChangeTextDocumentParams, DidChangeWatchedFilesParams, DidChangeWatchedFilesRegistrationOptions,
-    DidCloseTextDocumentParams, DidOpenTextDocumentParams, DidSaveTextDocumentParams, FileSystemWatcher,
-    GlobPattern, InitializeParams, LogMessageParams, MessageType, PublishDiagnosticsParams, Registration,
-    RegistrationParams, Uri,
+    DidChangeTextDocumentParams, DidChangeWatchedFilesParams, DidCloseTextDocumentParams,
+    DidOpenTextDocumentParams, DidSaveTextDocumentParams, InitializeParams, LogMessageParams, MessageType,
+    PublishDiagnosticsParams, Registration, RegistrationParams, Uri,
 };
 use ovolo::registry::Registry;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,7 +70,7 @@ impl Server {
         };
         let watching = params.capabilities.workspace.and_then(|workspace| workspace.did_change_watched_files);
         if watching.and_then(|watching| watching.dynamic_registration) == Some(true) {
-            server.watch()?;
+            server.watch();
         }
         Ok(server)
     }
@@ -87,7 +86,11 @@ impl Server {
                     Ok(Message::Notification(notification)) if notification.method == Exit::METHOD => {
                         return Err(ServeError::Exit);
                     }
-                    Ok(Message::Notification(notification)) => self.notified(notification)?,
+                    Ok(Message::Notification(Notification { method, params })) => {
+                        if let Err(why) = self.notified(&method, params) {
+                            self.log(format!("the parameters of `{method}` cannot be read: {why}"));
+                        }
+                    }
                     // The only request of the server, to watch files, has an empty answer.
                     Ok(Message::Response(_)) => {}
                     Err(_) => return Ok(()),
@@ -96,11 +99,7 @@ impl Server {
                     Ok(found) => self.found(&found),
                     Err(_) => {
                         self.findings = never();
-                        let message = "the check of rules has failed: only mistakes are told from now on";
-                        self.notify::<LogMessage>(LogMessageParams {
-                            typ: MessageType::ERROR,
-                            message: message.to_owned(),
-                        });
+                        self.log("the check of rules has failed: only mistakes are told from now on".to_owned());
                     }
                 },
                 recv(quiet) -> _ => self.check(),
@@ -126,33 +125,36 @@ impl Server {
     }
 
     /// Asks the client to tell of RON files that change on the disk.
-    fn watch(&self) -> Result<(), ServeError> {
-        let pattern = GlobPattern::String("**/*.ron".to_owned());
-        let options = DidChangeWatchedFilesRegistrationOptions {
-            watchers: vec![FileSystemWatcher { glob_pattern: pattern, kind: None }],
-        };
+    fn watch(&self) {
         let registration = Registration {
             id: "files".to_owned(),
             method: DidChangeWatchedFiles::METHOD.to_owned(),
-            register_options: Some(serde_json::to_value(options)?),
+            register_options: Some(serde_json::json!({ "watchers": [{ "globPattern": "**/*.ron" }] })),
         };
         let params = RegistrationParams { registrations: vec![registration] };
         self.send(Request::new(1.into(), RegisterCapability::METHOD.to_owned(), params).into());
-        Ok(())
     }
 
-    fn notified(&mut self, notification: Notification) -> Result<(), ServeError> {
-        let Notification { method, params } = notification;
-        match method.as_str() {
+    fn log(&self, message: String) {
+        self.notify::<LogMessage>(LogMessageParams { typ: MessageType::ERROR, message });
+    }
+
+    /// Takes a notification.
+    ///
+    /// # Errors
+    /// If its parameters cannot be read.
+    fn notified(&mut self, method: &str, params: Value) -> Result<(), serde_json::Error> {
+        match method {
             DidOpenTextDocument::METHOD => {
-                let DidOpenTextDocumentParams { text_document: opened } = read(params)?;
+                let DidOpenTextDocumentParams { text_document: opened } = serde_json::from_value(params)?;
                 let Some(path) = address::path(&opened.uri) else { return Ok(()) };
                 let document = Document::new(&path, opened.text, Some(opened.version));
                 self.project.workspace.open(path.clone(), document);
                 self.changed.insert(path, true);
             }
             DidChangeTextDocument::METHOD => {
-                let DidChangeTextDocumentParams { text_document, content_changes } = read(params)?;
+                let DidChangeTextDocumentParams { text_document, content_changes } =
+                    serde_json::from_value(params)?;
                 let Some(path) = address::path(&text_document.uri) else { return Ok(()) };
                 let Some(document) = self.project.workspace.get(&path).cloned() else { return Ok(()) };
                 let encoding = self.project.encoding;
@@ -161,12 +163,12 @@ impl Server {
                 self.changed.insert(path, false);
             }
             DidSaveTextDocument::METHOD => {
-                let DidSaveTextDocumentParams { text_document, .. } = read(params)?;
+                let DidSaveTextDocumentParams { text_document, .. } = serde_json::from_value(params)?;
                 let path = address::path(&text_document.uri);
                 self.changed.extend(path.map(|path| (path, true)));
             }
             DidCloseTextDocument::METHOD => {
-                let DidCloseTextDocumentParams { text_document } = read(params)?;
+                let DidCloseTextDocumentParams { text_document } = serde_json::from_value(params)?;
                 let Some(path) = address::path(&text_document.uri) else { return Ok(()) };
                 self.project.workspace.close(&path);
                 self.mistakes.remove(&path);
@@ -174,7 +176,7 @@ impl Server {
                 self.publish(&path, None, Vec::new());
             }
             DidChangeWatchedFiles::METHOD => {
-                let DidChangeWatchedFilesParams { changes } = read(params)?;
+                let DidChangeWatchedFilesParams { changes } = serde_json::from_value(params)?;
                 for path in changes.iter().filter_map(|change| address::path(&change.uri)) {
                     self.project.workspace.refresh(&path);
                     self.changed.entry(path).or_insert(false);
@@ -201,7 +203,7 @@ impl Server {
         // A file that was deleted, or is no longer one of rules, may have belonged to any folder.
         let is_lost =
             |path: &PathBuf| get(path).is_none_or(|one| !matches!(one.kind, Kind::Rules | Kind::Examples));
-        if changed.keys().any(|path| is_lost(path)) {
+        if changed.keys().any(is_lost) {
             units.extend(open.iter().filter_map(|(path, document)| Project::unit(path, document)));
         }
         let rules_changed = changed.keys().any(|path| kind(path).is_none_or(|kind| kind == Kind::Rules));
@@ -315,10 +317,6 @@ fn looker(registry: Arc<Registry>) -> (Sender<Job>, Receiver<Findings>) {
         }
     });
     (jobs, findings)
-}
-
-fn read<T: DeserializeOwned>(params: serde_json::Value) -> Result<T, ServeError> {
-    Ok(serde_json::from_value(params)?)
 }
 
 /// Returns the folders that the client has open.

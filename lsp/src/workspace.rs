@@ -133,16 +133,17 @@ impl Workspace {
         all.into_iter().map(|(path, document)| (path.as_path(), document))
     }
 
-    /// Returns the name of a file in messages: its path from the folder of the editor.
+    /// Returns the name of a file in messages: its path from the first folder of the editor, or its whole path if it is
+    /// not in there, so that no two files have one name.
     pub fn name(&self, path: &Path) -> String {
-        let inside = self.roots.iter().find_map(|root| path.strip_prefix(root).ok());
+        let inside = self.roots.first().and_then(|root| path.strip_prefix(root).ok());
         inside.unwrap_or(path).display().to_string()
     }
 
     /// Returns the path of a file by its name in messages.
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         let known = |path: &PathBuf| self.get(path).is_some();
-        let inside = self.roots.iter().map(|root| root.join(name)).find(known);
+        let inside = self.roots.first().map(|root| root.join(name)).filter(known);
         inside.or_else(|| Some(PathBuf::from(name)).filter(known))
     }
 

@@ -48,6 +48,15 @@ impl Client {
     }
 
     pub fn with_capabilities(name: &str, files: &[(&str, &str)], capabilities: Json) -> Self {
+        Self::started(name, files, &[""], capabilities)
+    }
+
+    /// Starts a server for some folders within a new one.
+    pub fn with_folders(name: &str, folders: &[&str]) -> Self {
+        Self::started(name, &[], folders, json!({}))
+    }
+
+    fn started(name: &str, files: &[(&str, &str)], folders: &[&str], capabilities: Json) -> Self {
         // A blank and a letter beyond ASCII, which addresses escape.
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lsp é {name}"));
         let _ = std::fs::remove_dir_all(&folder);
@@ -67,8 +76,10 @@ impl Client {
             versions: 0,
             notifications: Vec::new(),
         };
-        let root = client.uri("").trim_end_matches('/').to_owned();
-        let folders = json!([{ "uri": root, "name": "rules" }]);
+        let folders: Vec<Json> = folders
+            .iter()
+            .map(|name| json!({ "uri": client.uri(name).trim_end_matches('/'), "name": name }))
+            .collect();
         client.ask("initialize", json!({ "capabilities": capabilities, "workspaceFolders": folders }));
         client.tell("initialized", json!({}));
         client

@@ -52,7 +52,7 @@ fn variables_keys_and_rules_lead_to_where_they_are_made() {
         [found("rules/mine.ron", RULES, "\"op\"", 1)]
     );
     let rule = found("rules/mine.ron", RULES, "double", 0);
-    assert_eq!(defined(c, "rules/examples/mine.ron", EXAMPLES, "double"), [rule.clone()]);
+    assert_eq!(defined(c, "rules/examples/mine.ron", EXAMPLES, "double"), std::slice::from_ref(&rule));
     // The reason of an example names variables of the rule.
     let variable = found("rules/mine.ron", RULES, "?x", 1);
     assert_eq!(defined(c, "rules/examples/mine.ron", EXAMPLES, "x)\""), [variable]);

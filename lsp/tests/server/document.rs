@@ -29,3 +29,27 @@ fn many_changes_in_one_message_are_applied_in_order() {
         assert_eq!(hover(&mut client, beyond), json!(null));
     }
 }
+
+#[test]
+fn files_of_two_folders_with_one_name_are_told_apart() {
+    let right = "[Rule(name: \"a\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]";
+    let mut client = Client::with_folders("folders", &["one", "two"]);
+    client.open("one/rules/mine.ron", right);
+    client.open("two/rules/mine.ron", &right.replace("(relu ?x)\")", "(rleu ?x)\")"));
+    client.messages("two/rules/mine.ron", |list| list.iter().any(|one| one["severity"] == 1));
+    client.messages("one/rules/mine.ron", |list| list.iter().all(|one| one["severity"] != 1));
+}
+
+#[test]
+fn examples_beside_a_file_outside_of_all_folders_are_read() {
+    let rule = "[Rule(name: \"a\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]";
+    let examples = "[Examples(rule: \"b\", examples: [Example(fires: \"x: f32[2] = input; return x\")])]";
+    let mut client = Client::with_folders("outside", &["inside"]);
+    for (name, text) in [("rules/mine.ron", rule), ("rules/examples/mine.ron", examples)] {
+        std::fs::create_dir_all(client.path(name).parent().unwrap()).unwrap();
+        std::fs::write(client.path(name), text).unwrap();
+    }
+    client.open("rules/examples/mine.ron", examples);
+    let list = client.messages("rules/examples/mine.ron", |list| !list.is_empty());
+    assert!(list[0]["message"].as_str().unwrap().contains("`b`"), "{list:#?}");
+}

@@ -51,6 +51,10 @@ fn what_it_does_not_know_is_refused_and_it_goes_on() {
         client.try_ask("textDocument/hover", json!({})).unwrap_err().starts_with("the parameters cannot")
     );
     client.tell("$/cancelRequest", json!({ "id": 1 }));
+    client.tell("textDocument/didOpen", json!({}));
+    let Message::Notification(logged) = client.receive() else { panic!("a notification") };
+    let said = logged.params["message"].as_str().unwrap();
+    assert!(said.starts_with("the parameters of `textDocument/didOpen` cannot be read"), "{said}");
     // Neither a file that is not open nor an address that is no file is known.
     for uri in [client.uri("absent.ron"), "untitled:1".to_owned()] {
         let place = json!({ "textDocument": { "uri": uri }, "position": { "line": 0, "character": 0 } });
