@@ -83,7 +83,12 @@ pub fn definition(project: &mut Project, path: &Path, document: &Document, one: 
     match &one.symbol {
         Symbol::Rule(name) => rule_definition(project, name),
         Symbol::Variable(_) | Symbol::Rest(_) | Symbol::Key(_) => {
-            let rank = |field: &str| ["for_each", "from", "let"].iter().position(|known| *known == field);
+            // Where keys are given values, and where variables are bound. The values of keys may name variables.
+            let fields: &[&str] = match one.symbol {
+                Symbol::Key(_) => &["for_each", "for_functions"],
+                _ => &["from", "let", "to"],
+            };
+            let rank = |field: &str| fields.iter().position(|known| *known == field);
             let all =
                 homes(project, path, document, one.item).into_iter().flat_map(|(path, document, item)| {
                     let same =

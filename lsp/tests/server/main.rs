@@ -11,3 +11,4 @@ mod incomplete;
 mod message;
 mod protocol;
 mod rename;
+mod shipped;
