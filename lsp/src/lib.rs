@@ -44,6 +44,9 @@ use server::Server;
 use std::io;
 use std::sync::Arc;
 
+/// A digest of the crate's sources and of the compiler's settings, which distinguishes this build from others.
+pub const BUILD: &str = env!("OVOLO_BUILD");
+
 /// Why a server stopped before the client asked it to.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {

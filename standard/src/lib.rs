@@ -22,5 +22,7 @@ pub fn registry() -> Registry {
         .and_then(|()| ovolo_onednn::register(&mut registry))
         .and_then(|()| ovolo_cuda::register(&mut registry))
         .expect("the names of the backends and of their ops differ");
+    // The server decides nothing about plans, but every crate of the program is part of the key of the cache.
+    registry.add_build("ovolo-lsp", ovolo_lsp::BUILD);
     registry
 }

@@ -76,7 +76,8 @@ fn add_struct(part: Span, name: &str, doc: &str, items: &mut Items<'_>) {
     items.add(part, CompletionItemKind::STRUCT, (name, &format!("{name}(")), doc);
 }
 
-/// Returns whether a text ends in a comment.
+/// Returns whether a text ends in a comment up to the end of the line. It does not end within a text in quotes.
 fn in_comment(before: &str) -> bool {
-    before.rsplit('\n').next().is_some_and(|line| line.trim_start().starts_with("//"))
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    line.match_indices("//").any(|(at, _)| line[..at].matches('"').count().is_multiple_of(2))
 }

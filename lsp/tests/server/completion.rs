@@ -77,6 +77,8 @@ fn fields_and_structs_complete_outside_of_texts() {
     assert_has(c, &rule("from: \"(relu ?x)\",\n        ‸"), &["to", "when", "for_each"], &["from", "name"]);
     assert_has(c, &rule("from: \"(relu ?x)\",\n        wh‸"), &["when"], &[]);
     assert_has(c, "[\n    // A law: ‸\n]\n", &[], &["Rule"]);
+    assert_has(c, &rule("from: \"(relu ?x)\", // to: ‸\n"), &[], &["to"]);
+    assert_has(c, &rule("name: \"a // b\", ‸\n"), &["to"], &[]);
 }
 
 #[test]

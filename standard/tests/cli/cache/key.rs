@@ -102,7 +102,7 @@ fn each_field_changed_alone_is_another_entry() {
 /// Everything that a crate of the program decides is part of the key.
 #[test]
 fn the_key_has_the_build_of_each_crate() {
-    let key = key(&request(&digits()));
+    let key = request(&digits()).key(&ovolo_standard::registry()).unwrap();
     let builds: Vec<(&str, &str)> =
         key.get("build").unwrap().split(", ").map(|one| one.split_once(' ').unwrap()).collect();
     assert!(builds.iter().all(|(_, build)| build.len() == 16), "{builds:?}");
