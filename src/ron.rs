@@ -21,6 +21,7 @@
 //! `custom("must be at least 2\nwrite 2 or more")`.
 
 mod deserializer;
+mod fields;
 mod format;
 pub(crate) mod lexer;
 mod mistake;
@@ -28,6 +29,7 @@ mod syntax;
 mod text;
 mod value;
 
+pub(crate) use fields::fields_of;
 pub(crate) use format::flat;
 pub use format::{Style, format, lines, statements};
 pub use text::Text;

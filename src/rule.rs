@@ -222,6 +222,28 @@ impl Template {
 }
 
 impl Rule {
+    /// The fields of a rule in a file, with their meanings, for the reference.
+    pub const FIELDS: &'static [(&'static str, &'static str)] = &[
+        ("name", "the name, in kebab case and unique; with `$key` if there is a `for_each`"),
+        ("from", "the left side: a pattern, or a list of patterns that one match binds together"),
+        ("to", "the right side: a pattern, or a list with one for each left side"),
+        ("when", "the guards, which are evaluated in order"),
+        ("let", "attributes that are computed once: `{\"k\": \"add(dim(?w, 0), 1)\"}` is used as `?k`"),
+        (
+            "for_each",
+            "makes a rule for each row, a list of maps, or for each combination, a map of lists; `$key` stands for the \
+             value in every text",
+        ),
+        (
+            "for_functions",
+            "makes a rule for each function of the registry: `$op`, `$attributes`, `$arguments`, `$step`",
+        ),
+        (
+            "precision",
+            "`\"bf16\"`, `\"f16\"` or `\"tf32\"` for a rule that rounds to it; otherwise `\"f32\"`",
+        ),
+    ];
+
     /// Returns whether a right side contains an op of the backend.
     pub(crate) fn leads_to(&self, backend: &str) -> bool {
         self.to.iter().any(|template| template.leads_to(backend))

@@ -32,7 +32,7 @@ impl Fmt {
         for path in &files {
             let name = path.display().to_string();
             let text = read(path)?;
-            let formatted = match ron::format(&name, &text, style) {
+            let formatted = match ron::format(&name, &text, Style::of) {
                 Ok(formatted) => formatted,
                 Err(found) => {
                     mistakes.push(found.to_string());
@@ -57,14 +57,5 @@ impl Fmt {
             ([], _) => Ok(()),
             (mistakes, _) => Err(mistakes.join("\n")),
         }
-    }
-}
-
-/// Returns how the text of a field is broken into lines.
-fn style(field: &str) -> Style {
-    match field {
-        "from" | "to" | "when" | "let" | "for_each" | "because" | "define" | "value" => Style::Code,
-        "fires" | "after" | "refuses" => Style::Lines,
-        _ => Style::Plain,
     }
 }

@@ -1,9 +1,9 @@
 //! Writes the reference for rule authors from the same lists that the reader checks against, so they cannot
 //! differ.
 
-use ovolo::op::Arity;
+use ovolo::op::{Arity, AttrDef};
 use ovolo::registry::Registry;
-use ovolo::rule;
+use ovolo::rule::{self, Rule};
 use std::fmt::Write;
 
 /// Returns the ops of a registry with their operands and attributes, its guards, and its computed attributes,
@@ -27,6 +27,10 @@ pub fn markdown(registry: &Registry) -> String {
             let _ = writeln!(text, "| `{}` |{gives} {} |", function.signature(), cell(function.doc));
         }
     };
+    text.push_str("\n## Fields of a rule\n\n| Field | Is |\n|---|---|\n");
+    for (field, means) in Rule::FIELDS {
+        let _ = writeln!(text, "| `{field}` | {} |", cell(means));
+    }
     text.push_str("\n## Operands on a left side\n\n| Written | Means |\n|---|---|\n");
     for (written, means) in rule::OPERANDS {
         let _ = writeln!(text, "| `{written}` | {} |", cell(means));
@@ -45,26 +49,28 @@ pub fn markdown(registry: &Registry) -> String {
     for (title, lowered) in [("Ops", false), ("Lowered ops", true)] {
         let _ = writeln!(text, "\n## {title}\n\n| Op | Operands | Attributes | |\n|---|---|---|---|");
         for def in registry.ops().all().iter().filter(|def| def.is_lowered() == lowered) {
-            let operands = match def.arity {
-                Arity::Exactly(count) => count.to_string(),
-                Arity::AtLeast(count) => format!("{count} or more"),
-                Arity::Between(least, most) => format!("{least} to {most}: `?x?` for the last"),
-                Arity::Post(count) => format!("{count}, and those of `post`"),
-            };
-            let attrs: Vec<String> = def
-                .attrs
-                .iter()
-                .map(|attr| {
-                    let default =
-                        attr.default.as_ref().map(|value| format!(" = `{value}`")).unwrap_or_default();
-                    format!("`{}`: {:?}{default}", attr.name, attr.kind)
-                })
-                .collect();
-            let _ =
-                writeln!(text, "| `{}` | {operands} | {} | {} |", def.name, attrs.join(", "), cell(def.doc));
+            let attrs: Vec<String> = def.attrs.iter().map(attribute).collect();
+            let (operands, attrs) = (operands(def.arity), attrs.join(", "));
+            let _ = writeln!(text, "| `{}` | {operands} | {attrs} | {} |", def.name, cell(def.doc));
         }
     }
     text
+}
+
+/// Returns how many operands an op takes, as the reference says it.
+pub fn operands(arity: Arity) -> String {
+    match arity {
+        Arity::Exactly(count) => count.to_string(),
+        Arity::AtLeast(count) => format!("{count} or more"),
+        Arity::Between(least, most) => format!("{least} to {most}: `?x?` for the last"),
+        Arity::Post(count) => format!("{count}, and those of `post`"),
+    }
+}
+
+/// Returns the declaration of an attribute, as the reference says it: its name, its kind, its default.
+pub fn attribute(attr: &AttrDef) -> String {
+    let default = attr.default.as_ref().map(|value| format!(" = `{value}`")).unwrap_or_default();
+    format!("`{}`: {:?}{default}", attr.name, attr.kind)
 }
 
 /// Escapes a text for a cell of a table.

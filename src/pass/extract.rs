@@ -89,7 +89,7 @@ impl Extract {
     /// Returns how the pass is read. The extractor and the cost model are written as names, or as calls with
     /// settings.
     pub(super) fn kind() -> PassKind {
-        PassKind::new(|reader, raw, scope| Some(Arc::new(Self::read(reader, raw, scope)?)))
+        PassKind::new::<Written<'_>>(|reader, raw, scope| Some(Arc::new(Self::read(reader, raw, scope)?)))
     }
 
     fn read(reader: &mut Reader<'_>, raw: Raw<'_>, scope: &Scope<'_>) -> Option<Self> {

@@ -2,11 +2,11 @@
 
 use super::{Catalog, Pass};
 use crate::error::Span;
-use crate::ron::{Raw, Reader};
+use crate::ron::{Raw, Reader, fields_of};
 use crate::rule::RuleSet;
 use crate::setting::Folder;
 use crate::table::Table;
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, DeserializeOwned};
 use std::sync::Arc;
 
 /// The names that pipelines may use, and the folder of the pipeline.
@@ -27,6 +27,7 @@ pub(crate) type Passes = Table<PassKind>;
 #[derive(Clone, Copy, Debug)]
 pub struct PassKind {
     read: fn(&mut Reader<'_>, Raw<'_>, &Scope<'_>) -> Option<Arc<dyn Pass>>,
+    fields: &'static [&'static str],
 }
 
 impl PassKind {
@@ -38,12 +39,20 @@ impl PassKind {
                 pass.check(scope, reader);
                 Some(Arc::new(pass))
             },
+            fields: fields_of::<T>(),
         }
     }
 
-    /// Returns the kind of a pass that this function reads.
-    pub(crate) fn new(read: fn(&mut Reader<'_>, Raw<'_>, &Scope<'_>) -> Option<Arc<dyn Pass>>) -> Self {
-        Self { read }
+    /// Returns the kind of a pass that this function reads. `T` is the pass as it is written in a pipeline.
+    pub(crate) fn new<'de, T: Deserialize<'de>>(
+        read: fn(&mut Reader<'_>, Raw<'_>, &Scope<'_>) -> Option<Arc<dyn Pass>>,
+    ) -> Self {
+        Self { read, fields: fields_of::<T>() }
+    }
+
+    /// Returns the names of the settings of a pass, in order.
+    pub fn fields(&self) -> &'static [&'static str] {
+        self.fields
     }
 
     /// Reads a pass of a pipeline, written as `Name(setting: …)`.

@@ -3,7 +3,7 @@
 use super::{Extract, Pass, PassKind, PlanMemory, Rewrite, Scope};
 use crate::error::{Diagnostic, Diagnostics, Error, Source, Span};
 use crate::onnx::UNROLL;
-use crate::ron::{Raw, Reader, Spanned};
+use crate::ron::{Raw, Reader, Spanned, fields_of};
 use crate::rule::{Precision, Rule, RuleSet};
 use serde::Deserialize;
 use std::any::Any;
@@ -41,6 +41,11 @@ struct Written<'a> {
 }
 
 impl Pipeline {
+    /// Returns the names of the fields of a pipeline in a file, in order.
+    pub fn fields() -> &'static [&'static str] {
+        fields_of::<Written<'_>>()
+    }
+
     /// Reads a pipeline, which may use the names in the scope.
     ///
     /// # Errors

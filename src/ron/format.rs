@@ -36,6 +36,18 @@ pub enum Style {
     Lines,
 }
 
+impl Style {
+    /// Returns how a field of this name is formatted in the files of ovolo: rules, examples, pipelines, experiments,
+    /// price lists.
+    pub fn of(field: &str) -> Self {
+        match field {
+            "from" | "to" | "when" | "let" | "for_each" | "because" | "define" | "value" => Self::Code,
+            "fires" | "after" | "refuses" => Self::Lines,
+            _ => Self::Plain,
+        }
+    }
+}
+
 /// Formats a file. `style` returns, for the name of a field, how its texts are broken into lines. Entries of maps and
 /// lists belong to the field that contains them.
 ///

@@ -63,6 +63,15 @@ pub struct Place {
 }
 
 impl Example {
+    /// The fields of an example in a file, with their meanings.
+    pub const FIELDS: &'static [(&'static str, &'static str)] = &[
+        ("fires", "a graph, in text form, on which the rule fires"),
+        ("after", "the nodes of that graph after the first match, except inputs and constants"),
+        ("refuses", "a graph on which the rule does not fire"),
+        ("because", "the guard that rejects the match, or `no match`"),
+        ("for", "the rows of `for_each` that the example is about: `{\"op\": \"exp\"}`"),
+    ];
+
     /// Returns the complete text of the graph.
     pub fn graph(&self) -> String {
         let (Self::Fires { graph, .. } | Self::Refuses { graph, .. }) = self;

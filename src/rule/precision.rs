@@ -19,10 +19,10 @@ pub enum Precision {
 
 impl Precision {
     /// All precisions.
-    pub(crate) const ALL: [Self; 4] = [Self::F32, Self::Tf32, Self::F16, Self::Bf16];
+    pub const ALL: [Self; 4] = [Self::F32, Self::Tf32, Self::F16, Self::Bf16];
 
     /// Returns the name in rule files and pipelines.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
             Self::Tf32 => "tf32",

@@ -4,8 +4,10 @@
 //! No other library crate depends on a backend's kernels, so that a change of a kernel compiles its crate and this one.
 
 mod kernels;
+mod lsp;
 
 pub use kernels::Kernels;
+pub use lsp::Lsp;
 
 use ovolo::registry::Registry;
 
@@ -20,6 +22,8 @@ pub fn registry() -> Registry {
         .and_then(|()| ovolo_onednn::register(&mut registry))
         .and_then(|()| ovolo_cuda::register(&mut registry))
         .expect("the names of the backends and of their ops differ");
+    // The language server decides nothing about plans, but every crate of the program is part of the key of the cache.
+    registry.add_build("ovolo-lsp", ovolo_lsp::BUILD);
     registry.add_build("ovolo-quantize", ovolo_quantize::BUILD);
     registry
 }

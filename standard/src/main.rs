@@ -6,5 +6,6 @@ fn main() -> ExitCode {
     ovolo_cli::CommandLine::new(ovolo_standard::registry())
         .command::<ovolo_standard::Kernels>()
         .command::<ovolo_quantize::Quantize>()
+        .command::<ovolo_standard::Lsp>()
         .run()
 }

@@ -10,6 +10,7 @@ mod dynamic;
 mod einsum;
 mod equalities;
 mod extract;
+mod fields;
 mod fit;
 mod growth;
 mod library;

@@ -18,6 +18,7 @@ const CRATES: &[&str] = &[
     "cuda/src",
     "fingerprint/src",
     "lab/src",
+    "lsp/src",
     "native/src",
     "onednn/src",
     "onednn-sys/src",

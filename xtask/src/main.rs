@@ -2,6 +2,7 @@
 
 mod asan;
 mod cuda_libraries;
+mod editors;
 mod gpu;
 mod models;
 mod nvrtc;
@@ -25,6 +26,11 @@ const TASKS: &[Task] = &[
         "cuda-libraries",
         "fetch NVIDIA's libraries cuBLASLt and cuDNN (1.3 GB), which backends of these names need",
         cuda_libraries::run,
+    ),
+    (
+        "editors",
+        "install what the tests of the language server need: pytest-lsp, and packages of npm",
+        editors::run,
     ),
     (
         "gpu",

@@ -13,6 +13,7 @@ mod devices;
 mod dump;
 mod fmt;
 mod lab;
+mod lsp;
 mod memory;
 mod quantize;
 mod reduce;

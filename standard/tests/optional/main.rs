@@ -9,6 +9,7 @@ mod need;
 #[path = "../cli/cache/values.rs"]
 mod values;
 
+mod editors;
 mod exchange;
 mod experiment;
 mod full_disk;
@@ -59,6 +60,16 @@ fn ray() -> Need {
 /// Plans of oneDNN's kernels come from the cache as they were kept.
 fn plans_on_onednn_are_loaded_unchanged_and_give_the_same_bits() {
     values::loads_give_the_same_bits(&["cpu", "onednn"]);
+}
+
+/// A client of the language server in Python.
+fn language_client() -> Need {
+    Need::new("pytest-lsp", editors::python().map(|_| ()), "OVOLO_REQUIRE_EDITORS")
+}
+
+/// Node.js with the packages by which VS Code reads grammars.
+fn node() -> Need {
+    Need::undemanded("Node.js", editors::node_packages().map(|_| ()))
 }
 
 /// Permission to mount a file system.
@@ -123,5 +134,7 @@ fn main() {
         report::the_page_of_a_profile_has_a_row_for_each_step_the_longest_first,
     ]);
     trials.extend(trials![[ray()], ray::shards_of_a_local_cluster_give_the_results_of_one_run,]);
+    trials.extend(trials![[language_client()], editors::a_client_drives_the_language_server]);
+    trials.extend(trials![[node()], editors::the_grammar_names_the_parts_of_sample_lines]);
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
