@@ -200,10 +200,11 @@ impl Area {
         extra_column: 0,
     };
 
-    /// Returns the area with contiguous rows as one, for steps that read no extra operand: the pixels of a block of
-    /// channels are short rows, and a step has a cost for each of them.
-    fn joined(self) -> Self {
-        if self.source_row == self.columns && self.target_row == self.columns {
+    /// Returns the area as a step walks it. Contiguous rows are one row if the step reads no extra operand: the pixels
+    /// of a block of channels are short rows, and each row has a cost, which is high for a formula.
+    pub(super) fn walked(self, action: &Action) -> Self {
+        let contiguous = self.source_row == self.columns && self.target_row == self.columns;
+        if contiguous && !action.binary {
             return Self { columns: self.columns * self.rows, rows: 1, ..self };
         }
         self
@@ -278,13 +279,13 @@ macro_rules! both {
 /// As for [`apply`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
+    let area = area.walked(action);
     // SAFETY: as the caller promises.
     unsafe {
         match action.function {
-            Function::Binary(function) => binary::<V>(function, *area),
+            Function::Binary(function) => binary::<V>(function, area),
             Function::Formula => {
                 let Some(formula) = &action.formula else { unreachable!("the step has a formula") };
-                let area = if action.binary { *area } else { area.joined() };
                 for row in 0..area.rows {
                     let source = area.source.add(row * area.source_row);
                     let extra = match action.binary {
@@ -296,7 +297,7 @@ pub(super) unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
                     evaluate(formula, source, extra, area.target.add(row * area.target_row), area.columns);
                 }
             }
-            _ => unary::<V>(action, *area),
+            _ => unary::<V>(action, area),
         }
     }
 }
@@ -307,7 +308,6 @@ pub(super) unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
 /// As for [`apply_on`].
 #[inline(always)]
 unsafe fn unary<V: Lanes>(action: &Action, area: Area) {
-    let area = area.joined();
     let [p0, p1] = action.parameters;
     // SAFETY: rows and columns are in bounds, as the caller promises.
     unsafe {

@@ -51,6 +51,7 @@ fn main() {
     })];
     for isa in ISAS {
         trials.push(trial("functions_and_steps_agree_with_their_formulas", isa, steps::agree_on));
+        trials.push(trial("short_rows_are_joined", isa, steps::rows_on));
         trials.push(trial("tiles_agree", isa, tiles::agree_on));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

@@ -167,6 +167,63 @@ pub fn agree_on(isa: Isa) {
     }
 }
 
+/// The rows and columns of [`check_rows`]: pixels of a block of channels.
+const ROWS: usize = 12;
+const COLUMNS: usize = 16;
+
+/// Checks that a step walks short rows that follow one another as one row, unless it reads an extra operand, and that
+/// their values are those of one row.
+fn check_rows<V: Lanes>(what: &str) {
+    let x = Random::new(16).f32([ROWS * COLUMNS]);
+    let x = x.elements::<f32>();
+    let area = |target: *mut f32, rows: usize| Area {
+        source: x.as_ptr(),
+        source_row: x.len() / rows,
+        target,
+        target_row: x.len() / rows,
+        rows,
+        columns: x.len() / rows,
+        ..Area::NONE
+    };
+    for function in scalar::built_in() {
+        let parameters = parameters(*function);
+        let formula = Action::formula(*function, &parameters).unwrap();
+        for action in [formula, Action::function(*function, &parameters).unwrap(), Action::COPY] {
+            let walked = area(std::ptr::null_mut(), ROWS).walked(&action);
+            assert_eq!((walked.rows, walked.columns), (1, x.len()), "{what} {function}");
+            // Rows with a gap between them stay rows.
+            let apart = Area { target_row: 2 * COLUMNS, ..area(std::ptr::null_mut(), ROWS) };
+            assert_eq!(apart.walked(&action).rows, ROWS, "{what} {function}");
+            let results = [ROWS, 1].map(|rows| {
+                let mut result = vec![0.0_f32; x.len()];
+                let area = area(result.as_mut_ptr(), rows);
+                // SAFETY: the area covers the vectors, and the caller checks the instruction set.
+                unsafe { apply_on::<V>(&action, &area) };
+                result.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            });
+            assert_eq!(results[0], results[1], "{what} {function}");
+        }
+    }
+    for (name, _) in BINARY {
+        let (function, reversed) = StepOp::from(*name).binary().unwrap();
+        let action = Action::binary(function, reversed, &[]).unwrap();
+        assert_eq!(area(std::ptr::null_mut(), ROWS).walked(&action).rows, ROWS, "{what} {name}");
+    }
+}
+
+/// Checks the rows of every step on one instruction set.
+pub fn rows_on(isa: Isa) {
+    match isa {
+        Isa::Portable => check_rows::<[f32; 8]>("portable"),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => check_rows::<std::arch::x86_64::__m256>("avx2"),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => check_rows::<std::arch::x86_64::__m512>("avx512"),
+        #[cfg(not(target_arch = "x86_64"))]
+        Isa::Avx2 | Isa::Avx512 => unreachable!("this architecture never runs {isa}"),
+    }
+}
+
 /// Checks that every override is of a function that exists.
 pub fn overrides_are_functions() {
     for (name, _) in OVERRIDES {
