@@ -31,10 +31,6 @@ impl Doctor {
             .iter()
             .map(|(name, backend)| (name, backend.found(), backend.libraries()))
             .collect();
-        let said = |found: &Result<String, BackendError>| match found {
-            Ok(what) => what.clone(),
-            Err(why) => why.to_string(),
-        };
         let extractors: Vec<&str> = registry.catalog().extractors.names().collect();
         let models: Vec<&str> = registry.catalog().pricings.names().collect();
         let planners: Vec<&str> = registry.catalog().planners.names().collect();
@@ -82,13 +78,8 @@ impl Doctor {
                 "; the machine is busy, so these speeds are not kept and will be measured again"
             }
         );
-        for (name, found, _) in &backends {
-            let _ = writeln!(text, "backend {name}: {}", said(found));
-        }
-        for (name, _, libraries) in &backends {
-            for library in libraries {
-                let _ = writeln!(text, "{name} {}: {}", library.name, said(&library.found));
-            }
+        for line in findings(&backends) {
+            let _ = writeln!(text, "{line}");
         }
         for (what, names) in [
             ("cost models", models),
@@ -103,4 +94,43 @@ impl Doctor {
         print(&text);
         Ok(())
     }
+}
+
+/// The lines of backends and of their libraries. A reason for an absence is long, so no two lines give the same one: the
+/// line of a backend gives it for its own libraries, and that of another backend's library for a backend.
+fn findings(backends: &[(&str, Result<String, BackendError>, Vec<RuntimeLibrary>)]) -> Vec<String> {
+    let mut told: Vec<(&BackendError, String)> = Vec::new();
+    let mut lines = Vec::new();
+    let refer = |subject: &str, to: &str| format!("{subject}: absent for the reason of `{to}`");
+    for (name, found, _) in backends {
+        let subject = format!("backend {name}");
+        let needed = backends.iter().filter(|(owner, ..)| owner != name).find_map(|(owner, _, libraries)| {
+            let library = libraries.iter().find(|library| found.is_err() && library.found == *found)?;
+            Some(format!("{owner} {}", library.name))
+        });
+        lines.push(match (found, needed) {
+            (Ok(what), _) => format!("{subject}: {what}"),
+            (Err(_), Some(library)) => refer(&subject, &library),
+            (Err(why), None) => {
+                told.push((why, subject.clone()));
+                format!("{subject}: {why}")
+            }
+        });
+    }
+    for (name, _, libraries) in backends {
+        for RuntimeLibrary { name: library, found } in libraries {
+            let subject = format!("{name} {library}");
+            lines.push(match found {
+                Ok(what) => format!("{subject}: {what}"),
+                Err(why) => match told.iter().find(|(known, _)| *known == why) {
+                    Some((_, first)) => refer(&subject, first),
+                    None => {
+                        told.push((why, subject.clone()));
+                        format!("{subject}: {why}")
+                    }
+                },
+            });
+        }
+    }
+    lines
 }

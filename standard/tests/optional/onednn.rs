@@ -46,6 +46,9 @@ pub fn doctor_reports_where_it_looked() {
         report.contains("backend onednn: not found (/no/such/library: there is no such file)"),
         "{report}"
     );
+    // The reason is given once.
+    assert_eq!(report.matches("/no/such/library").count(), 1, "{report}");
+    assert!(report.contains("onednn oneDNN: absent for the reason of `backend onednn`\n"), "{report}");
 }
 
 /// Compiles a graph with the pipeline `onednn`, compares its outputs with the reference, and returns the
