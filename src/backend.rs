@@ -83,8 +83,13 @@ pub unsafe trait Runner: Send {
 #[non_exhaustive]
 pub enum BackendError {
     /// A library or a device is absent, or cannot be used.
-    #[error("{0}")]
-    Absent(String),
+    #[error("{why}")]
+    Absent {
+        /// The usual name of the library or device.
+        what: String,
+        /// Where it was looked for, and what the user can do.
+        why: String,
+    },
     /// The registry has no backend of this name.
     #[error(transparent)]
     Unknown(#[from] Unknown),
@@ -104,6 +109,13 @@ pub enum BackendError {
     /// A library or a device reports an error that does not belong to a single step.
     #[error("{0}")]
     Device(String),
+}
+
+impl BackendError {
+    /// Makes the error of an absent library or device, from its usual name and the message.
+    pub fn absent(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Absent { what: what.into(), why: why.into() }
+    }
 }
 
 /// A library that a backend loads at run time, as it was looked for on this machine.

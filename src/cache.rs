@@ -40,12 +40,12 @@ pub use key::{Difference, Key};
 pub use prune::{GRACE, Pruned};
 pub use request::{Builds, Request, build, elsewhere};
 
-use crate::cost::{Basis, Machine, Stored};
+use crate::cost::{Basis, Differs, Machine, Stored};
 use crate::error::{CacheError, Error};
 use crate::graph::NodeId;
-use crate::plan::Plan;
+use crate::plan::{Plan, StoredError};
 use crate::registry::Registry;
-use crate::session::{self, Constants, Recipes, Session, Store};
+use crate::session::{self, Constants, Recipes, Session, SessionError, Store};
 use crate::tensor::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -82,9 +82,12 @@ pub enum Miss {
     /// The entry cannot be read from the file system.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// A part of the entry is missing.
-    #[error("it is not complete: {0}")]
-    Incomplete(String),
+    /// A weight of the entry is missing.
+    #[error("it is not complete: weight {} is gone", weight.short())]
+    Incomplete {
+        /// The digest of the weight.
+        weight: Digest,
+    },
     /// The entry differs from what was written.
     #[error("it is damaged: {why}")]
     Damaged {
@@ -93,9 +96,15 @@ pub enum Miss {
         /// The weights that differ from what was written.
         weights: Vec<Digest>,
     },
-    /// Something that the plan was made from has changed since.
+    /// The plan was chosen by other times than those of the table.
     #[error("it no longer holds: {0}")]
-    Changed(String),
+    Times(Differs),
+    /// An op of the plan is absent, or has other attributes.
+    #[error("it no longer holds: {0}")]
+    Op(StoredError),
+    /// The plan does not run: a backend has another contract for a kernel, or a device is absent.
+    #[error("it no longer holds: {0}")]
+    Session(SessionError),
 }
 
 /// What an entry keeps beside a plan and its constants.
@@ -183,8 +192,10 @@ impl Cache {
     pub fn discard(&self, name: &str, miss: &Miss) -> Result<(), Error> {
         let weights = match miss {
             Miss::Damaged { weights, .. } => weights.as_slice(),
-            Miss::Incomplete(_) => &[],
-            Miss::Absent | Miss::Unreadable(_) | Miss::Changed(_) => return Ok(()),
+            Miss::Incomplete { .. } => &[],
+            Miss::Absent | Miss::Unreadable(_) | Miss::Times(_) | Miss::Op(_) | Miss::Session(_) => {
+                return Ok(());
+            }
         };
         let removed = self.folder.remove(Kind::Plan, name);
         weights
@@ -204,7 +215,7 @@ impl Cache {
     fn session(&self, key: &Key, times: Option<&Stored>, store: Option<&Store>) -> Result<Session, Miss> {
         let (plan, constants, recipes) = self.stored(key, times, store)?;
         Session::load(plan, constants, recipes, self.registry.backends(), &KeptArtifacts::new(&self.folder))
-            .map_err(|error| Miss::Changed(error.to_string()))
+            .map_err(Miss::Session)
     }
 
     /// Returns the plan that [`Cache::find`] would make a session of. The plan is checked in the same way, but no
@@ -222,7 +233,7 @@ impl Cache {
     /// Why there is no such entry.
     pub fn look_plan(&self, key: &Key, times: Option<&Stored>) -> Result<Plan, Miss> {
         let (plan, constants, _) = self.stored(key, times, None)?;
-        session::check(&plan, &constants).map_err(|error| Miss::Changed(error.to_string()))?;
+        session::check(&plan, &constants).map_err(Miss::Session)?;
         Ok(plan)
     }
 
@@ -234,10 +245,10 @@ impl Cache {
         store: Option<&Store>,
     ) -> Result<(Plan, Constants, Recipes), Miss> {
         let entry = Entry::read(&self.folder, &key.fingerprint().to_string())?.ok_or(Miss::Absent)?;
-        if let Some(why) =
+        if let Some(differs) =
             entry.basis.as_ref().and_then(|basis| basis.differs(times.unwrap_or(&Stored::default())))
         {
-            return Err(Miss::Changed(why));
+            return Err(Miss::Times(differs));
         }
         let plan = self.plan(&entry)?;
         let constants = weights::read(&self.folder, &entry.constants, plan.threads, store)?;
@@ -250,7 +261,7 @@ impl Cache {
     /// # Errors
     /// If an op of it is absent.
     pub fn plan(&self, entry: &Entry) -> Result<Plan, Miss> {
-        entry.plan.clone().resolve(self.registry.ops()).map_err(|why| Miss::Changed(why.to_string()))
+        entry.plan.clone().resolve(self.registry.ops()).map_err(Miss::Op)
     }
 
     /// Keeps a session's plan and constants under a key, and prunes the cache to its limit.

@@ -17,7 +17,7 @@ mod process;
 mod rank;
 pub mod stored;
 
-pub use basis::Basis;
+pub use basis::{Basis, Differs};
 pub use column::FEATURES;
 pub use feature::Feature;
 pub use feature::FeatureValue;

@@ -50,7 +50,6 @@ pub mod tree;
 mod window;
 pub mod winograd;
 
-pub use declaration::{attr_errors, operand_count};
 pub(crate) use demand::{Demand, Unmet};
 pub use elementwise::scalar;
 pub use error::OpError;

@@ -31,6 +31,7 @@ pub use kept::KeptConstants;
 pub(crate) use kept::constant_bytes;
 pub use source::Source;
 pub(crate) use source::SourceNode;
+pub use stored::StoredError;
 pub(crate) use stored::StoredPlan;
 
 use crate::attr::Attrs;

@@ -14,7 +14,6 @@
 //! - a name of two nodes, an output that names no node, or a graph without outputs.
 
 use crate::graph::{CONST, Graph, Node, NodeId};
-use crate::op::{attr_errors, operand_count};
 use crate::tensor::{TensorType, type_error};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
@@ -127,7 +126,7 @@ fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(Str
         return;
     }
     let mut sound = true;
-    for message in attr_errors(node.op, &node.attrs) {
+    for message in node.op.attr_errors(&node.attrs) {
         sound = false;
         report(message);
     }
@@ -135,7 +134,7 @@ fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(Str
         report(format!("its operand {late} does not come before it"));
         return;
     }
-    if let Err(why) = operand_count(node.op, &node.attrs, node.inputs.len()) {
+    if let Err(why) = node.op.check_count(&node.attrs, node.inputs.len()) {
         report(why.to_string());
         return;
     }

@@ -11,6 +11,7 @@ pub use cudnn::CuDnn;
 
 use super::runtime::Runtime;
 use super::transfer::copies;
+use super::wanted::DRIVER;
 use super::{driver, job, library, nvrtc, product, tf32};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner, RuntimeLibrary};
@@ -31,11 +32,13 @@ unsafe impl Backend for Cuda {
 
     /// Reports the driver if it has a device.
     fn found(&self) -> Result<String, BackendError> {
-        driver::opened().map(|driver| format!("driver {driver}")).map_err(BackendError::Absent)
+        driver::opened()
+            .map(|driver| format!("driver {driver}"))
+            .map_err(|why| BackendError::absent(DRIVER.title, why))
     }
 
     fn identity(&self) -> Result<String, BackendError> {
-        let driver = driver::identity().map_err(BackendError::Absent)?;
+        let driver = driver::identity().map_err(|why| BackendError::absent(DRIVER.title, why))?;
         let compiler = nvrtc::compiler()
             .map_or_else(|_| "no NVRTC".to_owned(), |one| format!("NVRTC {}", one.version()));
         Ok(format!("driver {driver}, {compiler}"))
@@ -69,10 +72,11 @@ unsafe impl Backend for Cuda {
     }
 
     fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, BackendError>> {
-        let missing = |why| {
-            BackendError::Absent(format!(
-                "kernels of `cuda` need an NVIDIA device, but none was found: {why}"
-            ))
+        let missing = |why: String| {
+            BackendError::absent(
+                DRIVER.title,
+                format!("kernels of `cuda` need an NVIDIA device, but none was found: {why}"),
+            )
         };
         let runtime = driver::opened()
             .map_err(missing)

@@ -1,5 +1,6 @@
 //! The results of the search for NVIDIA's libraries.
 
+use super::nvrtc::NvrtcError;
 use super::wanted::{CUBLASLT, CUDNN, DRIVER, NVRTC, Wanted};
 use super::{cublaslt, cudnn, driver, nvrtc};
 use ovolo::backend::{BackendError, RuntimeLibrary};
@@ -9,12 +10,18 @@ use ovolo::backend::{BackendError, RuntimeLibrary};
 pub(super) fn libraries() -> Vec<RuntimeLibrary> {
     let library = |wanted: &Wanted, found: Result<String, String>| RuntimeLibrary {
         name: wanted.title,
-        found: found.map_err(BackendError::Absent),
+        found: found.map_err(|why| BackendError::absent(wanted.title, why)),
     };
     let compiler = nvrtc::compiler().map(|compiler| format!("{compiler:?}"));
     vec![
         library(&DRIVER, driver::opened().map(ToString::to_string)),
-        library(&NVRTC, compiler.map_err(|why| format!("{why}; {}", NVRTC.remedy))),
+        library(
+            &NVRTC,
+            compiler.map_err(|why| match why {
+                NvrtcError::Absent { tried } => NVRTC.absence(tried),
+                refused @ NvrtcError::Refused { .. } => refused.to_string(),
+            }),
+        ),
         library(&CUDNN, cudnn::opened().map(|found| found.calls.describe(found))),
         library(&CUBLASLT, cublaslt::opened().map(ToString::to_string)),
     ]

@@ -61,29 +61,29 @@ pub struct Figures {
 /// The reason why there is no machine code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NvrtcError {
-    /// The compiler cannot be used. The text lists the places and the reasons.
-    #[error("{0}")]
-    Absent(String),
+    /// The compiler cannot be used.
+    #[error("NVRTC is {}", NVRTC.absence(tried))]
+    Absent {
+        /// The places where it was searched for, each with the reason why it was not used.
+        tried: Vec<String>,
+    },
     /// The compiler reports an error for a module.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{why}{}{log}", if log.is_empty() { "" } else { ": " })]
+    Refused {
+        /// The call that failed, and the library's name for the status.
+        why: String,
+        /// The messages of the compiler; empty if another call than that of the compilation failed.
+        log: String,
+    },
 }
 
 /// Returns the compiler. The first call searches for it.
 ///
 /// # Errors
-/// If it cannot be used; the error lists the places and the reasons.
+/// If it cannot be used; the error lists the places and the reasons, and says what the user can do.
 pub fn compiler() -> Result<&'static Compiler, &'static NvrtcError> {
     static FOUND: OnceLock<Result<Compiler, NvrtcError>> = OnceLock::new();
-    FOUND.get_or_init(|| Compiler::open().map_err(NvrtcError::Absent)).as_ref()
-}
-
-/// Returns the compiler. Unlike that of [`compiler`], the error says what the user can do.
-///
-/// # Errors
-/// If it is absent.
-pub fn found() -> Result<&'static Compiler, NvrtcError> {
-    compiler().map_err(|why| NvrtcError::Absent(format!("NVRTC is {why}; {}", NVRTC.remedy)))
+    FOUND.get_or_init(|| Compiler::open().map_err(|tried| NvrtcError::Absent { tried })).as_ref()
 }
 
 /// The machine code of a module, and its origin.
@@ -142,7 +142,7 @@ impl fmt::Debug for Compiler {
 }
 
 impl Compiler {
-    fn open() -> Result<Self, String> {
+    fn open() -> Result<Self, Vec<String>> {
         let (path, calls, version) = NVRTC.open(|calls: &Calls| {
             let (mut major, mut minor) = (0, 0);
             // SAFETY: the function writes two numbers.
@@ -166,28 +166,27 @@ impl Compiler {
     /// # Errors
     /// If the compiler reports an error.
     pub fn compile(&self, source: &str, architecture: Architecture) -> Result<Cubin, NvrtcError> {
-        self.cubin(source, architecture).map_err(NvrtcError::Refused)
-    }
-
-    fn cubin(&self, source: &str, architecture: Architecture) -> Result<Cubin, String> {
+        let failed = |why: String| NvrtcError::Refused { why, log: String::new() };
         let options = OPTIONS.iter().map(|option| (*option).to_owned());
         let options: Vec<CString> = std::iter::once(format!("--gpu-architecture={architecture}"))
             .chain(options)
             .map(CString::new)
             .collect::<Result<_, _>>()
-            .map_err(|error| error.to_string())?;
-        let source = CString::new(source).map_err(|error| error.to_string())?;
+            .map_err(|error| failed(error.to_string()))?;
+        let source = CString::new(source).map_err(|error| failed(error.to_string()))?;
         let calls = &self.calls;
-        let program = Program::new(calls, &source)?;
+        let program = Program::new(calls, &source).map_err(failed)?;
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let count = i32::try_from(pointers.len()).unwrap_or(0);
         // SAFETY: the program is valid, and the array has this number of strings.
         let status = unsafe { (calls.nvrtcCompileProgram)(program.handle, count, pointers.as_ptr()) };
-        let log = program.bytes(calls.nvrtcGetProgramLogSize, calls.nvrtcGetProgramLog)?;
+        let log = program.bytes(calls.nvrtcGetProgramLogSize, calls.nvrtcGetProgramLog).map_err(failed)?;
         let log = CStr::from_bytes_until_nul(&log).map(|log| log.to_string_lossy().into_owned());
         let log = log.unwrap_or_default();
-        calls.check(status).map_err(|why| format!("{why}: {log}"))?;
-        let code = program.bytes(calls.nvrtcGetCUBINSize, calls.nvrtcGetCUBIN)?;
+        if let Err(why) = calls.check(status) {
+            return Err(NvrtcError::Refused { why, log });
+        }
+        let code = program.bytes(calls.nvrtcGetCUBINSize, calls.nvrtcGetCUBIN).map_err(failed)?;
         Ok(Cubin { code, log })
     }
 }

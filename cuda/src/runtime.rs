@@ -107,7 +107,8 @@ impl Runtime {
             None
         } else {
             let architecture = context.architecture()?;
-            let made = nvrtc::found()
+            let made = nvrtc::compiler()
+                .map_err(Clone::clone)
                 .and_then(|compiler| nvrtc::machine_code(artifacts, compiler, &module.source(), architecture))
                 .map_err(|why| why.to_string())?;
             Some(Code::new(context, &made.cubin.code)?)

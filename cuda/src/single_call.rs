@@ -105,7 +105,9 @@ impl SingleCall {
             let job = super::job(call)?;
             let architecture = context.architecture().map_err(OpError::backend)?;
             let source = Module::new([&job]).source();
-            let made = nvrtc::found().and_then(|found| found.compile(&source, architecture));
+            let made = nvrtc::compiler()
+                .map_err(Clone::clone)
+                .and_then(|found| found.compile(&source, architecture));
             let code = Code::new(context, &made.map_err(OpError::backend)?.code)?;
             Some((job, code))
         } else {

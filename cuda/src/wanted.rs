@@ -88,11 +88,11 @@ impl Wanted {
     /// what `accept` returned as well.
     ///
     /// # Errors
-    /// If there is no such place; the error lists the places and the reasons.
+    /// The places and the reasons why the library was opened at none of them.
     pub(super) fn open<T: Calls, V>(
         &self,
         accept: impl Fn(&T) -> Result<V, String>,
-    ) -> Result<(PathBuf, T, V), String> {
+    ) -> Result<(PathBuf, T, V), Vec<String>> {
         let named = std::env::var_os(self.variable).filter(|value| !value.is_empty());
         let program = std::env::current_exe().unwrap_or_default();
         let toolkit = ["CUDA_HOME", "CUDA_PATH"].iter().find_map(std::env::var_os).map(PathBuf::from);
@@ -110,7 +110,12 @@ impl Wanted {
                 Err(error) => tried.push(error),
             }
         }
-        Err(format!("not found ({})", tried.join("; ")))
+        Err(tried)
+    }
+
+    /// Says that the library is absent: the places where it was searched for, and what the user can do.
+    pub(super) fn absence(&self, tried: &[String]) -> String {
+        format!("not found ({}); {}", tried.join("; "), self.remedy)
     }
 
     /// Opens the library at the first call. `version` accepts one by returning its version. The error also says what the
@@ -121,11 +126,11 @@ impl Wanted {
         version: impl Fn(&T) -> Result<String, String>,
     ) -> Result<&'static Opened<T>, String> {
         let open = || {
-            let (path, calls, version) = self.open::<T, String>(version)?;
+            let (path, calls, version) =
+                self.open::<T, String>(version).map_err(|tried| self.absence(&tried))?;
             Ok(Opened { version, path, calls })
         };
-        let found = found.get_or_init(|| open().map_err(|why: String| format!("{why}; {}", self.remedy)));
-        found.as_ref().map_err(Clone::clone)
+        found.get_or_init(open).as_ref().map_err(Clone::clone)
     }
 
     /// As [`Wanted::once`], for a library that reports its version as one number. Its major version must be one of
@@ -205,7 +210,8 @@ mod tests {
         let folder = std::env::temp_dir();
         assert_eq!(places(&folder.to_string_lossy()), [folder.join("libnvrtc.so.13")]);
         let nowhere = Wanted { files: &["libnowhere.so"], beside: None, ..NVRTC };
-        let error = nowhere.open::<crate::driver::Calls, ()>(|_| Ok(())).err().unwrap_or_default();
+        let tried = nowhere.open::<crate::driver::Calls, ()>(|_| Ok(())).err().unwrap_or_default();
+        let error = nowhere.absence(&tried);
         assert!(error.starts_with("not found (") && error.contains("libnowhere.so"), "{error}");
     }
 

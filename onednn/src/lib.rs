@@ -88,6 +88,13 @@ const AS_OPERAND: Layouts = Layouts::Typed {
     samples: &[Form::same("plain"), Form::same("nChw16c"), Form::same("nhwc")],
 };
 
+/// The usual name of the library.
+const NAME: &str = "oneDNN";
+
+fn absent(why: &onednn_sys::Missing) -> BackendError {
+    BackendError::absent(NAME, why.to_string())
+}
+
 // SAFETY: the contract and the kernel of a call are derived from the same division of its work, and kernels access
 // only their buffers.
 unsafe impl Backend for OneDnn {
@@ -100,16 +107,15 @@ unsafe impl Backend for OneDnn {
     }
 
     fn found(&self) -> Result<String, BackendError> {
-        let absent = |why: &onednn_sys::Missing| BackendError::Absent(why.to_string());
         onednn_sys::library().map(|library| format!("{library:?}")).map_err(absent)
     }
 
     fn libraries(&self) -> Vec<RuntimeLibrary> {
-        vec![RuntimeLibrary { name: "oneDNN", found: self.found() }]
+        vec![RuntimeLibrary { name: NAME, found: self.found() }]
     }
 
     fn identity(&self) -> Result<String, BackendError> {
-        let library = onednn_sys::library().map_err(|why| BackendError::Absent(why.to_string()))?;
+        let library = onednn_sys::library().map_err(absent)?;
         let details = self.details();
         let details: String = details.iter().map(|(name, value)| format!(", {name} {value}")).collect();
         Ok(format!("oneDNN {} ({}){details}", library.version(), library.runtime()))

@@ -28,6 +28,7 @@ mod sampler;
 mod seed;
 mod shrink;
 mod typing;
+mod untyped;
 mod value;
 
 pub use case::{NoCase, compare as compare_case};
@@ -35,9 +36,10 @@ pub use coverage::{COARSE, Coverage, OVERFLOW};
 pub use member::{Member, MemberError, Members, members};
 pub(crate) use member::{distance, tolerance};
 pub use refusal::Reason;
-pub use typing::{Clash, Typing, Untyped, typings};
+pub use typing::{Clash, Typing, typings};
+pub use untyped::Untyped;
 
-use check::{Compared, Difference};
+use check::{Compared, Difference, Fault};
 use coverage::Seen;
 use draft::Draft;
 use generate::Generator;
@@ -333,9 +335,8 @@ fn judge(rule: &Rule, draft: Draft) -> Tried {
         if let Err(refusal) = build::sides(rule, &mut draft) {
             return Tried::Refused(refusal);
         }
-        if let Some((side, left, right)) = build::types_differ(&draft) {
-            let what = format!("the left side is of type {left}, the right side of type {right}");
-            return Tried::Wrong(draft, Difference { side, what, at: None });
+        if let Some((side, fault)) = Fault::of_types(&draft) {
+            return Tried::Wrong(draft, Difference { side, fault, at: None });
         }
         let difference = match check::compare(&draft) {
             Compared::Agree => return Tried::Agrees(Draft { overflow: seen, ..draft }),

@@ -5,7 +5,7 @@ use ovolo::onnx::decode_value;
 use ovolo::tensor::{DType, Tensor};
 use ovolo::value::{Value, ValueType};
 use prost::Message;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -27,10 +27,15 @@ pub struct Runtime {
     child: Child,
 }
 
-/// The reason why the process did not start.
+/// The process did not start.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct StartError(String);
+#[error("{}: {source}", python.display())]
+pub struct StartError {
+    /// The Python interpreter.
+    pub python: PathBuf,
+    /// The error of the system.
+    pub source: io::Error,
+}
 
 impl Runtime {
     /// Starts the process by a Python interpreter that has the packages `onnx` and `onnxruntime`.
@@ -38,7 +43,7 @@ impl Runtime {
     /// # Errors
     /// If it cannot be started.
     pub fn start(python: &Path) -> Result<Self, StartError> {
-        Ok(Self { python: python.to_owned(), child: spawn(python).map_err(StartError)? })
+        Ok(Self { python: python.to_owned(), child: spawn(python)? })
     }
 
     /// Runs a model. A process that dies, as it may on a model that ONNX Runtime cannot bear, is started again.
@@ -107,14 +112,14 @@ impl Drop for Runtime {
     }
 }
 
-fn spawn(python: &Path) -> Result<Child, String> {
+fn spawn(python: &Path) -> Result<Child, StartError> {
     Command::new(python)
         .args(["-c", WORKER])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| format!("{}: {error}", python.display()))
+        .map_err(|source| StartError { python: python.to_owned(), source })
 }
 
 fn number(from: &mut impl Read) -> Result<u32, String> {

@@ -173,7 +173,7 @@ fn read_new(folder: &Folder, constants: &[&Constant], threads: usize) -> Result<
                 false => Miss::Unreadable(why),
             }
         })?;
-        let map = map.ok_or_else(|| Miss::Incomplete(format!("weight {} is gone", digest.short())))?;
+        let map = map.ok_or(Miss::Incomplete { weight: digest })?;
         maps.insert(digest, Arc::new(map));
     }
     let mut named: Vec<(Digest, &[u8])> = maps.iter().map(|(digest, map)| (*digest, &map[..])).collect();

@@ -5,6 +5,30 @@ use super::{Entry, Measured};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// In what a table of times differs from what a [`Basis`] has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Differs {
+    /// Kernels have other lines in the table, or none.
+    #[error("{} of {all} lines of the table of times", kernels.len())]
+    Lines {
+        /// The keys of these kernels, in order.
+        kernels: Vec<String>,
+        /// The number of all kernels of the basis.
+        all: usize,
+    },
+    /// Another plan won the comparison with the plan that follows from the times alone.
+    #[error("another plan was the fastest")]
+    Winner {
+        /// The key of the plan that follows from the times alone.
+        plan: String,
+        /// The winner of the basis, by its method and key; `None` if there was no comparison.
+        kept: Option<(String, String)>,
+        /// The winner of the table.
+        found: Option<(String, String)>,
+    },
+}
+
 /// The lines of the table by which a plan was chosen. The same plan is chosen again if they are unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Basis {
@@ -40,15 +64,16 @@ impl Basis {
         }
     }
 
-    /// Returns a description of the differences in a table; `None` if it gives the same choice.
-    pub fn differs(&self, stored: &Stored) -> Option<String> {
+    /// Returns what differs in a table; `None` if it gives the same choice.
+    pub fn differs(&self, stored: &Stored) -> Option<Differs> {
         let other = self.lines.iter().filter(|(key, kept)| line(stored.table.entries.get(*key)) != **kept);
-        let (plan, won) = &self.decision;
-        match other.count() {
-            0 if decision(stored, plan) == *won => None,
-            0 => Some("another plan was the fastest".to_owned()),
-            count => Some(format!("{count} of {} lines of the table of times", self.lines.len())),
+        let kernels: Vec<String> = other.map(|(key, _)| key.clone()).collect();
+        if !kernels.is_empty() {
+            return Some(Differs::Lines { kernels, all: self.lines.len() });
         }
+        let (plan, kept) = &self.decision;
+        let found = decision(stored, plan);
+        (found != *kept).then(|| Differs::Winner { plan: plan.clone(), kept: kept.clone(), found })
     }
 }
 

@@ -122,7 +122,7 @@ impl EGraph {
             return Ok(id);
         }
         let types: Vec<_> = term.children.iter().map(|child| self.ty(*child)).collect();
-        crate::op::operand_count(term.op, &term.attrs, term.children.len()).map_err(|why| why.to_string())?;
+        term.op.check_count(&term.attrs, term.children.len()).map_err(|why| why.to_string())?;
         let ty = term
             .op
             .result(&term.attrs, &types)

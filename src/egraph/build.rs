@@ -2,17 +2,17 @@
 
 use super::provenance::{Chain, OriginIndex};
 use super::shared::Shared;
-use super::{EGraph, Term};
+use super::{EGraph, Stop, Term};
 use crate::cost::{CostModel, Query};
 use crate::extract::{Candidate, Class, ClassId, Extraction, Problem};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
-use crate::op::Op;
-use crate::op::{Call, Contract, Lowered, OpError};
+use crate::op::{Call, Contract, Lowered, Op, OpError};
 use crate::tensor::TensorType;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::sync::Arc;
 
 /// Returns the contract of the kernel of a lowered op, or the reason why there is none.
@@ -21,9 +21,41 @@ pub type Contracts<'a> = &'a dyn Fn(&Call<'_>) -> Result<Contract, OpError>;
 /// The reason why no graph can be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// An op of the model has no kernel in the backends of the pipeline.
-    #[error("{0}")]
-    NoKernel(String),
+    /// Ops of the model have no kernel in the backends of the pipeline.
+    #[error("{}", told(values, refused, limited))]
+    NoKernel {
+        /// The values that cannot be computed although their operands can: name, op and type.
+        values: Vec<(String, Op, TensorType)>,
+        /// The reasons why lowered nodes have no kernel: op, reason, and number of nodes.
+        refused: Vec<(String, String, usize)>,
+        /// The phases that ended at a limit, so that rules may not have had their turn.
+        limited: Vec<(String, Stop)>,
+    },
+}
+
+fn told(
+    values: &[(String, Op, TensorType)],
+    refused: &[(String, String, usize)],
+    limited: &[(String, Stop)],
+) -> String {
+    let mut text = format!("{} value(s) cannot be computed:", values.len());
+    for (name, op, ty) in values {
+        let _ = write!(text, "\n  `{name}`: no backend of this compilation runs `{op}` for {ty}");
+    }
+    for (op, why, count) in refused {
+        let _ = write!(text, "\n  refused {count} time(s): `{op}`: {why}");
+    }
+    for (phase, stop) in limited {
+        let _ = write!(text, "\n  phase `{phase}` {stop}");
+    }
+    if !limited.is_empty() {
+        text.push_str(
+            "\nRaise the limit of that phase in the pipeline (`rounds`; `nodes` and `nodes_per_op`): rules that \
+             lower the op may not have had their turn. If that does not help:",
+        );
+    }
+    text.push_str("\nAdd a rule that lowers the op, or a backend that has a kernel for it.");
+    text
 }
 
 /// The extraction problem of an e-graph, with the data that turns a choice back into a graph.
@@ -219,14 +251,17 @@ impl Pick<'_> {
             self.spread(&mut can);
         }
         let named = self.egraph.named.iter().map(|(name, id)| (name, self.egraph.egg.find(*id)));
-        let lines: Vec<String> = named
+        let values: Vec<(String, Op, TensorType)> = named
             .filter_map(|(name, class)| {
-                let term = causes.get(&self.index[&class])?;
-                let ty = self.egraph.ty(class);
-                Some(format!("  `{name}`: no backend of this compilation runs `{}` for {ty}", term.op))
+                let op = causes.get(&self.index[&class])?.op;
+                Some((name.to_string(), op, self.egraph.ty(class).clone()))
             })
             .collect();
-        if lines.is_empty() { None } else { Some(BuildError::NoKernel(self.explain(&lines))) }
+        (!values.is_empty()).then(|| BuildError::NoKernel {
+            values,
+            refused: self.missing.clone(),
+            limited: self.egraph.limited.clone(),
+        })
     }
 
     /// Marks all classes that can be computed from marked ones.
@@ -244,24 +279,6 @@ impl Pick<'_> {
                 return;
             }
         }
-    }
-
-    fn explain(&self, lines: &[String]) -> String {
-        let mut text = format!("{} value(s) cannot be computed:\n{}", lines.len(), lines.join("\n"));
-        for (op, why, count) in &self.missing {
-            text.push_str(&format!("\n  refused {count} time(s): `{op}`: {why}"));
-        }
-        for (phase, stop) in &self.egraph.limited {
-            text.push_str(&format!("\n  phase `{phase}` {stop}"));
-        }
-        if !self.egraph.limited.is_empty() {
-            text.push_str(
-                "\nRaise the limit of that phase in the pipeline (`rounds`; `nodes` and `nodes_per_op`): rules that \
-                 lower the op may not have had their turn. If that does not help:",
-            );
-        }
-        text.push_str("\nAdd a rule that lowers the op, or a backend that has a kernel for it.");
-        text
     }
 
     /// Returns the graph of a choice.

@@ -85,8 +85,7 @@ impl AddedCommand for Kernels {
 
 /// Returns the machine code, from the cache unless it is not used.
 fn made(job: &Job, source: &str, architecture: Architecture) -> Result<Made, String> {
-    let compiler =
-        nvrtc::compiler().map_err(|why| format!("NVRTC is {why}; run `cargo xtask nvrtc` to fetch it"))?;
+    let compiler = nvrtc::compiler().map_err(ToString::to_string)?;
     let made = job.with_artifacts(|artifacts| nvrtc::machine_code(artifacts, compiler, source, architecture));
     made.map_err(|why| why.to_string())
 }

@@ -86,7 +86,7 @@ unsafe impl Backend for Gone {
     }
 
     fn found(&self) -> Result<String, BackendError> {
-        Err(BackendError::Absent("not on this machine".to_owned()))
+        Err(BackendError::absent("a device", "not on this machine"))
     }
 
     fn ops(&self) -> Vec<Lowering> {

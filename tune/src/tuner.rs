@@ -23,7 +23,8 @@ use ovolo::cache::Digest;
 use ovolo::compile::Options;
 use ovolo::cost::stored::{read, write};
 use ovolo::cost::{
-    Basis, CostModel, Entry, InPlans, Machine, Measured, PriceModel, Query, State, Stored, Validators,
+    Basis, CostModel, Differs, Entry, InPlans, Machine, Measured, PriceModel, Query, State, Stored,
+    Validators,
 };
 use ovolo::egraph::KernelCall;
 use ovolo::error::Error;
@@ -171,11 +172,6 @@ impl Job {
     }
 }
 
-/// A table has other lines than those that a plan was chosen by; in words, what differs.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Differs(pub String);
-
 impl<'a> Tuner<'a> {
     /// Returns a tuner with the table that is kept in a folder; without a folder, nothing is kept. The lines
     /// of the table hold as long as these backends do not change.
@@ -220,12 +216,12 @@ impl<'a> Tuner<'a> {
     /// Adds lines of another table to this one, and keeps it.
     ///
     /// # Errors
-    /// An error if this table has different lines for the same kernels; then nothing is added.
+    /// What differs if this table has other lines for the same kernels; then nothing is added.
     pub fn adopt(&mut self, basis: &Basis) -> Result<(), Differs> {
         let mut stored = self.stored.clone();
         basis.add_to(&mut stored);
-        if let Some(why) = basis.differs(&stored) {
-            return Err(Differs(why));
+        if let Some(differs) = basis.differs(&stored) {
+            return Err(differs);
         }
         self.stored = stored;
         self.keep();

@@ -1,7 +1,7 @@
 //! What `ovolo compare` says.
 
 use ovolo_proof::compare::{
-    Bisection, Cause, Comparison, Departure, Distance, Local, NoPlan, RegionComparison, Step, runtime,
+    Bisection, Cause, Comparison, Departure, Distance, Local, RegionComparison, Step, runtime,
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -267,7 +267,7 @@ fn bisection_text(bisection: &Bisection) -> String {
         let result = match &one.error {
             Ok(error) if one.mended => format!("relative error {}: mended", number(*error)),
             Ok(error) => format!("relative error {}: still departs", number(*error)),
-            Err(NoPlan(why)) => format!("no plan: {}", why.lines().next().unwrap_or_default()),
+            Err(why) => format!("no plan: {}", why.to_string().lines().next().unwrap_or_default()),
         };
         let _ = writeln!(text, "  without {}: {result}", one.part);
     }
@@ -338,7 +338,7 @@ fn departure_json(departure: &Departure) -> Value {
             .map(|one| {
                 json!({
                     "without": one.part.name(), "relative": one.error.as_ref().ok(), "mended": one.mended,
-                    "error": one.error.as_ref().err().map(|NoPlan(why)| why),
+                    "error": one.error.as_ref().err().map(ToString::to_string),
                 })
             })
             .collect();

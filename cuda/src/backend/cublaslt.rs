@@ -4,6 +4,7 @@ use super::Cuda;
 use crate::cublaslt::{self, Problem};
 use crate::device::FAMILY;
 use crate::single_call::SingleCall;
+use crate::wanted::CUBLASLT;
 use crate::{command, driver, tf32};
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner};
@@ -21,11 +22,13 @@ unsafe impl Backend for CublasLt {
     }
 
     fn found(&self) -> Result<String, BackendError> {
-        cublaslt::opened().map(|found| format!("cuBLASLt {found}")).map_err(BackendError::Absent)
+        cublaslt::opened()
+            .map(|found| format!("cuBLASLt {found}"))
+            .map_err(|why| BackendError::absent(CUBLASLT.title, why))
     }
 
     fn identity(&self) -> Result<String, BackendError> {
-        let version = &cublaslt::opened().map_err(BackendError::Absent)?.version;
+        let version = &cublaslt::opened().map_err(|why| BackendError::absent(CUBLASLT.title, why))?.version;
         let device = driver::identity().unwrap_or_else(|_| "no device".to_owned());
         Ok(format!("cuBLASLt {version}, {device}"))
     }

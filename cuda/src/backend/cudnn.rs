@@ -5,6 +5,7 @@ use super::Cuda;
 use crate::cudnn::{self, Problem};
 use crate::device::FAMILY;
 use crate::single_call::SingleCall;
+use crate::wanted::CUDNN;
 use crate::{command, driver, tf32};
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::backend::{Backend, BackendError, Call, Contract, Kernel, Loading, Runner};
@@ -22,12 +23,12 @@ unsafe impl Backend for CuDnn {
     }
 
     fn found(&self) -> Result<String, BackendError> {
-        let found = cudnn::opened().map_err(BackendError::Absent)?;
+        let found = cudnn::opened().map_err(|why| BackendError::absent(CUDNN.title, why))?;
         Ok(format!("cuDNN {}", found.calls.describe(found)))
     }
 
     fn identity(&self) -> Result<String, BackendError> {
-        let version = &cudnn::opened().map_err(BackendError::Absent)?.version;
+        let version = &cudnn::opened().map_err(|why| BackendError::absent(CUDNN.title, why))?.version;
         let device = driver::identity().unwrap_or_else(|_| "no device".to_owned());
         Ok(format!("cuDNN {version}, {device}"))
     }

@@ -151,7 +151,7 @@ unsafe impl Backend for Outsider {
     }
 
     fn libraries(&self) -> Vec<RuntimeLibrary> {
-        let absent = BackendError::Absent("not found; install `slow`".into());
+        let absent = BackendError::absent("slow", "not found; install `slow`");
         vec![
             RuntimeLibrary { name: "fast", found: Ok("1.2 (/opt/libfast.so)".into()) },
             RuntimeLibrary { name: "slow", found: Err(absent) },

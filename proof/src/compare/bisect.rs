@@ -11,6 +11,7 @@ use ovolo::graph::Graph;
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
 use std::fmt;
+use std::sync::Arc;
 
 /// What can be left out of a compilation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -41,8 +42,11 @@ impl fmt::Display for Part {
 
 /// The reason why there is no plan without a part.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct NoPlan(pub String);
+#[error("{why}")]
+pub struct NoPlan {
+    /// The error of the compilation.
+    pub why: Arc<Error>,
+}
 
 /// A compilation without a part.
 #[derive(Clone, Debug)]
@@ -84,7 +88,7 @@ pub(super) fn bisect(
     for part in parts(subject, area, &departure.cause).into_iter().take(MOST) {
         let error = without(graph, options, &part, position, truth, inputs);
         let error = match error {
-            Err(CompareError::Compile(why)) => Err(NoPlan(why.to_string())),
+            Err(CompareError::Compile(why)) => Err(NoPlan { why: Arc::new(why) }),
             other => Ok(other?),
         };
         let mended = matches!(error, Ok(error) if error <= comparison.tolerance);

@@ -70,7 +70,7 @@ fn table(operands: usize, kinds: usize, ask: &dyn Fn(&[usize]) -> Option<usize>)
 
 fn infer(op: Op, attrs: &Attrs, types: &[TensorType]) -> Option<TensorType> {
     let types: Vec<&TensorType> = types.iter().collect();
-    op::operand_count(op, attrs, types.len()).ok()?;
+    op.check_count(attrs, types.len()).ok()?;
     op.result(attrs, &types).ok()
 }
 
@@ -98,7 +98,7 @@ fn fitting(op: Op, fixed: &Attrs, operands: usize) -> Option<(Attrs, Vec<TensorT
         let offer = sampler::offer(&mut ask)?;
         let attrs = op::complete(op, offer.attrs);
         let types: Vec<TensorType> = offer.operands.into_iter().map(|wish| wish.ty).collect();
-        let sound = op::attr_errors(op, &attrs).is_empty() && infer(op, &attrs, &types).is_some();
+        let sound = op.attr_errors(&attrs).is_empty() && infer(op, &attrs, &types).is_some();
         sound.then_some((attrs, types))
     })
 }

@@ -2,6 +2,7 @@
 
 use super::draft::Draft;
 use super::refusal::Refusal;
+use super::untyped::Untyped;
 use ovolo::attr::{Attr, Attrs};
 use ovolo::rule::{self, Expr, Rule, Template, Value};
 use ovolo::tensor::{DType, TensorType};
@@ -28,7 +29,7 @@ pub(super) fn sides(rule: &Rule, draft: &mut Draft) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// An error if an attribute cannot be computed or an op cannot be typed.
-pub(super) fn right(rule: &Rule, draft: &mut Draft) -> Result<(), String> {
+pub(super) fn right(rule: &Rule, draft: &mut Draft) -> Result<(), Untyped> {
     for (var, expr) in &rule.lets {
         let value = attribute(expr, draft)?;
         draft.attrs[var.0] = Some(value);
@@ -40,20 +41,20 @@ pub(super) fn right(rule: &Rule, draft: &mut Draft) -> Result<(), String> {
     Ok(())
 }
 
-fn attribute(expr: &Expr, draft: &Draft) -> Result<Attr, String> {
-    match rule::eval(expr, draft).map_err(|no| no.to_string())? {
+fn attribute(expr: &Expr, draft: &Draft) -> Result<Attr, Untyped> {
+    match rule::eval(expr, draft)? {
         Value::Attr(attr) => Ok(attr),
-        Value::Operand(_) | Value::Rest(_) => Err("an operand is in the place of an attribute".into()),
+        Value::Operand(_) | Value::Rest(_) => Err(Untyped::NoAttribute),
     }
 }
 
-fn instantiate(template: &Template, draft: &mut Draft) -> Result<usize, String> {
+fn instantiate(template: &Template, draft: &mut Draft) -> Result<usize, Untyped> {
     let (op, children, attrs, rest_attrs) = match template {
-        Template::Operand(var) => return draft.operands[var.0].ok_or_else(|| "an unbound operand".into()),
+        Template::Operand(var) => return draft.operands[var.0].ok_or(Untyped::Unbound { what: "operand" }),
         Template::Scalar(value) => {
             return draft.op(ovolo::op::scalar(), Attrs::new().float("value", *value), Vec::new());
         }
-        Template::Each(..) => return Err("`each` stands outside an operand list".into()),
+        Template::Each(..) => return Err(Untyped::Each),
         Template::Op { op, children, attrs, rest_attrs } => (*op, children, attrs, rest_attrs),
     };
     let mut inputs = Vec::with_capacity(children.len());
@@ -62,7 +63,7 @@ fn instantiate(template: &Template, draft: &mut Draft) -> Result<usize, String> 
             inputs.push(instantiate(child, draft)?);
             continue;
         };
-        let items = draft.rests[var.0].clone().ok_or("an unbound rest")?;
+        let items = draft.rests[var.0].clone().ok_or(Untyped::Unbound { what: "rest" })?;
         let Some((item_var, inner)) = inner else {
             inputs.extend(items);
             continue;

@@ -3,6 +3,7 @@
 use super::build::types_differ;
 use super::check::{self, Compared, Difference};
 use super::draft::{Draft, Filling};
+use super::untyped::Untyped;
 use ovolo::graph::{Graph, INPUT, Node, NodeId, text};
 use ovolo::rule::Rule;
 use ovolo::tensor::{DType, Tensor};
@@ -13,8 +14,8 @@ use std::sync::Arc;
 /// runs without inputs; the comments name those that stand for values that are not constant.
 pub(super) fn print(rule: &Rule, draft: &Draft, difference: Option<&Difference>) -> String {
     let mut out = format!("// rule {} ({}:{})\n", rule.name, rule.file, rule.line);
-    if let Some(Difference { side, what, at }) = difference {
-        let _ = writeln!(out, "// {what}, at output {side}");
+    if let Some(Difference { side, fault, at }) = difference {
+        let _ = writeln!(out, "// {fault}, at output {side}");
         if let Some((index, left, right)) = at {
             let _ = writeln!(out, "// first at {index:?}: left {left}, right {right}");
         }
@@ -93,7 +94,7 @@ fn list(tensor: &Tensor) -> String {
 const LARGEST: usize = 1 << 20;
 
 /// Why a graph is not a case of a rule.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum NoCase {
     /// It has an input.
     #[error("`{name}` is an input, but a case may only have constants")]
@@ -123,7 +124,7 @@ pub enum NoCase {
         /// The name of the value.
         name: String,
         /// What is wrong with it.
-        why: String,
+        why: Untyped,
     },
     /// The sides have no values that could differ.
     #[error("most values of the sides are not finite")]
@@ -138,7 +139,7 @@ pub enum NoCase {
 pub fn compare(graph: &Graph) -> Result<Option<String>, NoCase> {
     let mut draft = Draft::empty(LARGEST);
     for (id, node) in graph.nodes() {
-        let refused = |why: String| NoCase::Value { name: node.name.to_string(), why };
+        let refused = |why: Untyped| NoCase::Value { name: node.name.to_string(), why };
         match graph.constant(id) {
             Some(value) => {
                 let given = value.to_i64().filter(|_| node.ty.dtype == DType::I64).map(Filling::Whole);

@@ -7,8 +7,9 @@
 //! types are part of the meaning, and everything is evaluated in the types as they are. That comparison is
 //! coarse, and the coverage counts it.
 
-use super::build::widened;
+use super::build::{types_differ, widened};
 use super::draft::{Draft, Filling};
+use super::untyped::Untyped;
 use ovolo::attr::Attrs;
 use ovolo::op::Op;
 use ovolo::rule;
@@ -26,20 +27,48 @@ const BF16: f64 = 1e-1;
 /// The tolerance in TF32 and `f16`, where each rounding is 2^-12.
 const F16: f64 = 2e-2;
 
+/// What is wrong with two sides.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(super) enum Fault {
+    /// They have different types.
+    #[error("the left side is of type {left}, the right side of type {right}")]
+    Types { left: Box<TensorType>, right: Box<TensorType> },
+    /// The right side has no type.
+    #[error(transparent)]
+    Untyped(Untyped),
+    /// They have different values.
+    #[error("the sides differ in value")]
+    Values,
+    /// A value of this type has padding that is not zero.
+    #[error("the padding of a value of type {0} is not zero")]
+    Padding(Box<TensorType>),
+    /// An element depends on padding.
+    #[error("an element depends on padding (left: with zero padding, right: with NaN in the padding)")]
+    Dependent,
+}
+
+impl Fault {
+    /// Returns the first side whose types differ, and its types.
+    pub fn of_types(draft: &Draft) -> Option<(usize, Self)> {
+        let (side, left, right) = types_differ(draft)?;
+        Some((side, Self::Types { left: Box::new(left), right: Box::new(right) }))
+    }
+}
+
 /// How two sides differ.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Difference {
     /// The position of the left side.
     pub side: usize,
     /// What is wrong.
-    pub what: String,
+    pub fault: Fault,
     /// The first element that differs: its index, and the values on the left and on the right.
     pub at: Option<(Vec<usize>, String, String)>,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
+        write!(f, "{}", self.fault)?;
         match &self.at {
             Some((index, left, right)) => {
                 write!(f, ": at {index:?} the left side is {left}, the right side {right}")
@@ -87,8 +116,7 @@ fn compare_in(draft: &Draft, precision: &Precision) -> Compared {
         let (Some(left), Some(right)) = (&values[*left], &values[*right]) else { continue };
         let differ = |at: usize, left: String, right: String| {
             let index = index_of(at, &draft.values[draft.left[side]].ty.shape);
-            let what = "the sides differ in value".to_owned();
-            Difference { side, what, at: Some((index, left, right)) }
+            Difference { side, fault: Fault::Values, at: Some((index, left, right)) }
         };
         // Integers and booleans are compared exactly, whatever other types there are.
         if let (Some(left), Some(right)) = (left.to_i64(), right.to_i64()) {
@@ -125,8 +153,8 @@ fn compare_in(draft: &Draft, precision: &Precision) -> Compared {
             && !padding_is_zero(value)
         {
             let side = draft.right.iter().position(|root| *root == at).unwrap_or(0);
-            let what = format!("the padding of a value of type {} is not zero", draft.values[at].ty);
-            return Compared::Differ(Difference { side, what, at: None });
+            let fault = Fault::Padding(Box::new(draft.values[at].ty.clone()));
+            return Compared::Differ(Difference { side, fault, at: None });
         }
     }
     poisoned(draft, precision, &values).map_or(Compared::Agree, Compared::Differ)
@@ -340,12 +368,9 @@ fn poisoned(draft: &Draft, precision: &Precision, clean: &[Option<Tensor>]) -> O
         if let Some(at) = first_difference(&clean, &dirty, precision.tolerance) {
             let index = index_of(at, &draft.values[*root].ty.shape);
             let side = side % draft.left.len();
-            let what =
-                "an element depends on padding (left: with zero padding, right: with NaN in the padding)"
-                    .to_owned();
             return Some(Difference {
                 side,
-                what,
+                fault: Fault::Dependent,
                 at: Some((index, format!("{:?}", clean[at]), format!("{:?}", dirty[at]))),
             });
         }

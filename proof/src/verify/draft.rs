@@ -1,6 +1,7 @@
 //! A draft: the values of one instance of a rule, its leaves, and what its variables are bound to.
 
 use super::rng::Rng;
+use super::untyped::Untyped;
 use super::value::Values;
 use ovolo::attr::{Attr, Attrs};
 use ovolo::graph::text;
@@ -127,12 +128,9 @@ impl Draft {
     ///
     /// # Errors
     /// A message if it is too large.
-    pub(super) fn fits(&self, ty: &TensorType) -> Result<(), String> {
+    pub(super) fn fits(&self, ty: &TensorType) -> Result<(), Untyped> {
         if ovolo::tensor::size_error(ty).is_some() || ty.layout.padded_count(&ty.shape) > self.largest {
-            return Err(format!(
-                "a value of type {ty} has more than {} elements, too many to evaluate",
-                self.largest
-            ));
+            return Err(Untyped::Large { ty: Box::new(ty.clone()), most: self.largest });
         }
         Ok(())
     }
@@ -146,7 +144,7 @@ impl Draft {
     ///
     /// # Errors
     /// A message if it is too large.
-    pub(super) fn leaf(&mut self, ty: TensorType, constant: bool, values: Filling) -> Result<usize, String> {
+    pub(super) fn leaf(&mut self, ty: TensorType, constant: bool, values: Filling) -> Result<usize, Untyped> {
         self.fits(&ty)?;
         let leaf = Leaf::new(constant, values);
         #[allow(clippy::cast_precision_loss)]
@@ -167,23 +165,23 @@ impl Draft {
     ///
     /// # Errors
     /// The reason if the op cannot be typed or is too large to evaluate.
-    pub(super) fn op(&mut self, op: Op, attrs: Attrs, inputs: Vec<usize>) -> Result<usize, String> {
+    pub(super) fn op(&mut self, op: Op, attrs: Attrs, inputs: Vec<usize>) -> Result<usize, Untyped> {
         let attrs = op::complete(op, attrs);
         // The op's `infer` relies on complete attributes and a correct number of operands.
-        if let Some(wrong) = op::attr_errors(op, &attrs).into_iter().next() {
-            return Err(format!("`{}`: {wrong}", op.name));
+        if let Some(why) = op.attr_errors(&attrs).into_iter().next() {
+            return Err(Untyped::Attributes { op: op.name, why });
         }
-        op::operand_count(op, &attrs, inputs.len()).map_err(|why| why.to_string())?;
+        op.check_count(&attrs, inputs.len()).map_err(Untyped::Count)?;
         let types: Vec<&TensorType> = inputs.iter().map(|input| &self.values[*input].ty).collect();
-        let ty = op.result(&attrs, &types).map_err(|why| format!("`{}` cannot be typed: {why}", op.name))?;
+        let ty = op.result(&attrs, &types).map_err(|why| Untyped::Operands { op: op.name, why })?;
         self.fits(&ty)?;
         if ty.shape.contains(&0) {
-            return Err(format!("a value of type {ty} has no elements, so there is nothing to compare"));
+            return Err(Untyped::Empty { ty: Box::new(ty) });
         }
         #[allow(clippy::cast_precision_loss)]
         let work = (op.flops)(&attrs, &types, &ty) + ty.shape.count() as f64;
         if work > OPERATIONS {
-            return Err(format!("`{}` of {work:.0e} operations is too slow to evaluate", op.name));
+            return Err(Untyped::Slow { op: op.name, operations: work });
         }
         let constant = inputs.iter().all(|input| self.values[*input].constant);
         self.values.push(DraftValue { op: Some(op), attrs, inputs, ty, leaf: None, constant, work });

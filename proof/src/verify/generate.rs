@@ -262,7 +262,7 @@ impl<'a> Generator<'a> {
             attrs.set(name, value.clone());
         }
         self.matches(pattern, &attrs, draft)?;
-        draft.op(op, attrs, inputs)
+        Ok(draft.op(op, attrs, inputs)?)
     }
 
     /// Returns an operand that exists before the others are chosen: one that is bound, or a number.
@@ -294,7 +294,7 @@ impl<'a> Generator<'a> {
         draft.fits(&ty)?;
         let constant = rng.percent(30);
         let filling = self.filling(&ty, wished.values, None, rng);
-        draft.leaf(ty, constant, filling)
+        Ok(draft.leaf(ty, constant, filling)?)
     }
 
     /// Attributes that the pattern, bound variables or the guards determine.

@@ -3,6 +3,7 @@
 //! Random numbers differ between attempts, so reasons are counted without their numbers, and the first of
 //! each kind is reported with its numbers. All refusals of one guard are counted together.
 
+use super::untyped::Untyped;
 use std::collections::BTreeMap;
 
 /// Why an attempt gave no instance.
@@ -31,6 +32,12 @@ impl Refusal {
 impl From<String> for Refusal {
     fn from(text: String) -> Self {
         Self { text, guard: None, evaluated: false }
+    }
+}
+
+impl From<Untyped> for Refusal {
+    fn from(why: Untyped) -> Self {
+        why.to_string().into()
     }
 }
 

@@ -6,12 +6,13 @@
 //! (the rule would silently never fire).
 
 use super::build;
-use super::check::Difference;
+use super::check::{Difference, Fault};
 use super::draft::Draft;
 use super::generate::Generator;
 use super::palette::Palette;
 use super::refusal::Reasons;
 use super::rng::Rng;
+use super::untyped::Untyped;
 use super::{Judge, Tried, each, small};
 use ovolo::rule::Rule;
 use ovolo::rule::print::Names;
@@ -25,7 +26,7 @@ const UNTYPED: usize = 200;
 const TRIES: usize = 20_000;
 
 /// The verdict on the types of a rule's sides.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Typing {
     /// They are equal wherever both sides have one.
     Alike,
@@ -36,7 +37,7 @@ pub enum Typing {
 }
 
 /// A small instance on which the types of the sides differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Clash {
     /// The position of the side.
     pub side: usize,
@@ -47,11 +48,6 @@ pub struct Clash {
     /// The type of the right side, or why it has none.
     pub right: Result<String, Untyped>,
 }
-
-/// Why a side has no type.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Untyped(pub String);
 
 /// Compares the types of one rule.
 fn typing(rule: &Rule) -> Typing {
@@ -113,7 +109,10 @@ fn shown(rule: &Rule, found: (Draft, Difference), judge: Judge) -> Clash {
         side,
         variables: variables(rule, &draft),
         left: type_of(&draft.left).unwrap_or_default(),
-        right: type_of(&draft.right).ok_or(Untyped(difference.what)),
+        right: match difference.fault {
+            Fault::Untyped(why) => Err(why),
+            _ => Ok(type_of(&draft.right).unwrap_or_default()),
+        },
     }
 }
 
@@ -122,8 +121,8 @@ fn differ(rule: &Rule, mut draft: Draft) -> Tried {
     if let Err(refusal) = build::sides(rule, &mut draft) {
         return Tried::Refused(refusal);
     }
-    match build::types_differ(&draft) {
-        Some((side, ..)) => Tried::Wrong(draft, Difference { side, what: String::new(), at: None }),
+    match Fault::of_types(&draft) {
+        Some((side, fault)) => Tried::Wrong(draft, Difference { side, fault, at: None }),
         None => Tried::Agrees(draft),
     }
 }
@@ -134,9 +133,9 @@ fn fails(rule: &Rule, mut draft: Draft) -> Tried {
         return Tried::Refused(refusal);
     }
     match build::right(rule, &mut draft) {
-        Err(what) => {
+        Err(why) => {
             let side = draft.right.len().min(draft.left.len().saturating_sub(1));
-            Tried::Wrong(draft, Difference { side, what, at: None })
+            Tried::Wrong(draft, Difference { side, fault: Fault::Untyped(why), at: None })
         }
         Ok(()) => Tried::Agrees(draft),
     }

@@ -156,7 +156,7 @@ impl Builder<'_> {
             return None;
         };
         let attrs = self.attrs(def, op, &attrs)?;
-        if let Err(takes) = crate::op::operand_count(def, &attrs, operands.len()) {
+        if let Err(takes) = def.check_count(&attrs, operands.len()) {
             let whole = operands.iter().fold(op.span, |span, operand| span.to(operand.span));
             self.report(takes.to_string(), whole, "");
             return None;

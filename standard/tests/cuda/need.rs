@@ -38,9 +38,7 @@ pub fn cxx() -> Need {
 
 /// NVIDIA's run-time compiler.
 pub fn nvrtc() -> Need {
-    let found = nvrtc::compiler()
-        .map(|_| ())
-        .map_err(|why| format!("the compiler is {why}; `cargo xtask nvrtc` fetches it"));
+    let found = nvrtc::compiler().map(|_| ());
     Need::new("NVRTC", found, "OVOLO_REQUIRE_NVRTC")
 }
 

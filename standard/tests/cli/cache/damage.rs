@@ -197,7 +197,7 @@ fn an_entry_whose_weights_are_gone_is_removed() {
     }
     let items = bench.cache.items();
     let miss = bench.cache.verify(&items[0]).unwrap_err();
-    assert!(matches!(miss, Miss::Incomplete(_)), "{miss}");
+    assert!(matches!(miss, Miss::Incomplete { .. }), "{miss}");
     bench.cache.discard(&items[0].name, &miss).unwrap();
     assert!(bench.cache.items().is_empty() && files(&at).is_empty());
 }
