@@ -6,7 +6,7 @@
 //! are `f64`, a block computes one row from all of its scores.
 
 use super::expr::parameter;
-use super::kernel::{Argument, BLOCK, Job, Launch, Parameter, kernel};
+use super::kernel::{Argument, BLOCK, KernelJob, Launch, Parameter, kernel};
 use super::product::{broadcast, index, plain};
 use super::reduce::combined;
 use super::scalar::{self, Scalar};
@@ -31,11 +31,11 @@ const BUSY: usize = 132;
 ///
 /// # Errors
 /// If an operand is not in the default layout, or if a row of scores does not fit into shared memory.
-pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
+pub(super) fn attention(call: &Call<'_>) -> Result<KernelJob, String> {
     plain(call)?;
     let order = AxisOrder::new(call.attrs).map_err(|why| why.to_string())?;
     if call.output.shape.count() == 0 {
-        return Ok(Job::default());
+        return Ok(KernelJob::default());
     }
     match Tiles::new(call, order) {
         Some(tiles) => tiles.job(),
@@ -113,7 +113,7 @@ impl<'a> Tiles<'a> {
         (rows + keys) * self.depth_step() + keys * self.width_step() + rows * self.weight_step()
     }
 
-    fn job(&self) -> Result<Job, String> {
+    fn job(&self) -> Result<KernelJob, String> {
         let (name, n) = (self.index.name(), |value: usize| self.index.number(value));
         let (rows, keys) = self.tile;
         let (each_rows, each_keys, each_width) = (rows / SIDE, keys / SIDE, self.width_step() / SIDE);
@@ -168,7 +168,10 @@ impl<'a> Tiles<'a> {
         w.close();
         self.store(&mut w, each_rows, each_width);
         let launch = Launch::line(self.batch * self.heads * tiles)?;
-        Ok(Job { kernels: vec![kernel("attention", &parameters(self.call), w, launch)], ..Job::default() })
+        Ok(KernelJob {
+            kernels: vec![kernel("attention", &parameters(self.call), w, launch)],
+            ..KernelJob::default()
+        })
     }
 
     /// Reads some rows of an operand into shared memory. Rows past the end and vectors past the last one are zero.
@@ -345,7 +348,7 @@ fn line(order: AxisOrder, shape: &Shape, index: Index, row: &str) -> String {
 const SHARED: usize = 48 << 10;
 
 /// Generates a kernel in which a block computes a row of the result, with its scores in shared memory.
-fn rows(call: &Call<'_>, order: AxisOrder) -> Result<Job, String> {
+fn rows(call: &Call<'_>, order: AxisOrder) -> Result<KernelJob, String> {
     let [q, k, v] = [0, 1, 2].map(|operand| order.sizes(&call.inputs[operand].shape));
     let dtype = call.output.dtype;
     let (length, depth, width) = (k[2], q[3], v[3]);
@@ -413,7 +416,7 @@ fn rows(call: &Call<'_>, order: AxisOrder) -> Result<Job, String> {
     w.line(&format!("out[{at} + e] = {};", scalar::narrowed(dtype, result)));
     w.close();
     let launch = Launch::line(q[0] * q[1] * q[2])?;
-    Ok(Job { kernels: vec![kernel("attention", &parameters(call), w, launch)], ..Job::default() })
+    Ok(KernelJob { kernels: vec![kernel("attention", &parameters(call), w, launch)], ..KernelJob::default() })
 }
 
 fn parameters(call: &Call<'_>) -> Vec<Parameter> {

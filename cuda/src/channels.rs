@@ -2,7 +2,7 @@
 //! channels of one pixel, and reads and writes them as vectors of 16 bytes where their number allows it.
 
 use super::expr::{Expr, Leaf, parameter};
-use super::kernel::{Argument, BLOCK, Job, Launch, Parameter, kernel};
+use super::kernel::{Argument, BLOCK, KernelJob, Launch, Parameter, kernel};
 use super::map::WIDEST;
 use super::place::Walk;
 use super::reduce::combined;
@@ -125,7 +125,7 @@ impl<'a> Window<'a> {
         mut w: Writer,
         kind: &str,
         value: impl FnOnce(&mut Writer) -> Result<String, String>,
-    ) -> Result<Job, String> {
+    ) -> Result<KernelJob, String> {
         let (call, y) = (self.call, self.call.output);
         w.need(scalar::prelude(y.dtype));
         w.line(&format!("Pack<{}, {}> result;", scalar::memory(y.dtype), self.width));
@@ -150,7 +150,7 @@ impl<'a> Window<'a> {
             apart: true,
         });
         let launch = Launch::line((y.shape.count() / self.width).div_ceil(BLOCK))?;
-        Ok(Job { kernels: vec![kernel(kind, &parameters, w, launch)], ..Job::default() })
+        Ok(KernelJob { kernels: vec![kernel(kind, &parameters, w, launch)], ..KernelJob::default() })
     }
 }
 
@@ -158,10 +158,10 @@ impl<'a> Window<'a> {
 ///
 /// # Errors
 /// If a size exceeds the limits of a grid.
-pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
+pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<KernelJob, String> {
     let y = call.output;
     if y.shape.count() == 0 {
-        return Ok(Job::default());
+        return Ok(KernelJob::default());
     }
     let kernel = [0, 1].map(|at| Axis::new(call, at).kernel);
     let it = Window::new(call, kernel);
@@ -213,7 +213,7 @@ pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
 ///
 /// # Errors
 /// If the convolution is another one, or if a size exceeds the limits of a grid.
-pub(super) fn depthwise(call: &Call<'_>) -> Result<Job, String> {
+pub(super) fn depthwise(call: &Call<'_>) -> Result<KernelJob, String> {
     let (x, weights, y) = (call.inputs[0], call.inputs[1], call.output);
     let groups = usize::try_from(call.attrs.expect_int("groups")).unwrap_or(0);
     if groups != x.shape[1] || groups != y.shape[1] {
@@ -223,7 +223,7 @@ pub(super) fn depthwise(call: &Call<'_>) -> Result<Job, String> {
         ));
     }
     if y.shape.count() == 0 {
-        return Ok(Job::default());
+        return Ok(KernelJob::default());
     }
     let it = Window::new(call, [weights.shape[2], weights.shape[3]]);
     let sum = Scalar::from_dtype(combined(y.dtype));

@@ -2,7 +2,7 @@
 
 use super::calls::Status;
 use super::driver::{Code, Stream};
-use super::kernel::{Argument, Job, Launch};
+use super::kernel::{Argument, KernelJob, Launch};
 use cudarc::driver::sys::{CUdeviceptr, CUfunction};
 use ovolo::backend::Artifacts;
 use ovolo::op::ALIGN;
@@ -107,8 +107,8 @@ impl Scale {
 }
 
 /// Returns the commands for the kernels of a job.
-pub(super) fn kernels(job: &Job, code: &Code, buffers: &Buffers) -> Result<Vec<Command>, String> {
-    let kernel = |kernel: &super::Kernel| {
+pub(super) fn kernels(job: &KernelJob, code: &Code, buffers: &Buffers) -> Result<Vec<Command>, String> {
+    let kernel = |kernel: &super::KernelSource| {
         let values = kernel.arguments.iter().map(|argument| match argument {
             Argument::Input(operand) => buffers.inputs[*operand],
             Argument::Output => buffers.output,

@@ -48,7 +48,7 @@ pub enum Argument {
 /// A kernel in CUDA C++. Equal work has equal text, independently of the names in the model: the text depends only on
 /// the parts of the shapes that matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kernel {
+pub struct KernelSource {
     /// The name: the kind of kernel, and the first digits of the digest of its text.
     pub name: String,
     /// The text, which contains the name.
@@ -79,7 +79,7 @@ pub(super) fn kernel(
     parameters: &[Parameter],
     writer: super::write::Writer,
     launch: Launch,
-) -> Kernel {
+) -> KernelSource {
     let (body, mut needs) = writer.finish();
     let list: Vec<String> = parameters
         .iter()
@@ -99,7 +99,7 @@ pub(super) fn kernel(
     };
     let digest = blake3::hash(format!("{}{body}", signature("")).as_bytes()).to_hex();
     let name = format!("{kind}_{}", &digest[..12]);
-    Kernel {
+    KernelSource {
         text: format!("{} {{\n{body}}}\n", signature(&name)),
         name,
         needs,
@@ -110,9 +110,9 @@ pub(super) fn kernel(
 
 /// The kernels that compute the result of one call in order, with the scratch memory that they share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Job {
+pub struct KernelJob {
     /// The kernels; empty if the result has no elements.
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<KernelSource>,
     /// The scratch bytes for data that one kernel passes to the next.
     pub scratch: usize,
     /// The operands whose buffer the result may take: each thread reads only those elements that it writes.

@@ -1,6 +1,6 @@
 //! The backend `cuda`: kernels in CUDA C++ that are generated for a graph, and compiled when a plan is loaded.
 //!
-//! A call becomes a [`Job`]: kernels whose text is generated for its shapes and types, with their launches. Equal
+//! A call becomes a [`KernelJob`]: kernels whose text is generated for its shapes and types, with their launches. Equal
 //! work has equal text, independently of names, and a [`Module`] contains each text once.
 //!
 //! NVIDIA's libraries are separate backends ([`CublasLt`], [`CuDnn`]), whose calls are queued together with generated
@@ -45,7 +45,7 @@ mod write;
 
 pub use backend::{CuDnn, CublasLt, Cuda};
 pub use device::FAMILY;
-pub use kernel::{Argument, Job, Kernel, Launch};
+pub use kernel::{Argument, KernelJob, KernelSource, Launch};
 pub use lower::{generated, job};
 pub use module::Module;
 

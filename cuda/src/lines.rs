@@ -4,7 +4,7 @@
 //! they are read once and kept there; longer lines are read again in each pass.
 
 use super::expr::Leaf;
-use super::kernel::{BLOCK, Job, Launch, kernel};
+use super::kernel::{BLOCK, KernelJob, Launch, kernel};
 use super::map::{self, WIDEST};
 use super::scalar::{self, Scalar};
 use super::space::{AccessKind, Group, Index, Space};
@@ -61,13 +61,13 @@ impl Lines {
     ///
     /// # Errors
     /// If a size exceeds the limits of a grid.
-    pub(super) fn job(&self) -> Result<Job, String> {
+    pub(super) fn job(&self) -> Result<KernelJob, String> {
         let others = (0..self.sizes.len()).filter(|dim| !self.along.contains(dim)).collect();
         let groups = vec![Group { dims: others }, Group { dims: self.along.clone() }];
         let space = Space { sizes: self.sizes.clone(), groups };
         let (lines, length) = (space.count(0), space.count(1));
         if lines == 0 || length == 0 {
-            return Ok(Job::default());
+            return Ok(KernelJob::default());
         }
         let index = Index::for_count(map::largest(&self.leaves, &space, lines * length) + 4 * BLOCK * WIDEST);
         let reader = |width: usize| Reader { leaves: &self.leaves, space: &space, index, group: 1, width };
@@ -113,7 +113,7 @@ impl Lines {
         }
         let parameters = map::parameters(&self.leaves, self.dtype, &[]);
         let launch = Launch::line(lines.div_ceil(BLOCK / team))?;
-        Ok(Job { kernels: vec![kernel("lines", &parameters, w, launch)], ..Job::default() })
+        Ok(KernelJob { kernels: vec![kernel("lines", &parameters, w, launch)], ..KernelJob::default() })
     }
 
     fn body(&self, w: &mut Writer, walk: &Walk<'_>) {

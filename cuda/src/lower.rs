@@ -4,7 +4,7 @@ use super::attention;
 use super::chain::chain;
 use super::channels;
 use super::expr::{Expr, Leaf, Node, Picked};
-use super::kernel::Job;
+use super::kernel::KernelJob;
 use super::lines::{Kind, Lines};
 use super::map::Map;
 use super::place::Walk;
@@ -23,7 +23,7 @@ use ovolo::tensor::{DType, TensorType};
 ///
 /// # Errors
 /// If no kernel supports the call; the error says why.
-pub fn job(call: &Call<'_>) -> Result<Job, OpError> {
+pub fn job(call: &Call<'_>) -> Result<KernelJob, OpError> {
     written(call).map_err(OpError::kernel)
 }
 
@@ -31,7 +31,7 @@ pub fn job(call: &Call<'_>) -> Result<Job, OpError> {
 ///
 /// # Errors
 /// As for [`job`].
-pub fn generated(plan: &Plan) -> Result<(Vec<Job>, usize), OpError> {
+pub fn generated(plan: &Plan) -> Result<(Vec<KernelJob>, usize), OpError> {
     let (mut jobs, mut copies) = (Vec::new(), 0);
     for step in plan.steps.iter().filter(|step| step.op.backend() == Some("cuda")) {
         let inputs: Vec<&TensorType> = step.input_types.iter().collect();
@@ -44,7 +44,7 @@ pub fn generated(plan: &Plan) -> Result<(Vec<Job>, usize), OpError> {
     Ok((jobs, copies))
 }
 
-fn written(call: &Call<'_>) -> Result<Job, String> {
+fn written(call: &Call<'_>) -> Result<KernelJob, String> {
     let mut types = call.inputs.iter().copied().chain([call.output]);
     if let Some(ty) = types.find(|ty| !supported(ty.dtype)) {
         return Err(format!("there is no kernel for elements of type {}", ty.dtype));
@@ -89,7 +89,7 @@ fn written(call: &Call<'_>) -> Result<Job, String> {
     }
 }
 
-fn elementwise(call: &Call<'_>) -> Result<Job, String> {
+fn elementwise(call: &Call<'_>) -> Result<KernelJob, String> {
     let name = call.op.own_name();
     pointwise(call, |x| match (call.op.flags.function, name) {
         (Some(function), _) => Ok(Expr::function(function, &call.attrs.parameters(function), x.to_vec())),
@@ -106,7 +106,7 @@ fn leaves(call: &Call<'_>, walk: &Walk) -> Result<Vec<Leaf>, String> {
 }
 
 /// Returns the job for an expression of the operands' elements. The padding of the result is set to zero.
-fn pointwise(call: &Call<'_>, build: impl Fn(&[Expr]) -> Result<Expr, String>) -> Result<Job, String> {
+fn pointwise(call: &Call<'_>, build: impl Fn(&[Expr]) -> Result<Expr, String>) -> Result<KernelJob, String> {
     let walk = Walk::new(call.output);
     let mut leaves = leaves(call, &walk)?;
     let operands: Vec<Expr> = (0..leaves.len()).map(|leaf| Expr::load(&leaves, leaf)).collect();
@@ -120,11 +120,11 @@ fn pointwise(call: &Call<'_>, build: impl Fn(&[Expr]) -> Result<Expr, String>) -
     Map { sizes: walk.sizes, dtype: call.output.dtype, leaves, expr }.job()
 }
 
-fn map(call: &Call<'_>) -> Result<Job, String> {
+fn map(call: &Call<'_>) -> Result<KernelJob, String> {
     pointwise(call, |x| chain(call.attrs.post(), x))
 }
 
-fn batch_norm(call: &Call<'_>) -> Result<Job, String> {
+fn batch_norm(call: &Call<'_>) -> Result<KernelJob, String> {
     let walk = Walk::new(call.output);
     let channel = |operand: usize| Leaf::new(operand, call.inputs[operand].dtype, walk.coordinate(1));
     let mut leaves = vec![Leaf::new(0, call.inputs[0].dtype, walk.access(call.inputs[0])?)];
@@ -157,13 +157,13 @@ fn axis(call: &Call<'_>) -> usize {
     usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0)
 }
 
-fn softmax(call: &Call<'_>, kind: Kind) -> Result<Job, String> {
+fn softmax(call: &Call<'_>, kind: Kind) -> Result<KernelJob, String> {
     let (sizes, dtype) = (call.output.shape.to_vec(), call.output.dtype);
     let leaves = vec![Leaf::new(0, dtype, Access::strided(0, row_major(&sizes)))];
     Lines { along: vec![axis(call)], sizes, leaves, kind, dtype }.job()
 }
 
-fn layer_norm(call: &Call<'_>) -> Result<Job, String> {
+fn layer_norm(call: &Call<'_>) -> Result<KernelJob, String> {
     let (sizes, dtype) = (call.output.shape.to_vec(), call.output.dtype);
     let along: Vec<usize> = (axis(call)..sizes.len()).collect();
     let strides = row_major(&sizes);
@@ -174,7 +174,7 @@ fn layer_norm(call: &Call<'_>) -> Result<Job, String> {
     Lines { sizes, leaves, kind, dtype, along: along.clone() }.job()
 }
 
-fn instance_norm(call: &Call<'_>) -> Result<Job, String> {
+fn instance_norm(call: &Call<'_>) -> Result<KernelJob, String> {
     let (sizes, dtype) = (call.output.shape.to_vec(), call.output.dtype);
     let along: Vec<usize> = (2..sizes.len()).collect();
     let channel = || Access { offset: 0, parts: vec![Part::whole(1, 1)] };
@@ -184,7 +184,7 @@ fn instance_norm(call: &Call<'_>) -> Result<Job, String> {
     Lines { along, sizes, leaves, kind, dtype }.job()
 }
 
-fn reduce(call: &Call<'_>, combine: Combine, mean: bool) -> Result<Job, String> {
+fn reduce(call: &Call<'_>, combine: Combine, mean: bool) -> Result<KernelJob, String> {
     let (x, dtype) = (call.inputs[0], call.output.dtype);
     if !x.layout.blocks().is_empty() {
         return Err(format!("the operand is {x}: it must be in a layout without blocks"));
@@ -212,7 +212,7 @@ fn reduce(call: &Call<'_>, combine: Combine, mean: bool) -> Result<Job, String> 
 }
 
 /// Returns the job that moves the elements of one operand.
-fn move_elements(call: &Call<'_>, name: &str) -> Result<Job, String> {
+fn move_elements(call: &Call<'_>, name: &str) -> Result<KernelJob, String> {
     let (x, y) = (call.inputs[0], call.output);
     let ints = |name: &str| call.attrs.expect_ints(name).to_vec();
     let walk = if name == "unpack" { Walk::split(y, &x.layout) } else { Walk::new(y) };
@@ -273,7 +273,7 @@ fn whole(sizes: &[usize]) -> Vec<Part> {
     row_major(sizes).into_iter().enumerate().map(|(dim, stride)| Part::whole(dim, stride)).collect()
 }
 
-fn concat(call: &Call<'_>) -> Result<Job, String> {
+fn concat(call: &Call<'_>) -> Result<KernelJob, String> {
     let (axis, y) = (axis(call), call.output);
     let walk = Walk::new(y);
     let mut leaves = Vec::new();
@@ -292,7 +292,7 @@ fn concat(call: &Call<'_>) -> Result<Job, String> {
     }
     let mut leaf = leaves.len().saturating_sub(1);
     if leaves.is_empty() {
-        return Ok(Job::default());
+        return Ok(KernelJob::default());
     }
     let mut expr = Expr::load(&leaves, leaf);
     while leaf > 0 {
@@ -330,7 +330,7 @@ fn side(walk: &Walk, ty: &TensorType, axis: usize, first: usize) -> Access {
     access
 }
 
-fn gather(call: &Call<'_>, elements: bool) -> Result<Job, String> {
+fn gather(call: &Call<'_>, elements: bool) -> Result<KernelJob, String> {
     let (x, at, y) = (call.inputs[0], call.inputs[1], call.output);
     let axis = axis(call);
     let walk = Walk::new(y);
@@ -361,7 +361,7 @@ fn gather(call: &Call<'_>, elements: bool) -> Result<Job, String> {
 
 /// Returns the job for the gradient of an elementwise op for one operand, summed over the dimensions along which that
 /// operand was broadcast.
-fn gradient(call: &Call<'_>) -> Result<Job, String> {
+fn gradient(call: &Call<'_>) -> Result<KernelJob, String> {
     let (dy, y) = (call.inputs[call.inputs.len() - 1], call.output);
     let [step] = call.attrs.steps("of") else { return Err("`of` is not one step".into()) };
     let operand = usize::try_from(call.attrs.expect_int("operand")).unwrap_or(0);

@@ -2,7 +2,7 @@
 //! copies, concatenations and gathers.
 
 use super::expr::{Expr, Leaf, Node, parameter};
-use super::kernel::{Argument, BLOCK, Job, Launch, Parameter, kernel};
+use super::kernel::{Argument, BLOCK, KernelJob, Launch, Parameter, kernel};
 use super::scalar::{self, Scalar};
 use super::space::{AccessKind, Index, Space};
 use super::write::{Reader, Writer};
@@ -32,10 +32,10 @@ impl Map {
     ///
     /// # Errors
     /// If no kernel computes an op, or if a size exceeds the limits of a grid.
-    pub(super) fn job(&self) -> Result<Job, String> {
+    pub(super) fn job(&self) -> Result<KernelJob, String> {
         let count: usize = self.sizes.iter().product();
         if count == 0 {
-            return Ok(Job::default());
+            return Ok(KernelJob::default());
         }
         let space = Space::whole(&self.sizes);
         let index =
@@ -101,7 +101,7 @@ impl Map {
         let in_place = self.in_place(&space);
         let parameters = parameters(&self.leaves, self.dtype, &in_place);
         let kernel = kernel("map", &parameters, w, Launch::line(blocks)?);
-        Ok(Job { kernels: vec![kernel], scratch: 0, in_place })
+        Ok(KernelJob { kernels: vec![kernel], scratch: 0, in_place })
     }
 
     /// Generates the computation of one vector of the result.

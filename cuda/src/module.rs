@@ -1,24 +1,24 @@
 //! The module of a plan: each kernel once, and the parts of the prelude that the kernels use.
 
-use super::kernel::{Job, Kernel};
+use super::kernel::{KernelJob, KernelSource};
 use super::prelude;
 use std::collections::BTreeMap;
 
 /// Kernels that are compiled together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Module {
-    kernels: BTreeMap<String, Kernel>,
+    kernels: BTreeMap<String, KernelSource>,
 }
 
 impl Module {
     /// Collects the kernels of some jobs.
-    pub fn new<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Self {
+    pub fn new<'a>(jobs: impl IntoIterator<Item = &'a KernelJob>) -> Self {
         let kernels = jobs.into_iter().flat_map(|job| &job.kernels);
         Self { kernels: kernels.map(|kernel| (kernel.name.clone(), kernel.clone())).collect() }
     }
 
     /// Returns the kernels, sorted by name.
-    pub fn kernels(&self) -> impl ExactSizeIterator<Item = &Kernel> {
+    pub fn kernels(&self) -> impl ExactSizeIterator<Item = &KernelSource> {
         self.kernels.values()
     }
 

@@ -88,7 +88,7 @@ pub fn compiler() -> Result<&'static Compiler, &'static NvrtcError> {
 
 /// The machine code of a module, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct MachineCode {
     /// The machine code.
     pub cubin: Cubin,
     /// Whether it has just been compiled, and not read from the store.
@@ -105,16 +105,16 @@ pub fn machine_code(
     compiler: &Compiler,
     source: &str,
     architecture: Architecture,
-) -> Result<Made, NvrtcError> {
+) -> Result<MachineCode, NvrtcError> {
     let (version, target) = (compiler.version(), architecture.to_string());
     let key: Vec<&str> =
         [&*version, &*target].into_iter().chain(OPTIONS.iter().copied()).chain([source]).collect();
     if let Some(cubin) = artifacts.load(&key).and_then(|bytes| Cubin::decode(&bytes)) {
-        return Ok(Made { cubin, fresh: false });
+        return Ok(MachineCode { cubin, fresh: false });
     }
     let cubin = compiler.compile(source, architecture)?;
     artifacts.store(&key, &cubin.encode());
-    Ok(Made { cubin, fresh: true })
+    Ok(MachineCode { cubin, fresh: true })
 }
 
 impl Cubin {

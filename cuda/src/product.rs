@@ -10,7 +10,7 @@ mod tensor;
 pub(super) use tensor::{check as check_tensor, matmul as tensor};
 
 use super::expr::{Expr, Leaf};
-use super::kernel::{Argument, BLOCK, Job, Launch, Parameter, kernel};
+use super::kernel::{Argument, BLOCK, KernelJob, Launch, Parameter, kernel};
 use super::reduce::combined;
 use super::scalar::{self, Scalar};
 use super::space::{Access, Index};
@@ -44,7 +44,7 @@ struct Product<'a> {
 }
 
 /// Generates the job for `matmul`.
-pub(super) fn matmul(call: &Call<'_>) -> Result<Job, String> {
+pub(super) fn matmul(call: &Call<'_>) -> Result<KernelJob, String> {
     product(call)?.job()
 }
 
@@ -78,7 +78,7 @@ fn product<'a>(call: &'a Call<'a>) -> Result<Product<'a>, String> {
 }
 
 /// Generates the job for `conv`: for each image and group, the product of weights and windows.
-pub(super) fn conv(call: &Call<'_>) -> Result<Job, String> {
+pub(super) fn conv(call: &Call<'_>) -> Result<KernelJob, String> {
     plain(call)?;
     let (x, w, y) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.output.shape);
     let ints = |name: &str| match call.attrs.get(name) {
@@ -159,9 +159,9 @@ pub(super) fn broadcast(operand: &Shape, shape: &[usize], position: &str, index:
 }
 
 impl Product<'_> {
-    fn job(&self) -> Result<Job, String> {
+    fn job(&self) -> Result<KernelJob, String> {
         if self.call.output.shape.count() == 0 {
-            return Ok(Job::default());
+            return Ok(KernelJob::default());
         }
         if self.rows < MIN_SIDE || self.columns < MIN_SIDE {
             let count = self.batch * self.rows * self.columns;
@@ -173,7 +173,7 @@ impl Product<'_> {
     }
 
     /// Returns a job of one kernel with all operands and the result as its parameters.
-    fn kernel(&self, kind: &str, writer: Writer, launch: Launch) -> Job {
+    fn kernel(&self, kind: &str, writer: Writer, launch: Launch) -> KernelJob {
         let types = self.call.inputs.iter().enumerate();
         let input = |(operand, ty): (usize, &&TensorType)| Parameter {
             name: super::expr::parameter(operand),
@@ -184,7 +184,7 @@ impl Product<'_> {
         let mut parameters: Vec<Parameter> = types.map(input).collect();
         let dtype = self.call.output.dtype;
         parameters.push(Parameter { name: "out".into(), dtype, argument: Argument::Output, apart: true });
-        Job { kernels: vec![kernel(kind, &parameters, writer, launch)], ..Job::default() }
+        KernelJob { kernels: vec![kernel(kind, &parameters, writer, launch)], ..KernelJob::default() }
     }
 
     /// Declares the tile of a block: its first row and column, and the number `g` of its product.

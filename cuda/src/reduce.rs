@@ -7,7 +7,7 @@
 //! so all runs give the same bits.
 
 use super::expr::{Expr, Leaf, SCRATCH};
-use super::kernel::{Argument, BLOCK, Job, Kernel, Launch, Parameter, kernel};
+use super::kernel::{Argument, BLOCK, KernelJob, KernelSource, Launch, Parameter, kernel};
 use super::map::{self, WIDEST};
 use super::scalar::{self, Scalar};
 use super::space::{Access, AccessKind, Group, Index, Space};
@@ -101,11 +101,11 @@ impl Reduce {
     ///
     /// # Errors
     /// If no kernel computes an op, or if a size exceeds the limits of a grid.
-    pub(super) fn job(&self) -> Result<Job, String> {
+    pub(super) fn job(&self) -> Result<KernelJob, String> {
         let space = self.space();
         let (kept, reduced) = (space.count(KEPT), space.count(REDUCED));
         if kept == 0 {
-            return Ok(Job::default());
+            return Ok(KernelJob::default());
         }
         let along = self.sizes.iter().zip(&self.reduced).rev().find(|(size, _)| **size != 1);
         let row = along.is_none_or(|(_, reduced)| *reduced);
@@ -121,9 +121,9 @@ impl Reduce {
         let least = if row { 8 * BLOCK } else { 16 * ROWS };
         let parts = (2 * BUSY_BLOCKS).checked_div(blocks).map_or(1, |most| (units / least).min(most).max(1));
         if parts < 2 || blocks >= BUSY_BLOCKS {
-            return Ok(Job {
+            return Ok(KernelJob {
                 kernels: vec![self.kernel(&space, row, width, &Target::Result)?],
-                ..Job::default()
+                ..KernelJob::default()
             });
         }
         let share = units.div_ceil(parts);
@@ -149,7 +149,11 @@ impl Reduce {
         let space = rest.space();
         let width = rest.width(&space, REDUCED);
         let second = rest.kernel(&space, true, width, &Target::Result)?;
-        Ok(Job { kernels: vec![first, second], scratch: kept * parts * ty.size(), in_place: Vec::new() })
+        Ok(KernelJob {
+            kernels: vec![first, second],
+            scratch: kept * parts * ty.size(),
+            in_place: Vec::new(),
+        })
     }
 
     fn space(&self) -> Space {
@@ -182,7 +186,13 @@ impl Reduce {
         1
     }
 
-    fn kernel(&self, space: &Space, row: bool, width: usize, target: &Target) -> Result<Kernel, String> {
+    fn kernel(
+        &self,
+        space: &Space,
+        row: bool,
+        width: usize,
+        target: &Target,
+    ) -> Result<KernelSource, String> {
         let (kept, reduced) = (space.count(KEPT), space.count(REDUCED));
         let group = if row { REDUCED } else { KEPT };
         let reach = map::largest(&self.leaves, space, kept.max(reduced)) + BLOCK * WIDEST * 2;

@@ -10,7 +10,7 @@ use super::command::{self, Buffers, Command, Means};
 use super::device::FAMILY;
 use super::driver::{Code, Context, Event, Memory, Pinned, Replay, Stream};
 use super::handles::library;
-use super::kernel::Job;
+use super::kernel::KernelJob;
 use super::module::Module;
 use super::transfer::copies;
 use super::{job, nvrtc};
@@ -374,7 +374,7 @@ fn queue(command: &mut Command, stream: &Stream) -> Result<(), String> {
 }
 
 /// Returns the generated kernels of each step that has some.
-fn jobs(plan: &Plan) -> Result<Vec<Option<Job>>, String> {
+fn jobs(plan: &Plan) -> Result<Vec<Option<KernelJob>>, String> {
     let one = |step: &Step| {
         if schedule::device(step).is_none() || copies(step.op.name) {
             return Ok(None);
@@ -502,7 +502,7 @@ impl Places<'_> {
     fn commands(
         &self,
         step: &Step,
-        job: Option<&Job>,
+        job: Option<&KernelJob>,
         code: Option<&Code>,
         means: &mut Means<'_>,
     ) -> Result<Vec<Command>, String> {

@@ -11,7 +11,7 @@ mod cold;
 use super::command::{self, Buffers, Command, Means};
 use super::driver::{self, Code, Context, Memory, Pinned, Replay, Stream};
 use super::handles::library;
-use super::kernel::Job;
+use super::kernel::KernelJob;
 use super::module::Module;
 use super::nvrtc;
 use super::transfer::copies;
@@ -41,7 +41,7 @@ struct State {
     /// The commands of the call, and one list more for each further copy of its constants.
     commands: Vec<Vec<Command>>,
     stream: Stream,
-    generated: Option<(Job, Code)>,
+    generated: Option<(KernelJob, Code)>,
     cold: Option<Cold>,
     memory: Memory,
     pinned: Pinned,

@@ -4,7 +4,7 @@
 //! through shared memory. So both sides are accessed in whole cache lines.
 
 use super::expr::Leaf;
-use super::kernel::{BLOCK, Job, Launch, kernel};
+use super::kernel::{BLOCK, KernelJob, Launch, kernel};
 use super::map;
 use super::scalar;
 use super::space::{Access, Group, Index, Part, Space};
@@ -32,7 +32,7 @@ impl Tile {
     ///
     /// # Errors
     /// If a size exceeds the limits of a grid.
-    pub(super) fn job(&self) -> Result<Option<Job>, String> {
+    pub(super) fn job(&self) -> Result<Option<KernelJob>, String> {
         let Some((sizes, leaf)) = self.merged() else { return Ok(None) };
         let stride =
             |dim: usize| leaf.access.parts.iter().find(|part| part.dim == dim).map_or(0, |p| p.stride);
@@ -88,7 +88,7 @@ impl Tile {
         let parameters = map::parameters(&leaves, self.dtype, &[]);
         let blocks = space.count(0) * along * across;
         let launch = Launch::plane(blocks, 1, [SIDE, ROWS])?;
-        Ok(Some(Job { kernels: vec![kernel("tile", &parameters, w, launch)], ..Job::default() }))
+        Ok(Some(KernelJob { kernels: vec![kernel("tile", &parameters, w, launch)], ..KernelJob::default() }))
     }
 
     /// Returns the dimensions and the leaf after dimensions of size 1 are removed, and dimensions that are adjacent

@@ -1,7 +1,7 @@
 //! Kernels that compute each element of the result from a window of the operand: pools, local response normalisation,
 //! and positions of extreme elements.
 
-use super::kernel::{Argument, BLOCK, Job, Launch, Parameter, kernel};
+use super::kernel::{Argument, BLOCK, KernelJob, Launch, Parameter, kernel};
 use super::scalar::{self, Scalar};
 use super::space::Index;
 use super::write::Writer;
@@ -57,13 +57,13 @@ fn begin(call: &Call<'_>) -> (Index, Writer) {
     (index, w)
 }
 
-fn finish(call: &Call<'_>, mut w: Writer) -> Result<Job, String> {
+fn finish(call: &Call<'_>, mut w: Writer) -> Result<KernelJob, String> {
     w.close();
     let dtype = call.output.dtype;
     let parameter = |name: &str, argument| Parameter { name: name.to_owned(), dtype, argument, apart: true };
     let parameters = [parameter("p0", Argument::Input(0)), parameter("out", Argument::Output)];
     let launch = Launch::line(call.output.shape.count().div_ceil(BLOCK))?;
-    Ok(Job { kernels: vec![kernel("window", &parameters, w, launch)], ..Job::default() })
+    Ok(KernelJob { kernels: vec![kernel("window", &parameters, w, launch)], ..KernelJob::default() })
 }
 
 /// Writes lines that count the elements of a window in the operand or its padding, from the window's first position `y`
@@ -83,13 +83,13 @@ pub(super) fn padded_count(w: &mut Writer, index: &Index, t: Scalar, [rows, colu
 }
 
 /// Generates the job for `max-pool` and `avg-pool` in the default layout.
-pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
+pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<KernelJob, String> {
     let (x, y) = (call.inputs[0], call.output);
     if !x.layout.is_plain() {
         return Err(format!("the operand is {x}: it must be in the default layout"));
     }
     if y.shape.count() == 0 {
-        return Ok(Job::default());
+        return Ok(KernelJob::default());
     }
     let axes = [Axis::new(call, 0), Axis::new(call, 1)];
     let [rows, columns] = &axes;
@@ -145,10 +145,10 @@ pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
 }
 
 /// Generates the job for `lrn`.
-pub(super) fn response(call: &Call<'_>) -> Result<Job, String> {
+pub(super) fn response(call: &Call<'_>) -> Result<KernelJob, String> {
     let x = call.inputs[0];
     if x.shape.count() == 0 {
-        return Ok(Job::default());
+        return Ok(KernelJob::default());
     }
     let size = usize::try_from(call.attrs.expect_int("size")).unwrap_or(1);
     let [alpha, beta, bias] = ["alpha", "beta", "bias"].map(|name| call.attrs.expect_float(name));
@@ -176,14 +176,14 @@ pub(super) fn response(call: &Call<'_>) -> Result<Job, String> {
 }
 
 /// Generates the job for `arg-max` and `arg-min`: a warp computes each line.
-pub(super) fn argument(call: &Call<'_>, most: bool) -> Result<Job, String> {
+pub(super) fn argument(call: &Call<'_>, most: bool) -> Result<KernelJob, String> {
     const LANES: usize = 32;
     let x = call.inputs[0];
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     let (length, inner) = (x.shape[axis], x.shape[axis + 1..].iter().product::<usize>());
     let lines = call.output.shape.count();
     if lines == 0 {
-        return Ok(Job::default());
+        return Ok(KernelJob::default());
     }
     let index = Index::for_count(x.shape.count().max(lines) + BLOCK * LANES);
     let (name, n) = (index.name(), |value: usize| index.number(value));
@@ -229,5 +229,5 @@ pub(super) fn argument(call: &Call<'_>, most: bool) -> Result<Job, String> {
         Parameter { name: "out".into(), dtype: DType::I64, argument: Argument::Output, apart: true },
     ];
     let launch = Launch::line(lines.div_ceil(BLOCK / LANES))?;
-    Ok(Job { kernels: vec![kernel("argument", &parameters, w, launch)], ..Job::default() })
+    Ok(KernelJob { kernels: vec![kernel("argument", &parameters, w, launch)], ..KernelJob::default() })
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use ovolo::registry::Registry;
 use ovolo_cli::{AddedCommand, Job, Refusal, Settings, print};
 use ovolo_cuda::Module;
-use ovolo_cuda::nvrtc::{self, Architecture, Made};
+use ovolo_cuda::nvrtc::{self, Architecture, MachineCode};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
@@ -84,7 +84,7 @@ impl AddedCommand for Kernels {
 }
 
 /// Returns the machine code, from the cache unless it is not used.
-fn made(job: &Job, source: &str, architecture: Architecture) -> Result<Made, String> {
+fn made(job: &Job, source: &str, architecture: Architecture) -> Result<MachineCode, String> {
     let compiler = nvrtc::compiler().map_err(ToString::to_string)?;
     let made = job.with_artifacts(|artifacts| nvrtc::machine_code(artifacts, compiler, source, architecture));
     made.map_err(|why| why.to_string())

@@ -41,7 +41,7 @@ use host::Host;
 use libtest_mimic::{Arguments, Failed, Trial};
 use need::{Place, trial};
 use ovolo::tensor::{DType, Tensor};
-use ovolo_cuda::{Job, Module};
+use ovolo_cuda::{KernelJob, Module};
 
 fn main() {
     standin::place();
@@ -134,7 +134,7 @@ fn drawn(name: &str, cases: Vec<Option<Case>>) -> Vec<Case> {
 /// Compares the kernels of some cases with the reference, running the threads in two orders.
 fn values(name: &str, cases: &[Case]) -> Result<(), Failed> {
     let compiler = host::compiler()?;
-    let jobs: Vec<Job> = cases
+    let jobs: Vec<KernelJob> = cases
         .iter()
         .map(|case| case.job().map_err(|why| format!("{}: {why}", case.name())))
         .collect::<Result<_, _>>()?;

@@ -196,6 +196,25 @@ fn the_framework_has_few_public_names() {
     assert!(names.len() <= PUBLIC_NAMES, "{} public names: {names:#?}", names.len());
 }
 
+/// The crates of backends.
+const BACKENDS: &[&str] = &["cuda/src", "native/src", "onednn/src"];
+
+#[test]
+fn public_types_of_backends_have_other_names_than_those_of_the_framework() {
+    let types = |folder: &str| -> BTreeSet<String> {
+        let names = with_files(folder, public_names);
+        let last = names.iter().filter_map(|name| name.rsplit("::").next());
+        last.filter(|name| name.starts_with(char::is_uppercase)).map(str::to_owned).collect()
+    };
+    let own = types("src");
+    for folder in BACKENDS {
+        let theirs = types(folder);
+        assert!(!theirs.is_empty(), "{folder} has no public types");
+        let same: Vec<&String> = theirs.intersection(&own).collect();
+        assert!(same.is_empty(), "{folder}: {same:?} are names of the framework as well");
+    }
+}
+
 #[test]
 fn a_public_name_counts_once_and_a_private_one_does_not() {
     let names = public_names(&[

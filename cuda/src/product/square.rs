@@ -6,7 +6,7 @@
 //! shared memory, as in V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008).
 
 use super::Product;
-use crate::kernel::{Job, Launch};
+use crate::kernel::{KernelJob, Launch};
 use crate::reduce::combined;
 use crate::write::Writer;
 
@@ -25,7 +25,7 @@ const BUSY: usize = 128;
 ///
 /// # Errors
 /// If a size exceeds the limits of a grid, or an op of the post chain has no text.
-pub(super) fn job(product: &Product<'_>) -> Result<Job, String> {
+pub(super) fn job(product: &Product<'_>) -> Result<KernelJob, String> {
     let groups = groups(product);
     let launch = Launch::plane(product.tiles(groups.map(|one| one * GROUP)), 1, [THREADS * THREADS, 1])?;
     let mut w = Writer::new();

@@ -6,7 +6,7 @@
 //! ISA, section "Warp-level matrix instructions".
 
 use super::{Product, product};
-use crate::kernel::{Job, Launch};
+use crate::kernel::{KernelJob, Launch};
 use crate::write::Writer;
 use crate::{expr, tf32};
 use ovolo::attr::Attrs;
@@ -50,11 +50,11 @@ impl Tile {
 ///
 /// # Errors
 /// If the types are not those of [`check`], a size exceeds the limits of a grid, or an op of the post chain has no text.
-pub(in super::super) fn matmul(call: &Call<'_>) -> Result<Job, String> {
+pub(in super::super) fn matmul(call: &Call<'_>) -> Result<KernelJob, String> {
     check(call.attrs, call.inputs, call.output).map_err(|error| error.to_string())?;
     let product = product(call)?;
     if call.output.shape.count() == 0 {
-        return Ok(Job::default());
+        return Ok(KernelJob::default());
     }
     let tile = if product.tiles(Tile::LARGE.sides()) >= BUSY { Tile::LARGE } else { Tile::SMALL };
     let launch = Launch::plane(product.tiles(tile.sides()), 1, [tile.threads(), 1])?;

@@ -9,7 +9,7 @@ use ovolo::op::{self, OpError, Ops};
 use ovolo::registry::Registry;
 use ovolo::scalar::{self, Function};
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
-use ovolo_cuda::{FAMILY, Job};
+use ovolo_cuda::{FAMILY, KernelJob};
 use std::sync::LazyLock;
 
 /// The types of the kernels.
@@ -43,7 +43,7 @@ impl Case {
     }
 
     /// The kernels of the call.
-    pub fn job(&self) -> Result<Job, OpError> {
+    pub fn job(&self) -> Result<KernelJob, OpError> {
         let op = ops().get(self.op).unwrap();
         let types: Vec<&TensorType> = self.operands.iter().map(Tensor::ty).collect();
         ovolo_cuda::job(&Call { op, attrs: &self.attrs, inputs: &types, output: &self.ty, threads: 1 })

@@ -2,7 +2,7 @@
 
 use libloading::{Library, Symbol};
 use ovolo::tensor::{Tensor, TensorType};
-use ovolo_cuda::{Argument, Job, Kernel, Module};
+use ovolo_cuda::{Argument, KernelJob, KernelSource, Module};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -59,7 +59,7 @@ impl Host {
     /// Runs a job on operands, with the threads in one order, and returns the result.
     pub fn run(
         &self,
-        job: &Job,
+        job: &KernelJob,
         operands: &[&Tensor],
         ty: &TensorType,
         backwards: bool,
@@ -119,13 +119,13 @@ impl Host {
 }
 
 /// Whether the threads of a kernel wait for each other.
-fn waits(kernel: &Kernel) -> bool {
+fn waits(kernel: &KernelSource) -> bool {
     ["__syncthreads", "__shfl", "across_"].iter().any(|word| kernel.text.contains(word))
 }
 
 /// Returns a function that calls a kernel with pointers from a list, with their number and whether the
 /// threads wait.
-fn trampoline(kernel: &Kernel) -> String {
+fn trampoline(kernel: &KernelSource) -> String {
     let start = kernel.text.find(&format!("{}(", kernel.name)).unwrap() + kernel.name.len() + 1;
     let list = &kernel.text[start..start + kernel.text[start..].find(") {").unwrap()];
     let arguments: Vec<String> = list

@@ -3,7 +3,7 @@
 use super::case::{Case, FAMILIES, Random};
 use libtest_mimic::Failed;
 use ovolo_cuda::nvrtc::{self, Architecture, Compiler, Figures};
-use ovolo_cuda::{Job, Module};
+use ovolo_cuda::{KernelJob, Module};
 
 /// The architectures that kernels are compiled for: A100; H100 and H200.
 pub const ARCHITECTURES: [Architecture; 2] = [Architecture(8, 0), Architecture(9, 0)];
@@ -16,7 +16,7 @@ pub fn compiler() -> Result<&'static Compiler, String> {
 /// Compiles every kernel of a family. The assembler's figures must show no spills and no stack.
 pub fn compiles(cases: &[Case]) -> Result<(), Failed> {
     let compiler = compiler()?;
-    let jobs: Vec<Job> = cases.iter().map(Case::job).collect::<Result<_, _>>()?;
+    let jobs: Vec<KernelJob> = cases.iter().map(Case::job).collect::<Result<_, _>>()?;
     let module = Module::new(&jobs);
     let source = module.source();
     for architecture in ARCHITECTURES {
@@ -100,7 +100,7 @@ pub fn a_stack_and_spills_show() -> Result<(), Failed> {
 pub fn canonical() -> Result<(), Failed> {
     for (number, (name, cases)) in FAMILIES.iter().enumerate() {
         let source = || {
-            let jobs: Vec<Job> = cases(&mut Random::new(number as u64 + 1))
+            let jobs: Vec<KernelJob> = cases(&mut Random::new(number as u64 + 1))
                 .into_iter()
                 .flatten()
                 .map(|case| case.job())

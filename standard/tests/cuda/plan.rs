@@ -7,7 +7,7 @@ use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::plan::Plan;
 use ovolo::tensor::Device;
-use ovolo_cuda::{Job, Module};
+use ovolo_cuda::{KernelJob, Module};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,7 +30,7 @@ fn planned(graph: Graph, libraries: bool) -> Result<compile::Compilation, String
 }
 
 /// Returns the generated kernels of a plan, and the number of steps that are copies.
-pub fn generated(plan: &Plan) -> Result<(Vec<Job>, usize), String> {
+pub fn generated(plan: &Plan) -> Result<(Vec<KernelJob>, usize), String> {
     ovolo_cuda::generated(plan).map_err(|why| why.to_string())
 }
 

@@ -12,7 +12,7 @@ use ovolo::op;
 use ovolo::pass::pricing::pricings;
 use ovolo::team::Team;
 use ovolo::tensor::{DType, Device, Tensor, TensorType};
-use ovolo_cuda::{Job, Module, job};
+use ovolo_cuda::{KernelJob, Module, job};
 use ovolo_tune::Tuner;
 
 /// The tests.
@@ -132,7 +132,7 @@ fn tuning_without_memory_says_so() -> Result<(), Failed> {
     let def = common::ops().get("cuda.matmul").unwrap();
     let attrs = op::complete(def, Attrs::new());
     let call = Call { op: def, attrs: &attrs, inputs: &[&x, &w], output: &x, threads: 1 };
-    let generated: Job = job(&call)?;
+    let generated: KernelJob = job(&call)?;
     standin.register("without_memory", &Module::new([&generated]));
     // Most candidates of the library take 4 MiB of scratch and one takes 32, so there is not enough for all together.
     for (mib, untimed) in [(36, false), (3, true)] {
@@ -182,7 +182,7 @@ fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
     let def = common::ops().get("cuda.matmul").unwrap();
     let attrs = op::complete(def, Attrs::new());
     let call = Call { op: def, attrs: &attrs, inputs: &[&ty, &ty], output: &ty, threads: 1 };
-    let generated: Job = job(&call)?;
+    let generated: KernelJob = job(&call)?;
     standin.register("tuned", &Module::new([&generated]));
     for (algorithm, microseconds) in [(0, 300), (1, 300), (2, 0)] {
         standin.delay("OVOLO_CUBLASLT", algorithm, microseconds);
