@@ -1,0 +1,385 @@
+//! Random attributes and operands: none makes an op panic.
+
+use super::{all, find, layout, step};
+use crate::common;
+use ovolo::attr::{Attr, AttrKind, Attrs, Float};
+use ovolo::op::{Arity, Layouts, Op, complete, post};
+use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub(super) const LAYOUTS: [&str; 10] =
+    ["plain", "nChw16c", "nChw8c", "nhwc", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Oihw16o", "Ba32b", "plain"];
+
+/// Random numbers that are the same in every run.
+pub(super) struct Random(pub u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+
+    fn pick<T: Clone>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())].clone()
+    }
+
+    fn values(&mut self, count: usize) -> Vec<f64> {
+        (0..count).map(|_| self.below(9) as f64 - 4.0).collect()
+    }
+
+    pub(super) fn tensor(&mut self, ty: &TensorType) -> Tensor {
+        let values = self.values(ty.shape.count());
+        Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout).on(ty.device)
+    }
+
+    fn int(&mut self) -> i64 {
+        if self.below(12) == 0 {
+            self.pick(&[i64::MIN, i64::MAX, i64::MAX - 1, -1, -2, 1 << 40])
+        } else {
+            i64::try_from(self.below(4)).unwrap()
+        }
+    }
+
+    fn attr(&mut self, name: &str, kind: AttrKind, rank: usize) -> Attr {
+        match kind {
+            AttrKind::Int => Attr::Int(self.int()),
+            AttrKind::Float => Attr::Float(Float(self.pick(&[0.0, 0.5, -1.0, f64::INFINITY, f64::NAN]))),
+            AttrKind::Ints => {
+                if name == "tile" && self.below(2) > 0 {
+                    return Attr::Ints([0, 1].map(|_| self.pick(&[1, 2, 4, 4])).to_vec());
+                }
+                let natural = match name {
+                    "pads" => self.pick(&[4, 2 * rank]),
+                    "kernel" | "strides" | "dilations" | "ceil-extra" | "output-padding" => 2,
+                    "sizes" => self.pick(&[2, rank]),
+                    "axes" => self.below(rank + 1),
+                    _ => rank,
+                };
+                let length = if self.below(10) == 0 { self.below(9) } else { natural };
+                let ints: Vec<i64> = (0..length).map(|_| self.int()).collect();
+                Attr::Ints(ints)
+            }
+            AttrKind::Str => {
+                let known: &[&str] = match name {
+                    "mode" => &["nearest", "linear", "cubic", "x"],
+                    "coordinates" => {
+                        &["half-pixel", "align-corners", "pytorch-half-pixel", "asymmetric", "x"]
+                    }
+                    "rounding" => &["prefer-ceil", "floor", "ceil", "x"],
+                    _ => &["x"],
+                };
+                Attr::Str(self.pick(known).into())
+            }
+            AttrKind::DType => Attr::DType(self.pick(&DType::ALL)),
+            AttrKind::Layout => Attr::Layout(self.pick(&LAYOUTS).parse().unwrap()),
+            AttrKind::Post => {
+                let steps =
+                    [step("relu", &[]), step("clip", &[0.0, 1.0]), step("add", &[]), step("rdiv", &[])];
+                Attr::Post((0..self.below(3)).map(|_| self.pick(&steps)).collect())
+            }
+        }
+    }
+
+    fn ty(&mut self, rank: usize, dtype: DType, layouts: &[&str]) -> TensorType {
+        let ones = self.below(2) == 0;
+        let dims: Vec<usize> =
+            (0..rank).map(|_| if ones { 1 } else { self.pick(&[1, 1, 1, 2, 2, 3, 0]) }).collect();
+        let layout = layout(self.pick(layouts));
+        let ty = TensorType::plain(dtype, dims);
+        if layout.rank().is_none_or(|r| r == rank) { ty.with_layout(layout) } else { ty }
+    }
+}
+
+/// Where an operand of an op lies; those of device ops mostly lie on the device.
+fn memory(op: &str, random: &mut Random) -> Device {
+    let there = find(op).is_some_and(|op| op.device().is_some()) || op == "download";
+    if there && random.below(50) > 0 { Device::Accelerator(ovolo_cuda::FAMILY, 0) } else { Device::Host }
+}
+
+impl Random {
+    /// Draws attributes of an op for operands of a rank.
+    fn attrs(&mut self, def: Op, rank: usize) -> Attrs {
+        let mut attrs = Attrs::new();
+        for declared in &def.attrs {
+            if declared.default.is_none() || self.below(3) == 0 {
+                attrs.set(declared.name, self.attr(declared.name, declared.kind, rank));
+            }
+        }
+        if def.name == "native.conv-winograd" && self.below(4) > 0 {
+            attrs.set("kernel", Attr::Ints(self.pick(&[vec![3, 3], vec![1, 7]])));
+            attrs.set("tile", Attr::Ints(self.pick(&[vec![4, 4], vec![2, 2], vec![1, 4]])));
+        }
+        complete(def, attrs)
+    }
+
+    /// Draws the types of the operands of an op, the first of them of a rank.
+    fn operands(&mut self, def: Op, attrs: &Attrs, rank: usize) -> Vec<TensorType> {
+        let extras = post::extras(attrs.post());
+        let count = match def.arity {
+            Arity::Exactly(count) => count,
+            Arity::Post(count) => count + extras,
+            Arity::AtLeast(count) => count + self.below(2),
+            Arity::Between(least, most) => least + self.below(most - least + 1),
+        };
+        let dtype = self.pick(&[DType::F32, DType::F32, DType::F32, DType::I64, DType::Bool, DType::F16]);
+        let x = self.ty(rank, dtype, &LAYOUTS);
+        let types: Vec<TensorType> = (0..count).map(|operand| self.operand(def, operand, &x)).collect();
+        types.into_iter().map(|ty| TensorType { device: memory(def.name, self), ..ty }).collect()
+    }
+
+    /// Draws the type of an operand of an op whose first operand is `x`, mostly one that fits.
+    fn operand(&mut self, def: Op, operand: usize, x: &TensorType) -> TensorType {
+        let (rank, dtype) = (x.shape.rank(), x.dtype);
+        let channels = x.shape.get(1).copied().unwrap_or(1);
+        match (operand, self.below(4)) {
+            (0, _) if def.name == "winograd-weights" => {
+                TensorType::plain(dtype, [3, 2, self.pick(&[3, 5]), 3])
+            }
+            (0, _) if def.name == "strassen-weights" => TensorType::plain(dtype, [2, 4, 1, 1]),
+            (0, _) => x.clone(),
+            (1..5, _) if def.name.ends_with("pointwise-depthwise") => {
+                let (dims, layouts) = match operand {
+                    1 => (vec![2, channels, 1, 1], ["OIhw16i16o", "OIhw8i8o"]),
+                    3 => (vec![2, 1, self.pick(&[1, 2]), 1], ["Oihw16o", "Oihw8o"]),
+                    _ => (vec![2], ["plain"; 2]),
+                };
+                self.weights(def, dtype, dims, layouts)
+            }
+            (1..5, _) if def.name.ends_with("squeeze-excite") => {
+                let (dims, layouts) = match operand {
+                    1 => (vec![2, channels, 1, 1], ["Oihw16o", "Oihw8o"]),
+                    2 => (vec![2], ["plain"; 2]),
+                    3 => (vec![self.pick(&[channels, 2]), 2, 1, 1], ["Oihw16o", "Oihw8o"]),
+                    _ => (vec![channels], ["plain"; 2]),
+                };
+                self.weights(def, dtype, dims, layouts)
+            }
+            (1, _) if def.name == "native.conv-winograd" => {
+                let frequencies = self.pick(&[16, 36, 10]);
+                TensorType::plain(dtype, [frequencies, channels, 2])
+                    .with_layout(layout(self.pick(&["Cab16c", "Cab8c"])))
+            }
+            (1, _) if def.name.ends_with("-strassen") => {
+                let axis = if def.name.contains("conv") { 1 } else { x.shape.rank().saturating_sub(1) };
+                let depth = x.shape.get(axis).map_or(1, |depth| depth.div_ceil(2));
+                TensorType::plain(dtype, [self.pick(&[7, 7, 6]), depth, 1])
+                    .with_layout(layout(self.pick(&["Cab16c", "Cab8c"])))
+            }
+            (1, _) if def.name == "native.conv-narrow" => {
+                let weights = TensorType::plain(dtype, [2, self.pick(&[2, 3]), 1, 2]);
+                weights.with_layout(layout(self.pick(&["Ohwi16o", "Ohwi8o"])))
+            }
+            (1, _) if def.name == "native.conv-depthwise" => {
+                self.weights(def, dtype, vec![channels, 1, 2, 1], ["Oihw16o", "Oihw8o"])
+            }
+            (1, _) if def.name == "native.conv-nhwc" => {
+                self.ty(4, dtype, &["plain"]).with_layout(layout("Ohwi32o"))
+            }
+            (2, _)
+                if ["native.conv-winograd", "native.conv-narrow", "native.conv-strassen"]
+                    .contains(&def.name) =>
+            {
+                TensorType::plain(dtype, [2])
+            }
+            (_, 0) => x.clone(),
+            (1.., _) if def.name.contains("batch-norm") => self.ty(1, dtype, &["plain"]),
+            (1, _) if def.name.contains("native.conv-") => self.ty(4, dtype, &LAYOUTS),
+            (2, _) if def.name.contains("conv") => self.ty(1, dtype, &["plain"]),
+            (1, 1 | 2) if def.name.contains("gather") => self.ty(rank, DType::I64, &["plain"]),
+            (_, 1) => self.ty(1, dtype, &["plain"]),
+            (_, 2) => self.ty(rank, dtype, &LAYOUTS),
+            _ => self.ty(rank, dtype, &["plain"]),
+        }
+    }
+
+    /// Returns the type of weights; those of a lowered op are in one of two layouts.
+    fn weights(&mut self, def: Op, dtype: DType, dims: Vec<usize>, layouts: [&str; 2]) -> TensorType {
+        let layouts = if def.is_lowered() { layouts } else { ["plain"; 2] };
+        TensorType::plain(dtype, dims).with_layout(layout(self.pick(&layouts)))
+    }
+}
+
+/// Operands and attributes of ops that random ones seldom fit.
+const FITTING: [(&str, &str, &str); 47] = [
+    ("matmul-tensor", "f16[2,16], f16[16,8]", ""),
+    ("cast-narrow", "f32[2,3]", "to: f8e4m3fn"),
+    ("tree-ensemble", "f32[2,3], i32[3,4], f32[3], i32[1], i32[2], f32[2]", "columns: 1"),
+    ("find", "i64[2,3], i64[4]", ""),
+    ("count-grams", "i64[2,3], i64[4], i64[2], i64[3]", "shortest: 1, longest: 2, skips: 1, columns: 3"),
+    ("string-concat", "string[2,3], string[3]", ""),
+    ("string-case", "string[2]", r#"case: "lower""#),
+    ("string-split-count", "string[2]", r#"delimiter: ",""#),
+    ("string-split", "string[2]", r#"delimiter: ",", parts: 3"#),
+    ("regex-full-match", "string[2]", r#"pattern: "a+""#),
+    ("bitcast", "f32[2,3]", "to: i32"),
+    ("scatter-elements", "f32[3,4], i64[2,4], f32[2,4]", "axis: 0"),
+    ("scatter-nd", "f32[3,4], i64[2,1], f32[2,4]", ""),
+    ("gather-nd", "f32[3,4], i64[2,1]", ""),
+    ("top-k-index", "f32[2,5]", "axis: 1, k: 2"),
+    ("grid-sample", "f32[1,2,3,3], f32[1,4,4,2]", ""),
+    ("roi-align", "f32[1,2,6,6], f32[3,4], i64[3]", "output-size: [2,2], scale: 0.5"),
+    (
+        "deform-conv",
+        "f32[1,2,4,4], f32[3,2,2,2], f32[1,8,3,3], f32[1,4,3,3]",
+        "strides: [1,1], pads: [0,0,0,0], dilations: [1,1]",
+    ),
+    ("col2im", "f32[1,8,4]", "image: [3,3], block: [2,2], strides: [1,1], pads: [0,0,0,0], dilations: [1,1]"),
+    ("dft", "f32[2,8,2]", "axis: 1"),
+    ("det", "f32[2,3,3]", ""),
+    ("non-max-suppression", "f32[1,5,4], f32[1,2,5]", "most: 3, overlap: 0.5, least: 0.0"),
+    ("unique-position", "f32[5]", "sorted: 1"),
+    ("unique-inverse", "f32[5]", "sorted: 1"),
+    ("bit-and", "u8[2,3], u8[3]", ""),
+    ("bit-or", "i64[2,3], i64[3]", ""),
+    ("bit-xor", "i32[2,3], i32[3]", ""),
+    ("bit-not", "u8[2,3]", ""),
+    ("shift-left", "u8[2,3], u8[3]", ""),
+    ("shift-right", "i64[2,3], i64[3]", ""),
+    ("max-pool-index", "f32[1,2,4,4]", "kernel: [2,2], strides: [2,2], dilations: [1,1], pads: [0,0,0,0]"),
+    ("matmul-integer", "u8[2,3], i8[3,4], u8[], i8[]", ""),
+    ("einsum", "f32[2,3], f32[3,4]", r#"equation: "ab,bc->ca""#),
+    ("conv-integer", "u8[1,2,3,3], i8[4,2,1,1], u8[], i8[]", ""),
+    ("quantize", "f32[2,3], f32[2,1], u8[]", ""),
+    ("dequantize", "i8[2,3], f32[3], i8[3]", ""),
+    (
+        "lstm-integer",
+        "f32[3,2,1,8], i8[1,2,8], f32[1,1,8], f32[1,1,1], f32[1,2,2], f32[1,2,2]",
+        r#"activations: "sigmoid 0 0, tanh 0 0, tanh 0 0""#,
+    ),
+    (
+        "lstm",
+        "f32[3,2,1,8], f32[1,8,2], f32[1,2,2], f32[1,2,2]",
+        r#"activations: "sigmoid 0 0, tanh 0 0, tanh 0 0""#,
+    ),
+    ("gru", "f32[3,2,1,6], f32[1,6,2], f32[1,2,2]", r#"activations: "sigmoid 0 0, tanh 0 0""#),
+    ("rnn", "f32[3,2,1,2], f32[1,2,2], f32[1,2,2]", r#"activations: "tanh 0 0""#),
+    (
+        "lstm-layer",
+        "f32[3,2,5], f32[1,5,4,2], f32[1,2,4,2], f32[1,4,2], f32[1,2,2], f32[1,2,2]",
+        "reverse: 1",
+    ),
+    ("rnn-layer", "f32[3,2,5], f32[2,5,1,2], f32[2,2,1,2], f32[2,1,2], f32[2,2,2]", ""),
+    ("matmul-integer-packed", "u8[2,3], i8[3,4], u8[], i8[]", ""),
+    (
+        "lstm-packed",
+        "f32[3,2,1,8], f32[1,8,2], f32[1,2,2], f32[1,2,2]",
+        r#"activations: "sigmoid 0 0, tanh 0 0, tanh 0 0""#,
+    ),
+    ("gru-packed", "f32[3,2,1,6], f32[1,6,2], f32[1,2,2]", r#"activations: "sigmoid 0 0, tanh 0 0""#),
+    ("rnn-packed", "f32[3,2,1,2], f32[1,2,2], f32[1,2,2]", r#"activations: "tanh 0 0""#),
+    ("conv-depthwise", "f32[1,8,4,4], f32[8,1,3,3], f32[8]", "groups: 8"),
+];
+
+/// Returns types and attributes that fit an op by the table.
+fn table_entry(def: Op) -> Option<(Attrs, Vec<TensorType>)> {
+    let name = def.name.split('.').next_back().unwrap();
+    let (_, types, attrs) = FITTING.iter().find(|(op, ..)| *op == name)?;
+    let operands: Vec<String> = (0..types.split(", ").count()).map(|at| format!("x{at}")).collect();
+    // A lowered op takes its operands in layouts of its own.
+    let layouts = match def.lowered.as_ref().map(|lowered| lowered.declaration.layouts) {
+        Some(Layouts::Forms([form, ..])) => form.operands,
+        _ => &[],
+    };
+    let layout = |at: usize| match layouts.get(at) {
+        Some(&name) if name != "plain" => format!("@{name}"),
+        _ => String::new(),
+    };
+    let device = def.lowered.as_ref().and_then(|lowered| lowered.declaration.device);
+    let device = device.map(|family| format!("#{}", Device::Accelerator(family, 0))).unwrap_or_default();
+    let inputs = types
+        .split(", ")
+        .zip(&operands)
+        .enumerate()
+        .map(|(at, (ty, name))| format!("{name}: {ty}{}{device} = input\n", layout(at)));
+    let inputs: String = inputs.collect();
+    let text =
+        format!("graph g {{\n{inputs}y = {}({}) {{{attrs}}}\nreturn y\n}}", def.name, operands.join(", "));
+    let graph = ovolo::graph::text::parse(common::ops(), &text).unwrap_or_else(|why| panic!("{text}: {why}"));
+    let types = graph.inputs().map(|(_, input)| input.ty.clone()).collect();
+    Some((graph[graph.outputs().next().unwrap().1].attrs.as_ref().clone(), types))
+}
+
+/// Returns fitting types and attributes after a random change of at most one of them.
+fn changed(def: Op, fitting: &(Attrs, Vec<TensorType>), random: &mut Random) -> (Attrs, Vec<TensorType>) {
+    let (mut attrs, mut types) = fitting.clone();
+    match random.below(3) {
+        0 => {}
+        1 if !def.attrs.is_empty() => {
+            let declared = &def.attrs[random.below(def.attrs.len())];
+            attrs.set(declared.name, random.attr(declared.name, declared.kind, types[0].shape.rank()));
+        }
+        _ => {
+            let at = random.below(types.len());
+            let rank = random.pick(&[0, types[at].shape.rank(), types[at].shape.rank(), 2]);
+            types[at] = random.ty(rank, types[at].dtype, &LAYOUTS);
+        }
+    }
+    (attrs, types)
+}
+
+/// Tries an op on random attributes and types. Returns how often it accepted them; the error says what made it
+/// panic.
+fn try_often(def: Op, random: &mut Random) -> Result<usize, String> {
+    let fitting = table_entry(def);
+    let mut accepted = 0;
+    for _ in 0..20_000 {
+        let rank = random.pick(&[0, 1, 2, 3, 4, 4, 4, 4]);
+        let attrs = random.attrs(def, rank);
+        let types = random.operands(def, &attrs, rank);
+        let (attrs, types) = match &fitting {
+            Some(fitting) if random.below(2) == 0 => changed(def, fitting, random),
+            _ => (attrs, types),
+        };
+        let refs: Vec<&TensorType> = types.iter().collect();
+        let outcome = std::panic::catch_unwind(|| def.result(&attrs, &refs));
+        let Ok(inferred) = outcome else {
+            return Err(format!("infer {}{attrs} {types:?}", def.name));
+        };
+        let Ok(ty) = inferred else { continue };
+        accepted += 1;
+        let small = ty.shape.iter().try_fold(1_usize, |n, d| n.checked_mul((*d).max(1)));
+        if small.is_none_or(|count| count > 1 << 14) {
+            continue;
+        }
+        let tensors: Vec<Tensor> = types.iter().map(|ty| random.tensor(ty)).collect();
+        let outcome = std::panic::catch_unwind(|| {
+            let result = def.evaluate(&attrs, &tensors.iter().collect::<Vec<_>>(), &ty);
+            assert_eq!(*result.ty(), ty);
+            // Padding must be zero.
+            let result = result.on(Device::Host);
+            assert_eq!(result.to_layout(&Layout::PLAIN).to_layout(&ty.layout).bytes(), result.bytes());
+            assert!((def.flops)(&attrs, &refs, &ty) >= 0.0);
+        });
+        if outcome.is_err() {
+            return Err(format!("eval {}{attrs} {refs:?} -> {ty}", def.name));
+        }
+    }
+    Ok(accepted)
+}
+
+#[test]
+fn no_attribute_and_no_shape_makes_an_op_panic() {
+    let ops = all();
+    let next = AtomicUsize::new(0);
+    // Two threads, so that this test, the longest of all, does not end long after the others. Each op has draws of its own.
+    let some = || {
+        let (mut never, mut panicked) = (Vec::new(), Vec::new());
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(def) = ops.get(at) else { return (never, panicked) };
+            match try_often(*def, &mut Random(7 + at as u64)) {
+                Ok(0) => never.push(def.name),
+                Ok(_) => {}
+                Err(what) => panicked.push(what),
+            }
+        }
+    };
+    let parts = std::thread::scope(|scope| {
+        let threads = [scope.spawn(some), scope.spawn(some)];
+        threads.map(|thread| thread.join().unwrap())
+    });
+    let panicked: Vec<&String> = parts.iter().flat_map(|(_, panicked)| panicked).collect();
+    assert!(panicked.is_empty(), "{panicked:#?}");
+    let never: Vec<&&str> = parts.iter().flat_map(|(never, _)| never).collect();
+    assert!(never.is_empty(), "never accepted, so not tested: {never:?}");
+}
