@@ -60,11 +60,11 @@ fn main() {
         trials.push(need::nvrtc().trial(format!("model::{name}"), move || plan::model(&name, &path)));
         let title = format!("library::model::{with}");
         trials.push(trial(title, &standin, move || plan::libraries(&with, &there)));
-        let needs = if device::is_small(&of) { driver.clone() } else { vec![need::device()] };
+        let needs = if device::model::is_small(&of) { driver.clone() } else { vec![need::device()] };
         for pipeline in ["cuda", "cuda-tf32", "cuda-f16", "cuda-bf16"] {
             let title = format!("device::model::{of}::{pipeline}");
             let (of, at) = (of.clone(), at.clone());
-            trials.push(trial(title, &needs, move || device::model(&of, &at, pipeline)));
+            trials.push(trial(title, &needs, move || device::model::model(&of, &at, pipeline)));
         }
     }
     for (name, source, streams) in device::GRAPHS {
@@ -77,23 +77,27 @@ fn main() {
     for (name, test, place, libraries) in fresh::TESTS {
         trials.push(trial(format!("fresh::{name}"), &need::needs(*place, libraries), *test));
     }
-    let during = device::other_threads_may_work_during_a_capture;
+    let during = device::order::other_threads_may_work_during_a_capture;
     trials.push(trial("device::other_threads_may_work_during_a_capture", &standin, during));
-    trials.push(trial("harness::a_late_copy_shows", &standin, device::a_late_copy_shows));
-    trials.push(trial("device::errors_say_what_to_do", &standin, device::errors_say_what_to_do));
-    let kept = device::machine_code_and_plans_are_kept;
+    trials.push(trial("harness::a_late_copy_shows", &standin, device::order::a_late_copy_shows));
+    trials.push(trial("device::errors_say_what_to_do", &standin, device::message::errors_say_what_to_do));
+    let kept = device::stored::machine_code_and_plans_are_kept;
     trials.push(trial("device::machine_code_and_plans_are_kept", &standin, kept));
-    trials.push(trial("device::mixed", &driver, device::mixed));
+    trials.push(trial("device::mixed", &driver, device::mixed::mixed));
     let (stays, needs) = (
         resident::inputs_and_outputs_stay_on_the_device,
         resident::a_run_on_the_device_alone_needs_inputs_there,
     );
     trials.push(trial("device::resident::inputs_and_outputs_stay_on_the_device", &driver, stays));
     trials.push(trial("device::resident::a_run_on_the_device_alone_needs_inputs_there", &driver, needs));
-    trials.push(trial("device::the_pipeline_mixes", &driver, device::the_pipeline_mixes));
-    trials.push(trial("device::models_in_f16_fuse", &driver, device::models_in_f16_fuse));
-    trials.push(trial("device::copies_run_beside_kernels", &standin, device::copies_run_beside_kernels));
-    trials.push(trial("harness::a_missing_wait_shows", &standin, device::a_missing_wait_shows));
+    trials.push(trial("device::the_pipeline_mixes", &driver, device::mixed::the_pipeline_mixes));
+    trials.push(trial("device::models_in_f16_fuse", &driver, device::model::models_in_f16_fuse));
+    trials.push(trial(
+        "device::copies_run_beside_kernels",
+        &standin,
+        device::order::copies_run_beside_kernels,
+    ));
+    trials.push(trial("harness::a_missing_wait_shows", &standin, device::order::a_missing_wait_shows));
     let stack = nvrtc::a_stack_and_spills_show;
     trials.push(need::nvrtc().trial("harness::a_stack_and_spills_show", stack));
     for (name, test) in [
