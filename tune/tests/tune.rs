@@ -15,7 +15,7 @@ use ovolo::registry::Registry;
 use ovolo_native::Native;
 use ovolo_tune::{TimeLimit, Tuner, TuningStage, Within};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 const THREADS: usize = 2;
@@ -59,11 +59,21 @@ fn tuner(folder: &Path) -> Tuner<'static> {
     Tuner::open(Some(folder), THREADS, Machine::NOMINAL, common::registry().backends())
 }
 
-/// The graph's table after tuning.
+/// The file of a table of times in a folder.
+fn table_file(folder: &Path) -> PathBuf {
+    folder.join(format!("times-{THREADS}.txt"))
+}
+
+/// The graph's table after tuning, which is also put into a folder. The kernels are timed once for all tests.
 fn timed(folder: &Path) -> Stored {
-    let mut tuner = tuner(folder);
-    tuner.fill(&graph(), &options()).unwrap();
-    tuner.stored().clone()
+    static TIMED: LazyLock<(PathBuf, Stored)> = LazyLock::new(|| {
+        let folder = self::folder("timed");
+        let mut tuner = tuner(&folder);
+        tuner.fill(&graph(), &options()).unwrap();
+        (table_file(&folder), tuner.stored().clone())
+    });
+    std::fs::copy(&TIMED.0, table_file(folder)).unwrap();
+    TIMED.1.clone()
 }
 
 fn plan(measured: Measured) -> Result<String, String> {
@@ -156,7 +166,7 @@ fn a_table_of_another_machine_is_not_used_and_reported() {
 fn lines_of_a_library_that_is_not_here_are_kept_and_not_used() {
     let folder = folder("libraries");
     let here = host::validators(THREADS, common::registry().backends());
-    let file = folder.join(format!("times-{THREADS}.txt"));
+    let file = table_file(&folder);
     let entry = Entry {
         state: State::Timed,
         seconds: 1e-6,
@@ -227,8 +237,7 @@ fn damaged_tables_lose_the_damaged_lines_only() {
         }
     }
     // The lost lines are timed again, and only those.
-    std::fs::write(folder.join(format!("times-{THREADS}.txt")), &text.as_bytes()[..text.len() * 2 / 3])
-        .unwrap();
+    std::fs::write(table_file(&folder), &text.as_bytes()[..text.len() * 2 / 3]).unwrap();
     let mut rebuilt = tuner(&folder);
     assert_eq!(rebuilt.notes().len(), 1);
     let tally = rebuilt.fill(&graph(), &options()).unwrap();
@@ -456,7 +465,7 @@ fn rough_times_hold_until_a_tuning_that_refines() {
     let marked = stored.table.entries.values().filter(|entry| entry.state == State::Rough).count();
     assert!(marked > 0);
     let text = stored::write(&host::validators(THREADS, common::registry().backends()), &stored);
-    std::fs::write(folder.join(format!("times-{THREADS}.txt")), text).unwrap();
+    std::fs::write(table_file(&folder), text).unwrap();
     assert_eq!(tuner(&folder).fill(&graph(), &options()).unwrap().timed, 0);
     let mut refining = tuner(&folder);
     refining.refine = true;
@@ -521,7 +530,7 @@ fn shards_time_every_kernel_once_and_their_tables_merge() {
         let mut tuner = tuner(&at);
         tuner.shard = format!("{number}/3").parse().unwrap();
         assert!(tuner.fill(&graph(), &options()).unwrap().timed > 0);
-        let text = std::fs::read_to_string(at.join(format!("times-{THREADS}.txt"))).unwrap();
+        let text = std::fs::read_to_string(table_file(&at)).unwrap();
         parts.push(ovolo_tune::Part::read(&format!("shard {number}"), &text).unwrap());
     }
     let merged = ovolo_tune::merge(&parts).unwrap();

@@ -4,14 +4,16 @@ use crate::cache::fixture::{folder, outputs, same};
 use crate::common;
 use ovolo::cache::{Cache, Key, Miss, Origin};
 use ovolo::compile::Options;
-use ovolo::cost::{Entry, InPlans, Machine, State, Stored};
-use ovolo::graph::text;
+use ovolo::cost::{Basis, Entry, InPlans, Machine, State, Stored};
+use ovolo::graph::{Graph, text};
 use ovolo::pass::pricing::pricings;
+use ovolo::plan::Plan;
 use ovolo::session::Session;
 use ovolo::tensor::DType;
 use ovolo_tune::{Tuned, Tuner};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 const MODEL: &str = "graph {
     x: f32[1,16,14,14] = input
@@ -32,20 +34,31 @@ fn tuned(tuner: &mut Tuner<'_>) -> Tuned {
     ovolo_tune::compile(&text::parse(common::ops(), MODEL).unwrap(), options(), tuner).unwrap()
 }
 
+/// A tuned plan with what it was chosen by: it takes seconds, and serves several tests.
+struct Chosen {
+    program: Graph,
+    plan: Plan,
+    basis: Basis,
+    stored: Stored,
+}
+
+static CHOSEN: LazyLock<Chosen> = LazyLock::new(|| {
+    let mut tuner = Tuner::open(None, 1, Machine::NOMINAL, common::registry().backends());
+    let Tuned { compilation, basis, .. } = tuned(&mut tuner);
+    Chosen { program: compilation.program, plan: compilation.plan, basis, stored: tuner.stored().clone() }
+});
+
 #[test]
 fn a_plan_holds_as_long_as_the_lines_it_was_chosen_by() {
     let at = folder("times");
     let cache = Cache::new(&at, Cache::LIMIT, common::registry());
-    let mut tuner = Tuner::open(Some(&at), 1, Machine::NOMINAL, common::registry().backends());
-    let Tuned { compilation, basis, .. } = tuned(&mut tuner);
+    let Chosen { program, plan, basis, stored } = &*CHOSEN;
     assert!(basis.lines.len() > 3 && basis.decision.1.is_some());
-    let mut session =
-        Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
+    let mut session = Session::new(program, plan.clone(), common::registry().backends()).unwrap();
     let key = Key::default().with("model", "this one");
     let origin = Origin { basis: Some(basis.clone()), ..Origin::default() };
     cache.keep(&key, &session, origin).unwrap();
-    let stored = tuner.stored().clone();
-    let mut found = cache.find(&key, Some(&stored)).unwrap();
+    let mut found = cache.find(&key, Some(stored)).unwrap();
     assert!(same(&outputs(&mut found), &outputs(&mut session)));
 
     // Lines of other models change nothing.
@@ -89,8 +102,7 @@ fn a_plan_holds_as_long_as_the_lines_it_was_chosen_by() {
 #[test]
 fn another_table_adds_the_lines_it_lacks() {
     let at = folder("adopted");
-    let Tuned { basis, .. } =
-        tuned(&mut Tuner::open(None, 1, Machine::NOMINAL, common::registry().backends()));
+    let basis = CHOSEN.basis.clone();
     let mut other = Tuner::open(Some(&at), 1, Machine::NOMINAL, common::registry().backends());
     other.adopt(&basis).unwrap();
     assert_eq!(basis.differs(other.stored()), None);
