@@ -15,10 +15,10 @@ mod common;
 
 /// Chains, each with its name: of formulas, of loops of their own, and of steps with an extra operand for each channel.
 const CHAINS: [(&str, &str); 4] = [
-    ("formulas", "celu 1, selu 1.6 1"),
-    ("loops", "relu, sigmoid"),
-    ("extra-formulas", "add, celu 1"),
-    ("extra-loops", "add, relu"),
+    ("formulas", "celu(1),selu(1.5,1)"),
+    ("loops", "relu,sigmoid"),
+    ("extra-formulas", "add,celu(1)"),
+    ("extra-loops", "add,relu"),
 ];
 
 /// Layouts: rows of 16 elements, and rows of 3136.
@@ -46,7 +46,7 @@ fn chain(criterion: &mut Criterion) {
         };
         for (rows, layout) in LAYOUTS {
             let source = format!(
-                "graph chain {{\nx: f32[1,64,56,56]{layout} = input\n{}y = native.map(x{operand}) {{post: \"{steps}\"}}\n\
+                "graph chain {{\nx: f32[1,64,56,56]{layout} = input\n{}y = native.map(x{operand}) {{post: <{steps}>}}\n\
                  return y\n}}",
                 input.replace("@LAYOUT", layout)
             );
