@@ -85,12 +85,6 @@ pub(crate) type Constants = FxHashMap<NodeId, Tensor>;
 /// The recipes of the constants of a plan, by their nodes (see [`Store`]).
 pub(crate) type Recipes = FxHashMap<NodeId, Digest>;
 
-/// Evaluates the nodes that a plan reads and that depend on constants alone, such as packed weights. This needs no
-/// device.
-pub fn constants(program: &Graph, plan: &Plan) -> Constants {
-    constants::evaluate(program, &wanted_constants(plan), plan.threads, None).0
-}
-
 /// Checks a stored plan, with its constants, against the backends of this process.
 ///
 /// # Errors
@@ -183,6 +177,12 @@ pub enum SessionError {
 }
 
 impl Session {
+    /// Evaluates the nodes that a plan reads and that depend on constants alone, such as packed weights. This needs no
+    /// device.
+    pub fn constants_of(program: &Graph, plan: &Plan) -> Constants {
+        constants::evaluate(program, &wanted_constants(plan), plan.threads, None).0
+    }
+
     /// Loads a plan: evaluates what depends on constants alone, makes the kernels, and allocates the memory. The
     /// backends provide the runner for steps of a device.
     ///
@@ -202,7 +202,7 @@ impl Session {
         backends: &Backends,
         artifacts: &dyn Artifacts,
     ) -> Result<Self, SessionError> {
-        let constants = constants(program, &plan);
+        let constants = Self::constants_of(program, &plan);
         Self::load(plan, constants, Recipes::default(), backends, artifacts)
     }
 

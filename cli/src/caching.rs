@@ -66,7 +66,7 @@ impl Cacheable for Plan {
     }
 
     fn keep(&self, cache: &Cache, key: &Key, built: &Built, origin: Origin) -> Result<(), Error> {
-        let constants = session::constants(&built.compilation.program, self);
+        let constants = Session::constants_of(&built.compilation.program, self);
         cache.keep_plan(key, self, &session::in_order(&constants), origin)
     }
 }

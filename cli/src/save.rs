@@ -8,7 +8,7 @@ use clap::Args;
 use ovolo::cache::{self, Cache, Entry};
 use ovolo::cost::Machine;
 use ovolo::registry::Registry;
-use ovolo::session;
+use ovolo::session::{self, Session};
 use ovolo_tune::Tuner;
 use ovolo_tune::calibrate;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ impl Save {
         } else {
             let built = self.settings.build(registry, &request)?;
             let plan = &built.compilation.plan;
-            let constants = session::constants(&built.compilation.program, plan);
+            let constants = Session::constants_of(&built.compilation.program, plan);
             let constants = session::in_order(&constants);
             let origin;
             (key, origin) = settled(registry, &key, &request, &built)?;

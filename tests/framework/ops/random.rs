@@ -200,7 +200,7 @@ impl Random {
 }
 
 /// Operands and attributes of ops that random ones seldom fit.
-const FITTING: [(&str, &str, &str); 47] = [
+const FITTING: [(&str, &str, &str); 48] = [
     ("matmul-tensor", "f16[2,16], f16[16,8]", ""),
     ("cast-narrow", "f32[2,3]", "to: f8e4m3fn"),
     ("tree-ensemble", "f32[2,3], i32[3,4], f32[3], i32[1], i32[2], f32[2]", "columns: 1"),
