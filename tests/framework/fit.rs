@@ -296,7 +296,7 @@ fn packed_weights_count_in_a_limit_and_in_the_worth_of_memory() {
     assert!(constants(&fastest) > 3 * plain, "{} of {plain}", constants(&fastest));
     // What is kept is what the session has.
     let compilation = compile::compile(graph.clone(), &common::options(1)).unwrap();
-    let kept = ovolo::session::Session::constants_of(&compilation.program, &compilation.plan);
+    let kept = Session::constants_of(&compilation.program, &compilation.plan);
     assert_eq!(kept.values().map(|tensor| tensor.bytes().len()).sum::<usize>(), constants(&fastest));
     let all = compilation.plan.kept(&compilation.program);
     assert!(

@@ -104,7 +104,7 @@ fn pipelines_complete_passes_their_settings_and_what_they_name() {
     assert_eq!(at("Pipeline(passes: [‸"), ["Rewrite", "Extract", "Plan", "Resident"]);
     let settings = at("Pipeline(passes: [Rewrite(name: \"a\", ‸");
     assert_eq!(settings, ["rules", "rounds", "nodes", "nodes_per_op"]);
-    assert_eq!(at("Pipeline(passes: [Extract(‸"), ["extractor", "cost", "memory"]);
+    assert_eq!(at("Pipeline(passes: [Extract(‸"), ["extractor", "cost", "memory", "further_forms"]);
     let names = at("Pipeline(passes: [Rewrite(rules: [\"‸\"])])");
     assert!(["fuse", "mine", "double", "fuse-silu"].iter().all(|name| names.iter().any(|one| one == name)));
     assert_eq!(at("Pipeline(backends: [\"‸\"])"), ["native"]);

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The fields of a key whose pipeline has one backend, without the fields of rule files.
-const FIELDS: [&str; 37] = [
+const FIELDS: [&str; 38] = [
     "model",
     "external data",
     "dims",
@@ -45,6 +45,7 @@ const FIELDS: [&str; 37] = [
     "extract.extractor.exact.options",
     "extract.extractor.exact.states",
     "extract.extractor.exact.work",
+    "extract.further_forms",
     "extract.memory",
     "extract.noise",
     "plan.limits",
@@ -173,6 +174,7 @@ fn each_setting_changes_its_own_field() {
     assert_eq!(limits(|limits| limits.work += 1), ["extract.extractor.exact.work"]);
     assert_eq!(limits(|limits| limits.options += 1), ["extract.extractor.exact.options"]);
     assert_eq!(extract(|settings| settings.memory = 0.5), ["extract.memory"]);
+    assert_eq!(extract(|settings| settings.further_forms = 0.5), ["extract.further_forms"]);
     let noise = extract(|settings| settings.noise = Some(Noise::draw(1, 2)));
     assert_eq!(noise, ["extract.noise", "extract.noise.seed", "extract.noise.spread"]);
     let greedy = extract(|settings| settings.extractor = Arc::new(GreedyDag));
