@@ -1,6 +1,6 @@
 //! Products of 8-bit integers, summed in 32 bits, and what stands around them: `native.matmul-integer`,
 //! `native.matmul-integer-packed`, `native.conv-integer`, `native.conv-integer-packed`, `native.lstm-integer`,
-//! `native.quantize` and `native.dequantize`.
+//! `native.quantize`, `native.dequantize` and `native.requantize`.
 //!
 //! Factors minus their zero points fit into 16 bits. Neighbours along the inner dimension are multiplied in pairs and
 //! added, for which processors have an instruction.
@@ -13,6 +13,7 @@ mod packed;
 mod pair;
 mod pixels;
 mod quad;
+mod requantize;
 mod turned;
 mod window;
 
@@ -31,6 +32,7 @@ pub(super) const OPS: &[Lowering] = &[
     lstm::OP,
     level::QUANTIZE,
     level::DEQUANTIZE,
+    requantize::OP,
 ];
 
 /// The columns of a tile.

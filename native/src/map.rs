@@ -7,6 +7,7 @@ use super::padding::Padding;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
+use ovolo::team::Team;
 use ovolo::tensor::{DType, TensorType};
 use std::mem::MaybeUninit;
 
@@ -15,9 +16,9 @@ pub(super) const OPS: &[Lowering] =
     &[Lowering { instruction_sets: ISAS, ..Lowering::new("native.map", "map", contract, kernel) }];
 
 /// The largest number of operands of a kernel, including the first.
-const OPERANDS: usize = 8;
+pub(super) const OPERANDS: usize = 8;
 /// The elements of an area, which a task keeps in the first-level cache between steps.
-const AREA: usize = 1024;
+pub(super) const AREA: usize = 1024;
 
 /// A call as a chain: the operand that begins it, the steps, and the operand that each step reads.
 struct Chain {
@@ -112,7 +113,29 @@ impl Kernel for Map {
             *input = Shared::<f32>::input(args, operand);
         }
         let output = Shared::<f32>::output(args);
-        let loops = &self.loops;
+        Block::all(&self.loops, args.team, |block| {
+            // SAFETY: blocks are within the loops, which were computed from the types.
+            unsafe { self.block(&inputs, output, block) };
+        });
+        self.padding.zero(args);
+    }
+}
+
+/// The part of the result that one pass of a chain computes.
+pub(super) struct Block {
+    /// The first element in the result.
+    pub first: usize,
+    /// The first element in each operand.
+    pub offsets: [usize; OPERANDS],
+    pub row_strides: [usize; OPERANDS],
+    pub rows: usize,
+    pub columns: usize,
+}
+
+impl Block {
+    /// Calls `visit` for all blocks of the loops. The threads of the team share them. No block has more elements than
+    /// [`AREA`].
+    pub(super) fn all(loops: &Broadcast<OPERANDS>, team: &Team, visit: impl Fn(&Self) + Sync) {
         let outer = loops.outer();
         if loops.count() == 0 {
             return;
@@ -126,9 +149,9 @@ impl Kernel for Map {
         let widths = loops.length.div_ceil(width).max(1);
         let repeats = loops.rows() / rows;
         let total = repeats * groups * widths;
-        let parts = tasks(loops.count(), total, args.team.threads());
+        let parts = tasks(loops.count(), total, team.threads());
         let skip = usize::from(grouped);
-        args.team.run(parts, |index| {
+        team.run(parts, |index| {
             for at in part(total, parts, index, 1) {
                 let (repeat, rest) = (at / (groups * widths), at % (groups * widths));
                 let (row, column) = (rest / widths * group, rest % widths * width);
@@ -136,28 +159,16 @@ impl Kernel for Map {
                 for (n, offset) in offsets.iter_mut().enumerate() {
                     *offset += row * row_strides[n] + column * loops.strides[n];
                 }
-                let area = Block {
+                visit(&Self {
                     first: (repeat * rows + row) * loops.length + column,
                     offsets,
                     row_strides,
                     rows: group.min(rows - row),
                     columns: width.min(loops.length - column),
-                };
-                // SAFETY: blocks are within the loops, which were computed from the types.
-                unsafe { self.block(&inputs, output, &area) };
+                });
             }
         });
-        self.padding.zero(args);
     }
-}
-
-/// The part of the result that one pass of the chain computes.
-struct Block {
-    first: usize,
-    offsets: [usize; OPERANDS],
-    row_strides: [usize; OPERANDS],
-    rows: usize,
-    columns: usize,
 }
 
 impl Map {

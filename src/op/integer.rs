@@ -2,7 +2,7 @@
 
 use super::broadcast::Broadcast;
 use super::window::{eval_conv, flops_conv, infer_conv};
-use super::{Arity, AttrDef, Flags, OpDef, OpError, matmul, plain};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, matmul, plain, post};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Shape, Tensor, TensorType};
 
@@ -67,7 +67,35 @@ pub(super) fn ops() -> Vec<OpDef> {
             },
             eval_dequantize,
         ),
+        requantize(),
     ]
+}
+
+fn requantize() -> OpDef {
+    OpDef {
+        name: "requantize",
+        doc: "quantize(map(x as f32, e..), s, z): the levels of numbers after a chain of elementwise steps, for x of i32, f32 or 8-bit integers; e are the extra operands of the steps",
+        arity: Arity::Post(3),
+        attrs: vec![AttrDef::post()],
+        flags: Flags::default(),
+        infer: |attrs, types| {
+            if !matches!(types[0].dtype, DType::F32 | DType::I32 | DType::I8 | DType::U8) {
+                return Err(OpError::operand(0, types[0], ", none of f32, i32, i8 and u8"));
+            }
+            let floats = TensorType { dtype: DType::F32, ..types[0].clone() };
+            post::check(attrs.post(), &types[3..], &floats)?;
+            levels(&[&floats, types[1], types[2]], 2)?;
+            Ok(TensorType { dtype: types[2].dtype, ..floats })
+        },
+        eval: |attrs, operands, ty| {
+            let floats = Tensor::from_f64(DType::F32, ty.shape.clone(), &operands[0].to_f64());
+            let values = post::apply(attrs.post(), &operands[3..], floats);
+            eval_quantize(attrs, &[&values, operands[1], operands[2]], ty)
+        },
+        #[allow(clippy::cast_precision_loss)]
+        flops: |attrs, types, _| (5 + attrs.post().len()) as f64 * types[0].shape.count() as f64,
+        lowered: None,
+    }
 }
 
 fn level(name: &'static str, doc: &'static str, infer: super::Infer, eval: super::Eval) -> OpDef {

@@ -167,13 +167,18 @@ impl<T: Level> Kernel for Levels<T> {
 }
 
 /// Scales and zero points of a run, each one for all elements or one for each.
-struct Spread<T> {
+pub(super) struct Spread<T> {
     scale: *const f32,
     zero: *const T,
     each: [bool; 2],
 }
 
 impl<T: Level> Spread<T> {
+    /// Returns one scale and one zero point for all elements.
+    pub(super) fn one(scale: *const f32, zero: *const T) -> Self {
+        Self { scale, zero, each: [false; 2] }
+    }
+
     /// # Safety
     /// There must be as many scales and zero points as elements where each has its own.
     #[inline(always)]
@@ -202,12 +207,12 @@ fn level<T: Level>(x: f32, scale: f32, zero: f32) -> T {
 }
 
 macro_rules! vectors {
-    ($(#[$meta:meta])* fn $name:ident<$from:ty, $to:ty>, $element:expr) => {
+    ($(#[$meta:meta])* $visibility:vis fn $name:ident<$from:ty, $to:ty>, $element:expr) => {
         $(#[$meta])*
         ///
         /// # Safety
         /// The scales and zero points must be there.
-        unsafe fn $name<T: Level>(x: &[$from], spread: &Spread<T>, y: &mut [$to]) {
+        $visibility unsafe fn $name<T: Level>(x: &[$from], spread: &Spread<T>, y: &mut [$to]) {
             #[inline(always)]
             unsafe fn body<T: Level>(x: &[$from], spread: &Spread<T>, y: &mut [$to]) {
                 if let Some((scale, zero)) = spread.single() {
@@ -242,7 +247,7 @@ macro_rules! vectors {
 
 vectors! {
     /// Writes the levels of numbers.
-    fn quantize<f32, T>, level::<T>
+    pub(super) fn quantize<f32, T>, level::<T>
 }
 vectors! {
     /// Writes the numbers of levels.

@@ -1,7 +1,7 @@
 //! Kernels of integers, held to the reference evaluation: exactly where the results are integers.
 
 use crate::check::{Random, assert_close, verify};
-use ovolo::attr::{Attr, Attrs};
+use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::tensor::{DType, Tensor};
 
 /// Returns a tensor of all values of an 8-bit type, the largest and the smallest among its first ones.
@@ -111,6 +111,44 @@ fn packed_convolutions_of_all_bytes_are_exact() {
                 let p = bytes(&mut random, a, &[]);
                 let contract = verify("native.conv-integer-packed", &attrs, &[&x, &w, &p, &q], 0.0);
                 assert_eq!(contract.implementation, "panels");
+            }
+        }
+    }
+}
+
+#[test]
+fn levels_after_a_chain_are_those_of_the_definition() {
+    let mut random = Random::new(13);
+    let step = |op: &'static str| Step { op: op.into(), parameters: Vec::new() };
+    // All values are small multiples of a power of two, so that every way to compute them is exact.
+    let mut tensor = |dtype: DType, shape: &[usize], unit: f64| {
+        let values: Vec<f64> =
+            (0..shape.iter().product()).map(|_| (random.below(200) as f64 - 100.0) * unit).collect();
+        Tensor::from_f64(dtype, shape.to_vec(), &values)
+    };
+    for source in [DType::I32, DType::F32, DType::I8] {
+        for shape in [vec![2, 5, 3, 4], vec![1, 3, 40, 41], vec![1, 70, 1, 1], vec![1, 1, 1, 1]] {
+            let x = tensor(source, &shape, 1.0);
+            let by_channel = [1, shape[1], 1, 1];
+            let (scales, bias) =
+                (tensor(DType::F32, &by_channel, 0.0625), tensor(DType::F32, &by_channel, 0.5));
+            let residual = tensor(DType::F32, &shape, 0.25);
+            for (levels, zero) in [(DType::U8, 113.0), (DType::I8, -7.0)] {
+                let (s, z) = (Tensor::scalar(0.5_f32), Tensor::from_f64(levels, vec![], &[zero]));
+                let chains: [(&[&'static str], &[&Tensor]); 4] = [
+                    (&[], &[]),
+                    (&["relu"], &[]),
+                    (&["mul", "add"], &[&scales, &bias]),
+                    (&["mul", "add", "relu", "add"], &[&scales, &bias, &residual]),
+                ];
+                for (steps, extras) in chains {
+                    let post = steps.iter().map(|op| step(op)).collect();
+                    let attrs = Attrs::new().with("post", Attr::Post(post));
+                    let operands: Vec<&Tensor> =
+                        [&x, &s, &z].into_iter().chain(extras.iter().copied()).collect();
+                    let contract = verify("native.requantize", &attrs, &operands, 0.0);
+                    assert_eq!(contract.implementation, "steps");
+                }
             }
         }
     }

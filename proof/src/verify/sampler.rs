@@ -149,6 +149,7 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("conv-integer", whole::conv_integer),
     ("quantize", whole::levels),
     ("dequantize", whole::levels),
+    ("requantize", whole::requantize),
     ("lstm-integer", whole::lstm_integer),
     ("lstm", whole::recurrent),
     ("gru", whole::recurrent),

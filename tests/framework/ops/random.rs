@@ -200,7 +200,7 @@ impl Random {
 }
 
 /// Operands and attributes of ops that random ones seldom fit.
-const FITTING: [(&str, &str, &str); 48] = [
+const FITTING: [(&str, &str, &str); 49] = [
     ("matmul-tensor", "f16[2,16], f16[16,8]", ""),
     ("cast-narrow", "f32[2,3]", "to: f8e4m3fn"),
     ("tree-ensemble", "f32[2,3], i32[3,4], f32[3], i32[1], i32[2], f32[2]", "columns: 1"),
@@ -240,6 +240,7 @@ const FITTING: [(&str, &str, &str); 48] = [
     ("einsum", "f32[2,3], f32[3,4]", r#"equation: "ab,bc->ca""#),
     ("conv-integer", "u8[1,2,3,3], i8[4,2,1,1], u8[], i8[]", ""),
     ("quantize", "f32[2,3], f32[2,1], u8[]", ""),
+    ("requantize", "i32[2,3], f32[], u8[], f32[3]", "post: <mul>"),
     ("dequantize", "i8[2,3], f32[3], i8[3]", ""),
     (
         "lstm-integer",

@@ -6,7 +6,7 @@ use super::reduce::{int, ints};
 use super::{Ask, Offer, Wish};
 use crate::verify::value::Values;
 use ovolo::attr::{Attr, Attrs};
-use ovolo::tensor::DType;
+use ovolo::tensor::{DType, TensorType};
 
 const INTEGERS: [DType; 6] = [DType::I64, DType::I32, DType::U8, DType::I8, DType::U32, DType::I16];
 
@@ -258,6 +258,19 @@ pub(super) fn levels(ask: &mut Ask<'_>) -> Option<Offer> {
     let (scale, zero) = (small(ask), small(ask));
     let x = if ask.op.logical().name == "quantize" { DType::F32 } else { dtype };
     offer(Attrs::new(), vec![Wish::plain(x, dims), Wish::plain(DType::F32, scale), Wish::plain(dtype, zero)])
+}
+
+/// A chain of steps on numbers, with one scale and one zero point for its results.
+pub(super) fn requantize(ask: &mut Ask<'_>) -> Option<Offer> {
+    let source = ask.rng.pick(&[DType::F32, DType::I32, DType::U8, DType::I8]);
+    let rank = 1 + ask.rng.below(3);
+    let dims = sizes(ask, rank);
+    let (steps, extras) = ask.post(3, &TensorType::plain(DType::F32, dims.clone()))?;
+    let levels = ask.rng.pick(&[DType::U8, DType::I8]);
+    let mut operands =
+        vec![Wish::plain(source, dims), Wish::plain(DType::F32, vec![]), Wish::plain(levels, vec![])];
+    operands.extend(extras);
+    offer(Attrs::new().with("post", Attr::Post(steps)), operands)
 }
 
 /// The steps of an LSTM with weights of 8 bits.
