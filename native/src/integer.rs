@@ -18,6 +18,7 @@ mod turned;
 mod window;
 
 use super::args::{Shared, part};
+use super::lanes::Isa;
 use super::{plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
@@ -263,7 +264,7 @@ impl Tile {
         // SAFETY: as the caller promises, and the processor has the instructions.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx2") {
+            if Isa::running() >= Isa::Avx2 {
                 return match self.rows {
                     1 => self.pairs::<1>(),
                     2 => self.pairs::<2>(),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "Resident")]
 pub struct Resident {
-    /// The device, such as `gpu:0`.
+    /// The device, such as `cuda:0`.
     pub device: Spanned<String>,
 }
 

@@ -417,6 +417,21 @@ fn buckets_share_a_plan_where_rows_stay_apart() {
 }
 
 #[test]
+fn positions_of_largest_and_smallest_elements_are_found_in_buckets() {
+    for op in ["ArgMax", "ArgMin"] {
+        let file = rows(vec![int("axis", 1, node(op, &["c"], &["y"]))]);
+        let (mut session, mut exact) = (file.open(), file.open());
+        session.bucket("rows", &[8]).unwrap();
+        for count in [1, 5, 8] {
+            let given = some_rows(count);
+            let [result, expected] = [&mut session, &mut exact].map(|one| tensors(one.run(&given).unwrap()));
+            assert_eq!(result[0].elements::<i64>(), expected[0].elements::<i64>(), "{op}, {count} rows");
+        }
+        assert_eq!((session.made(), exact.made()), (1, 3));
+    }
+}
+
+#[test]
 fn buckets_are_refused_where_an_operator_mixes_positions_or_reads_the_size() {
     let mean = vec![int("keepdims", 1, {
         let mut mean = node("ReduceMean", &["c"], &["y"]);

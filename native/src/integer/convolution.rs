@@ -2,6 +2,7 @@
 
 use super::wide;
 use crate::args::{Buffers, Shared, part};
+use crate::lanes::Isa;
 use crate::{plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
@@ -179,7 +180,7 @@ unsafe fn products(row: *const i16, windows: *const i16, depth: usize, count: us
     // SAFETY: as the caller promises, and the processor has the instructions.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
+        if Isa::running() >= Isa::Avx2 {
             return avx2(row, windows, depth, count, to);
         }
         body(row, windows, depth, count, to);
