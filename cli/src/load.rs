@@ -457,11 +457,7 @@ pub(super) fn unfit(plan: &Plan) -> Option<String> {
         part(&converting, "by kernels for f32 that convert their operands and results inside"),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    Some(format!(
-        "note: of {} step(s) no kernel has code for the types of: {}",
-        plan.steps.len(),
-        parts.join("; ")
-    ))
+    Some(format!("note: of {} step(s) without a kernel of their own: {}", plan.steps.len(), parts.join("; ")))
 }
 
 /// Returns a line for each absent backend.

@@ -75,6 +75,16 @@ impl Report<'_> {
         if !self.chosen.chosen.contains(&true) {
             text.push_str("no layer is chosen: the model stays in float32\n");
         }
+        if let (Some(float), Some(chosen)) = (self.float, self.measured)
+            && chosen > float
+        {
+            let _ = writeln!(
+                text,
+                "warning: the chosen model is slower than the one in float32, {:.1} us instead of {:.1} us: its estimate is wrong",
+                chosen * 1e6,
+                float * 1e6
+            );
+        }
         if let Some(output) = self.output {
             let _ = writeln!(text, "written: {}", output.display());
         }

@@ -7,7 +7,11 @@ use std::sync::Arc;
 
 /// The command `lsp`, which serves an editor over the standard input and output.
 #[derive(Args)]
-pub struct Lsp {}
+pub struct Lsp {
+    /// Accepted because many editors give it: standard input and output are the only way to serve.
+    #[arg(long, hide = true)]
+    stdio: bool,
+}
 
 impl AddedCommand for Lsp {
     const NAME: &'static str = "lsp";

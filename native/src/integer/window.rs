@@ -422,12 +422,14 @@ impl Prepared {
     unsafe fn add_points(&self, sums: &mut [[i32; COLUMNS]; PAIR_ROWS], product: &Pair<'_>) {
         let centred = self.points == [0; COLUMNS];
         for (row, sums) in sums[..product.rows].iter_mut().enumerate() {
-            // SAFETY: the row is one of the product.
             let total = match centred {
                 true => 0,
-                false => total(unsafe {
-                    std::slice::from_raw_parts(product.a.add(row * product.stride), 4 * product.quads)
-                }),
+                false => {
+                    // SAFETY: the row is one of the product.
+                    total(unsafe {
+                        std::slice::from_raw_parts(product.a.add(row * product.stride), 4 * product.quads)
+                    })
+                }
             };
             for ((sum, constant), point) in sums.iter_mut().zip(&self.constants).zip(&self.points) {
                 *sum = sum.wrapping_add(*constant).wrapping_sub(point.wrapping_mul(total));

@@ -80,11 +80,13 @@ fn the_largest_products_do_not_saturate() {
     assert_close("packed", &got, &want, 0.0);
 }
 
+/// Images, channels, rows and columns; outputs and the rows and columns of a window; strides, dilations and pads.
+type Case = ([usize; 4], [usize; 3], [i64; 2], [i64; 2], [i64; 4]);
+
 #[test]
 fn packed_convolutions_of_all_bytes_are_exact() {
     let mut random = Random::new(11);
-    // Images, channels, rows and columns; outputs and the window; strides, dilations and pads.
-    let cases: [([usize; 4], [usize; 3], [i64; 2], [i64; 2], [i64; 4]); 10] = [
+    let cases: [Case; 10] = [
         ([1, 1, 1, 1], [1, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
         ([2, 20, 9, 11], [33, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
         ([1, 16, 12, 20], [32, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
