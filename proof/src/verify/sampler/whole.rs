@@ -237,13 +237,23 @@ pub(super) fn conv_integer(ask: &mut Ask<'_>) -> Option<Offer> {
     let (x, w) = (ask.rng.pick(&bytes), ask.rng.pick(&bytes));
     let (batch, channels, outputs) = (size(ask), size(ask), size(ask));
     let (window, result) = (sizes(ask, 2), sizes(ask, 2));
+    let mut two = |from: usize| [0, 1].map(|_| from + ask.rng.below(2));
+    let (strides, dilations, begin, end) = (two(1), two(1), two(0), two(0));
+    let image = [0, 1].map(|axis| {
+        let spanned = (result[axis] - 1) * strides[axis] + (window[axis] - 1) * dilations[axis] + 1;
+        spanned.saturating_sub(begin[axis] + end[axis]).max(1)
+    });
     let operands = vec![
-        Wish::plain(x, vec![batch, channels, window[0] + result[0] - 1, window[1] + result[1] - 1]),
+        Wish::plain(x, vec![batch, channels, image[0], image[1]]),
         Wish::plain(w, vec![outputs, channels, window[0], window[1]]),
         Wish::plain(x, vec![]),
         Wish::plain(w, if ask.rng.percent(50) { vec![] } else { vec![outputs] }),
     ];
-    offer(Attrs::new(), operands)
+    let attrs = Attrs::new()
+        .with("strides", Attr::Ints(ints(&strides)))
+        .with("dilations", Attr::Ints(ints(&dilations)))
+        .with("pads", Attr::Ints(ints(&[begin, end].concat())));
+    offer(attrs, operands)
 }
 
 /// Levels with scales and zero points, each one for all elements or one for each index of an axis.

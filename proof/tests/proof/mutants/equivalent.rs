@@ -327,6 +327,22 @@ pub const EQUIVALENT: &[Reason] = &[
         &["lower-avg-pool-cuda-nhwc: without is-f32-or-16-bit(?x)"],
     ),
     (
+        "levels of other types, and chains that begin with other integers, are the same; there is a rule for each type so that \
+         instances of it are drawn",
+        &[
+            "requantize-map-u8: without is-dtype(?z, u8)",
+            "requantize-sums-u8: without is-dtype(?x, i32)",
+            "requantize-sums-u8: without is-dtype(?z, u8)",
+            "requantize-u8-u8: without is-dtype(?q, u8)",
+            "requantize-u8-u8: without is-dtype(?x, u8)",
+            "requantize-u8-u8: without is-dtype(?z, u8)",
+        ],
+    ),
+    (
+        "a convolution in groups means the same with packed weights; only the kernel is for one group",
+        &["pack-conv-integer-native: left 0: any groups of conv-integer"],
+    ),
+    (
         "narrow values are exact in a wider type, and the rule's precision allows the rounding of the result",
         &[
             "round-layer-norm-bf16: left 0: any to of cast (2)",
