@@ -445,7 +445,7 @@ pub(super) fn options_for(
     })
 }
 
-/// Returns one line on the steps of a plan for whose types no kernel has code, if there are some.
+/// Returns one line on the steps of a plan that have no kernel of their own, if there are some.
 pub(super) fn unfit(plan: &Plan) -> Option<String> {
     let Unfit { reference, converting } = plan.unfit()?;
     let part = |(count, ops): &(usize, BTreeSet<&str>), what: &str| {
@@ -457,7 +457,11 @@ pub(super) fn unfit(plan: &Plan) -> Option<String> {
         part(&converting, "by kernels for f32 that convert their operands and results inside"),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    Some(format!("note: of {} step(s) without a kernel of their own: {}", plan.steps.len(), parts.join("; ")))
+    Some(format!(
+        "note: not all of {} step(s) have a kernel of their own: {}",
+        plan.steps.len(),
+        parts.join("; ")
+    ))
 }
 
 /// Returns a line for each absent backend.
