@@ -34,6 +34,7 @@ mod positions;
 pub mod post;
 pub mod recurrent;
 mod reduce;
+mod requantize;
 pub mod resize;
 mod sample;
 mod scatter;
@@ -257,6 +258,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     matmul::ops,
     einsum::ops,
     integer::ops,
+    requantize::ops,
     recurrent::ops,
     window::ops,
     transposed::ops,

@@ -117,7 +117,34 @@ pub(super) struct Action {
     pub(super) binary: bool,
 }
 
+/// A step that takes a few instructions, which a kernel may apply to vectors in registers.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Simple {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    ReversedSub,
+    Relu,
+    /// The least and the greatest value.
+    Clip(f32, f32),
+}
+
 impl Action {
+    /// Returns the step as one that takes a few instructions, if it is one.
+    pub(super) fn simple(&self) -> Option<Simple> {
+        Some(match self.function {
+            Function::Binary(Binary::Add) => Simple::Add,
+            Function::Binary(Binary::Sub) => Simple::Sub,
+            Function::Binary(Binary::Mul) => Simple::Mul,
+            Function::Binary(Binary::Div) => Simple::Div,
+            Function::Binary(Binary::ReversedSub) => Simple::ReversedSub,
+            Function::Relu => Simple::Relu,
+            Function::Clip => Simple::Clip(self.parameters[0], self.parameters[1]),
+            _ => return None,
+        })
+    }
+
     /// A copy, for the start of a chain.
     pub(super) const COPY: Self =
         Self { function: Function::Copy, parameters: [0.0; 2], formula: None, binary: false };

@@ -1,20 +1,28 @@
 //! Products of 8-bit integers, summed in 32 bits, and what stands around them: `native.matmul-integer`,
 //! `native.matmul-integer-packed`, `native.conv-integer`, `native.conv-integer-packed`, `native.lstm-integer`,
-//! `native.quantize`, `native.dequantize` and `native.requantize`.
+//! `native.quantize`, `native.dequantize`, `native.requantize`, `native.conv-requantize` and
+//! `native.conv-requantize-depthwise`.
 //!
 //! Factors minus their zero points fit into 16 bits. Neighbours along the inner dimension are multiplied in pairs and
 //! added, for which processors have an instruction.
 
+mod bands;
+mod chain;
 mod convolution;
+mod depthwise;
 mod dot;
+mod fused;
+mod geometry;
 mod level;
+mod levels;
 mod lstm;
 mod packed;
 mod pair;
 mod pixels;
+mod prepared;
 mod quad;
 mod requantize;
-mod turned;
+mod sums;
 mod window;
 
 use super::args::{Shared, part};
@@ -34,6 +42,8 @@ pub(super) const OPS: &[Lowering] = &[
     level::QUANTIZE,
     level::DEQUANTIZE,
     requantize::OP,
+    fused::OP,
+    depthwise::OP,
 ];
 
 /// The columns of a tile.

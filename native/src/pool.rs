@@ -3,6 +3,7 @@
 //! Where channels are innermost, each vector of them is a window of its own. In the default layout, the rows of a
 //! window are first reduced to a line, whose elements outside of the image are neutral, and then the line's columns.
 
+mod bytes;
 mod line;
 
 use super::args::{Buffers, tasks};
@@ -38,15 +39,17 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
 
 /// How many columns of a row are reduced at a time in the default layout: by sizes alone.
 fn choices(call: &Call<'_>) -> Vec<KernelChoice> {
-    let Some(pool) = Pool::new(call).filter(Pool::has_lines) else { return Vec::new() };
+    let floats = call.output.dtype == DType::F32;
+    let Some(pool) = Pool::new(call).filter(|pool| floats && pool.has_lines()) else { return Vec::new() };
     let count = pool.at_a_time().min(pool.output[1]);
     vec![KernelChoice::new("columns at a time", format!("{count} of {}", pool.output[1]))]
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
-    match Pool::new(call) {
-        Some(pool) => Ok(Box::new(pool)),
-        None => reference::kernel(call),
+    match (Pool::new(call), call.output.dtype) {
+        (Some(pool), DType::F32) => Ok(Box::new(pool)),
+        (Some(pool), dtype) => Ok(Box::new(bytes::Bytes { pool, signed: dtype == DType::I8 })),
+        (None, _) => reference::kernel(call),
     }
 }
 
@@ -84,7 +87,8 @@ struct Pool {
 impl Pool {
     fn new(call: &Call<'_>) -> Option<Self> {
         let x = call.inputs[0];
-        if x.dtype != DType::F32 {
+        let bytes = matches!(x.dtype, DType::U8 | DType::I8) && call.op == "native.max-pool";
+        if x.dtype != DType::F32 && !bytes {
             return None;
         }
         let ints = |name: &str, otherwise: &[i64]| -> Vec<usize> {

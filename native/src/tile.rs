@@ -1,5 +1,7 @@
 //! The transpose of a matrix of elements, in tiles of 16 × 16, or 8 × 8 with AVX2.
 
+pub(crate) mod bytes;
+
 /// Writes `target[r, c] = source[c, r]` for `rows` × `columns` elements. A column of the result is contiguous in the
 /// source; consecutive columns are `source_stride` elements apart there, and rows of the target are `target_stride`
 /// elements apart.
@@ -14,7 +16,7 @@ pub(super) unsafe fn transpose<T: bytemuck::Pod>(
     rows: usize,
     columns: usize,
 ) {
-    // Only elements of four bytes have tiles in registers.
+    // Only elements of one byte and of four have tiles in registers.
     let four = size_of::<T>() == 4;
     let isa = if four { super::lanes::Isa::running() } else { super::lanes::Isa::Portable };
     let side = if isa == super::lanes::Isa::Avx2 { 8 } else { 16 };
@@ -25,6 +27,10 @@ pub(super) unsafe fn transpose<T: bytemuck::Pod>(
             unsafe {
                 let from = source.offset(column as isize * source_stride + row as isize);
                 let to = target.offset(row as isize * target_stride + column as isize);
+                if size_of::<T>() == 1 {
+                    bytes::tile(from.cast(), source_stride, to.cast(), target_stride, height, width);
+                    continue;
+                }
                 #[cfg(target_arch = "x86_64")]
                 match isa {
                     super::lanes::Isa::Avx512 => {

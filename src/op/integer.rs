@@ -1,10 +1,10 @@
 //! Products of 8-bit integers, summed in 32 bits, and the levels that such integers are of floats.
 
-use super::broadcast::Broadcast;
+use super::broadcast::{Broadcast, relayout};
 use super::window::{eval_conv, flops_conv, infer_conv};
-use super::{Arity, AttrDef, Flags, OpDef, OpError, matmul, plain, post};
+use super::{Arity, AttrDef, Flags, OpDef, OpError, matmul, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
-use crate::tensor::{DType, Shape, Tensor, TensorType};
+use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
     vec![
@@ -26,17 +26,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             name: "conv-integer",
             doc: "convolution in i32 of x[N,C,H,W] - p with w[O,C/groups,h,w] - q, for 8-bit integers, a zero point p of one element and zero points q of one element or [O]; padding is zero after p is subtracted",
             arity: Arity::Exactly(4),
-            attrs: vec![
-                window("strides", &[1, 1], "rows and columns between windows"),
-                window("pads", &[0, 0, 0, 0], "padding at the top, left, bottom and right"),
-                window("dilations", &[1, 1], "rows and columns between the elements of a window"),
-                AttrDef::new(
-                    "groups",
-                    AttrKind::Int,
-                    Some(Attr::Int(1)),
-                    "the number of groups of channels, each with its own weights",
-                ),
-            ],
+            attrs: convolution_attrs(),
             flags: Flags::default(),
             infer: infer_convolution,
             eval: eval_convolution,
@@ -67,35 +57,22 @@ pub(super) fn ops() -> Vec<OpDef> {
             },
             eval_dequantize,
         ),
-        requantize(),
     ]
 }
 
-fn requantize() -> OpDef {
-    OpDef {
-        name: "requantize",
-        doc: "quantize(map(x as f32, e..), s, z): the levels of numbers after a chain of elementwise steps, for x of i32, f32 or 8-bit integers; e are the extra operands of the steps",
-        arity: Arity::Post(3),
-        attrs: vec![AttrDef::post()],
-        flags: Flags::default(),
-        infer: |attrs, types| {
-            if !matches!(types[0].dtype, DType::F32 | DType::I32 | DType::I8 | DType::U8) {
-                return Err(OpError::operand(0, types[0], ", none of f32, i32, i8 and u8"));
-            }
-            let floats = TensorType { dtype: DType::F32, ..types[0].clone() };
-            post::check(attrs.post(), &types[3..], &floats)?;
-            levels(&[&floats, types[1], types[2]], 2)?;
-            Ok(TensorType { dtype: types[2].dtype, ..floats })
-        },
-        eval: |attrs, operands, ty| {
-            let floats = Tensor::from_f64(DType::F32, ty.shape.clone(), &operands[0].to_f64());
-            let values = post::apply(attrs.post(), &operands[3..], floats);
-            eval_quantize(attrs, &[&values, operands[1], operands[2]], ty)
-        },
-        #[allow(clippy::cast_precision_loss)]
-        flops: |attrs, types, _| (5 + attrs.post().len()) as f64 * types[0].shape.count() as f64,
-        lowered: None,
-    }
+/// Returns the attributes of a convolution of integers.
+pub(super) fn convolution_attrs() -> Vec<AttrDef> {
+    vec![
+        window("strides", &[1, 1], "rows and columns between windows"),
+        window("pads", &[0, 0, 0, 0], "padding at the top, left, bottom and right"),
+        window("dilations", &[1, 1], "rows and columns between the elements of a window"),
+        AttrDef::new(
+            "groups",
+            AttrKind::Int,
+            Some(Attr::Int(1)),
+            "the number of groups of channels, each with its own weights",
+        ),
+    ]
 }
 
 fn level(name: &'static str, doc: &'static str, infer: super::Infer, eval: super::Eval) -> OpDef {
@@ -114,8 +91,12 @@ fn level(name: &'static str, doc: &'static str, infer: super::Infer, eval: super
 }
 
 /// Checks scales and zero points, and the type of levels.
-fn levels(types: &[&TensorType], operand: usize) -> Result<(), OpError> {
-    plain(types)?;
+pub(super) fn levels(types: &[&TensorType], operand: usize) -> Result<(), OpError> {
+    let one = types[1..].iter().all(|ty| ty.layout.is_plain() && ty.shape.count() == 1);
+    // In a layout with blocks, padding would have to stay zero, which is no level of zero in general.
+    if !(one && types[0].layout.blocks().is_empty()) {
+        plain(types)?;
+    }
     let narrow = matches!(types[operand].dtype, DType::I8 | DType::U8 | DType::I16 | DType::U16);
     if !(narrow || operand == 0 && types[0].dtype == DType::I32) {
         return Err(OpError::operand(operand, types[operand], ", which are no levels"));
@@ -137,7 +118,7 @@ fn levels(types: &[&TensorType], operand: usize) -> Result<(), OpError> {
 fn with_levels(operands: &[&Tensor], each: impl Fn(f32, f32, f32) -> f32) -> Vec<f64> {
     let shape = &operands[0].ty().shape;
     let places = [1, 2].map(|at| Broadcast::new(&operands[at].ty().shape, shape));
-    let [values, scales, zeros] = [0, 1, 2].map(|at| operands[at].to_f64());
+    let [values, scales, zeros] = [0, 1, 2].map(|at| operands[at].to_layout(&Layout::PLAIN).to_f64());
     let one = |(at, value): (usize, &f64)| {
         let (scale, zero) = (scales[places[0].at(at)], zeros[places[1].at(at)]);
         f64::from(each(*value as f32, scale as f32, zero as f32))
@@ -145,18 +126,18 @@ fn with_levels(operands: &[&Tensor], each: impl Fn(f32, f32, f32) -> f32) -> Vec
     values.iter().enumerate().map(one).collect()
 }
 
-fn eval_quantize(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+pub(super) fn eval_quantize(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     // What is no number has the lowest level, as `clip` gives it.
     let values = with_levels(operands, |value, scale, zero| {
         let level = (value / scale).round_ties_even() + zero;
         if level.is_nan() { f32::MIN } else { level }
     });
-    Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
+    relayout(Tensor::from_f64(ty.dtype, ty.shape.clone(), &values), ty)
 }
 
-fn eval_dequantize(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+pub(super) fn eval_dequantize(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let values = with_levels(operands, |value, scale, zero| (value - zero) * scale);
-    Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
+    relayout(Tensor::from_f64(ty.dtype, ty.shape.clone(), &values), ty)
 }
 
 fn window(name: &'static str, default: &[i64], doc: &'static str) -> AttrDef {
@@ -204,7 +185,7 @@ fn centred(factor: &Tensor, point: &Tensor) -> Tensor {
     Tensor::from_i128(DType::I32, shape.clone(), &values)
 }
 
-fn infer_convolution(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+pub(super) fn infer_convolution(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     bytes(types)?;
     let outputs = types[1].shape.first().copied().unwrap_or(0);
     for (operand, most) in [(2, 1), (3, outputs)] {
@@ -220,7 +201,7 @@ fn infer_convolution(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType,
 }
 
 #[allow(clippy::cast_possible_truncation)]
-fn eval_convolution(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+pub(super) fn eval_convolution(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let attrs = attrs.clone().with("post", Attr::Post(Vec::new()));
     let double = |tensor: &Tensor| Tensor::from_f64(DType::F64, tensor.ty().shape.clone(), &tensor.to_f64());
     let outputs = operands[1].ty().shape[0];

@@ -100,7 +100,7 @@ fn max_pool() -> OpDef {
         flags: Flags::default(),
         infer: |attrs, types| {
             plain(types)?;
-            infer_pool(attrs, types)
+            infer_max_pool(attrs, types)
         },
         eval: |attrs, operands, ty| {
             eval_pool(attrs, operands[0], ty, &|values, _| {
@@ -331,6 +331,14 @@ fn eval_widen(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn flops_conv(_: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
     2.0 * count(output) * types[1].shape[1..].iter().product::<usize>() as f64
+}
+
+/// Infers the result of a pool of maxima, which also takes levels of 8 bits.
+fn infer_max_pool(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    let levels = matches!(types[0].dtype, DType::U8 | DType::I8);
+    let dtype = if levels { DType::F32 } else { types[0].dtype };
+    let result = infer_pool(attrs, &[&TensorType { dtype, ..types[0].clone() }])?;
+    Ok(TensorType { dtype: types[0].dtype, ..result })
 }
 
 /// Infers the result of a pool, which has the layout of the operand.

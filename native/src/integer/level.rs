@@ -8,7 +8,7 @@ use crate::lanes::Isa;
 use crate::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
-use ovolo::tensor::{DType, TensorType};
+use ovolo::tensor::DType;
 use std::marker::PhantomData;
 
 /// The op that makes levels.
@@ -22,7 +22,7 @@ pub(super) const DEQUANTIZE: Lowering =
 const LARGE: f32 = 12_582_912.0;
 
 /// An integer of 8 bits.
-pub(super) trait Level: bytemuck::Pod + Send + Sync {
+trait Level: bytemuck::Pod + Send + Sync {
     const LEAST: f32;
     const MOST: f32;
     fn number(self) -> f32;
@@ -70,9 +70,9 @@ impl Walk {
     /// Returns `None` if scales or zero points differ along several axes.
     fn new(call: &Call<'_>) -> Option<Self> {
         let [x, scale, zero] = call.inputs else { return None };
-        let plain = |ty: &&TensorType| ty.layout.is_plain();
-        if ![x, scale, zero].iter().all(|ty| plain(ty)) {
-            return None;
+        // Where all elements have one scale and one zero point, their order makes no difference.
+        if [scale, zero].iter().all(|ty| ty.shape.count() == 1) {
+            return Some(Self { outer: 1, channels: 1, inner: x.shape.count(), own: [false; 2] });
         }
         let own = [scale, zero].map(|ty| ty.shape.count() != 1);
         let mut axes = [scale, zero].into_iter().flat_map(|ty| {
@@ -167,18 +167,13 @@ impl<T: Level> Kernel for Levels<T> {
 }
 
 /// Scales and zero points of a run, each one for all elements or one for each.
-pub(super) struct Spread<T> {
+struct Spread<T> {
     scale: *const f32,
     zero: *const T,
     each: [bool; 2],
 }
 
 impl<T: Level> Spread<T> {
-    /// Returns one scale and one zero point for all elements.
-    pub(super) fn one(scale: *const f32, zero: *const T) -> Self {
-        Self { scale, zero, each: [false; 2] }
-    }
-
     /// # Safety
     /// There must be as many scales and zero points as elements where each has its own.
     #[inline(always)]
@@ -247,7 +242,7 @@ macro_rules! vectors {
 
 vectors! {
     /// Writes the levels of numbers.
-    pub(super) fn quantize<f32, T>, level::<T>
+    fn quantize<f32, T>, level::<T>
 }
 vectors! {
     /// Writes the numbers of levels.

@@ -1,5 +1,6 @@
 //! Products of up to eight rows with a pair of panels, so that each element of a row serves 32 columns.
 
+use super::prepared::Prepared;
 #[cfg(target_arch = "x86_64")]
 use super::quad::QUAD;
 use super::quad::{COLUMNS, Facts, Panel, Quads, ROWS};
@@ -9,6 +10,8 @@ pub(super) const PAIR_ROWS: usize = 2 * ROWS;
 
 /// The sums of the rows with both panels.
 pub(super) type PairSums = [[[i32; COLUMNS]; PAIR_ROWS]; 2];
+/// Room for the sums of a product.
+pub(super) const NO_SUMS: PairSums = [[[0; COLUMNS]; PAIR_ROWS]; 2];
 
 /// Rows of integers without a sign, and a pair of prepared panels to multiply them by.
 pub(super) struct Pair<'a> {
@@ -24,30 +27,36 @@ pub(super) struct Pair<'a> {
     pub panels: [(Panel, &'a Facts); 2],
 }
 
-impl Pair<'_> {
-    /// Returns the products of the rows; those of other rows are zero.
+impl<'a> Pair<'a> {
+    /// Returns the product of rows with two prepared panels; `depth` is the inner dimension.
+    pub(super) fn new(a: *const u8, depth: usize, rows: usize, panels: [&'a Prepared; 2]) -> Self {
+        let panels = panels.map(|one| (one.panel, &one.facts));
+        Self { a, stride: depth, rows, quads: depth / 4, panels }
+    }
+
+    /// Writes the products of the rows, each plus the constant of its column. Other rows are of no use afterwards.
     ///
     /// # Safety
     /// All elements must be in bounds.
-    pub(super) unsafe fn products(&self) -> PairSums {
-        let mut sums = [[[0; COLUMNS]; PAIR_ROWS]; 2];
+    pub(super) unsafe fn products(&self, constants: [&[i32; COLUMNS]; 2], sums: &mut PairSums) {
         // SAFETY: as the caller promises, and the processor has the instructions.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             if self.panels.iter().all(|(_, facts)| facts.whole) {
                 match self.rows {
-                    1 => self.vnni::<1>(&mut sums),
-                    2 => self.vnni::<2>(&mut sums),
-                    3 => self.vnni::<3>(&mut sums),
-                    4 => self.vnni::<4>(&mut sums),
-                    5 => self.vnni::<5>(&mut sums),
-                    6 => self.vnni::<6>(&mut sums),
-                    7 => self.vnni::<7>(&mut sums),
-                    _ => self.vnni::<8>(&mut sums),
+                    1 => self.vnni::<1>(constants, sums),
+                    2 => self.vnni::<2>(constants, sums),
+                    3 => self.vnni::<3>(constants, sums),
+                    4 => self.vnni::<4>(constants, sums),
+                    5 => self.vnni::<5>(constants, sums),
+                    6 => self.vnni::<6>(constants, sums),
+                    7 => self.vnni::<7>(constants, sums),
+                    _ => self.vnni::<8>(constants, sums),
                 }
-                return sums;
+                return;
             }
-            for ((panel, facts), sums) in self.panels.iter().zip(&mut sums) {
+            for (((panel, facts), sums), constants) in self.panels.iter().zip(sums).zip(constants) {
+                sums[..self.rows].fill(*constants);
                 for (at, sums) in sums.chunks_exact_mut(ROWS).enumerate().take(self.rows.div_ceil(ROWS)) {
                     let product = Quads {
                         a: self.a.add(at * ROWS * self.stride),
@@ -61,17 +70,18 @@ impl Pair<'_> {
                 }
             }
         }
-        sums
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512vnni")]
-    unsafe fn vnni<const R: usize>(&self, sums: &mut PairSums) {
+    unsafe fn vnni<const R: usize>(&self, constants: [&[i32; COLUMNS]; 2], sums: &mut PairSums) {
         use std::arch::x86_64::{
-            __m512i, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_setzero_si512,
-            _mm512_storeu_si512,
+            __m512i, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_storeu_si512,
         };
-        let mut totals = [[_mm512_setzero_si512(); 2]; R];
+        // SAFETY: a row of constants is a vector.
+        let first =
+            constants.map(|constants| unsafe { _mm512_loadu_si512(constants.as_ptr().cast::<__m512i>()) });
+        let mut totals = [first; R];
         let panels = self.panels.map(|(panel, _)| panel.weights.cast_const());
         // SAFETY: as the caller of `products` promises; a quad is a vector.
         unsafe {

@@ -1,7 +1,7 @@
 //! Copies images of bytes so that the channels of a pixel are adjacent, as rows of a product want them.
 
-/// The channels and the pixels that are copied at once.
-pub(super) const BLOCK: usize = 16;
+pub(super) use crate::tile::bytes::SIDE as BLOCK;
+use crate::tile::bytes::{read_first, transposed};
 
 /// Some adjacent pixels of one row of an image whose channels lie apart.
 pub(super) struct Pixels {
@@ -65,58 +65,4 @@ impl Pixels {
             row.iter_mut().for_each(|byte| *byte ^= self.flip);
         }
     }
-}
-
-/// Reads the first bytes of a row. Some are read twice rather than one by one.
-#[inline(always)]
-unsafe fn read_first(from: *const u8, row: &mut [u8; BLOCK], count: usize) {
-    let to = row.as_mut_ptr();
-    // SAFETY: as the caller promises; the pieces are within the bytes that are read.
-    unsafe {
-        match count {
-            BLOCK => *row = from.cast::<[u8; BLOCK]>().read(),
-            8.. => {
-                to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read());
-                to.add(count - 8).cast::<[u8; 8]>().write(from.add(count - 8).cast::<[u8; 8]>().read());
-            }
-            4.. => {
-                to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read());
-                to.add(count - 4).cast::<[u8; 4]>().write(from.add(count - 4).cast::<[u8; 4]>().read());
-            }
-            _ => (0..count).for_each(|at| to.add(at).write(*from.add(at))),
-        }
-    }
-}
-
-/// Returns a block with rows for columns.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn transposed(block: &[[u8; BLOCK]; BLOCK]) -> [[u8; BLOCK]; BLOCK] {
-    use std::arch::x86_64::{
-        __m128i, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
-    };
-    // SAFETY: every x86-64 processor has SSE2, and rows are vectors.
-    unsafe {
-        let mut rows = block.each_ref().map(|row| _mm_loadu_si128(row.as_ptr().cast::<__m128i>()));
-        // Each round moves the highest bit of a row's number to the lowest bit of the column's, and the highest bit of
-        // the column's number to the lowest bit of the row's. After four rounds the two numbers have changed places.
-        for _ in 0..4 {
-            let before = rows;
-            for at in 0..BLOCK / 2 {
-                rows[2 * at] = _mm_unpacklo_epi8(before[at], before[at + BLOCK / 2]);
-                rows[2 * at + 1] = _mm_unpackhi_epi8(before[at], before[at + BLOCK / 2]);
-            }
-        }
-        rows.map(|row| {
-            let mut bytes = [0; BLOCK];
-            _mm_storeu_si128(bytes.as_mut_ptr().cast::<__m128i>(), row);
-            bytes
-        })
-    }
-}
-
-/// Returns a block with rows for columns.
-#[cfg(not(target_arch = "x86_64"))]
-fn transposed(block: &[[u8; BLOCK]; BLOCK]) -> [[u8; BLOCK]; BLOCK] {
-    std::array::from_fn(|column| std::array::from_fn(|row| block[row][column]))
 }

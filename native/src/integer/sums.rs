@@ -1,4 +1,4 @@
-//! Writes the sums of some pixels so that those of one output are adjacent.
+//! Writes the sums of some pixels transposed, so that those of one output are adjacent.
 
 use super::pair::PAIR_ROWS;
 use super::quad::COLUMNS;
@@ -6,13 +6,13 @@ use super::quad::COLUMNS;
 use crate::lanes::Isa;
 
 /// Sums of some pixels, one row for each, with a column for each output.
-pub(super) struct Turned<'a> {
+pub(super) struct Sums<'a> {
     pub sums: &'a [[i32; COLUMNS]; PAIR_ROWS],
     pub rows: usize,
     pub columns: usize,
 }
 
-impl Turned<'_> {
+impl Sums<'_> {
     /// Writes the sums of each output one after another; outputs are `area` elements apart.
     ///
     /// # Safety

@@ -1,0 +1,35 @@
+//! The division of an image's pixels into bands, and of a band into the rows of products.
+
+use super::pair::PAIR_ROWS;
+use std::ops::Range;
+
+/// The most pixels of a band.
+pub(super) const BAND: usize = 64;
+
+/// The bands of an image. All but the last have the same number of pixels, a multiple of the rows of a product.
+#[derive(Clone, Copy)]
+pub(super) struct Bands {
+    pub count: usize,
+    pixels: usize,
+    area: usize,
+}
+
+impl Bands {
+    /// Divides an image of this many pixels, which is at least one.
+    pub(super) fn new(area: usize) -> Self {
+        let pixels = area.div_ceil(area.div_ceil(BAND)).next_multiple_of(PAIR_ROWS);
+        Self { count: area.div_ceil(pixels), pixels, area }
+    }
+
+    /// Returns the pixels of a band.
+    pub(super) fn pixels(&self, band: usize) -> Range<usize> {
+        band * self.pixels..((band + 1) * self.pixels).min(self.area)
+    }
+}
+
+/// Divides rows among products, of which each has about as many: a product with one row takes nearly as long as one
+/// with eight.
+pub(super) fn tiles(rows: usize) -> impl Iterator<Item = Range<usize>> {
+    let count = rows.div_ceil(PAIR_ROWS);
+    (0..count).map(move |at| rows * at / count..rows * (at + 1) / count)
+}

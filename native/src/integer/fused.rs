@@ -1,0 +1,394 @@
+//! `native.conv-requantize`: a convolution of bytes and the chain after it, from levels to levels.
+//!
+//! The channels of a pixel are adjacent in the images and in the result. The windows of a band of pixels are the rows of
+//! a product; those of one pixel are rows already. The sums of a few rows are still in the first-level cache when the
+//! chain makes levels of them.
+
+use super::bands::{BAND, Bands, tiles};
+use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
+use super::geometry::Geometry;
+use super::pair::{NO_SUMS, PAIR_ROWS, Pair};
+use super::prepared::{Weights, depth, pair_columns, room, width};
+use super::quad::COLUMNS;
+use crate::args::{Shared, part};
+use crate::{ISAS, plain_contract, reference};
+use ovolo::attr::Attrs;
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::{Form, Layouts, Lowered, Lowering, OpError};
+use ovolo::tensor::{DType, Layout, TensorType};
+use std::ops::Range;
+
+/// The op.
+pub(super) const OP: Lowering = Lowering {
+    layouts: Layouts::Typed {
+        infer: |lowered, attrs, types| infer(lowered, attrs, types, "AcdB16a4b"),
+        samples: &[Form::new(&["nhwc", "AcdB16a4b", "plain", "plain", "plain", "plain"], "nhwc")],
+    },
+    instruction_sets: ISAS,
+    ..Lowering::new("native.conv-requantize", "conv-requantize", contract, kernel)
+};
+
+/// The tasks for each thread, if there are enough.
+const TASKS: usize = 4;
+/// Scratch memory is divided at multiples of this number of bytes.
+const ALIGNMENT: usize = 64;
+/// The operands before the extra operands of the chain.
+const OWN: usize = 6;
+
+/// Infers the type of the result, and checks the layouts.
+///
+/// # Errors
+/// Operands in other layouts, or extra operands that differ along one axis of the images alone.
+pub(super) fn infer(
+    lowered: &Lowered,
+    attrs: &Attrs,
+    types: &[&TensorType],
+    weights: &str,
+) -> Result<TensorType, OpError> {
+    let result = lowered.logical_result(attrs, types)?;
+    let layout = |text: &str| text.parse::<Layout>().unwrap_or(Layout::PLAIN);
+    let nhwc = layout("nhwc");
+    let wanted = [nhwc.clone(), layout(weights), Layout::PLAIN, Layout::PLAIN, Layout::PLAIN, Layout::PLAIN];
+    for (at, (ty, wanted)) in types.iter().zip(&wanted).enumerate() {
+        if ty.layout != *wanted {
+            return Err(OpError::operand(at, types[at], format!(", whose layout is not {wanted}")));
+        }
+    }
+    for (at, ty) in types.iter().enumerate().skip(OWN) {
+        if steps(ty, &result, &nhwc).is_none() {
+            return Err(OpError::operand(at, ty, ", which the kernel cannot read beside its sums"));
+        }
+    }
+    Ok(result.with_layout(nhwc))
+}
+
+/// The distances in an extra operand between images, pixels and outputs.
+struct Steps {
+    image: usize,
+    pixel: usize,
+    output: usize,
+}
+
+/// Returns the steps of an extra operand of a result with channels innermost; `None` if it has another layout, or
+/// if it differs along rows or along columns alone.
+fn steps(extra: &TensorType, result: &TensorType, nhwc: &Layout) -> Option<Steps> {
+    if extra.shape.count() == 1 {
+        return Some(Steps { image: 0, pixel: 0, output: 0 });
+    }
+    if extra.layout != *nhwc || extra.shape.rank() != 4 {
+        return None;
+    }
+    let (theirs, ours) = (&extra.shape, &result.shape);
+    let step = |count: usize, whole: usize, step: usize| match count {
+        1 => Some(0),
+        count if count == whole => Some(step),
+        _ => None,
+    };
+    let outputs = theirs[1];
+    let (area, whole) = (theirs[2] * theirs[3], ours[2] * ours[3]);
+    if area == whole && theirs[2] != ours[2] {
+        return None;
+    }
+    Some(Steps {
+        image: step(theirs[0], ours[0], area * outputs)?,
+        pixel: step(area, whole, outputs)?,
+        output: step(outputs, ours[1], 1)?,
+    })
+}
+
+/// The extra operands of a chain on images with channels innermost.
+pub(super) struct Extras(Vec<Steps>);
+
+impl Extras {
+    /// Returns `None` if an operand has none of the supported shapes.
+    pub(super) fn new(chain: &Chain, call: &Call<'_>) -> Option<Self> {
+        let nhwc = &call.output.layout;
+        chain.types(call).iter().map(|ty| steps(ty, call.output, nhwc)).collect::<Option<_>>().map(Self)
+    }
+
+    /// Returns where the operands of a pixel and an output begin.
+    pub(super) fn places(&self, image: usize, pixel: usize, output: usize) -> [Place; EXTRAS] {
+        let mut places = [Place::default(); EXTRAS];
+        for (place, steps) in places.iter_mut().zip(&self.0) {
+            let first = image * steps.image + pixel * steps.pixel + output * steps.output;
+            *place = Place { first, row: steps.pixel, column: steps.output };
+        }
+        places
+    }
+}
+
+struct Fused {
+    geometry: Geometry,
+    /// The images that windows are read from: those of the call, or a copy of them.
+    source: Geometry,
+    chain: Chain,
+    extras: Extras,
+    by_output: bool,
+    signed: [bool; 2],
+    threads: usize,
+}
+
+const _: () = assert!(PAIR_ROWS * COLUMNS <= AREA);
+
+impl Fused {
+    fn new(call: &Call<'_>) -> Option<Self> {
+        let [x, w, _, q] = call.inputs.first_chunk()?;
+        let chain = Chain::new(call, 4, DType::I32)?;
+        if call.attrs.expect_int("groups") != 1 {
+            return None;
+        }
+        let geometry = Geometry::new(call.attrs, &x.shape, &w.shape, &call.output.shape)?;
+        let signed = [x.dtype == DType::I8, w.dtype == DType::I8];
+        let as_given = width(&geometry) == geometry.channels && !signed[0];
+        Some(Self {
+            geometry,
+            source: if as_given { geometry } else { copied(&geometry) },
+            extras: Extras::new(&chain, call)?,
+            chain,
+            by_output: q.shape.count() > 1,
+            signed,
+            threads: call.threads.max(1),
+        })
+    }
+
+    /// Returns whether windows are read from a copy.
+    fn copies(&self) -> bool {
+        self.source.channels != self.geometry.channels || self.signed[0]
+    }
+
+    fn places(&self) -> Places {
+        let windows = if self.source.is_whole() { 0 } else { BAND * depth(&self.geometry) };
+        let windows = windows.next_multiple_of(ALIGNMENT);
+        let panel = room(&self.geometry).next_multiple_of(ALIGNMENT);
+        let copy = if self.copies() { self.source.images * bytes(&self.source) } else { 0 };
+        Places { copy: copy.next_multiple_of(ALIGNMENT), windows, panel, of_thread: windows + 2 * panel }
+    }
+
+    /// Copies a row of an image, with the zero point around it, a sign taken away, and zeros after the channels of each
+    /// pixel.
+    ///
+    /// # Safety
+    /// The buffers must be those of the call.
+    unsafe fn copy_row(&self, images: *const u8, row: usize, (flip, point): (u8, u8), copy: *mut u8) {
+        let (from, to) = (&self.geometry, &self.source);
+        let [rows, columns] = to.image;
+        let (image, y) = (row / rows, (row % rows).checked_sub(from.begin[0]).filter(|y| *y < from.image[0]));
+        // SAFETY: as the caller promises.
+        unsafe {
+            let line = columns * to.channels;
+            let line = std::slice::from_raw_parts_mut(copy.add(row * line), line);
+            for (column, pixel) in line.chunks_exact_mut(to.channels).enumerate() {
+                let x = column.checked_sub(from.begin[1]).filter(|x| *x < from.image[1]);
+                let (channels, filling) = pixel.split_at_mut(from.channels);
+                match y.zip(x) {
+                    Some((y, x)) => {
+                        let at = (image * from.image[0] + y) * from.image[1] + x;
+                        let given = std::slice::from_raw_parts(images.add(at * from.channels), from.channels);
+                        channels.iter_mut().zip(given).for_each(|(to, from)| *to = *from ^ flip);
+                    }
+                    None => channels.fill(point),
+                }
+                filling.fill(0);
+            }
+        }
+    }
+}
+
+/// Returns the sizes for images that were copied with their padding, and with pixels of a multiple of four channels.
+fn copied(one: &Geometry) -> Geometry {
+    let image = [0, 1].map(|axis| {
+        (one.pixels[axis] - 1) * one.strides[axis] + (one.window[axis] - 1) * one.dilations[axis] + 1
+    });
+    Geometry { image, channels: width(one), begin: [0, 0], ..*one }
+}
+
+/// Returns the bytes of an image.
+fn bytes(one: &Geometry) -> usize {
+    one.image[0] * one.image[1] * one.channels
+}
+
+/// The scratch memory, in bytes: the copies of all images; then for each thread the windows of a band, and two prepared
+/// panels.
+struct Places {
+    copy: usize,
+    windows: usize,
+    panel: usize,
+    of_thread: usize,
+}
+
+fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
+    let Some(fused) = Fused::new(call) else { return reference::contract(call) };
+    let places = fused.places();
+    Ok(Contract { scratch: places.copy + fused.threads * places.of_thread, ..plain_contract("panels") })
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    match Fused::new(call) {
+        Some(fused) => Ok(Box::new(fused)),
+        None => reference::kernel(call),
+    }
+}
+
+impl Kernel for Fused {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let places = self.places();
+        let flip = if self.signed[0] { 128 } else { 0 };
+        let operands = [0, 1, 2, 3].map(|at| Shared::<u8>::input(args, at));
+        let (scratch, output) = (Shared::<u8>::scratch(args), Shared::<u8>::output(args));
+        // SAFETY: the zero point has one element, and the operands are those of the call.
+        let (point, started) = unsafe { (*operands[2].at(0) ^ flip, self.chain.start(args)) };
+        let mut images = operands[0];
+        if self.copies() {
+            let copy = Shared::<u8>::new(scratch.at(0));
+            let rows = self.source.images * self.source.image[0];
+            let parts = rows.min(TASKS * args.team.threads());
+            args.team.run(parts, |index| {
+                for row in part(rows, parts, index, 1) {
+                    // SAFETY: only this task writes this row of the copy.
+                    unsafe { self.copy_row(operands[0].at(0), row, (flip, point), copy.at(0)) };
+                }
+            });
+            images = copy;
+        }
+        let bands = Bands::new(self.geometry.area());
+        let pairs = self.geometry.outputs.div_ceil(2 * COLUMNS);
+        // Where there are few bands, the outputs are divided as well.
+        let wanted = TASKS * args.team.threads();
+        let parts = wanted.div_ceil(self.geometry.images * bands.count).clamp(1, pairs);
+        args.team.share(self.threads, self.geometry.images * bands.count * parts, |slot, task| {
+            let (band, pairs) = (task / parts, part(pairs, parts, task % parts, 1));
+            let own = places.copy + slot * places.of_thread;
+            let one = Band {
+                fused: self,
+                started: &started,
+                images: images.at(0),
+                windows: scratch.at(own),
+                panels: [0, 1].map(|at| scratch.at(own + places.windows + at * places.panel)),
+                weights: Weights {
+                    panels: operands[1].at(0),
+                    points: operands[3].at(0),
+                    by_output: self.by_output,
+                    signed: self.signed[1],
+                    image_point: i32::from(point),
+                },
+                point,
+                output: output.at(0),
+                image: band / bands.count,
+                pixels: bands.pixels(band % bands.count),
+            };
+            // SAFETY: only this thread uses its part of the scratch memory, and only this task writes these outputs of
+            // these pixels.
+            unsafe { one.run(pairs) };
+        });
+    }
+}
+
+/// Some adjacent pixels of an image's result.
+struct Band<'a> {
+    fused: &'a Fused,
+    started: &'a Started<'a>,
+    images: *const u8,
+    windows: *mut u8,
+    panels: [*mut u8; 2],
+    weights: Weights,
+    /// What lies outside of an image.
+    point: u8,
+    output: *mut u8,
+    image: usize,
+    pixels: Range<usize>,
+}
+
+impl Band<'_> {
+    /// Computes the levels of some pairs of panels.
+    ///
+    /// # Safety
+    /// All elements must be in bounds.
+    unsafe fn run(&self, pairs: Range<usize>) {
+        let one = &self.fused.source;
+        let depth = depth(one);
+        // SAFETY: as the caller promises.
+        unsafe {
+            let image = self.images.add(self.image * bytes(one));
+            let rows = if one.is_whole() {
+                image.add(self.pixels.start * depth)
+            } else {
+                for (at, pixel) in self.pixels.clone().enumerate() {
+                    self.gather(image, pixel, self.windows.add(at * depth));
+                }
+                self.windows.cast_const()
+            };
+            for pair in pairs {
+                self.pair(rows, pair);
+            }
+        }
+    }
+
+    /// Copies the window of a pixel, with the zero point where it lies outside of the image.
+    unsafe fn gather(&self, image: *const u8, pixel: usize, to: *mut u8) {
+        let one = &self.fused.source;
+        let channels = one.channels;
+        let [y, x] = [pixel / one.pixels[1] * one.strides[0], pixel % one.pixels[1] * one.strides[1]];
+        let inside = |at: usize, step: usize, axis: usize| {
+            (at + step * one.dilations[axis]).checked_sub(one.begin[axis]).filter(|at| *at < one.image[axis])
+        };
+        let whole = one.dilations[1] == 1 && inside(x, one.window[1] - 1, 1).is_some();
+        let first = inside(x, 0, 1).filter(|_| whole);
+        // SAFETY: the window has this many elements, and the pixels that are read lie in the image.
+        unsafe {
+            let window = std::slice::from_raw_parts_mut(to, depth(one));
+            for (step, line) in window.chunks_exact_mut(one.window[1] * channels).enumerate() {
+                let Some(row) = inside(y, step, 0) else {
+                    line.fill(self.point);
+                    continue;
+                };
+                let row = image.add(row * one.image[1] * channels);
+                if let Some(first) = first {
+                    std::ptr::copy_nonoverlapping(row.add(first * channels), line.as_mut_ptr(), line.len());
+                    continue;
+                }
+                for (step, pixel) in line.chunks_exact_mut(channels).enumerate() {
+                    match inside(x, step, 1) {
+                        Some(column) => {
+                            let from = row.add(column * channels);
+                            std::ptr::copy_nonoverlapping(from, pixel.as_mut_ptr(), channels);
+                        }
+                        None => pixel.fill(self.point),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Multiplies the rows of the band by a pair of panels, and makes levels of the sums.
+    unsafe fn pair(&self, rows: *const u8, pair: usize) {
+        let one = &self.fused.geometry;
+        let (depth, area) = (depth(one), one.area());
+        let columns = pair_columns(one.outputs, pair);
+        // SAFETY: as the caller of `run` promises.
+        unsafe {
+            let [first, second] = self.weights.pair(one, pair, self.panels);
+            let mut sums = NO_SUMS;
+            for tile in tiles(self.pixels.len()) {
+                let product = Pair::new(rows.add(tile.start * depth), depth, tile.len(), [&first, &second]);
+                product.products([&first.constants, &second.constants], &mut sums);
+                for (at, (sums, prepared)) in sums.iter_mut().zip([&first, &second]).enumerate() {
+                    if columns[at] == 0 {
+                        continue;
+                    }
+                    prepared.subtract_points(sums, &product);
+                    let (pixel, output) = (self.pixels.start + tile.start, (2 * pair + at) * COLUMNS);
+                    let first = (self.image * area + pixel) * one.outputs + output;
+                    self.started.run(&Rows {
+                        source: sums.as_ptr().cast(),
+                        source_row: COLUMNS,
+                        target: self.output.add(first),
+                        target_row: one.outputs,
+                        rows: product.rows,
+                        columns: columns[at],
+                        places: self.fused.extras.places(self.image, pixel, output),
+                    });
+                }
+            }
+        }
+    }
+}
