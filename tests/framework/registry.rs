@@ -37,6 +37,7 @@ fn fold<const FACTOR: u8>() -> OpDef {
             Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
         },
         flops: |_, _, ty| 2.0 * ty.shape.count() as f64,
+        sample: None,
         lowered: None,
     }
 }

@@ -3,7 +3,7 @@
 use super::{Tally, common, compared, network};
 use ovolo::backend::{Args, Backend, Call, Kernel, OpError};
 use ovolo::compile::Options;
-use ovolo::op::{KernelOf, Lowering};
+use ovolo::op::Lowering;
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::registry::Registry;
 use ovolo::scalar::Function;
@@ -17,7 +17,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 struct Faulty(&'static str);
 
 /// The kernels that are disturbed, by their ops.
-static OWN: LazyLock<Mutex<BTreeMap<&'static str, KernelOf>>> = LazyLock::new(Mutex::default);
+static OWN: LazyLock<Mutex<BTreeMap<&'static str, fn(&Call<'_>) -> Result<Box<dyn Kernel>, OpError>>>> =
+    LazyLock::new(Mutex::default);
 /// How they are disturbed.
 static WAY: AtomicUsize = AtomicUsize::new(0);
 
