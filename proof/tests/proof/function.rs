@@ -206,3 +206,28 @@ fn its_operator_is_imported_and_a_second_function_of_the_name_is_refused() {
     let error = Arc::unwrap_or_clone(registry).add_functions("ops/mine.ron", TABLE).unwrap_err().to_string();
     assert!(error.contains("there are two functions named `ripple`"), "{error}");
 }
+
+#[test]
+fn an_operator_that_is_already_imported_is_refused() {
+    let refused = |operator: &str, formula: &str| {
+        let row =
+            format!("Function(name: \"mine\", doc: \"mine\", formula: \"{formula}\", onnx: [{operator}])");
+        let mut registry = Registry::new();
+        let error = registry.add_functions("ops/mine.ron", &format!("[{row}]")).err();
+        assert_eq!(registry.ops().get("mine").is_none(), error.is_some());
+        error.map(|error| error.to_string())
+    };
+    // By a function, by a function that takes another number of operands, and by an importer of its own.
+    assert_eq!(
+        refused(r#"Operator(name: "Relu")"#, "x").unwrap(),
+        "ops/mine.ron: the ONNX operator `Relu` of the function `mine` is already imported as `relu`: name an operator \
+         of your own domain, as in `com.example.Relu`, or give the function other attribute values (`when`)"
+    );
+    let gelu = r#"Operator(name: "Gelu", when: {"approximate": "mine"})"#;
+    assert!(refused(gelu, "x + y").is_some_and(|why| why.contains("`Gelu`") && why.contains(" as `gelu")));
+    assert!(
+        refused(r#"Operator(name: "Conv")"#, "x").is_some_and(|why| why.contains("already imported: name"))
+    );
+    // Other attribute values than those of the functions before it make it another function.
+    assert_eq!(refused(gelu, "x"), None);
+}
