@@ -16,9 +16,11 @@ use std::sync::{Arc, LazyLock, Mutex};
 /// The backend `native`, with one op whose kernel disturbs its result.
 struct Faulty(&'static str);
 
+/// Makes a call's kernel.
+type KernelOf = fn(&Call<'_>) -> Result<Box<dyn Kernel>, OpError>;
+
 /// The kernels that are disturbed, by their ops.
-static OWN: LazyLock<Mutex<BTreeMap<&'static str, fn(&Call<'_>) -> Result<Box<dyn Kernel>, OpError>>>> =
-    LazyLock::new(Mutex::default);
+static OWN: LazyLock<Mutex<BTreeMap<&'static str, KernelOf>>> = LazyLock::new(Mutex::default);
 /// How they are disturbed.
 static WAY: AtomicUsize = AtomicUsize::new(0);
 
