@@ -41,6 +41,29 @@ pub struct Options {
 }
 
 impl Options {
+    /// Makes options from rules and a pipeline, with one thread, the speeds of a nominal machine and no table of times.
+    /// [`Options::new`] takes a pipeline of the registry by its name.
+    ///
+    /// ```
+    /// # use ovolo::{Options, Pipeline, Registry};
+    /// # use std::sync::Arc;
+    /// # fn options(registry: &Arc<Registry>, pipeline: Pipeline) -> Result<Options, ovolo::Diagnostics> {
+    /// Ok(Options { threads: 2, ..Options::from_parts(registry, registry.rule_set()?, pipeline) })
+    /// # }
+    /// ```
+    pub fn from_parts(registry: &Arc<Registry>, rules: RuleSet, pipeline: Pipeline) -> Self {
+        Self {
+            registry: Arc::clone(registry),
+            rules,
+            pipeline,
+            threads: 1,
+            machine: Machine::NOMINAL,
+            measured: None,
+            keep_egraph_after: None,
+            held: Held::default(),
+        }
+    }
+
     /// Returns the inputs of the passes besides this graph.
     pub fn context(&self, graph: &Graph) -> Context<'_> {
         Context {

@@ -6,7 +6,7 @@ use crate::common;
 use ovolo::attr::Attr;
 use ovolo::backend::{Args, Backend, Kernel};
 use ovolo::compile::{self, Options};
-use ovolo::cost::{CostModel, Given, Machine, Pricing, PricingError, Query, pricing};
+use ovolo::cost::{CostModel, Given, Pricing, PricingError, Query, pricing};
 use ovolo::error::Error;
 use ovolo::extract::{self, Claim, Exact, ExtractError, Extraction, Extractor, Problem};
 use ovolo::graph::text;
@@ -187,17 +187,7 @@ fn with<const FACTOR: u8>() -> Arc<Registry> {
 }
 
 fn options(registry: &Arc<Registry>) -> Options {
-    let (name, text) = registry.pipeline("mine").unwrap();
-    Options {
-        registry: Arc::clone(registry),
-        rules: registry.rule_set().unwrap(),
-        pipeline: Pipeline::read(&registry.scope(), name, text).unwrap(),
-        threads: 1,
-        machine: Machine::NOMINAL,
-        measured: None,
-        keep_egraph_after: None,
-        held: ovolo::session::Held::default(),
-    }
+    Options::new(registry, "mine").unwrap()
 }
 
 /// Runs the model with a registry on the operand `[1, 2, 3, 4]`.

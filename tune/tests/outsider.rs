@@ -142,16 +142,7 @@ fn options(registry: Registry) -> Options {
         .unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let pipeline = Pipeline::read(&registry.scope(), "passes/outsider.ron", PIPELINE)
         .unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    Options {
-        registry: Arc::new(registry),
-        rules,
-        pipeline,
-        threads: 1,
-        machine: Machine::NOMINAL,
-        measured: None,
-        keep_egraph_after: None,
-        held: ovolo::session::Held::default(),
-    }
+    Options::from_parts(&Arc::new(registry), rules, pipeline)
 }
 
 /// A product for which the reference evaluation would take too long.

@@ -3,9 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use ovolo::compile::{self, Options};
-use ovolo::cost::Machine;
 use ovolo::graph::text;
-use ovolo::pass::pipeline::Pipeline;
 use ovolo::registry::Registry;
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Tensor};
@@ -45,17 +43,7 @@ fn registry() -> Arc<Registry> {
 
 /// What a model makes of `x`, and the names of the plan's ops.
 fn run(registry: &Arc<Registry>, model: &str, inputs: &[&Tensor]) -> (Vec<f64>, Vec<&'static str>) {
-    let (name, text) = registry.pipeline("native").unwrap();
-    let options = Options {
-        registry: Arc::clone(registry),
-        rules: registry.rule_set().unwrap(),
-        pipeline: Pipeline::read(&registry.scope(), name, text).unwrap(),
-        threads: 1,
-        machine: Machine::NOMINAL,
-        measured: None,
-        keep_egraph_after: None,
-        held: ovolo::session::Held::default(),
-    };
+    let options = Options::new(registry, "native").unwrap();
     let graph = text::parse(registry.ops(), model).unwrap();
     let compilation = compile::compile(graph, &options).unwrap();
     let ops = compilation.plan.steps.iter().map(|step| step.op.name).collect();
