@@ -122,6 +122,25 @@ fn its_command_is_in_the_help_and_runs() {
 }
 
 #[test]
+fn it_has_every_command_of_ovolo() {
+    let help = extend(&folder("commands"), "--help");
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let (commands, _) = commands.split_once("\n\n").unwrap();
+    // A name stands two columns from the left, and what follows it further right.
+    let names = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let mut names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
+    names.retain(|name| *name != "help");
+    names.sort_unstable();
+    let mut all = ovolo_standard::command_line(Registry::new()).names();
+    for command in ["quantize", "kernels", "lsp", "run"] {
+        assert!(all.iter().any(|name| name == command), "{all:?}");
+    }
+    all.push("steps".into());
+    all.sort_unstable();
+    assert_eq!(names, all);
+}
+
+#[test]
 fn a_name_has_one_command() {
     /// Another command of a name that the program has.
     #[derive(clap::Args)]
