@@ -229,10 +229,8 @@ pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) ->
         Ok(())
     })?;
     let Some(Planned { chosen, plan }) = state.into_planned() else {
-        return Err(Error::setting(format!(
-            "pipeline `{}` has no `Plan` pass, so there is nothing to run",
-            options.pipeline.name
-        )));
+        let pipeline = options.pipeline.name.clone();
+        return Err(Error::NoPass { pipeline, pass: "Plan", effect: "there is nothing to run" });
     };
     host::return_freed_memory();
     let stages = std::mem::take(stages);

@@ -126,6 +126,11 @@ fn infer_grid(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpErro
     if !["zeros", "border", "reflection"].contains(&attrs.expect_str("padding")) {
         return Err(OpError::attribute("padding", "is not zeros, border or reflection"));
     }
+    let (pixels, points) =
+        (x[2..].iter().product::<usize>(), grid[1..grid.rank() - 1].iter().product::<usize>());
+    if pixels == 0 && points > 0 && attrs.expect_str("padding") != "zeros" {
+        return Err(OpError::operand(0, types[0], ", which has no elements for points"));
+    }
     let dims = [&x[..2], &grid[1..grid.rank() - 1]].concat();
     Ok(TensorType::plain(types[0].dtype, dims))
 }

@@ -139,7 +139,7 @@ impl Pass for Census {
         let nodes = state.egraph().map_or(0, |egraph| egraph.nodes());
         match nodes <= self.most {
             true => Ok((state, PassReport::Custom(format!("{nodes} e-nodes")))),
-            false => Err(Error::setting(format!("{nodes} e-nodes are more than {}", self.most))),
+            false => Err(Error::other(format!("{nodes} e-nodes are more than {}", self.most))),
         }
     }
 }

@@ -53,7 +53,10 @@ impl InstructionSets for Outsider {
         let wanted = self.all().into_iter().find(|set| set.name == name).unwrap();
         match *self.planned.get_or_init(|| wanted) == wanted {
             true => Ok(()),
-            false => Err(BackendError::Plan("kernels are already planned for another one".into())),
+            false => Err(BackendError::InstructionSet {
+                wanted: name.to_owned(),
+                why: "kernels are already planned for another one".to_owned(),
+            }),
         }
     }
 }

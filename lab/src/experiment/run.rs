@@ -152,7 +152,7 @@ impl<'a> Runner<'a> {
             self.saturated = Some(((cell.model, cell.pipeline), saturated));
         }
         match self.untimed.get(&(cell.model, cell.pipeline)) {
-            Some(why) if self.spec.costs[cell.cost].kind == "measured" => Err(Error::setting(why.clone())),
+            Some(why) if self.spec.costs[cell.cost].kind == "measured" => Err(Error::other(why.clone())),
             _ => Ok(options),
         }
     }
