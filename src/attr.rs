@@ -351,6 +351,25 @@ impl Attrs {
         self.with(name, Attr::Ints(values.to_vec()))
     }
 
+    /// Adds an integer attribute that is a size or an axis.
+    #[must_use]
+    pub fn size(self, name: &'static str, value: usize) -> Self {
+        self.int(name, i64::try_from(value).unwrap_or(i64::MAX))
+    }
+
+    /// Adds an attribute that is a list of sizes or axes.
+    #[must_use]
+    pub fn sizes(self, name: &'static str, values: &[usize]) -> Self {
+        let values = values.iter().map(|one| i64::try_from(*one).unwrap_or(i64::MAX)).collect();
+        self.with(name, Attr::Ints(values))
+    }
+
+    /// Adds a text attribute.
+    #[must_use]
+    pub fn text(self, name: &'static str, value: &str) -> Self {
+        self.with(name, Attr::Str(value.into()))
+    }
+
     /// Sets an attribute.
     pub fn set(&mut self, name: &'static str, value: Attr) {
         match self.0.binary_search_by_key(&name, |(n, _)| n) {

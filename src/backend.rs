@@ -15,7 +15,7 @@ use crate::plan::schedule::Schedule;
 use crate::plan::{Place, Plan};
 use crate::scalar::Function;
 use crate::table::{Table, Unknown};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorType};
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,13 +68,13 @@ pub unsafe trait Runner: Send {
     /// Copies bytes to a place in the device's memory. No run is under way.
     fn write(&mut self, place: Place, bytes: &[u8]) -> Result<(), BackendError> {
         let _ = bytes;
-        Err(BackendError::Plan(format!("the device has no input of the model at {place}")))
+        Err(BackendError::NoPort { port: "input".to_owned(), place })
     }
 
     /// Copies bytes from a place in the device's memory. No run is under way.
     fn read(&mut self, place: Place, bytes: &mut [u8]) -> Result<(), BackendError> {
         let _ = bytes;
-        Err(BackendError::Plan(format!("the device has no output of the model at {place}")))
+        Err(BackendError::NoPort { port: "output".to_owned(), place })
     }
 }
 
@@ -93,9 +93,56 @@ pub enum BackendError {
     /// The registry has no backend of this name.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// The backend cannot run a plan of this kind.
-    #[error("{0}")]
-    Plan(String),
+    /// A plan has steps on the devices of two backends.
+    #[error("the plan has steps on the devices of `{one}` and of `{other}`")]
+    TwoDevices {
+        /// One backend.
+        one: String,
+        /// The other one.
+        other: String,
+    },
+    /// A plan has steps for the device of a backend that has none.
+    #[error("the backend `{backend}` has no device")]
+    NoDevice {
+        /// The backend.
+        backend: String,
+    },
+    /// An input or an output of a plan is on a device on which none of its steps runs.
+    #[error("`{port}` is {ty}, and {}", ran(.backend.as_deref()))]
+    Elsewhere {
+        /// The input or output.
+        port: String,
+        /// Its type, with its device.
+        ty: Box<TensorType>,
+        /// The backend on whose device steps run; `None` if all of them run on the host.
+        backend: Option<String>,
+    },
+    /// No input or output of the model is at this place of a device's memory.
+    #[error("the device has no {port} of the model at {place}")]
+    NoPort {
+        /// `input` or `output`, with what it should be like.
+        port: String,
+        /// The place.
+        place: Place,
+    },
+    /// An input has another size than in the plan.
+    #[error("input {input} has {given} bytes, but the plan needs {needed}")]
+    InputBytes {
+        /// Its number.
+        input: usize,
+        /// The bytes that it has.
+        given: usize,
+        /// The bytes that the plan needs.
+        needed: usize,
+    },
+    /// The backend cannot plan for an instruction set.
+    #[error("{why}")]
+    InstructionSet {
+        /// The instruction set that was asked for.
+        wanted: String,
+        /// Why it cannot.
+        why: String,
+    },
     /// A step of a plan cannot be loaded or run.
     #[error("`{step}` ({op}): {why}")]
     Step {
@@ -107,8 +154,20 @@ pub enum BackendError {
         why: String,
     },
     /// A library or a device reports an error that does not belong to a single step.
-    #[error("{0}")]
-    Device(String),
+    #[error("{why}")]
+    Device {
+        /// The backend.
+        backend: &'static str,
+        /// What is reported, in its own words, and what the user can do.
+        why: String,
+    },
+}
+
+fn ran(backend: Option<&str>) -> String {
+    match backend {
+        Some(name) => format!("the steps of the backend `{name}` run on another device"),
+        None => "no step of the plan runs on that device".to_owned(),
+    }
 }
 
 impl BackendError {

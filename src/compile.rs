@@ -41,6 +41,29 @@ pub struct Options {
 }
 
 impl Options {
+    /// Makes options from rules and a pipeline, with one thread, the speeds of a nominal machine and no table of times.
+    /// [`Options::new`] takes a pipeline of the registry by its name.
+    ///
+    /// ```
+    /// # use ovolo::{Options, Pipeline, Registry};
+    /// # use std::sync::Arc;
+    /// # fn options(registry: &Arc<Registry>, pipeline: Pipeline) -> Result<Options, ovolo::Diagnostics> {
+    /// Ok(Options { threads: 2, ..Options::from_parts(registry, registry.rule_set()?, pipeline) })
+    /// # }
+    /// ```
+    pub fn from_parts(registry: &Arc<Registry>, rules: RuleSet, pipeline: Pipeline) -> Self {
+        Self {
+            registry: Arc::clone(registry),
+            rules,
+            pipeline,
+            threads: 1,
+            machine: Machine::NOMINAL,
+            measured: None,
+            keep_egraph_after: None,
+            held: Held::default(),
+        }
+    }
+
     /// Returns the inputs of the passes besides this graph.
     pub fn context(&self, graph: &Graph) -> Context<'_> {
         Context {
@@ -206,10 +229,8 @@ pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) ->
         Ok(())
     })?;
     let Some(Planned { chosen, plan }) = state.into_planned() else {
-        return Err(Error::setting(format!(
-            "pipeline `{}` has no `Plan` pass, so there is nothing to run",
-            options.pipeline.name
-        )));
+        let pipeline = options.pipeline.name.clone();
+        return Err(Error::NoPass { pipeline, pass: "Plan", effect: "there is nothing to run" });
     };
     host::return_freed_memory();
     let stages = std::mem::take(stages);

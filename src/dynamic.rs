@@ -23,7 +23,7 @@ use crate::compile::{self, Options};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::graph::Graph;
-use crate::onnx::{Dynamic, Item, LiveFrom, MissingWeights, OnnxError, Region, Then};
+use crate::onnx::{Dynamic, Item, LiveFrom, MissingWeights, Region, Then};
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::session::{Held, Session, Store, Workspace};
@@ -137,12 +137,10 @@ impl<'c> DynamicSession<'c> {
     /// A run is refused if it cannot be proved that its outputs do not depend on the copies.
     ///
     /// # Errors
-    /// [`Error::Setting`](Error) if no input has the dimension, or if there is no size.
+    /// [`Error::NoDimension`] if no input has the dimension, [`Error::NoBucket`] if there is no size.
     pub fn bucket(&mut self, dim: &str, sizes: &[usize]) -> Result<(), Error> {
         if self.model.places(dim).is_empty() {
-            return Err(Error::setting(format!(
-                "no input of the model has a dimension `{dim}` without a size"
-            )));
+            return Err(Error::NoDimension { dim: dim.to_owned() });
         }
         self.padding.bucket(dim, sizes)
     }
@@ -357,5 +355,5 @@ pub fn digest(graph: &Graph, model: &Dynamic) -> Digest {
 }
 
 fn lost() -> Error {
-    Error::from(OnnxError::Graph("a region or its plan was dropped while it was needed".to_owned()))
+    Error::Dropped
 }

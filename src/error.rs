@@ -108,9 +108,98 @@ pub enum Error {
     /// An entry of the cache cannot be written, saved or loaded.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// A setting is wrong, or cannot be combined with another.
-    #[error("{0}")]
-    Setting(String),
+    /// A pipeline lacks a pass.
+    #[error("pipeline `{pipeline}` has no `{pass}`, so {effect}")]
+    NoPass {
+        /// The pipeline.
+        pipeline: String,
+        /// The pass.
+        pass: &'static str,
+        /// What follows from that.
+        effect: &'static str,
+    },
+    /// A pass stands at a place of its pipeline where it cannot run.
+    #[error("pass `{pass}` {why}")]
+    Misplaced {
+        /// The pass.
+        pass: String,
+        /// What is wrong with its place, as the rest of the sentence.
+        why: &'static str,
+    },
+    /// No backend has a device whose memory is limited.
+    #[error("the limit of `{device}`: no backend has such a device; there are {}", .known.join(", "))]
+    UnknownDevice {
+        /// The device.
+        device: Device,
+        /// The host and the first device of each family, in backquotes.
+        known: Vec<String>,
+    },
+    /// Inputs and outputs cannot stay on a device.
+    #[error(
+        "pass `resident`: no op copies the model's inputs and outputs between the host and `{device}`; `ovolo doctor` \
+         lists the devices"
+    )]
+    NoCopy {
+        /// The device.
+        device: Device,
+    },
+    /// A pattern for the names of ops fits no kernel of an e-graph.
+    #[error("`{pattern}` fits no kernel of this e-graph; there are {}", .known.join(", "))]
+    NoKernel {
+        /// The pattern.
+        pattern: String,
+        /// The ops that have kernels.
+        known: Vec<String>,
+    },
+    /// No input of a model has this dimension without a size, so its sizes cannot be rounded up.
+    #[error("no input of the model has a dimension `{dim}` without a size")]
+    NoDimension {
+        /// The dimension.
+        dim: String,
+    },
+    /// A dimension was given no sizes to which its own are rounded up.
+    #[error("the dimension `{dim}` needs at least one size for its buckets")]
+    NoBucket {
+        /// The dimension.
+        dim: String,
+    },
+    /// The size of a dimension cannot be rounded up, since that would change the results.
+    #[error(
+        "the size {size} of dimension `{dim}` cannot be rounded up to {bucket}: {why}\n  help: run without buckets for this \
+         dimension"
+    )]
+    Bucket {
+        /// The dimension.
+        dim: String,
+        /// Its size.
+        size: usize,
+        /// The size to which it would be rounded up.
+        bucket: usize,
+        /// What depends on the size.
+        why: String,
+    },
+    /// A plan cannot be kept, since a program has priced its kernels.
+    #[error("a plan that a program has priced has no key: what the program would answer now is not known")]
+    NoKey,
+    /// A pass cannot describe its settings, which are part of the cache's key.
+    #[error("the settings of pass `{pass}` cannot be described: {why}")]
+    Undescribed {
+        /// The pass.
+        pass: String,
+        /// What its serialisation reports.
+        why: String,
+    },
+    /// A region of a model, or its plan, was dropped while it was needed.
+    #[error("a region or its plan was dropped while it was needed")]
+    Dropped,
+    /// The user has stopped a long task.
+    #[error("{task} was stopped; {kept}")]
+    Stopped {
+        /// The task.
+        task: &'static str,
+        /// What is kept of it.
+        kept: &'static str,
+    },
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
@@ -124,11 +213,6 @@ impl Error {
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::File(FileError { path, source })
-    }
-
-    /// Makes the error of a wrong setting.
-    pub fn setting(message: impl Into<String>) -> Self {
-        Self::Setting(message.into())
     }
 
     /// Wraps an error of a part that is not ovolo's own.

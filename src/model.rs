@@ -5,13 +5,12 @@
 
 use crate::backend::Backends;
 use crate::compile::{self, Compilation, Options};
-use crate::cost::Machine;
 use crate::error::{Error, Source};
 use crate::graph::{Graph, text};
 use crate::onnx::{self, ImportOptions};
 use crate::pass::pipeline::Pipeline;
 use crate::registry::Registry;
-use crate::session::{Held, Session};
+use crate::session::Session;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -58,16 +57,9 @@ impl Options {
     /// that was added to it has mistakes.
     pub fn new(registry: &Arc<Registry>, pipeline: &str) -> Result<Self, Error> {
         let (name, text) = registry.pipeline(pipeline).ok_or_else(|| registry.no_pipeline(pipeline))?;
-        Ok(Self {
-            registry: Arc::clone(registry),
-            rules: registry.rule_set().map_err(Error::Rules)?,
-            pipeline: Pipeline::read(&registry.scope(), name, text).map_err(Error::Pipeline)?,
-            threads: 1,
-            machine: Machine::NOMINAL,
-            measured: None,
-            keep_egraph_after: None,
-            held: Held::default(),
-        })
+        let rules = registry.rule_set().map_err(Error::Rules)?;
+        let pipeline = Pipeline::read(&registry.scope(), name, text).map_err(Error::Pipeline)?;
+        Ok(Self::from_parts(registry, rules, pipeline))
     }
 
     /// Sets the number of threads that the plan runs with.

@@ -51,7 +51,7 @@ pub use error::{OnnxError, Refusal};
 pub use external::{external, sizes, symbols};
 pub use input::{check_inputs, check_types};
 pub use item::Item;
-pub(crate) use operator::function::operators as functions;
+pub(crate) use operator::function::{operators as functions, taken};
 pub use operator::{Operator, Results};
 pub(crate) use operator::{Operators, operators};
 pub(crate) use region::Position;

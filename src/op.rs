@@ -12,6 +12,7 @@ mod cast;
 mod declaration;
 mod demand;
 mod device;
+mod draw;
 pub(crate) mod einsum;
 mod elementwise;
 mod error;
@@ -52,15 +53,15 @@ mod window;
 pub mod winograd;
 
 pub(crate) use demand::{Demand, Unmet};
+use draw::SampleOf;
+pub use draw::{Draw, Sample, Values};
 pub use elementwise::scalar;
 pub use error::OpError;
 pub(crate) use function::op as of_function;
 pub use handle::{CONST, INPUT, Op};
 pub use kernel::{ALIGN, Args, Call, Contract, Kernel, KernelChoice, REFERENCE, WIDENED};
-pub use lowered::{
-    Attributes, Check, Draw, Fallback, Form, Layouts, Lowered, Lowering, Made, Own, Reference, Sample,
-};
-pub use lowered::{KernelOf, LowerError};
+pub use lowered::LowerError;
+pub use lowered::{Attributes, Check, Fallback, Form, Layouts, Lowered, Lowering, Made, Own, Reference};
 pub use ops::Ops;
 
 use crate::attr::{Attr, AttrKind, Attrs};
@@ -155,6 +156,9 @@ pub struct OpDef {
     pub eval: Eval,
     /// Floating-point operations of one evaluation.
     pub flops: Flops,
+    /// Draws attributes and operands that fit, for verifiers and tests. With `None`, verifiers give operands the type of the
+    /// result, or draw them by rules of their own for ovolo's ops. Samples of a lowered op are those of its logical op.
+    pub sample: Option<SampleOf>,
     /// The declaration of a lowered op; `None` for a logical op.
     pub lowered: Option<Lowered>,
 }

@@ -123,12 +123,9 @@ impl Catalog {
         let families: BTreeSet<Family> = lowerings.filter_map(|lowering| lowering.device).collect();
         for (device, _) in limit.iter() {
             if matches!(device, Device::Accelerator(family, _) if !families.contains(&family)) {
-                let known = families
-                    .iter()
-                    .fold("`host`".to_owned(), |known, family| format!("{known}, `{family}:0`"));
-                return Err(Error::setting(format!(
-                    "the limit of `{device}`: no backend has such a device; there are {known}"
-                )));
+                let accelerators = families.iter().map(|family| format!("`{family}:0`"));
+                let known = std::iter::once("`host`".to_owned()).chain(accelerators).collect();
+                return Err(Error::UnknownDevice { device, known });
             }
         }
         Ok(())

@@ -125,13 +125,22 @@ impl Registry {
     /// Rules about all functions, such as those that make chains of them, then also hold for these.
     ///
     /// # Errors
-    /// The mistakes in the table, or a name that the registry already has.
+    /// The mistakes in the table, a name that the registry already has, or an ONNX operator that is already imported as
+    /// something else. Several functions may share an operator if each has other conditions (`when`) on its attributes.
     pub fn add_functions(&mut self, name: &str, text: &str) -> Result<(), RegistryError> {
         let known: Vec<Function> = self.ops.functions().collect();
         let mut found = Diagnostics::new();
         let functions = scalar::read(&Source::new(name, text), &known, &mut found);
         if !found.is_empty() {
             return Err(RegistryError::Functions(found));
+        }
+        let all = [&known[..], &functions[..]].concat();
+        for (at, function) in functions.iter().enumerate() {
+            let before = &all[..known.len() + at];
+            if let Some((operator, by)) = onnx::taken(*function, before, &self.operators) {
+                let (function, by) = (function.name(), by.map(|by| by.name()));
+                return Err(RegistryError::Operator { table: name.to_owned(), function, operator, by });
+            }
         }
         for function in &functions {
             self.ops.add(Op::define(op::of_function(*function)))?;
@@ -143,7 +152,7 @@ impl Registry {
             self.lower_function(&**backend, *function)?;
         }
         for operator in onnx::functions(&functions) {
-            // The operator may already be registered for another function, which it is with other attributes.
+            // It may already be registered for another function, which it is with other attributes.
             if self.operators.get(operator.name).is_none() {
                 self.operators.add(operator.name, operator)?;
             }

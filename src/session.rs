@@ -618,15 +618,14 @@ fn runner(
         return device::host_alone(plan).map(|()| None);
     };
     if let Some(other) = names.find(|other| *other != name) {
-        let why = format!("the plan has steps on the devices of `{name}` and of `{other}`");
-        return Err(BackendError::Plan(why));
+        return Err(BackendError::TwoDevices { one: name.to_owned(), other: other.to_owned() });
     }
     let backend = backends.find(name)?;
     device::fits(plan, name)?;
     let loading = Loading { plan, schedule, constants, artifacts };
     match backend.runner(&loading) {
         Some(runner) => runner.map(Some),
-        None => Err(BackendError::Plan(format!("the backend `{name}` has no device"))),
+        None => Err(BackendError::NoDevice { backend: name.to_owned() }),
     }
 }
 

@@ -57,6 +57,16 @@ impl CommandLine {
         self
     }
 
+    /// Returns the names of all commands, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let definition = Arguments::command();
+        let own = definition.get_subcommands().map(|command| command.get_name().to_owned());
+        let mut names: Vec<String> =
+            own.chain(self.added.iter().map(|added| added.name.to_owned())).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Runs the command of this process. Prints errors and returns the exit code.
     pub fn run(&self) -> ExitCode {
         self.run_words(std::env::args_os())

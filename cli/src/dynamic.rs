@@ -246,11 +246,11 @@ impl Compiler {
 
     /// Compiles a region. Also returns the part of the table of times that the plan depends on.
     fn compile(&self, region: &RegionRequest<'_>) -> Result<(Compilation, Option<Basis>), Error> {
-        let new = || options(&self.registry, &self.request).map_err(Error::setting);
+        let new = || options(&self.registry, &self.request).map_err(Error::other);
         if by_times(&self.request.pipeline) {
             let (options, _) = new()?;
             let options = compile::Options { held: region.held.clone(), ..options };
-            let tuned = tuned(region.graph, options, |_| {}).map_err(Error::setting)?;
+            let tuned = tuned(region.graph, options, |_| {}).map_err(Error::other)?;
             return Ok((tuned.compilation, Some(tuned.basis)));
         }
         let (options, _) = match self.chosen.get() {

@@ -175,13 +175,6 @@ pub fn read_environment(registry: &Registry) -> Result<(), Refusal> {
     Ok(environment::tell(registry)?)
 }
 
-/// Runs the command of this process with a registry. Prints errors and returns the exit code.
-///
-/// [`CommandLine`] does the same with commands of other crates.
-pub fn main(registry: Registry) -> ExitCode {
-    CommandLine::new(registry).run()
-}
-
 /// Prints the error of a command, if there is one, and returns the exit code.
 fn finished(outcome: Outcome) -> ExitCode {
     match outcome.and_then(written) {

@@ -434,14 +434,9 @@ pub(super) fn options_for(
     let rules = read_rules(registry, &request.rules)?;
     request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
     Ok(Options {
-        registry: Arc::clone(registry),
-        rules,
-        pipeline: request.pipeline.clone(),
         threads: request.threads,
         machine,
-        measured: None,
-        keep_egraph_after: None,
-        held: ovolo::session::Held::default(),
+        ..Options::from_parts(registry, rules, request.pipeline.clone())
     })
 }
 

@@ -80,7 +80,7 @@ unsafe impl Backend for Cuda {
         };
         let runtime = driver::opened()
             .map_err(missing)
-            .and_then(|_| Runtime::new(loading).map_err(BackendError::Device));
+            .and_then(|_| Runtime::new(loading).map_err(super::runtime::failed));
         Some(runtime.map(|runtime| Box::new(runtime) as Box<dyn Runner>))
     }
 }

@@ -203,10 +203,8 @@ impl Runtime {
     /// Returns the address of an input or an output on the device, for a copy of all its bytes.
     fn port(&self, place: Place, bytes: usize) -> Result<CUdeviceptr, BackendError> {
         let port = self.ports.iter().find(|port| port.place == place && port.bytes == bytes);
-        port.map(|port| port.address).ok_or_else(|| {
-            let why = format!("no input and no output of {bytes} bytes lies on the device at {place}");
-            BackendError::Plan(why)
-        })
+        port.map(|port| port.address)
+            .ok_or_else(|| BackendError::NoPort { port: format!("input or output of {bytes} bytes"), place })
     }
 
     /// Queues a copy between pinned memory and the device, and waits for it.
@@ -217,7 +215,7 @@ impl Runtime {
             queue(stream, self.transfer.pointer())?;
             stream.synchronize()
         };
-        copy().map_err(BackendError::Device)
+        copy().map_err(failed)
     }
 
     /// Waits until the queues are empty. Other queues of the device, which another thread may be capturing, are left
@@ -241,6 +239,11 @@ impl Runtime {
     }
 }
 
+/// Makes the error of a device that reports something.
+pub(super) fn failed(why: String) -> BackendError {
+    BackendError::Device { backend: "cuda", why }
+}
+
 // SAFETY: the arena is the start of the pinned memory, which has the bytes of the arena and lives as long as the
 // runtime; the commands were created from the plan's places.
 unsafe impl Runner for Runtime {
@@ -253,17 +256,16 @@ unsafe impl Runner for Runtime {
     }
 
     fn begin(&mut self, inputs: &[&Tensor]) -> Result<(), BackendError> {
-        self.context.enter().map_err(BackendError::Device)?;
+        self.context.enter().map_err(failed)?;
         if self.open {
             // The last run did not complete, so its queued work may still read the memory that is written now.
-            self.synchronize().map_err(BackendError::Device)?;
+            self.synchronize().map_err(failed)?;
         }
         self.open = true;
         for Staged { input, offset, bytes } in &self.staged {
             let given = inputs.get(*input).map_or(&[][..], |tensor| tensor.bytes());
             if given.len() != *bytes {
-                let why = format!("input {input} has {} bytes, but the plan needs {bytes}", given.len());
-                return Err(BackendError::Plan(why));
+                return Err(BackendError::InputBytes { input: *input, given: given.len(), needed: *bytes });
             }
             // SAFETY: the memory has room for this number of bytes, and nothing is queued.
             unsafe {
@@ -276,29 +278,26 @@ unsafe impl Runner for Runtime {
 
     fn launch(&mut self, segment: usize) -> Result<(), BackendError> {
         if self.runs == 0 {
-            self.queue(segment).map_err(BackendError::Device)?;
+            self.queue(segment).map_err(failed)?;
         } else {
             if self.replays[segment].is_none() {
-                self.streams[0].begin().map_err(BackendError::Device)?;
+                self.streams[0].begin().map_err(failed)?;
                 let queued = self.queue(segment);
                 // The capture must end even after an error, because otherwise the stream would never run its work
                 // again.
                 let kept = self.streams[0].end();
-                queued.map_err(BackendError::Device)?;
-                self.replays[segment] = Some(kept.map_err(BackendError::Device)?);
+                queued.map_err(failed)?;
+                self.replays[segment] = Some(kept.map_err(failed)?);
             }
             if let Some(replay) = &self.replays[segment] {
-                self.streams[0].replay(replay).map_err(BackendError::Device)?;
+                self.streams[0].replay(replay).map_err(failed)?;
             }
         }
-        self.segments[segment].end.record(&self.streams[0]).map_err(BackendError::Device)
+        self.segments[segment].end.record(&self.streams[0]).map_err(failed)
     }
 
     fn wait(&mut self, segment: usize) -> Result<(), BackendError> {
-        self.segments[segment]
-            .end
-            .synchronize()
-            .map_err(|why| BackendError::Device(self.running_error(segment, &why)))
+        self.segments[segment].end.synchronize().map_err(|why| failed(self.running_error(segment, &why)))
     }
 
     fn end(&mut self) -> Result<(), BackendError> {
@@ -312,12 +311,12 @@ unsafe impl Runner for Runtime {
 
     fn alone(&mut self, step: usize) -> Result<(), BackendError> {
         let Self { streams, commands, names, .. } = self;
-        let stream = streams.first().ok_or_else(|| BackendError::Device("there is no stream".to_owned()))?;
+        let stream = streams.first().ok_or_else(|| failed("there is no stream".to_owned()))?;
         commands[step]
             .iter_mut()
             .try_for_each(|one| queue(one, stream))
             .and_then(|()| stream.synchronize())
-            .map_err(|why| BackendError::Device(format!("{}: {why}", names[step])))
+            .map_err(|why| failed(format!("{}: {why}", names[step])))
     }
 
     fn address(&self, place: Place) -> Option<u64> {

@@ -16,6 +16,7 @@ pub(super) fn ops() -> [OpDef; 2] {
         infer,
         eval: |_, operands, ty| operands[0].on(ty.device),
         flops: |_, _, _| 0.0,
+        sample: None,
         lowered: None,
     };
     [

@@ -12,9 +12,9 @@ mod store;
 mod table;
 mod task;
 
-pub use merge::merge;
+pub use merge::{MergeError, merge};
 pub use spec::{Cost, Model, PARTS, SAMPLE, Spec};
-pub use store::{Head, Store};
+pub use store::{Head, Store, StoreError};
 pub use table::Table;
 pub use task::{Cell, Task};
 
@@ -79,7 +79,7 @@ pub fn run(
     };
     let mut store = Store::open(folder, Head::new(spec, registry, machine, shard)?)?;
     let mut runner = Runner::new(spec, registry, store.head.machine)?;
-    let stopped = || Error::setting("the experiment was stopped; the finished tasks are kept");
+    let stopped = || Error::Stopped { task: "the experiment", kept: "the finished tasks are kept" };
     let all = Task::all(spec);
     let tasks: Vec<Task> =
         all.iter().enumerate().filter(|(at, _)| shard.has(*at)).map(|(_, task)| *task).collect();

@@ -118,8 +118,9 @@ impl InstructionSets for Isas {
     }
 
     fn plan_for(&self, name: &str) -> Result<(), BackendError> {
-        let isa: Isa = name.parse().map_err(|why: UnknownIsa| BackendError::Plan(why.to_string()))?;
-        isa.plan_for().map_err(|why| BackendError::Plan(why.to_string()))
+        let refused = |why: String| BackendError::InstructionSet { wanted: name.to_owned(), why };
+        let isa: Isa = name.parse().map_err(|why: UnknownIsa| refused(why.to_string()))?;
+        isa.plan_for().map_err(|why| refused(why.to_string()))
     }
 }
 

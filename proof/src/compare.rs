@@ -86,6 +86,12 @@ pub enum CompareError {
     /// Another runtime cannot be asked.
     #[error(transparent)]
     Runtime(#[from] runtime::RuntimeError),
+    /// A kernel cannot be left out.
+    #[error("every plan has `{op}`")]
+    Everywhere {
+        /// The op.
+        op: String,
+    },
 }
 
 /// A program with its plan, and why it equals the model.

@@ -29,7 +29,6 @@ mod seed;
 mod shrink;
 mod typing;
 mod untyped;
-mod value;
 
 pub use case::{NoCase, compare as compare_case};
 pub use coverage::{COARSE, Coverage, OVERFLOW};

@@ -5,7 +5,6 @@ use crate::model::Model;
 use crate::rng::Rng;
 use crate::runtime::{Answer, Runtime};
 use ovolo::compile::{self, Options};
-use ovolo::cost::Machine;
 use ovolo::cost::pricing::ByFlops;
 use ovolo::dynamic::DynamicSession;
 use ovolo::graph::{CONST, Graph, INPUT};
@@ -227,16 +226,7 @@ impl Bench {
         if let Some(extract) = pipeline.extract_mut() {
             extract.cost = Arc::new(ByFlops);
         }
-        Ok(Options {
-            registry: Arc::clone(&self.registry),
-            rules: rules.clone(),
-            pipeline,
-            threads: 1,
-            machine: Machine::NOMINAL,
-            measured: None,
-            keep_egraph_after: None,
-            held: ovolo::session::Held::default(),
-        })
+        Ok(Options::from_parts(&self.registry, rules.clone(), pipeline))
     }
 
     fn session(&self, graph: Graph, options: &Options) -> Result<Session, ovolo::Error> {

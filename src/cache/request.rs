@@ -82,9 +82,7 @@ impl Request {
     /// If the model cannot be read or decoded, or if its prices come from a subprocess.
     pub fn key(&self, registry: &Registry) -> Result<Key, Error> {
         if self.pipeline.extract().is_some_and(|extract| !extract.cost.repeats()) {
-            return Err(Error::setting(
-                "a plan that a program has priced has no key: what the program would answer now is not known",
-            ));
+            return Err(Error::NoKey);
         }
         let external = match (text::is_named(&self.model), &self.weights) {
             (true, None) => "none".to_owned(),
@@ -163,9 +161,9 @@ const LONGEST: usize = 400;
 
 /// Returns all settings of a pass as it describes them: names such as `lower.rounds`, with their values.
 fn settings(pass: &dyn Pass) -> Result<Vec<(String, String)>, Error> {
-    let described = pass.describe().map_err(|error| {
-        Error::setting(format!("the settings of pass `{}` cannot be described: {error}", pass.name()))
-    })?;
+    let described = pass
+        .describe()
+        .map_err(|error| Error::Undescribed { pass: pass.name().to_owned(), why: error.to_string() })?;
     let mut list = Vec::new();
     setting::flatten(pass.name(), &described, &mut list);
     for (_, value) in list.iter_mut().filter(|(_, value)| value.len() > LONGEST) {

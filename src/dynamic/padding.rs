@@ -41,8 +41,7 @@ impl Padding {
         sizes.sort_unstable();
         sizes.dedup();
         if sizes.is_empty() {
-            let why = format!("the dimension `{dim}` needs at least one size for its buckets");
-            return Err(Error::setting(why));
+            return Err(Error::NoBucket { dim: dim.to_owned() });
         }
         self.buckets.insert(dim.to_owned(), sizes);
         self.proofs.clear();
@@ -97,12 +96,8 @@ impl Padding {
                     proof
                 }
             };
-            cuts.extend(proof.map_err(|why| {
-                Error::setting(format!(
-                    "the size {small} of dimension `{dim}` cannot be rounded up to {large}: {why}\n  help: run without \
-                     buckets for this dimension"
-                ))
-            })?);
+            let dim = dim.clone();
+            cuts.extend(proof.map_err(|why| Error::Bucket { dim, size: small, bucket: large, why })?);
             filled = true;
         }
         Ok(filled.then_some(Filled { inputs, cuts }))

@@ -17,6 +17,24 @@ pub enum RegistryError {
     /// A table of functions of one number has mistakes.
     #[error("{0}")]
     Functions(Diagnostics),
+    /// An ONNX operator that a table of functions names is already imported as something else, so that it would never
+    /// be imported as the function.
+    #[error(
+        "{table}: the ONNX operator `{operator}` of the function `{function}` is already imported{}: name an operator \
+         of your own domain, as in `com.example.{}`, or give the function other attribute values (`when`)",
+        .by.map_or_else(String::new, |by| format!(" as `{by}`")),
+        .operator.rsplit('.').next().unwrap_or(operator)
+    )]
+    Operator {
+        /// The table.
+        table: String,
+        /// The function.
+        function: &'static str,
+        /// The operator.
+        operator: &'static str,
+        /// The function as which it is imported; `None` if it has an importer of its own.
+        by: Option<&'static str>,
+    },
     /// An op of a backend cannot be defined.
     #[error(transparent)]
     Lower(#[from] LowerError),

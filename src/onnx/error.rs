@@ -84,12 +84,41 @@ pub enum OnnxError {
         /// The nodes of one cycle, in order.
         nodes: Vec<String>,
     },
-    /// Something about the graph as a whole.
-    #[error("{0}")]
-    Graph(String),
+    /// The graph has no outputs.
+    #[error("`{model}` has a graph without outputs, so there is nothing to compute; export it again")]
+    NoOutputs {
+        /// The model's path or name.
+        model: String,
+    },
+    /// The model's functions call each other so often that they are too many nodes.
+    #[error("the model's functions unfold to more than {most} nodes; export it without functions")]
+    Unfolded {
+        /// The most nodes.
+        most: usize,
+    },
+    /// The import stopped where it should have gone on to the outputs.
+    #[error("the import of the model stopped before its end")]
+    Unfinished,
+    /// The declaration of an input or an output is wrong.
+    #[error("{port} `{name}`: {why}")]
+    Port {
+        /// `input` or `output`.
+        port: &'static str,
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// An input or output that only a run can have, such as a sequence.
-    #[error("{0}; `ovolo run` takes the model with its inputs")]
-    OnlyByRun(String),
+    #[error("{port} `{name}` {why}; `ovolo run` takes the model with its inputs")]
+    OnlyByRun {
+        /// `input` or `output`.
+        port: &'static str,
+        /// Its name.
+        name: String,
+        /// What it is, as the rest of the sentence.
+        why: &'static str,
+    },
     /// Dimensions without a number.
     #[error("{} without a size:{}\n  give each a size with --dim NAME=N", plural(.dims.len(), "dimension"), listed(.dims))]
     UnboundDims {
@@ -142,7 +171,7 @@ impl OnnxError {
     pub fn is_dynamic(&self) -> bool {
         match self {
             Self::Node { why, .. } => matches!(**why, Refusal::Dynamic { .. } | Refusal::Long { .. }),
-            Self::UnboundDims { .. } | Self::OnlyByRun(_) => true,
+            Self::UnboundDims { .. } | Self::OnlyByRun { .. } => true,
             Self::Several { reasons, .. } => reasons.iter().any(Self::is_dynamic),
             _ => false,
         }

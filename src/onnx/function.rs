@@ -96,10 +96,7 @@ impl Inliner<'_> {
         let Some(index) = found else {
             self.count += 1;
             if self.count > MAX_NODES {
-                let why = format!(
-                    "the model's functions unfold to more than {MAX_NODES} nodes; export it without functions"
-                );
-                return Err(OnnxError::Graph(why));
+                return Err(OnnxError::Unfolded { most: MAX_NODES });
             }
             operations.push(self.operation(node, imports)?);
             return Ok(());

@@ -67,9 +67,7 @@ pub(super) fn open(
     let imported = operations.iter().filter(|operation| !walk::is_structural(&operation.node));
     reasons.hear(supported(imported, tables.operators));
     if graph.output.is_empty() {
-        let why =
-            format!("`{model}` has a graph without outputs, so there is nothing to compute; export it again");
-        reasons.add(OnnxError::Graph(why));
+        reasons.add(OnnxError::NoOutputs { model: model.to_owned() });
     }
     for sparse in &graph.sparse_initializer {
         let name = sparse.values.as_ref().map_or("", |values| &values.name);
@@ -147,15 +145,15 @@ pub(super) fn import(
         Ok(stand_ins.make(operation, builder))
     };
     let Stop::Finished(outputs) = walk.advance(&mut importer, &mut refused)? else {
-        return Err(OnnxError::Graph("the import of the model stopped before its end".to_owned()));
+        return Err(OnnxError::Unfinished);
     };
     let mut builder = importer.builder;
     let mut notes = Vec::new();
     // An output without a value was already refused above.
     for (output, binding) in opened.main.outputs.iter().zip(outputs) {
         let Binding::Tensor(value) = binding else {
-            let why = format!("output `{}` is a sequence or an optional value", output.name);
-            reasons.add(OnnxError::OnlyByRun(why));
+            let why = "is a sequence or an optional value";
+            reasons.add(OnnxError::OnlyByRun { port: "output", name: output.name.clone(), why });
             continue;
         };
         if reasons.hear(declared(output, &value.ty, &mut notes)).is_some() {

@@ -18,15 +18,13 @@ pub(super) fn input_types<'a>(
     let mut free: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut known = BTreeSet::new();
     for input in graph.input.iter().filter(|input| !initializers.contains(input.name.as_str())) {
-        let refuse = |why: String| OnnxError::Graph(format!("input `{}`: {why}", input.name));
+        let refuse = |why: String| OnnxError::Port { port: "input", name: input.name.clone(), why };
+        let by_run = |why| OnnxError::OnlyByRun { port: "input", name: input.name.clone(), why };
         if input.r#type.as_ref().is_some_and(|ty| ty.tensor_type.is_none()) {
-            let why = format!("input `{}` is no tensor", input.name);
-            return Err(OnnxError::OnlyByRun(why));
+            return Err(by_run("is no tensor"));
         }
         let (dtype, dims) = declared_type(input).map_err(|why| refuse(why.to_string()))?;
-        let dims = dims.ok_or_else(|| {
-            OnnxError::OnlyByRun(format!("input `{}` is declared without a shape", input.name))
-        })?;
+        let dims = dims.ok_or_else(|| by_run("is declared without a shape"))?;
         let mut shape = Vec::with_capacity(dims.len());
         for (axis, dim) in dims.iter().enumerate() {
             match fixed(dim) {
@@ -155,7 +153,7 @@ pub(super) fn declared(
     if output.r#type.as_ref().is_none_or(|ty| ty.tensor_type.as_ref().is_some_and(|ty| ty.elem_type == 0)) {
         return Ok(()); // A model need not declare the type of an output.
     }
-    let refuse = |why: String| OnnxError::Graph(format!("output `{}`: {why}", output.name));
+    let refuse = |why: String| OnnxError::Port { port: "output", name: output.name.clone(), why };
     let (dtype, dims) = declared_type(output).map_err(|why| refuse(why.to_string()))?;
     if dtype != ty.dtype {
         return Err(refuse(format!(

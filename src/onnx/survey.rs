@@ -207,7 +207,8 @@ impl Surveyor<'_> {
                     scope.insert(name.into(), Binding::Tensor(ImportedValue::node(&builder.graph, id)));
                 }
             }
-            Err(OnnxError::OnlyByRun(why)) => {
+            Err(OnnxError::OnlyByRun { port, name, why }) => {
+                let why = format!("{port} `{name}` {why}");
                 let node = "the model's inputs".to_owned();
                 self.found.cuts.push(Remark { node, op: "input".to_owned(), why });
             }

@@ -29,6 +29,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             let scores = output.shape.count() / output.shape[3].max(1) * keys;
             scores as f64 * (2.0 * types[0].shape[3] as f64 + 2.0 * types[2].shape[3] as f64 + 5.0)
         },
+        sample: None,
         lowered: None,
     }]
 }

@@ -1,8 +1,8 @@
 //! Ops on the bits of integers: `bit-not`, and the types of those of two operands.
 
-use super::{Arity, Flags, OpDef, OpError, count, plain};
+use super::{Arity, Draw, Flags, OpDef, OpError, Sample, count, plain};
 use crate::attr::Attrs;
-use crate::tensor::{Tensor, TensorType};
+use crate::tensor::{DType, Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
@@ -22,6 +22,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             Tensor::from_i128(ty.dtype, ty.shape.clone(), &values)
         },
         flops: |_, _, ty| count(ty),
+        sample: Some(draw_one),
         lowered: None,
     }]
 }
@@ -43,4 +44,20 @@ pub(super) fn infer_pair(_: &Attrs, types: &[&TensorType]) -> Result<TensorType,
         Some(shape) => Ok(TensorType::plain(a.dtype, shape)),
         None => Err(OpError::operands(format!("the operands are {a} and {b}"))),
     }
+}
+
+const INTEGERS: [DType; 6] = [DType::I64, DType::I32, DType::U8, DType::I8, DType::U32, DType::I16];
+
+/// Draws integers.
+fn draw_one(draw: &mut dyn Draw) -> Option<Sample> {
+    let (dtype, rank) = (draw.pick(&INTEGERS), draw.below(4));
+    Some(Sample::new(Attrs::new(), [TensorType::plain(dtype, draw.shape(rank))]))
+}
+
+/// Draws integers, the second operand of which broadcasts.
+pub(super) fn draw_pair(draw: &mut dyn Draw) -> Option<Sample> {
+    let (dtype, rank) = (draw.pick(&INTEGERS), draw.below(4));
+    let x = draw.shape(rank);
+    let y = x[draw.below(rank + 1).min(rank)..].to_vec();
+    Some(Sample::new(Attrs::new(), [x, y].map(|shape| TensorType::plain(dtype, shape))))
 }

@@ -1,7 +1,7 @@
 //! Ops that convert elements to another type: `cast`, `cast-narrow`, and `bitcast`, which keeps the bits.
 
 use super::broadcast::{FLAGS, relayout};
-use super::{Arity, AttrDef, Flags, OpDef, OpError, count};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::text::{number, shown};
 use crate::tensor::{DType, Overflow, Rounding, Tensor, TensorType};
@@ -51,6 +51,7 @@ fn cast() -> OpDef {
             relayout(result, ty)
         },
         flops: |_, _, output| count(output),
+        sample: None,
         lowered: None,
     }
 }
@@ -99,6 +100,7 @@ fn cast_narrow() -> OpDef {
             relayout(Tensor::narrowed(ty.dtype, ty.shape.clone(), &values, overflow, rounding), ty)
         },
         flops: |_, _, output| count(output),
+        sample: Some(draw_narrow),
         lowered: None,
     }
 }
@@ -132,6 +134,34 @@ fn bitcast() -> OpDef {
         },
         eval: |_, operands, ty| operands[0].reinterpreted(ty.dtype),
         flops: |_, _, _| 0.0,
+        sample: Some(draw_bitcast),
         lowered: None,
     }
+}
+
+/// Draws a number that becomes a narrow float.
+fn draw_narrow(draw: &mut dyn Draw) -> Option<Sample> {
+    let narrow = [DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ, DType::F8E8M0];
+    let (rank, to) = (draw.below(4), draw.pick(&narrow));
+    let shape = draw.shape(rank);
+    let attrs = Attrs::new().with("to", Attr::DType(to)).size("saturate", draw.below(2));
+    let attrs = match to {
+        DType::F8E8M0 => attrs.text("round", draw.pick(&["up", "down", "nearest"])),
+        _ => attrs,
+    };
+    Some(Sample::new(attrs, vec![TensorType::plain(DType::F32, shape)]))
+}
+
+/// Draws the bits of one type read as another one.
+fn draw_bitcast(draw: &mut dyn Draw) -> Option<Sample> {
+    let (from, to) = draw.pick(&[
+        (DType::F32, DType::I32),
+        (DType::I32, DType::U32),
+        (DType::F64, DType::I64),
+        (DType::F16, DType::U16),
+        (DType::U8, DType::I8),
+    ]);
+    let rank = draw.below(4);
+    let shape = draw.shape(rank);
+    Some(Sample::new(Attrs::new().with("to", Attr::DType(to)), vec![TensorType::plain(from, shape)]))
 }

@@ -105,6 +105,7 @@ pub fn scalar() -> Op {
                 Tensor::from_f64(DType::F32, ty.shape.clone(), &[attrs.expect_float("value")])
             },
             flops: |_, _, _| 0.0,
+            sample: None,
             lowered: None,
         })
     });
@@ -128,6 +129,7 @@ fn not() -> OpDef {
             relayout(Tensor::from_bools(ty.shape.clone(), &values), ty)
         },
         flops: |_, _, output| count(output),
+        sample: None,
         lowered: None,
     }
 }
@@ -145,6 +147,7 @@ fn is_nan() -> OpDef {
             relayout(Tensor::from_bools(ty.shape.clone(), &values), ty)
         },
         flops: |_, _, output| count(output),
+        sample: None,
         lowered: None,
     }
 }
@@ -178,6 +181,7 @@ fn choice() -> OpDef {
             relayout(result, ty)
         },
         flops: |_, _, output| count(output),
+        sample: None,
         lowered: None,
     }
 }
@@ -201,6 +205,7 @@ fn map() -> OpDef {
         },
         #[allow(clippy::cast_precision_loss)]
         flops: |attrs, _, output| count(output) * attrs.post().len() as f64,
+        sample: None,
         lowered: None,
     }
 }

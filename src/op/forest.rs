@@ -1,6 +1,6 @@
 //! `tree-ensemble`: sums, means or limits of what decision trees say about rows of features.
 
-use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, rank};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count, plain, rank};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{DType, Tensor, TensorType};
 
@@ -79,6 +79,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         infer,
         eval,
         flops: |_, types, output| count(types[3]) * count(output) * 16.0,
+        sample: Some(draw_forest),
         lowered: None,
     }]
 }
@@ -174,4 +175,23 @@ pub fn leaf(
         at = if test(feature, mode, node) { yes } else { no };
     }
     0..0
+}
+
+/// Draws rows and nodes. The nodes are seldom those of trees, which the op allows.
+fn draw_forest(draw: &mut dyn Draw) -> Option<Sample> {
+    let dtype = draw.pick(&[DType::F32, DType::F64]);
+    let [rows, features, nodes, roots, entries] = [0; 5].map(|_| draw.small());
+    let attrs = Attrs::new().size("columns", draw.small()).size("aggregate", draw.below(4));
+    let whole = |dims: Vec<usize>| TensorType::plain(DType::I32, dims);
+    Some(Sample::new(
+        attrs.float("absent", 0.0),
+        vec![
+            TensorType::plain(dtype, vec![rows, features]),
+            whole(vec![nodes, 4]),
+            TensorType::plain(dtype, vec![nodes]),
+            whole(vec![roots]),
+            whole(vec![entries]),
+            TensorType::plain(dtype, vec![entries]),
+        ],
+    ))
 }

@@ -1,6 +1,6 @@
 //! The ops of elementwise functions.
 
-use super::bits::infer_pair;
+use super::bits::{draw_pair, infer_pair};
 use super::broadcast::{Broadcast, FLAGS, relayout};
 use super::elementwise::{infer_comparison, infer_equal, infer_logical, infer_number};
 use super::{Arity, AttrDef, Flags, Infer, OpDef, OpError, count};
@@ -36,6 +36,7 @@ pub(crate) fn op(function: Function) -> OpDef {
         },
         eval: |_, _, _| unreachable!("a function is evaluated by its formula"),
         flops: |_, _, output| count(output),
+        sample: bits.then_some(draw_pair),
         lowered: None,
     }
 }

@@ -20,6 +20,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         infer,
         eval,
         flops: |_, types, _| 4.0 * count(types[types.len() - 1]),
+        sample: None,
         lowered: None,
     }]
 }

@@ -41,6 +41,7 @@ const fn leaf(name: &'static str, doc: &'static str) -> OpDef {
         infer: |_, _| Err(OpError::Leaf),
         eval: |_, _, _| unreachable!("a leaf is given its value"),
         flops: |_, _, _| 0.0,
+        sample: None,
         lowered: None,
     }
 }

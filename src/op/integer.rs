@@ -2,7 +2,7 @@
 
 use super::broadcast::{Broadcast, relayout};
 use super::window::{eval_conv, flops_conv, infer_conv};
-use super::{Arity, AttrDef, Flags, OpDef, OpError, matmul, plain};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, matmul, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
 
@@ -20,6 +20,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 matmul::eval(&attrs.clone().with("post", Attr::Post(Vec::new())), &[&a, &b], ty)
             },
             flops: matmul::flops,
+            sample: Some(draw_matmul),
             lowered: None,
         },
         OpDef {
@@ -31,6 +32,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             infer: infer_convolution,
             eval: eval_convolution,
             flops: flops_conv,
+            sample: Some(draw_conv),
             lowered: None,
         },
         level(
@@ -44,6 +46,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Err(OpError::operand(0, types[0], ", not f32"))
             },
             eval_quantize,
+            |draw| draw_levels(draw, true),
         ),
         level(
             "dequantize",
@@ -56,6 +59,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Err(OpError::operand(2, types[2], format!(", and the levels are {}", types[0])))
             },
             eval_dequantize,
+            |draw| draw_levels(draw, false),
         ),
     ]
 }
@@ -75,7 +79,13 @@ pub(super) fn convolution_attrs() -> Vec<AttrDef> {
     ]
 }
 
-fn level(name: &'static str, doc: &'static str, infer: super::Infer, eval: super::Eval) -> OpDef {
+fn level(
+    name: &'static str,
+    doc: &'static str,
+    infer: super::Infer,
+    eval: super::Eval,
+    sample: super::SampleOf,
+) -> OpDef {
     OpDef {
         name,
         doc,
@@ -86,6 +96,7 @@ fn level(name: &'static str, doc: &'static str, infer: super::Infer, eval: super
         eval,
         #[allow(clippy::cast_precision_loss)]
         flops: |_, types, _| 4.0 * types[0].shape.count() as f64,
+        sample: Some(sample),
         lowered: None,
     }
 }
@@ -213,4 +224,67 @@ pub(super) fn eval_convolution(attrs: &Attrs, operands: &[&Tensor], ty: &TensorT
     let sums = eval_conv(&attrs, &[&x, &w, &bias], &TensorType { dtype: DType::F64, ..ty.clone() });
     let values: Vec<i128> = sums.to_f64().iter().map(|sum| *sum as i128).collect();
     Tensor::from_i128(DType::I32, ty.shape.clone(), &values)
+}
+
+/// Draws products of matrices of bytes.
+fn draw_matmul(draw: &mut dyn Draw) -> Option<Sample> {
+    let bytes = [DType::U8, DType::I8];
+    let (a, b, dims, rank) = (draw.pick(&bytes), draw.pick(&bytes), draw.shape(3), draw.below(2));
+    let batch = draw.shape(rank);
+    let operands = vec![
+        TensorType::plain(a, [&batch[..], &dims[..2]].concat()),
+        TensorType::plain(b, [&batch[..], &dims[1..]].concat()),
+        TensorType::plain(a, vec![]),
+        TensorType::plain(b, if draw.percent(50) { vec![] } else { vec![dims[2]] }),
+    ];
+    Some(Sample::new(Attrs::new(), operands))
+}
+
+/// Draws convolutions of bytes. In some, each channel is a group of its own.
+pub(super) fn draw_conv(draw: &mut dyn Draw) -> Option<Sample> {
+    let bytes = [DType::U8, DType::I8];
+    let (x, w) = (draw.pick(&bytes), draw.pick(&bytes));
+    let (batch, channels, outputs) = (draw.small(), draw.small(), draw.small());
+    let (window, result) = (draw.shape(2), draw.shape(2));
+    let mut two = |from: usize| [0, 1].map(|_| from + draw.below(2));
+    let (strides, dilations, begin, end) = (two(1), two(1), two(0), two(0));
+    let image = [0, 1].map(|axis| {
+        let spanned = (result[axis] - 1) * strides[axis] + (window[axis] - 1) * dilations[axis] + 1;
+        spanned.saturating_sub(begin[axis] + end[axis]).max(1)
+    });
+    let apart = draw.fixed("groups").is_none() && draw.percent(30);
+    let (groups, of_group, outputs) = if apart { (channels, 1, channels) } else { (1, channels, outputs) };
+    let operands = vec![
+        TensorType::plain(x, vec![batch, channels, image[0], image[1]]),
+        TensorType::plain(w, vec![outputs, of_group, window[0], window[1]]),
+        TensorType::plain(x, vec![]),
+        TensorType::plain(w, if draw.percent(50) { vec![] } else { vec![outputs] }),
+    ];
+    let attrs = Attrs::new()
+        .sizes("strides", &strides)
+        .sizes("dilations", &dilations)
+        .sizes("pads", &[begin, end].concat())
+        .int("groups", i64::try_from(groups).unwrap_or(i64::MAX));
+    Some(Sample::new(attrs, operands))
+}
+
+/// Draws levels with scales and zero points, each one for all elements or one for each index of an axis.
+fn draw_levels(draw: &mut dyn Draw, quantize: bool) -> Option<Sample> {
+    let dtype = draw.pick(&[DType::U8, DType::I8, DType::U16, DType::I16]);
+    let rank = 1 + draw.below(3);
+    let dims = draw.shape(rank);
+    let axis = draw.below(rank);
+    let mut column = vec![1; rank];
+    column[axis] = dims[axis];
+    let small = |draw: &mut dyn Draw| if draw.percent(50) { vec![] } else { column.clone() };
+    let (scale, zero) = (small(draw), small(draw));
+    let x = if quantize { DType::F32 } else { dtype };
+    Some(Sample::new(
+        Attrs::new(),
+        vec![
+            TensorType::plain(x, dims),
+            TensorType::plain(DType::F32, scale),
+            TensorType::plain(dtype, zero),
+        ],
+    ))
 }

@@ -63,6 +63,7 @@ fn def(
         infer,
         eval: |_, operands, ty| operands[0].to_layout(&ty.layout),
         flops: |_, _, _| 0.0,
+        sample: None,
         lowered: None,
     }
 }

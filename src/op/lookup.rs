@@ -1,6 +1,6 @@
 //! Ops that look elements up in lists: `find` and `count-grams`.
 
-use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, rank};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count, plain, rank};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType, Text};
 use rustc_hash::FxHashMap;
@@ -37,6 +37,7 @@ fn find() -> OpDef {
             Tensor::from_elements(ty.shape.clone(), &places)
         },
         flops: |_, types, _| (count(types[0]) + count(types[1])) * 8.0,
+        sample: Some(draw_find),
         lowered: None,
     }
 }
@@ -75,6 +76,7 @@ fn count_grams() -> OpDef {
         },
         eval: eval_grams,
         flops: |_, types, _| count(types[0]) * 32.0,
+        sample: Some(draw_grams),
         lowered: None,
     }
 }
@@ -143,4 +145,32 @@ fn eval_grams(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         }
     }
     Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
+}
+
+/// Draws elements and keys.
+fn draw_find(draw: &mut dyn Draw) -> Option<Sample> {
+    let dtype = draw.pick(&[DType::I64, DType::F32, DType::Text]);
+    let (rank, keys) = (draw.below(3), draw.small());
+    let shape = draw.shape(rank);
+    Some(Sample::new(
+        Attrs::new(),
+        vec![TensorType::plain(dtype, shape), TensorType::plain(dtype, vec![keys])],
+    ))
+}
+
+/// Draws rows and n-grams.
+fn draw_grams(draw: &mut dyn Draw) -> Option<Sample> {
+    let dtype = draw.pick(&[DType::I64, DType::Text]);
+    let [rows, length, pool, starts] = [0; 4].map(|_| draw.small());
+    let attrs = Attrs::new().int("shortest", 1).size("longest", draw.small()).size("skips", draw.below(3));
+    let whole = |dims: Vec<usize>| TensorType::plain(DType::I64, dims);
+    Some(Sample::new(
+        attrs.size("columns", draw.small()),
+        vec![
+            TensorType::plain(dtype, vec![rows, length]),
+            TensorType::plain(dtype, vec![pool]),
+            whole(vec![starts]),
+            whole(vec![pool]),
+        ],
+    ))
 }

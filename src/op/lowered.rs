@@ -5,7 +5,8 @@
 //! samples for verifiers and the operands of tests follow from that.
 
 use super::{
-    Arity, AttrDef, Call, Contract, Eval, Flops, Kernel, KernelChoice, Op, OpDef, OpError, complete, post,
+    Arity, AttrDef, Call, Contract, Draw, Eval, Flops, Kernel, KernelChoice, Op, OpDef, OpError, complete,
+    post,
 };
 use crate::attr::Attrs;
 use crate::table::{Duplicate, Unknown};
@@ -175,26 +176,9 @@ pub struct Made {
     /// Returns the type of the logical op's operand and the maker's attributes, given the lowered op's attributes
     /// and the type of what was made, in the default layout. `None` if the maker cannot make such a value.
     pub source: fn(&Attrs, &TensorType) -> Option<(TensorType, Attrs)>,
-    /// Draws a sample of what it may be made from.
-    pub sample: fn(&mut dyn Draw) -> Sample,
-}
-
-/// Draws numbers for samples.
-pub trait Draw {
-    /// Draws a number below `limit`.
-    fn below(&mut self, limit: usize) -> usize;
-
-    /// Draws a size, such as a number of channels.
-    fn size(&mut self) -> usize;
-}
-
-/// A sample of what an operand may be made from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
-    /// Matching attributes of the lowered op, which include those of the maker.
-    pub attrs: Attrs,
-    /// The type of the logical op's operand.
-    pub source: TensorType,
+    /// Draws what it may be made from: attributes of the lowered op, which include those of the maker, and the type of the
+    /// logical op's operand.
+    pub sample: fn(&mut dyn Draw) -> (Attrs, TensorType),
 }
 
 /// A feature of an op that its declaration gives to cost models.
@@ -291,6 +275,7 @@ impl Lowering {
             infer: logical.infer,
             eval: logical.eval,
             flops: self.flops.unwrap_or(logical.flops),
+            sample: None,
             lowered: Some(Lowered { logical, declaration: *self, makers, forms }),
         }))
     }

@@ -15,6 +15,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         infer,
         eval,
         flops,
+        sample: None,
         lowered: None,
     }]
 }

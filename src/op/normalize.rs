@@ -32,6 +32,7 @@ fn softmax() -> OpDef {
             })
         },
         flops: |_, _, output| 5.0 * count(output),
+        sample: None,
         lowered: None,
     }
 }
@@ -52,6 +53,7 @@ fn log_softmax() -> OpDef {
             })
         },
         flops: |_, _, output| 5.0 * count(output),
+        sample: None,
         lowered: None,
     }
 }
@@ -90,6 +92,7 @@ fn layer_norm() -> OpDef {
             Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
         },
         flops: |_, _, output| 8.0 * count(output),
+        sample: None,
         lowered: None,
     }
 }
@@ -112,6 +115,7 @@ fn batch_norm() -> OpDef {
             Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
         },
         flops: |_, _, output| 4.0 * count(output),
+        sample: None,
         lowered: None,
     }
 }
@@ -134,6 +138,7 @@ fn instance_norm() -> OpDef {
             Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
         },
         flops: |_, _, output| 8.0 * count(output),
+        sample: None,
         lowered: None,
     }
 }
@@ -164,6 +169,7 @@ fn lrn() -> OpDef {
         },
         eval: eval_lrn,
         flops: |_, _, output| 8.0 * count(output),
+        sample: None,
         lowered: None,
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             let parts::Parts { pointwise, depthwise } = parts(types, output);
             pointwise + depthwise
         },
+        sample: None,
         lowered: None,
     }]
 }

@@ -1,7 +1,7 @@
 //! `max-pool-index`.
 
 use super::window::room;
-use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, sizes};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType, advance};
 
@@ -31,6 +31,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             let window = attrs.expect_ints("kernel").iter().product::<i64>() as f64;
             count(ty) * window
         },
+        sample: Some(draw_windows),
         lowered: None,
     }]
 }
@@ -97,4 +98,13 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         }
     }
     Tensor::from_elements(ty.shape.clone(), &result)
+}
+
+/// Draws windows of an image.
+fn draw_windows(draw: &mut dyn Draw) -> Option<Sample> {
+    let (dtype, kernel, result, outer) = (draw.floats(), draw.shape(2), draw.shape(2), draw.shape(2));
+    let x = vec![outer[0], outer[1], kernel[0] + result[0] - 1, kernel[1] + result[1] - 1];
+    let attrs = Attrs::new().sizes("kernel", &kernel).sizes("strides", &draw.shape(2));
+    let attrs = attrs.ints("dilations", &[1, 1]).ints("pads", &[0; 4]);
+    Some(Sample::new(attrs.size("column-major", draw.below(2)), vec![TensorType::plain(dtype, x)]))
 }

@@ -5,6 +5,7 @@
 //! S steps, and then the final state (`n` is 1, or 2 for a cell with a memory, which comes last). So results of the
 //! layer are slices along the first axis.
 
+mod drawn;
 pub mod layer;
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain};
@@ -330,6 +331,7 @@ fn definition(
     doc: &'static str,
     infer: super::Infer,
     eval: super::Eval,
+    sample: super::SampleOf,
     operands: usize,
     own: &[(&'static str, &'static str)],
 ) -> OpDef {
@@ -359,6 +361,7 @@ fn definition(
             let hidden = types[1].shape.last().copied().unwrap_or(1);
             types[0].shape.count() as f64 * (2.0 * hidden as f64 + 8.0)
         },
+        sample: Some(sample),
         lowered: None,
     }
 }
@@ -375,6 +378,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             "the states of an LSTM, for products x[S,B,D,4H] of its inputs, weights[D,4H,H], a state and a memory[D,B,H], and possibly weights[D,3H] of the memory and lengths i32[B]",
             |attrs, types| infer(Cell::Lstm, attrs, types),
             |attrs, operands, ty| eval(Cell::Lstm, attrs, operands, ty),
+            |draw| drawn::cell(draw, Cell::Lstm),
             4,
             &[("coupled", "1: the forget gate is what the input gate leaves")],
         ),
@@ -383,6 +387,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             "the states of a GRU, for products x[S,B,D,3H] of its inputs, weights[D,3H,H], a state[D,B,H], and possibly a bias[D,H] inside of the reset gate and lengths i32[B]",
             |attrs, types| infer(Cell::Gru, attrs, types),
             |attrs, operands, ty| eval(Cell::Gru, attrs, operands, ty),
+            |draw| drawn::cell(draw, Cell::Gru),
             3,
             &[("linear", "1: the reset gate is applied after the product")],
         ),
@@ -391,6 +396,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             "the states of a simple recurrent layer, for products x[S,B,D,H] of its inputs, weights[D,H,H], a state[D,B,H], and possibly lengths i32[B]",
             |attrs, types| infer(Cell::Rnn, attrs, types),
             |attrs, operands, ty| eval(Cell::Rnn, attrs, operands, ty),
+            |draw| drawn::cell(draw, Cell::Rnn),
             3,
             &[],
         ),
@@ -415,6 +421,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             },
             #[allow(clippy::cast_precision_loss)]
             flops: |_, types, _| 4.0 * types[0].shape.count() as f64,
+            sample: Some(|draw| draw.one()),
             lowered: None,
         },
     ];
@@ -431,6 +438,7 @@ fn integers() -> OpDef {
             Ok(TensorType::plain(types[0].dtype, layer.shape()))
         },
         eval_integers,
+        drawn::integers,
         6,
         &[("coupled", "1: the forget gate is what the input gate leaves")],
     );

@@ -28,6 +28,7 @@ macro_rules! reduction {
             },
             eval: |attrs, operands, ty| eval(attrs, operands[0], ty, $float, $int),
             flops: |_, types, _| count(types[0]),
+            sample: None,
             lowered: None,
         }
     };
@@ -189,6 +190,7 @@ fn arg(name: &'static str, doc: &'static str, eval: fn(&Attrs, &[&Tensor], &Tens
         },
         eval,
         flops: |_, types, _| count(types[0]),
+        sample: None,
         lowered: None,
     }
 }

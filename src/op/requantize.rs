@@ -1,7 +1,7 @@
 //! Levels of the results of chains: steps on integers or floats, alone or after a convolution of integers.
 
-use super::integer::{self, eval_convolution, eval_dequantize, eval_quantize, infer_convolution};
-use super::{Arity, AttrDef, Flags, OpDef, OpError, post, window};
+use super::integer::{self, draw_conv, eval_convolution, eval_dequantize, eval_quantize, infer_convolution};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, Values, post, window};
 use crate::attr::Attrs;
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
@@ -21,6 +21,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             infer,
             eval,
             flops: |attrs, _, output| flops(attrs, output),
+            sample: Some(draw),
             lowered: None,
         },
         OpDef {
@@ -118,4 +119,51 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     }
     let values = post::apply(attrs.post(), &extras.iter().collect::<Vec<_>>(), floats);
     eval_quantize(attrs, &[&values, operands[1], operands[2]], ty)
+}
+
+/// Draws a chain on numbers.
+fn draw(draw: &mut dyn Draw) -> Option<Sample> {
+    let source = draw.pick(&[DType::F32, DType::I32, DType::U8, DType::I8]);
+    let rank = draw.small();
+    let shape = draw.shape(rank);
+    let chain = draw.post(OWN, &TensorType::plain(DType::F32, shape.clone()))?;
+    let x = Sample::new(Attrs::new(), [TensorType::plain(source, shape)]);
+    Some(ended(draw, x, chain))
+}
+
+/// Draws a chain on the sums of a convolution.
+fn draw_after_convolution(draw: &mut dyn Draw) -> Option<Sample> {
+    let convolution = draw_conv(draw)?;
+    let types: Vec<&TensorType> = convolution.operands.iter().map(|(ty, _)| ty).collect();
+    let sums = infer_convolution(&with_defaults(&convolution.attrs), &types).ok()?;
+    let chain = draw.post(CONVOLUTION + OWN - 1, &TensorType { dtype: DType::F32, ..sums })?;
+    Some(ended(draw, convolution, chain))
+}
+
+/// Returns the attributes of a convolution with defaults for those that are absent.
+fn with_defaults(attrs: &Attrs) -> Attrs {
+    let mut all = attrs.clone();
+    for declared in integer::convolution_attrs() {
+        if let (None, Some(default)) = (attrs.get(declared.name), declared.default) {
+            all.set(declared.name, default);
+        }
+    }
+    all
+}
+
+/// Adds a scale, a zero point and a chain, in which the last operand may be levels.
+fn ended(draw: &mut dyn Draw, mut sample: Sample, chain: Sample) -> Sample {
+    let levels = |draw: &mut dyn Draw| draw.pick(&[DType::U8, DType::I8]);
+    let one = |dtype: DType| (TensorType::plain(dtype, vec![]), Values::Any);
+    let to = levels(draw);
+    sample.operands.extend([one(DType::F32), one(to)]);
+    let last = sample.operands.len() + chain.operands.len() - 1;
+    let some = !chain.operands.is_empty() && draw.known(last).is_none();
+    let mut sample = sample.then(chain);
+    if some && draw.percent(30) {
+        let dtype = levels(draw);
+        sample.operands[last].0.dtype = dtype;
+        sample.operands.extend([one(DType::F32), one(dtype)]);
+    }
+    sample
 }

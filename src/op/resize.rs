@@ -55,6 +55,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         eval,
         flops,
+        sample: None,
         lowered: None,
     }]
 }

@@ -1,9 +1,9 @@
 //! Ops that read images between their pixels: `grid-sample`, `roi-align` and `deform-conv`; and `col2im`.
 
 use super::window::room;
-use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, sizes};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, Values, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
-use crate::tensor::{Tensor, TensorType, advance};
+use crate::tensor::{DType, Tensor, TensorType, advance};
 
 fn text(name: &'static str, default: &str, doc: &'static str) -> AttrDef {
     AttrDef::new(name, AttrKind::Str, Some(Attr::Str(default.into())), doc)
@@ -37,6 +37,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             infer: infer_grid,
             eval: eval_grid,
             flops: |_, _, ty| count(ty) * 16.0,
+            sample: Some(draw_grid),
             lowered: None,
         },
         OpDef {
@@ -55,6 +56,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             infer: infer_roi,
             eval: eval_roi,
             flops: |_, _, ty| count(ty) * 32.0,
+            sample: Some(draw_roi),
             lowered: None,
         },
         OpDef {
@@ -78,6 +80,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 let taps = taps as f64;
                 count(ty) * taps * 8.0
             },
+            sample: Some(draw_deform),
             lowered: None,
         },
         OpDef {
@@ -95,6 +98,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             infer: infer_col2im,
             eval: eval_col2im,
             flops: |_, types, _| count(types[0]),
+            sample: Some(draw_col2im),
             lowered: None,
         },
     ]
@@ -121,6 +125,11 @@ fn infer_grid(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpErro
     }
     if !["zeros", "border", "reflection"].contains(&attrs.expect_str("padding")) {
         return Err(OpError::attribute("padding", "is not zeros, border or reflection"));
+    }
+    let (pixels, points) =
+        (x[2..].iter().product::<usize>(), grid[1..grid.rank() - 1].iter().product::<usize>());
+    if pixels == 0 && points > 0 && attrs.expect_str("padding") != "zeros" {
+        return Err(OpError::operand(0, types[0], ", which has no elements for points"));
     }
     let dims = [&x[..2], &grid[1..grid.rank() - 1]].concat();
     Ok(TensorType::plain(types[0].dtype, dims))
@@ -475,4 +484,53 @@ fn unravel(mut position: usize, dims: &[usize]) -> Vec<usize> {
         position /= dims[axis];
     }
     index
+}
+
+/// Draws an image and a grid of points in it.
+fn draw_grid(draw: &mut dyn Draw) -> Option<Sample> {
+    let (dtype, space) = (draw.floats(), 1 + draw.small().min(2));
+    let (x, points) = (draw.shape(2 + space), draw.shape(space));
+    let grid = [&x[..1], &points, &[space]].concat();
+    let attrs = Attrs::new().text("mode", draw.pick(&["linear", "nearest", "cubic"]));
+    let attrs = attrs.text("padding", draw.pick(&["zeros", "border", "reflection"]));
+    let attrs = attrs.size("align-corners", draw.below(2));
+    Some(Sample::new(attrs, vec![TensorType::plain(dtype, x), TensorType::plain(dtype, grid)]))
+}
+
+/// Draws regions of images.
+fn draw_roi(draw: &mut dyn Draw) -> Option<Sample> {
+    let (dtype, regions, x) = (draw.floats(), draw.small(), draw.shape(4));
+    let attrs = Attrs::new().sizes("output-size", &draw.shape(2)).size("samples", draw.below(3));
+    let attrs = attrs.float("scale", 0.5).size("half-pixel", draw.below(2));
+    let attrs = attrs.text("mode", draw.pick(&["avg", "max"]));
+    let images = Values::Below(x[0]);
+    let types = [
+        TensorType::plain(dtype, x),
+        TensorType::plain(dtype, [regions, 4]),
+        TensorType::plain(DType::I64, [regions]),
+    ];
+    Some(Sample::new(attrs, types).with(2, images))
+}
+
+/// Draws a convolution with moved taps.
+fn draw_deform(draw: &mut dyn Draw) -> Option<Sample> {
+    let (dtype, batch, inputs, outputs) = (draw.floats(), draw.small(), draw.small(), draw.small());
+    let (window, result) = (draw.shape(2), draw.shape(2));
+    let taps = window[0] * window[1];
+    let image = [0, 1].map(|at| window[at] + result[at] - 1);
+    let attrs = Attrs::new().ints("strides", &[1, 1]).ints("pads", &[0; 4]).ints("dilations", &[1, 1]);
+    let field = |maps: usize| TensorType::plain(dtype, vec![batch, maps, result[0], result[1]]);
+    let x = TensorType::plain(dtype, vec![batch, inputs, image[0], image[1]]);
+    let w = TensorType::plain(dtype, vec![outputs, inputs, window[0], window[1]]);
+    Some(Sample::new(attrs, vec![x, w, field(2 * taps), field(taps)]))
+}
+
+/// Draws blocks of an image.
+fn draw_col2im(draw: &mut dyn Draw) -> Option<Sample> {
+    let (dtype, block, counts, outer) = (draw.floats(), draw.shape(2), draw.shape(2), draw.shape(2));
+    let image = [0, 1].map(|at| block[at] + counts[at] - 1);
+    let attrs = Attrs::new().sizes("image", &image).sizes("block", &block);
+    let attrs = attrs.ints("strides", &[1, 1]).ints("pads", &[0; 4]).ints("dilations", &[1, 1]);
+    let x = vec![outer[0], outer[1] * block[0] * block[1], counts[0] * counts[1]];
+    Some(Sample::new(attrs, vec![TensorType::plain(dtype, x)]))
 }

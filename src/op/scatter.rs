@@ -1,6 +1,6 @@
 //! Ops that write elements to positions that an operand holds, or read from such positions along several axes.
 
-use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, Values, axis, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType, advance};
 
@@ -33,6 +33,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 scatter(attrs, operands, ty, &targets, 1)
             },
             flops: |_, types, _| count(types[2]),
+            sample: Some(draw_elements),
             lowered: None,
         },
         OpDef {
@@ -50,6 +51,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 scatter(attrs, operands, ty, &targets, line)
             },
             flops: |_, types, _| count(types[2]),
+            sample: Some(draw_scatter),
             lowered: None,
         },
         OpDef {
@@ -67,6 +69,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             infer: infer_gather_nd,
             eval: eval_gather_nd,
             flops: |_, _, _| 0.0,
+            sample: Some(draw_gather),
             lowered: None,
         },
     ]
@@ -235,4 +238,43 @@ fn scatter(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, targets: &[usiz
         }
     }
     Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
+}
+
+/// Draws values at positions along an axis.
+fn draw_elements(draw: &mut dyn Draw) -> Option<Sample> {
+    let rank = draw.small().min(3);
+    let (x, axis, dtype) = (draw.shape(rank), draw.below(rank), draw.floats());
+    let mut moved: Vec<usize> = x.iter().map(|size| 1 + draw.below(*size)).collect();
+    moved[axis] = draw.small();
+    let (at, size) = (draw.positions(moved.clone()), x[axis]);
+    let reduction = draw.pick(&["none", "add", "mul", "min", "max"]);
+    let attrs = Attrs::new().size("axis", axis).text("reduction", reduction);
+    let types = [TensorType::plain(dtype, x), at, TensorType::plain(dtype, moved)];
+    Some(Sample::new(attrs, types).with(1, Values::Below(size)))
+}
+
+/// Draws slices at positions.
+fn draw_scatter(draw: &mut dyn Draw) -> Option<Sample> {
+    let rank = draw.small().min(3);
+    let (x, count, dtype) = (draw.shape(rank), draw.small(), draw.floats());
+    let depth = 1 + draw.below(rank);
+    let least = x[..depth].iter().copied().min().unwrap_or(1);
+    let at = draw.positions(vec![count, depth]);
+    let slices = [&[count], &x[depth..]].concat();
+    let reduction = draw.pick(&["none", "add", "mul", "min", "max"]);
+    let attrs = Attrs::new().text("reduction", reduction);
+    let types = [TensorType::plain(dtype, x), at, TensorType::plain(dtype, slices)];
+    Some(Sample::new(attrs, types).with(1, Values::Below(least)))
+}
+
+/// Draws slices of an operand at positions.
+fn draw_gather(draw: &mut dyn Draw) -> Option<Sample> {
+    let rank = 1 + draw.small().min(3);
+    let (x, count, dtype) = (draw.shape(rank), draw.small(), draw.floats());
+    let batch = draw.below(2);
+    let depth = 1 + draw.below(rank - batch);
+    let least = x[batch..batch + depth].iter().copied().min().unwrap_or(1);
+    let at = draw.positions([&x[..batch], &[count, depth]].concat());
+    let attrs = Attrs::new().size("batch-dims", batch);
+    Some(Sample::new(attrs, [TensorType::plain(dtype, x), at]).with(1, Values::Below(least)))
 }

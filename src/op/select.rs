@@ -1,7 +1,7 @@
 //! Ops whose results have as many elements as a run finds. Their results are as long as they may get; an op beside
 //! each of them gives the number of elements that count, and the rest is zero.
 
-use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count, plain};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 use std::cmp::Ordering;
@@ -25,6 +25,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             },
             eval: eval_nonzero,
             flops: |_, types, _| count(types[0]),
+            sample: Some(|draw| draw.one()),
             lowered: None,
         },
         OpDef {
@@ -51,6 +52,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Tensor::from_elements(ty.shape.clone(), &values)
             },
             flops: |_, types, _| count(types[0]) * 8.0,
+            sample: Some(draw_unique),
             lowered: None,
         },
         OpDef {
@@ -66,6 +68,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Tensor::from_elements(ty.shape.clone(), &of)
             },
             flops: |_, types, _| count(types[0]) * 8.0,
+            sample: Some(draw_unique),
             lowered: None,
         },
     ]
@@ -148,4 +151,11 @@ fn groups<T>(
         of.iter_mut().for_each(|group| *group = number[*group]);
     }
     (firsts, of)
+}
+
+/// Draws distinct slices.
+fn draw_unique(draw: &mut dyn Draw) -> Option<Sample> {
+    let rank = draw.small().min(2);
+    let (x, dtype) = (draw.shape(rank), draw.floats());
+    Some(Sample::new(Attrs::new().size("sorted", draw.below(2)), vec![TensorType::plain(dtype, x)]))
 }

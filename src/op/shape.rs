@@ -14,7 +14,7 @@ macro_rules! def {
         OpDef {
             name: $name, doc: $doc, arity: $arity, attrs: vec![$($attr),*], flags: Flags::default(),
             infer: |attrs, types| { plain(types)?; let infer: super::Infer = $infer; infer(attrs, types) },
-            eval: $eval, flops: nothing, lowered: None,
+            eval: $eval, flops: nothing, sample: None, lowered: None,
         }
     };
 }

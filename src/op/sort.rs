@@ -1,6 +1,6 @@
 //! Ops that go along one axis in order: positions of the largest elements, and running sums and products.
 
-use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, axis, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 use std::cmp::Ordering;
@@ -27,6 +27,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         eval,
         flops: |_, types, _| count(types[0]),
+        sample: Some(draw_running),
         lowered: None,
     };
     vec![
@@ -44,6 +45,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             infer: infer_top,
             eval: eval_top,
             flops: |_, types, _| count(types[0]) * 8.0,
+            sample: Some(draw_top),
             lowered: None,
         },
         running("cum-sum", "the sums of the elements up to each one along an axis", |attrs, operands, ty| {
@@ -147,4 +149,21 @@ fn along<T: Copy>(
         }
     }
     result
+}
+
+/// Draws the best elements along an axis.
+fn draw_top(draw: &mut dyn Draw) -> Option<Sample> {
+    let rank = draw.small().min(3);
+    let (x, axis, dtype) = (draw.shape(rank), draw.below(rank), draw.floats());
+    let k = 1 + draw.below(x[axis]);
+    let attrs = Attrs::new().size("axis", axis).size("k", k).size("largest", draw.below(2));
+    Some(Sample::new(attrs, vec![TensorType::plain(dtype, x)]))
+}
+
+/// Draws sums or products of the elements before.
+fn draw_running(draw: &mut dyn Draw) -> Option<Sample> {
+    let rank = draw.small().min(3);
+    let (x, axis, dtype) = (draw.shape(rank), draw.below(rank), draw.floats());
+    let attrs = Attrs::new().size("axis", axis).size("exclusive", draw.below(2));
+    Some(Sample::new(attrs.size("reverse", draw.below(2)), vec![TensorType::plain(dtype, x)]))
 }

@@ -1,8 +1,8 @@
 //! `dft` and `det`.
 
-use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, axis, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
-use crate::tensor::{Tensor, TensorType};
+use crate::tensor::{DType, Tensor, TensorType};
 use std::f64::consts::TAU;
 
 pub(super) fn ops() -> Vec<OpDef> {
@@ -37,6 +37,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 let size = types[0].shape[at].max(2) as f64;
                 count(types[0]) * 2.5 * size.log2()
             },
+            sample: Some(draw_dft),
             lowered: None,
         },
         OpDef {
@@ -60,6 +61,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 let size = types[0].shape.last().copied().unwrap_or(0) as f64;
                 count(types[0]) * size
             },
+            sample: Some(draw_det),
             lowered: None,
         },
     ]
@@ -149,4 +151,20 @@ fn eval_det(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         result.push(value);
     }
     Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
+}
+
+/// Draws complex numbers along an axis.
+fn draw_dft(draw: &mut dyn Draw) -> Option<Sample> {
+    let (dtype, rank) = (draw.pick(&[DType::F32, DType::F64]), draw.small().min(3));
+    let axis = draw.below(rank);
+    let x = [draw.shape(rank), vec![2]].concat();
+    let attrs = Attrs::new().size("axis", axis).size("inverse", draw.below(2));
+    Some(Sample::new(attrs, vec![TensorType::plain(dtype, x)]))
+}
+
+/// Draws square matrices.
+fn draw_det(draw: &mut dyn Draw) -> Option<Sample> {
+    let (dtype, n, rank) = (draw.pick(&[DType::F32, DType::F64]), draw.small(), draw.below(3));
+    let x = [draw.shape(rank), vec![n, n]].concat();
+    Some(Sample::new(Attrs::new(), vec![TensorType::plain(dtype, x)]))
 }

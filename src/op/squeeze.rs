@@ -25,6 +25,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             let gates = 4.0 * types[1].shape.count() as f64 * output.shape[0] as f64;
             gates + 2.0 * output.shape.count() as f64
         },
+        sample: None,
         lowered: None,
     }]
 }

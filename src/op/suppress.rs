@@ -1,6 +1,6 @@
 //! `non-max-suppression`.
 
-use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 
@@ -44,6 +44,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         eval,
         flops: |_, types, _| count(types[1]) * 16.0,
+        sample: Some(draw_boxes),
         lowered: None,
     }]
 }
@@ -91,4 +92,13 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     }
     rows.resize(ty.shape.count(), -1);
     Tensor::from_elements(ty.shape.clone(), &rows)
+}
+
+/// Draws boxes with scores.
+fn draw_boxes(draw: &mut dyn Draw) -> Option<Sample> {
+    let (images, classes, boxes) = (draw.small(), draw.small(), draw.small() + 2);
+    let attrs = Attrs::new().size("most", draw.small()).float("overlap", 0.5).float("least", 0.0);
+    let attrs = attrs.size("center", draw.below(2));
+    let operands = [vec![images, boxes, 4], vec![images, classes, boxes]];
+    Some(Sample::new(attrs, operands.map(|shape| TensorType::plain(DType::F32, shape)).to_vec()))
 }

@@ -1,7 +1,7 @@
 //! Ops that compute with strings. Those that only move or compare them need no code of their own.
 
 use super::broadcast::Broadcast;
-use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 use regex::Regex;
@@ -45,6 +45,7 @@ fn concat() -> OpDef {
             Tensor::from_texts(ty.shape.clone(), &joined.collect::<Vec<_>>())
         },
         flops: |_, _, output| count(output) * 32.0,
+        sample: Some(draw_concat),
         lowered: None,
     }
 }
@@ -71,6 +72,7 @@ fn case() -> OpDef {
             Tensor::from_texts(ty.shape.clone(), &texts.collect::<Vec<_>>())
         },
         flops: |_, _, output| count(output) * 32.0,
+        sample: Some(draw_case),
         lowered: None,
     }
 }
@@ -104,6 +106,7 @@ fn matches() -> OpDef {
             Tensor::from_bools(ty.shape.clone(), &values)
         },
         flops: |_, types, _| count(types[0]) * 256.0,
+        sample: Some(draw_regex),
         lowered: None,
     }
 }
@@ -155,6 +158,7 @@ fn split_count() -> OpDef {
             Tensor::from_elements(ty.shape.clone(), &counts.collect::<Vec<_>>())
         },
         flops: |_, types, _| count(types[0]) * 64.0,
+        sample: Some(|draw| draw_split(draw, false)),
         lowered: None,
     }
 }
@@ -182,6 +186,42 @@ fn split() -> OpDef {
             Tensor::from_texts(ty.shape.clone(), &all.collect::<Vec<_>>())
         },
         flops: |_, types, _| count(types[0]) * 64.0,
+        sample: Some(|draw| draw_split(draw, true)),
         lowered: None,
     }
+}
+
+/// Draws strings of one shape.
+fn draw_concat(draw: &mut dyn Draw) -> Option<Sample> {
+    let one = some_strings(draw);
+    Some(Sample::new(Attrs::new(), vec![one.clone(), one]))
+}
+
+/// Draws strings in a case.
+fn draw_case(draw: &mut dyn Draw) -> Option<Sample> {
+    let case = draw.pick(&["lower", "upper"]);
+    let one = some_strings(draw);
+    Some(Sample::new(Attrs::new().text("case", case), vec![one]))
+}
+
+/// Draws strings and what separates their parts.
+fn draw_split(draw: &mut dyn Draw, parts: bool) -> Option<Sample> {
+    let delimiter = draw.pick(&["", "1", "."]);
+    let attrs = Attrs::new().text("delimiter", delimiter).int("splits", -1);
+    let attrs = if parts { attrs.size("parts", draw.small()) } else { attrs };
+    let one = some_strings(draw);
+    Some(Sample::new(attrs, vec![one]))
+}
+
+/// Draws strings and an expression.
+fn draw_regex(draw: &mut dyn Draw) -> Option<Sample> {
+    let pattern = draw.pick(&["[0-3]", ".*", "[4-7]+"]);
+    let one = some_strings(draw);
+    Some(Sample::new(Attrs::new().text("pattern", pattern), vec![one]))
+}
+
+/// Draws the type of strings.
+fn some_strings(draw: &mut dyn Draw) -> TensorType {
+    let rank = draw.below(3);
+    TensorType::plain(DType::Text, draw.shape(rank))
 }

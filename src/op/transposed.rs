@@ -31,6 +31,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         eval,
         flops,
+        sample: None,
         lowered: None,
     }]
 }

@@ -89,6 +89,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         eval: |attrs, operands, ty| relayout(apply(attrs.post(), operands, ty), ty),
         #[allow(clippy::cast_precision_loss)]
         flops: |attrs, _, output| count(output) * attrs.post().len() as f64,
+        sample: None,
         lowered: None,
     }]
 }

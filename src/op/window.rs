@@ -52,6 +52,7 @@ fn conv() -> OpDef {
         },
         eval: eval_conv,
         flops: flops_conv,
+        sample: None,
         lowered: None,
     }
 }
@@ -87,6 +88,7 @@ fn widen_groups() -> OpDef {
         },
         eval: eval_widen,
         flops: |_, _, _| 0.0,
+        sample: None,
         lowered: None,
     }
 }
@@ -108,6 +110,7 @@ fn max_pool() -> OpDef {
             })
         },
         flops: flops_pool,
+        sample: None,
         lowered: None,
     }
 }
@@ -147,6 +150,7 @@ fn avg_pool() -> OpDef {
             })
         },
         flops: flops_pool,
+        sample: None,
         lowered: None,
     }
 }

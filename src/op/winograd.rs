@@ -85,6 +85,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         eval: eval_weights,
         flops: |_, _, _| 0.0,
+        sample: None,
         lowered: None,
     }]
 }

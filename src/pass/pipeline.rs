@@ -104,9 +104,9 @@ impl Pipeline {
     /// # Errors
     /// If the pipeline has none.
     pub fn extraction(&self) -> Result<&Extract, Error> {
-        self.extract().ok_or_else(|| {
-            Error::setting(format!("pipeline `{}` has no `Extract`, so nothing is chosen", self.name))
-        })
+        let none =
+            || Error::NoPass { pipeline: self.name.clone(), pass: "Extract", effect: "nothing is chosen" };
+        self.extract().ok_or_else(none)
     }
 
     /// Returns the extraction, to change its settings.

@@ -7,7 +7,7 @@ use crate::graph::{Graph, INPUT, Node, NodeId};
 use crate::op::Op;
 use crate::ron::{Reader, Spanned};
 use crate::stage::Imported;
-use crate::tensor::{Device, TensorType};
+use crate::tensor::{Device, NoDevice, TensorType};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -43,11 +43,12 @@ impl Pass for Resident {
 
     fn run(&self, state: State, context: &Context<'_>) -> Result<(State, PassReport), Error> {
         let State::Imported(imported) = state else {
-            return Err(Error::setting(
-                "pass `resident` stands after a pass that rewrites or chooses: put it first".to_owned(),
-            ));
+            return Err(Error::Misplaced {
+                pass: self.name().to_owned(),
+                why: "stands after a pass that rewrites or chooses: put it first",
+            });
         };
-        let device: Device = self.device.parse().map_err(|error| Error::setting(format!("{error}")))?;
+        let device: Device = self.device.parse().map_err(|error: NoDevice| Error::other(error))?;
         let (graph, report) = resident(imported.graph(), device, context)?;
         Ok((State::Imported(Imported::new(graph)?), PassReport::Custom(report)))
     }
@@ -108,10 +109,7 @@ impl Copies {
         };
         match (copies(Device::Host, device), copies(device, Device::Host)) {
             (Some(upload), Some(download)) if device != Device::Host => Ok(Self { upload, download }),
-            _ => Err(Error::setting(format!(
-                "pass `resident`: no op copies the model's inputs and outputs between the host and `{device}`; `ovolo \
-                 doctor` lists the devices"
-            ))),
+            _ => Err(Error::NoCopy { device }),
         }
     }
 }

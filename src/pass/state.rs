@@ -45,10 +45,10 @@ impl State {
         match self {
             Self::Imported(imported) => Ok(imported.saturate()),
             Self::Saturated(saturated) => Ok(*saturated),
-            Self::Chosen(_) | Self::Planned(_) => Err(Error::setting(format!(
-                "pass `{pass}` needs the e-graph, and a program has already been chosen from it: put the pass before \
-                 `Extract`"
-            ))),
+            Self::Chosen(_) | Self::Planned(_) => Err(Error::Misplaced {
+                pass: pass.to_owned(),
+                why: "needs the e-graph, and a program has already been chosen from it: put the pass before `Extract`",
+            }),
         }
     }
 
@@ -59,12 +59,14 @@ impl State {
     pub fn into_chosen(self, pass: &str) -> Result<Chosen, Error> {
         match self {
             Self::Chosen(chosen) => Ok(*chosen),
-            Self::Planned(_) => {
-                Err(Error::setting(format!("pass `{pass}` stands where the program is planned already")))
-            }
-            Self::Imported(_) | Self::Saturated(_) => Err(Error::setting(format!(
-                "pass `{pass}` stands where nothing has been chosen: put `Extract` before it"
-            ))),
+            Self::Planned(_) => Err(Error::Misplaced {
+                pass: pass.to_owned(),
+                why: "stands where the program is planned already",
+            }),
+            Self::Imported(_) | Self::Saturated(_) => Err(Error::Misplaced {
+                pass: pass.to_owned(),
+                why: "stands where nothing has been chosen: put `Extract` before it",
+            }),
         }
     }
 

@@ -130,20 +130,24 @@ fn ports(plan: &Plan) -> impl Iterator<Item = (&str, &TensorType)> {
 pub(super) fn host_alone(plan: &Plan) -> Result<(), BackendError> {
     match ports(plan).find(|(_, ty)| ty.device != Device::Host) {
         None => Ok(()),
-        Some((name, ty)) => {
-            Err(BackendError::Plan(format!("`{name}` is {ty}, and no step of the plan runs on that device")))
-        }
+        Some((port, ty)) => Err(elsewhere(port, ty, None)),
     }
 }
 
 /// Checks that the inputs and outputs of a plan lie on the host or on the one device that the plan's steps use.
 pub(super) fn fits(plan: &Plan, name: &str) -> Result<(), BackendError> {
     let used: BTreeSet<Device> = plan.devices.iter().map(|arena| arena.device).collect();
-    let elsewhere = |ty: &TensorType| ty.device != Device::Host && !used.contains(&ty.device);
-    match ports(plan).find(|(_, ty)| elsewhere(ty)) {
+    let absent = |ty: &TensorType| ty.device != Device::Host && !used.contains(&ty.device);
+    match ports(plan).find(|(_, ty)| absent(ty)) {
         None => Ok(()),
-        Some((port, ty)) => Err(BackendError::Plan(format!(
-            "`{port}` is {ty}, and the steps of the backend `{name}` run on another device"
-        ))),
+        Some((port, ty)) => Err(elsewhere(port, ty, Some(name))),
+    }
+}
+
+fn elsewhere(port: &str, ty: &TensorType, backend: Option<&str>) -> BackendError {
+    BackendError::Elsewhere {
+        port: port.to_owned(),
+        ty: Box::new(ty.clone()),
+        backend: backend.map(ToOwned::to_owned),
     }
 }

@@ -1,5 +1,5 @@
-//! What ovolo ships, in one place: the registry with every backend of this repository, and the program `ovolo`, which
-//! is the command line with this registry and with the commands that know a backend.
+//! What ovolo ships, in one place: the registry with every backend of this repository, and the command line with
+//! every command. The program `ovolo` is both.
 //!
 //! No other library crate depends on a backend's kernels, so that a change of a kernel compiles its crate and this one.
 
@@ -10,6 +10,13 @@ pub use kernels::Kernels;
 pub use lsp::Lsp;
 
 use ovolo::registry::Registry;
+use ovolo_cli::CommandLine;
+
+/// Returns the command line with a registry, and with every command of the program `ovolo`. A program of another crate
+/// gives a registry with its additions, and adds its own commands.
+pub fn command_line(registry: Registry) -> CommandLine {
+    CommandLine::new(registry).command::<Kernels>().command::<ovolo_quantize::Quantize>().command::<Lsp>()
+}
 
 /// The registry that ovolo ships: its own ops, and the backends `native`, `onednn`, `cuda`, `cublaslt` and
 /// `cudnn`.

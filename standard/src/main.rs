@@ -3,9 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ovolo_cli::CommandLine::new(ovolo_standard::registry())
-        .command::<ovolo_standard::Kernels>()
-        .command::<ovolo_quantize::Quantize>()
-        .command::<ovolo_standard::Lsp>()
-        .run()
+    ovolo_standard::command_line(ovolo_standard::registry()).run()
 }

@@ -4,20 +4,6 @@ use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract};
 use ovolo::team::Team;
 use ovolo::tensor::{DType, Shape, Tensor, TensorType};
-use ovolo_native::Isa;
-
-/// Whether an instruction set is AVX-512, for tests of every instruction set of this processor. With
-/// `OVOLO_REQUIRE_AVX512`, as in CI on a processor that has AVX-512, its absence is a failure, unless another
-/// one was asked for.
-pub(crate) fn is_avx512(isa: Isa) -> bool {
-    let demanded = |name| std::env::var_os(name).is_some();
-    let wide = isa == Isa::Avx512;
-    assert!(
-        wide || !demanded("OVOLO_REQUIRE_AVX512") || demanded("OVOLO_ISA"),
-        "kernels for AVX-512 cannot be tested: this processor has {isa}"
-    );
-    wide
-}
 
 /// A stream of random numbers that is the same in every run.
 pub(crate) struct Random(u64);

@@ -4,7 +4,6 @@
 pub mod seeded;
 
 use ovolo::compile::{self, Compilation, Options};
-use ovolo::cost::Machine;
 use ovolo::cost::pricing::ByFlops;
 use ovolo::graph::Graph;
 use ovolo::op::Ops;
@@ -53,16 +52,7 @@ pub fn pipeline(name: &str, threads: usize) -> Options {
     if let Some(extract) = pipeline.extract_mut() {
         extract.cost = Arc::new(ByFlops);
     }
-    Options {
-        registry: Arc::clone(registry()),
-        rules: rules(),
-        pipeline,
-        threads,
-        machine: Machine::NOMINAL,
-        measured: None,
-        keep_egraph_after: None,
-        held: ovolo::session::Held::default(),
-    }
+    Options { threads, ..Options::from_parts(registry(), rules(), pipeline) }
 }
 
 pub fn compile(graph: Graph, threads: usize) -> Compilation {

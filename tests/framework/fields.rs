@@ -4,6 +4,7 @@
 use ovolo::registry::Registry;
 use ovolo::rule::{Example, Rule, RuleSet};
 use ovolo::{Pipeline, error::Diagnostics};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the fields that the message about an unknown one lists, one list for each struct.
 fn listed(found: &Diagnostics) -> Vec<Vec<String>> {
@@ -44,4 +45,56 @@ fn pipelines_and_passes_list_their_fields() {
     let found = Pipeline::read(&registry.scope(), "p.ron", &text).unwrap_err();
     assert_eq!(listed(&found), wanted);
     assert_eq!(registry.catalog().passes.get("Resident").unwrap().fields(), ["device"]);
+}
+
+/// Returns what the tables of settings in `rules/README.md` tell: the settings of each pass, extractor and cost model.
+fn told() -> BTreeMap<String, BTreeSet<String>> {
+    let page = std::fs::read_to_string(crate::common::root().join("rules/README.md")).unwrap();
+    let names =
+        |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    let mut told: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for table in
+        page.split("\n\n").filter(|block| block.lines().next().is_some_and(|row| row.contains("| Setting |")))
+    {
+        let mut current = String::new();
+        for row in table.lines().skip(2) {
+            let cells: Vec<&str> = row.split('|').collect();
+            if let [name] = &names(cells[1])[..] {
+                current.clone_from(name);
+            }
+            for setting in names(cells[2]) {
+                assert!(told.entry(current.clone()).or_default().insert(setting), "twice: {row}");
+            }
+        }
+    }
+    told
+}
+
+#[test]
+fn the_page_on_rules_tells_the_settings_of_passes_extractors_and_cost_models() {
+    let registry = Registry::new();
+    let catalog = registry.catalog();
+    let set = |fields: &[&str]| fields.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+    let mut wanted = BTreeMap::from([("Pipeline".to_owned(), set(Pipeline::fields()))]);
+    wanted.extend(catalog.passes.iter().map(|(name, kind)| (name.to_owned(), set(kind.fields()))));
+    let camel = |name: &str| -> String {
+        let words = name.split('-').map(|word| word[..1].to_uppercase() + &word[1..]);
+        words.collect()
+    };
+    let kinds = catalog.extractors.names().map(|name| ("extractor", name));
+    for (setting, name) in kinds.chain(catalog.pricings.names().map(|name| ("cost", name))) {
+        // An unknown setting is answered with the known ones.
+        let name = camel(name);
+        let text = format!("Pipeline(passes: [Extract({setting}: {name}(nonesuch: 1))])");
+        let found = Pipeline::read(&registry.scope(), "p.ron", &text).unwrap_err();
+        let helps = found.iter().flat_map(|one| &one.notes).filter_map(|note| {
+            note.strip_prefix("help: known are ").or_else(|| note.strip_prefix("help: known is "))
+        });
+        let known: BTreeSet<String> =
+            helps.flat_map(|list| list.split(", ")).map(|one| one.trim_matches('`').to_owned()).collect();
+        if !known.is_empty() {
+            wanted.insert(name, known);
+        }
+    }
+    assert_eq!(told(), wanted);
 }

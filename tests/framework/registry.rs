@@ -6,7 +6,7 @@ use crate::common;
 use ovolo::attr::Attr;
 use ovolo::backend::{Args, Backend, Kernel};
 use ovolo::compile::{self, Options};
-use ovolo::cost::{CostModel, Given, Machine, Pricing, PricingError, Query, pricing};
+use ovolo::cost::{CostModel, Given, Pricing, PricingError, Query, pricing};
 use ovolo::error::Error;
 use ovolo::extract::{self, Claim, Exact, ExtractError, Extraction, Extractor, Problem};
 use ovolo::graph::text;
@@ -37,6 +37,7 @@ fn fold<const FACTOR: u8>() -> OpDef {
             Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
         },
         flops: |_, _, ty| 2.0 * ty.shape.count() as f64,
+        sample: None,
         lowered: None,
     }
 }
@@ -138,7 +139,7 @@ impl Pass for Census {
         let nodes = state.egraph().map_or(0, |egraph| egraph.nodes());
         match nodes <= self.most {
             true => Ok((state, PassReport::Custom(format!("{nodes} e-nodes")))),
-            false => Err(Error::setting(format!("{nodes} e-nodes are more than {}", self.most))),
+            false => Err(Error::other(format!("{nodes} e-nodes are more than {}", self.most))),
         }
     }
 }
@@ -186,17 +187,7 @@ fn with<const FACTOR: u8>() -> Arc<Registry> {
 }
 
 fn options(registry: &Arc<Registry>) -> Options {
-    let (name, text) = registry.pipeline("mine").unwrap();
-    Options {
-        registry: Arc::clone(registry),
-        rules: registry.rule_set().unwrap(),
-        pipeline: Pipeline::read(&registry.scope(), name, text).unwrap(),
-        threads: 1,
-        machine: Machine::NOMINAL,
-        measured: None,
-        keep_egraph_after: None,
-        held: ovolo::session::Held::default(),
-    }
+    Options::new(registry, "mine").unwrap()
 }
 
 /// Runs the model with a registry on the operand `[1, 2, 3, 4]`.

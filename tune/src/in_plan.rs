@@ -10,7 +10,7 @@
 
 use super::clock::median;
 use super::race::{Rounds, steps};
-use super::tuner::{Progress, STOPPED, Tuner, TuningStage, Within, key_of};
+use super::tuner::{Progress, Tuner, TuningStage, Within, key_of};
 use ovolo::cost::stored::backend_of;
 use ovolo::cost::{Entry, InPlans, Measured, State};
 use ovolo::error::Error;
@@ -150,7 +150,7 @@ impl Around {
         }
         if stopped {
             tuner.keep();
-            return Err(Error::setting(STOPPED));
+            return Err(super::tuner::stopped());
         }
         Ok(count)
     }

@@ -27,7 +27,7 @@ pub use merge::{Comparison, MergeError, Merged, Part, compare, merge};
 pub use race::profile;
 pub use sample::{Drawn, Sampling, Timed, draw, draw_evenly, time};
 pub use shard::{NoShard, Shard};
-pub use tuner::{Progress, Tally, Tuner, TuningStage, Within};
+pub use tuner::{Progress, Tally, Tuner, TuningStage, Untimed, Within};
 
 /// A digest of the crate's sources and of the compiler's settings, which distinguishes this build from
 /// others.

@@ -145,7 +145,6 @@ fn in_turns(
     entrants: usize,
     measure: &mut Measure<'_>,
 ) -> Result<Race, Error> {
-    let wrong = |error: SessionError| Error::setting(error.to_string());
     let mut race = Race::new(rounds.runs[0]);
     let Some((_, first)) = plans.first() else { return Ok(race) };
     let inputs = zeros(first);
@@ -153,14 +152,14 @@ fn in_turns(
     let team = Arc::new(Team::new(first.threads));
     let mut sessions = Vec::with_capacity(plans.len());
     for (program, plan) in plans {
-        sessions.push(Session::new(program, (*plan).clone(), backends).map_err(wrong)?.on(&team));
+        sessions.push(Session::new(program, (*plan).clone(), backends)?.on(&team));
     }
     // The first run, which warms caches and threads, is not counted.
     let mut long = Vec::with_capacity(sessions.len());
     for session in &mut sessions {
-        session.run(&inputs).map_err(wrong)?;
+        session.run(&inputs)?;
         let start = Instant::now();
-        session.run(&inputs).map_err(wrong)?;
+        session.run(&inputs)?;
         long.push(start.elapsed() >= WARM);
     }
     let mut placement = calibrate::placement(&team);
@@ -175,9 +174,9 @@ fn in_turns(
         let mut round = Vec::with_capacity(entrants);
         for (session, long) in sessions.iter_mut().zip(&long) {
             if !long {
-                warm(|| session.run(&inputs).map(drop)).map_err(wrong)?;
+                warm(|| session.run(&inputs).map(drop))?;
             }
-            measure(session, &inputs, &mut placement, &mut round).map_err(wrong)?;
+            measure(session, &inputs, &mut placement, &mut round)?;
         }
         race.rounds.push(round);
     }

@@ -18,7 +18,7 @@ use crate::limit::{Phase, TimeLimit};
 use crate::operand::device_bytes;
 use crate::sample::Sampling;
 use crate::shard::Shard;
-use ovolo::backend::Backends;
+use ovolo::backend::{BackendError, Backends};
 use ovolo::cache::Digest;
 use ovolo::compile::Options;
 use ovolo::cost::stored::{read, write};
@@ -67,7 +67,19 @@ const LONG: f64 = 0.15;
 const KEEP: Duration = Duration::from_secs(3);
 
 /// The message if [`Tuner::progress`] returns `false`.
-pub(crate) const STOPPED: &str = "tuning was stopped; what was timed is kept";
+/// Kernels cannot be timed, since their backend is absent.
+#[derive(Debug, thiserror::Error)]
+#[error("kernels of `{backend}` can only be timed where this backend is available: {source}")]
+pub struct Untimed {
+    /// The backend.
+    pub backend: String,
+    /// Why it is absent.
+    pub source: BackendError,
+}
+
+pub(crate) fn stopped() -> Error {
+    Error::Stopped { task: "tuning", kept: "what was timed is kept" }
+}
 
 /// What is being timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,9 +301,7 @@ impl<'a> Tuner<'a> {
         let names: BTreeSet<&str> = jobs.iter().filter_map(|job| job.call.op.backend()).collect();
         for name in names {
             if let Some(Err(why)) = self.backends.get(name).map(|backend| backend.found()) {
-                return Err(Error::setting(format!(
-                    "kernels of `{name}` can only be timed where this backend is available: {why}"
-                )));
+                return Err(Error::other(Untimed { backend: name.to_owned(), source: why }));
             }
         }
         let team = Team::new(self.threads);
@@ -346,7 +356,7 @@ impl<'a> Tuner<'a> {
                 kept = Instant::now();
             }
             if !goes_on {
-                return Err(Error::setting(STOPPED));
+                return Err(stopped());
             }
         }
         clock.keep();

@@ -53,7 +53,10 @@ impl InstructionSets for Outsider {
         let wanted = self.all().into_iter().find(|set| set.name == name).unwrap();
         match *self.planned.get_or_init(|| wanted) == wanted {
             true => Ok(()),
-            false => Err(BackendError::Plan("kernels are already planned for another one".into())),
+            false => Err(BackendError::InstructionSet {
+                wanted: name.to_owned(),
+                why: "kernels are already planned for another one".to_owned(),
+            }),
         }
     }
 }
@@ -142,16 +145,7 @@ fn options(registry: Registry) -> Options {
         .unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let pipeline = Pipeline::read(&registry.scope(), "passes/outsider.ron", PIPELINE)
         .unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    Options {
-        registry: Arc::new(registry),
-        rules,
-        pipeline,
-        threads: 1,
-        machine: Machine::NOMINAL,
-        measured: None,
-        keep_egraph_after: None,
-        held: ovolo::session::Held::default(),
-    }
+    Options::from_parts(&Arc::new(registry), rules, pipeline)
 }
 
 /// A product for which the reference evaluation would take too long.

@@ -6,7 +6,6 @@ use crate::progress::Progress;
 use crate::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::compile::Options;
-use ovolo::cost::Machine;
 use ovolo::error::{Diagnostic, Diagnostics, Label, Source};
 use ovolo::graph::Graph;
 use ovolo::pass::AbsentRules;
@@ -176,16 +175,7 @@ impl Check {
             let graph = self.load(registry, model)?;
             for name in pipelines {
                 let pipeline = read_pipeline(registry, name, None)?;
-                let options = Options {
-                    registry: Arc::clone(registry),
-                    rules: set.clone(),
-                    pipeline,
-                    threads: 1,
-                    machine: Machine::NOMINAL,
-                    measured: None,
-                    keep_egraph_after: None,
-                    held: ovolo::session::Held::default(),
-                };
+                let options = Options::from_parts(registry, set.clone(), pipeline);
                 // Rules of absent backends take part, so that a report of a rule that never fires does not depend on
                 // this machine.
                 let saturated = options

@@ -1,5 +1,5 @@
-//! An extension of ovolo that uses only its public API: the op `swirl`, `x * cos(turns * x)`, with its ONNX
-//! import, a backend with one kernel, a guard, a pass, a cost model, an extractor and a command.
+//! An extension of ovolo that uses only its public API: the op `swirl`, `x * cos(turns * speed * x)`, with its
+//! ONNX import and its sampler, a backend with one kernel, a guard, a pass, a cost model, an extractor and a command.
 
 mod steps;
 
@@ -11,11 +11,11 @@ use ovolo::cost::{CostModel, Given, Pricing, PricingError, Query, pricing};
 use ovolo::error::Error;
 use ovolo::extract::{self, Claim, ExtractError, Extraction, Extractor, GreedyDag, GreedyTree, Problem};
 use ovolo::onnx::Operator;
-use ovolo::op::{Arity, AttrDef, Flags, Lowering, OpDef, OpError};
+use ovolo::op::{Arity, AttrDef, Flags, Lowering, OpDef, OpError, Sample};
 use ovolo::pass::{self, Context, Pass, PassReport, State};
 use ovolo::registry::{Registry, RegistryError};
 use ovolo::rule::{Kind, Value, Word};
-use ovolo::tensor::{DType, Tensor};
+use ovolo::tensor::{DType, Tensor, TensorType};
 use serde::{Deserialize, Serialize};
 
 /// Adds all of these to a registry.
@@ -27,10 +27,10 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add_op(swirl())?;
     registry.add_operator(Operator {
         name: "com.example.Swirl",
-        operands: (1, 1),
+        operands: (2, 2),
         import: |call| {
-            let (x, turns) = (call.input(0)?, call.float("turns", 1.0)?);
-            Ok(vec![call.result("swirl", Attrs::new().float("turns", turns), &[&x])?])
+            let attrs = Attrs::new().float("turns", call.float("turns", 1.0)?);
+            Ok(vec![call.result("swirl", attrs, &[&call.input(0)?, &call.input(1)?])?])
         },
     })?;
     registry.add_backend(std::sync::Arc::new(Extend))?;
@@ -49,27 +49,38 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
 fn swirl() -> OpDef {
     OpDef {
         name: "swirl",
-        doc: "`x * cos(turns * x)`, element by element",
-        arity: Arity::Exactly(1),
+        doc: "`x * cos(turns * speed * x)` for a matrix and a speed for each of its columns",
+        arity: Arity::Exactly(2),
         attrs: vec![AttrDef::new("turns", AttrKind::Float, Some(Attr::Float(Float(1.0))), "turns of a unit")],
         flags: Flags::default(),
-        infer: |_, types| match types[0].layout.is_plain() {
-            true => Ok(types[0].clone()),
-            false => Err(OpError::operand(0, types[0], ", but must have the default layout")),
+        infer: |_, types| match (&types[0].shape[..], &types[1].shape[..]) {
+            ([rows, n], [m]) if n == m && *types[0] == TensorType::plain(types[1].dtype, [*rows, *n]) => {
+                Ok(types[0].clone())
+            }
+            _ => Err(OpError::operands(format!("{} has no such columns as {}", types[0], types[1]))),
         },
         eval: |attrs, operands, ty| {
             let turns = attrs.expect_float("turns");
-            let values: Vec<f64> = operands[0].to_f64().iter().map(|x| x * (turns * x).cos()).collect();
+            let (x, speeds) = (operands[0].to_f64(), operands[1].to_f64());
+            let values = x.iter().zip(speeds.iter().cycle()).map(|(x, speed)| x * (turns * speed * x).cos());
+            let values: Vec<f64> = values.collect();
             Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
         },
-        flops: |_, _, ty| 20.0 * ty.shape.count() as f64,
+        flops: |_, _, ty| 21.0 * ty.shape.count() as f64,
+        // Without it, verifiers would give both operands one type.
+        sample: Some(|draw| {
+            let (attrs, dtype) = (Attrs::new().float("turns", draw.float("turns")), draw.wanted().dtype);
+            let (rows, columns) = (draw.small(), draw.size());
+            let types = [TensorType::plain(dtype, [rows, columns]), TensorType::plain(dtype, [columns])];
+            Some(Sample::new(attrs, types))
+        }),
         lowered: None,
     }
 }
 
 struct Extend;
 
-// SAFETY: the kernel reads its operand and writes its result, as many elements as their type has, and nothing else.
+// SAFETY: the kernel reads its operands and writes its result, as many elements as their types have, and nothing else.
 unsafe impl Backend for Extend {
     fn name(&self) -> &'static str {
         "extend"
@@ -81,20 +92,22 @@ unsafe impl Backend for Extend {
             other => Err(OpError::kernel(format!("there is no kernel for {other}"))),
         };
         vec![Lowering::new("extend.swirl", "swirl", contract, |call| {
-            Ok(Box::new(Swirl(call.attrs.expect_float("turns") as f32, call.output.shape.count())))
+            let turns = call.attrs.expect_float("turns") as f32;
+            Ok(Box::new(Swirl(turns, call.output.shape.count(), call.inputs[1].shape.count())))
         })]
     }
 }
 
-struct Swirl(f32, usize);
+struct Swirl(f32, usize, usize);
 
 impl Kernel for Swirl {
     unsafe fn run(&self, args: &Args<'_>) {
         for at in 0..self.1 {
-            // SAFETY: the caller's promise: both have this many elements.
+            // SAFETY: the caller's promise: `x` and the result have this many elements, and there is a speed for each column.
             unsafe {
                 let x = args.inputs[0].cast::<f32>().add(at).read();
-                args.output.cast::<f32>().add(at).write(x * (self.0 * x).cos());
+                let speed = args.inputs[1].cast::<f32>().add(at % self.2).read();
+                args.output.cast::<f32>().add(at).write(x * (self.0 * speed * x).cos());
             }
         }
     }

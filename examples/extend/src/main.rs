@@ -3,5 +3,5 @@
 fn main() -> std::process::ExitCode {
     let mut registry = ovolo_standard::registry();
     extend::register(&mut registry).expect("ovolo has nothing with these names");
-    ovolo_cli::CommandLine::new(registry).command::<extend::Steps>().command::<ovolo_standard::Lsp>().run()
+    ovolo_standard::command_line(registry).command::<extend::Steps>().run()
 }

@@ -39,12 +39,12 @@ fn extend(folder: &PathBuf, arguments: &str) -> String {
     text
 }
 
-/// `y = exp(swirl(swirl(x, turns = 0), turns = 2))`.
+/// `y = exp(swirl(swirl(x, v, turns = 0), v, turns = 2))`.
 fn model() -> ModelProto {
     let swirl = |input: &str, output: &str, turns: f32| NodeProto {
         op_type: "Swirl".into(),
         domain: "com.example".into(),
-        input: vec![input.into()],
+        input: vec![input.into(), "v".into()],
         output: vec![output.into()],
         attribute: vec![AttributeProto {
             name: "turns".into(),
@@ -60,12 +60,15 @@ fn model() -> ModelProto {
         output: vec!["y".into()],
         ..NodeProto::default()
     };
-    let dim = [2, 3].map(|size| DimensionProto { dim_value: Some(size), dim_param: None }).to_vec();
-    let tensor_type = Some(TensorTypeProto { elem_type: 1, shape: Some(TensorShapeProto { dim }) });
-    let ty = Some(TypeProto { tensor_type, ..TypeProto::default() });
+    let input = |name: &str, shape: &[i64]| {
+        let dim =
+            shape.iter().map(|size| DimensionProto { dim_value: Some(*size), dim_param: None }).collect();
+        let tensor_type = Some(TensorTypeProto { elem_type: 1, shape: Some(TensorShapeProto { dim }) });
+        ValueInfoProto { name: name.into(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
+    };
     let graph = GraphProto {
         node: vec![swirl("x", "s", 0.0), swirl("s", "t", 2.0), exp],
-        input: vec![ValueInfoProto { name: "x".into(), r#type: ty }],
+        input: vec![input("x", &[2, 3]), input("v", &[3])],
         output: vec![ValueInfoProto { name: "y".into(), r#type: None }],
         ..GraphProto::default()
     };
@@ -86,13 +89,15 @@ fn a_model_runs_and_is_explained() {
     let stages = extend(&folder, "compile swirl.onnx --pipeline extend --no-cache");
     assert!(stages.contains("census") && stages.contains(" e-nodes\n"), "{stages}");
     let x = [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0];
+    let speeds = [1.0, 0.5, 0.25];
     npy::write(folder.join("x.npy"), &Tensor::from_f64(DType::F32, [2, 3], &x)).unwrap();
+    npy::write(folder.join("v.npy"), &Tensor::from_f64(DType::F32, [3], &speeds)).unwrap();
     // Compile once, then load the plan from the cache.
     for _ in 0..2 {
-        extend(&folder, "run swirl.onnx --pipeline extend --input x=x.npy --output-dir out");
+        extend(&folder, "run swirl.onnx --pipeline extend --input x=x.npy --input v=v.npy --output-dir out");
         let y = npy::read(folder.join("out/y.npy")).unwrap().to_f64();
-        for (x, y) in x.iter().zip(y) {
-            assert!((y - (x * (2.0 * x).cos()).exp()).abs() < 1e-5, "{x}: {y}");
+        for ((x, y), speed) in x.iter().zip(y).zip(speeds.iter().cycle()) {
+            assert!((y - (x * (2.0 * speed * x).cos()).exp()).abs() < 1e-5, "{x}: {y}");
         }
     }
 }
@@ -114,6 +119,25 @@ fn its_command_is_in_the_help_and_runs() {
     let errors = String::from_utf8_lossy(&wrong.stderr);
     assert_eq!(wrong.status.code(), Some(1));
     assert!(errors.starts_with("error: ") && errors.contains("`nothing`"), "{errors}");
+}
+
+#[test]
+fn it_has_every_command_of_ovolo() {
+    let help = extend(&folder("commands"), "--help");
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let (commands, _) = commands.split_once("\n\n").unwrap();
+    // A name stands two columns from the left, and what follows it further right.
+    let names = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let mut names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).collect();
+    names.retain(|name| *name != "help");
+    names.sort_unstable();
+    let mut all = ovolo_standard::command_line(Registry::new()).names();
+    for command in ["quantize", "kernels", "lsp", "run"] {
+        assert!(all.iter().any(|name| name == command), "{all:?}");
+    }
+    all.push("steps".into());
+    all.sort_unstable();
+    assert_eq!(names, all);
 }
 
 #[test]

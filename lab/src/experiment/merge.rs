@@ -13,6 +13,66 @@ use std::path::{Path, PathBuf};
 const HOST: &[&str] = &["build", "ovolo", "processor", "features", "threads", "speeds", TIMES];
 const BACKEND: &str = "backend ";
 
+/// The reason why results cannot be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// No folder was given.
+    #[error("there is nothing to merge")]
+    Nothing,
+    /// The folder for the result has results already.
+    #[error("{}: the folder already has results: name another one", .folder.display())]
+    Taken {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Results of two folders do not belong together.
+    #[error("{first} and {}: {why}", .folder.display())]
+    Apart {
+        /// The name of the first folder.
+        first: String,
+        /// The other one.
+        folder: PathBuf,
+        /// In what they differ, and what to do.
+        why: String,
+    },
+    /// Results are of a different experiment.
+    #[error("{}: these results are of a different spec than those of {spec}", .folder.display())]
+    OtherSpec {
+        /// The folder of the results.
+        folder: PathBuf,
+        /// The experiment.
+        spec: String,
+    },
+    /// A task has results in two folders.
+    #[error("`{task}` is both in {} and in {}: give each shard once", .one.display(), .other.display())]
+    Twice {
+        /// The task.
+        task: String,
+        /// One folder.
+        one: PathBuf,
+        /// The other one.
+        other: PathBuf,
+    },
+    /// Tasks have no result.
+    #[error(
+        "{lacking} of {tasks} tasks have no result under the conditions of {group}, the first is `{first}`: give the folders \
+         of all shards, each finished{}",
+        if *.several { ": to compare machines, each must have done all tasks" } else { "" }
+    )]
+    Incomplete {
+        /// The number of tasks without a result.
+        lacking: usize,
+        /// The number of all tasks.
+        tasks: usize,
+        /// The name of the first folder with these conditions.
+        group: String,
+        /// The first task without a result.
+        first: String,
+        /// Whether there are results under several conditions.
+        several: bool,
+    },
+}
+
 /// Results that hold under the same conditions.
 struct Group {
     name: String,
@@ -30,12 +90,9 @@ struct Group {
 pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Result<Outcome, Error> {
     let groups = gather(spec, folders, compare)?;
     check_complete(spec, &groups)?;
-    let Some(first) = groups.first() else { return Err(Error::setting("there is nothing to merge")) };
+    let Some(first) = groups.first() else { return Err(Error::other(MergeError::Nothing)) };
     if out.join("head.json").exists() {
-        return Err(Error::setting(format!(
-            "{}: the folder already has results: name another one",
-            out.display()
-        )));
+        return Err(Error::other(MergeError::Taken { folder: out.to_owned() }));
     }
     store_all(spec, out, &groups)?;
     let hosts: Vec<(String, &BTreeMap<String, Value>)> =
@@ -61,14 +118,12 @@ fn gather(spec: &Spec, folders: &[PathBuf], compare: bool) -> Result<Vec<Group>,
         if let Some(first) = groups.first()
             && let Some(why) = refused(&first.head, &store.head, compare)
         {
-            return Err(Error::setting(format!("{} and {}: {why}", first.name, folder.display())));
+            let first = first.name.clone();
+            return Err(Error::other(MergeError::Apart { first, folder: folder.clone(), why }));
         }
         if store.head.spec != *spec.source.text {
-            return Err(Error::setting(format!(
-                "{}: these results are of a different spec than those of {}",
-                folder.display(),
-                spec.source.name
-            )));
+            let spec = spec.source.name.to_string();
+            return Err(Error::other(MergeError::OtherSpec { folder: folder.clone(), spec }));
         }
         let fits = |group: &Group| group.head.differs(&store.head, &[]).is_none();
         let at = groups.iter().position(fits).unwrap_or_else(|| {
@@ -77,11 +132,8 @@ fn gather(spec: &Spec, folders: &[PathBuf], compare: bool) -> Result<Vec<Group>,
         });
         for (task, value) in store.done {
             if let Some(other) = tasks_of.insert((at, task.clone()), folder) {
-                return Err(Error::setting(format!(
-                    "`{task}` is both in {} and in {}: give each shard once",
-                    other.display(),
-                    folder.display()
-                )));
+                let (one, other) = (other.clone(), folder.clone());
+                return Err(Error::other(MergeError::Twice { task, one, other }));
             }
             groups[at].done.insert(task, value);
         }
@@ -96,14 +148,13 @@ fn check_complete(spec: &Spec, groups: &[Group]) -> Result<(), Error> {
         let lacking: Vec<String> =
             all.iter().map(|task| task.name(spec)).filter(|name| !group.done.contains_key(name)).collect();
         if let Some(first) = lacking.first() {
-            return Err(Error::setting(format!(
-                "{} of {} tasks have no result under the conditions of {}, the first is `{first}`: give the folders of \
-                 all shards, each finished{}",
-                lacking.len(),
-                all.len(),
-                group.name,
-                if groups.len() > 1 { ": to compare machines, each must have done all tasks" } else { "" }
-            )));
+            return Err(Error::other(MergeError::Incomplete {
+                lacking: lacking.len(),
+                tasks: all.len(),
+                group: group.name.clone(),
+                first: first.clone(),
+                several: groups.len() > 1,
+            }));
         }
     }
     Ok(())

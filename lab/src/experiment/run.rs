@@ -152,7 +152,7 @@ impl<'a> Runner<'a> {
             self.saturated = Some(((cell.model, cell.pipeline), saturated));
         }
         match self.untimed.get(&(cell.model, cell.pipeline)) {
-            Some(why) if self.spec.costs[cell.cost].kind == "measured" => Err(Error::setting(why.clone())),
+            Some(why) if self.spec.costs[cell.cost].kind == "measured" => Err(Error::other(why.clone())),
             _ => Ok(options),
         }
     }
@@ -178,14 +178,10 @@ impl<'a> Runner<'a> {
             extract.choose_by(extractor, &self.registry.catalog().extractors).expect("the extractor exists");
         }
         Options {
-            registry: Arc::clone(&self.registry),
-            rules: self.rules.clone(),
-            pipeline,
             threads: self.spec.threads,
             machine: self.machine,
             measured: self.measured.clone().filter(|_| cost.kind == "measured"),
-            keep_egraph_after: None,
-            held: ovolo::session::Held::default(),
+            ..Options::from_parts(&self.registry, self.rules.clone(), pipeline)
         }
     }
 

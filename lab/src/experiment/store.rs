@@ -115,10 +115,70 @@ impl Head {
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(HEAD);
         let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
-        serde_json::from_str(&text).map_err(|error| {
-            Error::setting(format!("{}: this is not a valid `head.json`: {error}", path.display()))
-        })
+        serde_json::from_str(&text).map_err(|source| Error::other(StoreError::Damaged { path, source }))
     }
+}
+
+/// The reason why results in a folder cannot be read or continued.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file with the conditions cannot be read.
+    #[error("{}: this is not a valid `head.json`: {source}", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// The results hold under other conditions.
+    #[error(
+        "{}: the folder has results of another experiment, version or machine: {name} is {there}, and here {here}; remove \
+         it, or name another folder with --out",
+        .folder.display()
+    )]
+    Differs {
+        /// The folder.
+        folder: PathBuf,
+        /// The first condition that differs.
+        name: String,
+        /// Its value here.
+        here: String,
+        /// Its value in the folder.
+        there: String,
+    },
+    /// The results are of another shard.
+    #[error(
+        "{}: the folder has results of shard {there}, but this is shard {here}: name another folder with --out",
+        .folder.display()
+    )]
+    Shard {
+        /// The folder.
+        folder: PathBuf,
+        /// Its shard.
+        there: Shard,
+        /// The shard that was asked for.
+        here: Shard,
+    },
+    /// The conditions lack the times of kernels.
+    #[error("{}: `head.json` has no field for times", .folder.display())]
+    NoTimes {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The results depend on other times of kernels.
+    #[error(
+        "{}: its kernels were priced by other times: {there}, and here {here}; remove the folder, name another folder with \
+         --out, or restore the table of times",
+        .folder.display()
+    )]
+    Times {
+        /// The folder.
+        folder: PathBuf,
+        /// The digest of the times in the folder.
+        there: String,
+        /// The digest of the times here.
+        here: String,
+    },
 }
 
 /// The results in a folder.
@@ -146,19 +206,13 @@ impl Store {
         let kept = Head::read(folder)?;
         // Speeds that were measured at the start are used to the end. Times are compared when they are known.
         if let Some((name, here, there)) = head.differs(&kept, &["speeds", TIMES]) {
-            return Err(Error::setting(format!(
-                "{}: the folder has results of another experiment, version or machine: {name} is {there}, and here {here}; \
-                 remove it, or name another folder with --out",
-                folder.display()
-            )));
+            let (folder, name) = (folder.to_owned(), name.to_owned());
+            let (here, there) = (here.to_owned(), there.to_owned());
+            return Err(Error::other(StoreError::Differs { folder, name, here, there }));
         }
         if kept.shard != head.shard {
-            return Err(Error::setting(format!(
-                "{}: the folder has results of shard {}, but this is shard {}: name another folder with --out",
-                folder.display(),
-                kept.shard,
-                head.shard
-            )));
+            let (folder, there, here) = (folder.to_owned(), kept.shard, head.shard);
+            return Err(Error::other(StoreError::Shard { folder, there, here }));
         }
         let mut store = Self { folder: folder.to_owned(), head: kept, done: BTreeMap::new() };
         store.done = store.lines()?;
@@ -166,8 +220,7 @@ impl Store {
     }
 
     fn write_head(&self) -> Result<(), Error> {
-        let text =
-            serde_json::to_string_pretty(&self.head).map_err(|error| Error::setting(error.to_string()))?;
+        let text = serde_json::to_string_pretty(&self.head).map_err(Error::other)?;
         let path = self.folder.join(HEAD);
         file::write(&path, &[text.as_bytes(), b"\n"]).map_err(Error::io(&path))
     }
@@ -183,7 +236,7 @@ impl Store {
     /// An error if the results depend on other times, or if the system reports one.
     pub fn hold_times(&mut self, digest: &str) -> Result<(), Error> {
         let Some((_, kept)) = self.head.fields.iter_mut().find(|(name, _)| name == TIMES) else {
-            return Err(Error::setting("`head.json` has no field for times"));
+            return Err(Error::other(StoreError::NoTimes { folder: self.folder.clone() }));
         };
         match kept.as_str() {
             NOT_YET => {
@@ -191,11 +244,11 @@ impl Store {
                 self.write_head()
             }
             kept if kept == digest => Ok(()),
-            kept => Err(Error::setting(format!(
-                "{}: its kernels were priced by other times: {kept}, and here {digest}; remove the folder, name another \
-                 folder with --out, or restore the table of times",
-                self.folder.display()
-            ))),
+            kept => Err(Error::other(StoreError::Times {
+                folder: self.folder.clone(),
+                there: kept.to_owned(),
+                here: digest.to_owned(),
+            })),
         }
     }
 

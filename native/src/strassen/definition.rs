@@ -2,7 +2,7 @@
 
 use ovolo::attr::Attrs;
 use ovolo::op::strassen::{PRODUCTS, Product, quarter, whole};
-use ovolo::op::{AttrDef, Attributes, Draw, Made, Sample, post};
+use ovolo::op::{AttrDef, Attributes, Draw, Made, post};
 use ovolo::tensor::{DType, Tensor, TensorType};
 
 /// The attributes of both ops: only a post chain, because sums of weights support neither strides nor groups.
@@ -27,8 +27,8 @@ pub(crate) const OF_CONV: Made = Made {
     sample: |draw| sample([even(draw), even(draw), 1, 1]),
 };
 
-fn sample<const RANK: usize>(shape: [usize; RANK]) -> Sample {
-    Sample { attrs: Attrs::new(), source: TensorType::plain(DType::F32, shape) }
+fn sample<const RANK: usize>(shape: [usize; RANK]) -> (Attrs, TensorType) {
+    (Attrs::new(), TensorType::plain(DType::F32, shape))
 }
 
 fn even(draw: &mut dyn Draw) -> usize {

@@ -151,7 +151,7 @@ fn without(
             let choice = options.choice(saturated.graph())?;
             let chosen = options.price(&saturated)?.choose_without(&choice, &[op])?;
             if chosen.program.nodes().any(|(_, node)| node.op.name == op) {
-                return Err(Error::setting(format!("every plan has `{op}`")).into());
+                return Err(CompareError::Everywhere { op: op.clone() });
             }
             chosen.plan(&choice.planning)?
         }

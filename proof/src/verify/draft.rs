@@ -2,10 +2,9 @@
 
 use super::rng::Rng;
 use super::untyped::Untyped;
-use super::value::Values;
 use ovolo::attr::{Attr, Attrs};
 use ovolo::graph::text;
-use ovolo::op::{self, Op};
+use ovolo::op::{self, Op, Values};
 use ovolo::rule::print::Names;
 use ovolo::rule::{AttrVar, Bindings, Expr, Fact, OperandVar, Precision, RestVar, Rule};
 use ovolo::tensor::{DType, Tensor, TensorType};

@@ -6,9 +6,8 @@
 
 use super::draft::{Draft, Filling, Leaf};
 use super::rng::Rng;
-use super::value::Values;
 use ovolo::attr::{Attr, Attrs, Step};
-use ovolo::op::Op;
+use ovolo::op::{Op, Values};
 use ovolo::rule::{AttrPattern, Expr, Pattern, Precision, Rule, Template};
 use ovolo::tensor::DType;
 

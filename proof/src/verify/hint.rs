@@ -4,10 +4,9 @@
 //! random.
 
 use super::draft::Draft;
-use super::palette::Palette;
+use super::palette::{LARGEST, Palette};
 use super::rng::Rng;
 use super::sampler::Rank;
-use super::value::LARGEST;
 use ovolo::attr::{Attr, Float};
 use ovolo::rule::{self, Expr, Rule, Value};
 use ovolo::tensor::{DType, Layout, TensorType};

@@ -2,9 +2,11 @@
 //! counterexamples.
 
 use super::rng::Rng;
-use super::value::LARGEST;
 use ovolo::tensor::{DType, Layout};
 use std::borrow::Cow;
+
+/// The most elements of a value that is evaluated, because the reference is slow.
+pub(super) const LARGEST: usize = 20_000;
 
 /// The element types with which rules are verified: one for each way in which ops compute. Others differ from one of
 /// them only in their width.

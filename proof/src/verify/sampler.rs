@@ -2,25 +2,25 @@
 //!
 //! A sampler only proposes. The op itself types the proposal, and the rule's guards decide about the
 //! instance; a proposal that does not fit costs one attempt. A lowered op uses the sampler of its logical op,
-//! and its layouts are set afterwards. A new op is one entry in [`SAMPLERS`]; a test checks that every op of
-//! the registry has a sampler.
+//! and its layouts are set afterwards.
+//!
+//! A new op brings its sampler in its definition (`OpDef::sample`), in this repository or elsewhere. [`SAMPLERS`] has
+//! those that work backwards from the wanted result or share the palette's sizes. A test checks that every op of ovolo
+//! has a sampler.
 
 mod device;
 mod elementwise;
 mod layout;
-mod learned;
 mod linear;
-mod made;
+mod own;
 mod reduce;
 mod shape;
-mod whole;
 mod window;
 
-use super::palette::Palette;
+use super::palette::{LARGEST, Palette};
 use super::rng::Rng;
-use super::value::{LARGEST, Values};
 use ovolo::attr::{Attr, Attrs, Float, Step, StepOp};
-use ovolo::op::{self, Op, post};
+use ovolo::op::{self, Op, Values, post};
 use ovolo::scalar::{self, Domain, Function};
 use ovolo::tensor::{DType, TensorType};
 use std::sync::LazyLock;
@@ -124,66 +124,32 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("unpack", layout::unpack),
     ("reorder", layout::reorder),
     ("grad", device::gradient),
-    ("cast-narrow", whole::cast_narrow),
-    ("bitcast", whole::bitcast),
-    ("scatter-elements", whole::scatter_elements),
-    ("scatter-nd", whole::scatter_nd),
-    ("gather-nd", whole::gather_nd),
-    ("top-k-index", whole::top),
-    ("cum-sum", whole::cumulative),
-    ("cum-prod", whole::cumulative),
-    ("nonzero", whole::one),
-    ("round-to-levels", whole::one),
-    ("unique-position", whole::unique),
-    ("unique-inverse", whole::unique),
-    ("grid-sample", whole::grid_sample),
-    ("roi-align", whole::roi_align),
-    ("deform-conv", whole::deform_conv),
-    ("col2im", whole::col2im),
-    ("dft", whole::dft),
-    ("det", whole::det),
-    ("non-max-suppression", whole::suppression),
-    ("bit-not", whole::bits),
-    ("max-pool-index", whole::pool_positions),
-    ("matmul-integer", whole::matmul_integer),
-    ("conv-integer", whole::conv_integer),
-    ("quantize", whole::levels),
-    ("dequantize", whole::levels),
-    ("requantize", whole::requantize),
-    ("lstm-integer", whole::lstm_integer),
-    ("lstm", whole::recurrent),
-    ("gru", whole::recurrent),
-    ("rnn", whole::recurrent),
-    ("lstm-layer", whole::layer),
-    ("rnn-layer", whole::layer),
-    ("tree-ensemble", learned::forest),
-    ("find", learned::find),
-    ("count-grams", learned::grams),
-    ("string-concat", learned::string_concat),
-    ("string-case", learned::string_case),
-    ("string-split-count", learned::string_split),
-    ("string-split", learned::string_split),
-    ("regex-full-match", learned::regex),
 ];
 
-/// The sampler of a logical op.
+/// The sampler of this module for a logical op.
 fn named(op: Op) -> Option<Sampler> {
     let named = SAMPLERS.iter().find(|(known, _)| *known == op.name);
     named.map(|(_, sampler)| *sampler).or(match op.arity {
         _ if op.flags.transfer.is_some() => Some(device::transfer),
         op::Arity::Exactly(1) if op.flags.elementwise => Some(elementwise::unary),
         op::Arity::Exactly(2) if op.flags.elementwise => Some(elementwise::binary),
-        _ if op.flags.function.map(Function::domain) == Some(Domain::Bits) => Some(whole::bits),
         _ => None,
     })
+}
+
+/// Asks for a proposal of a logical op: by the op's own sampler, by that of this module, or by its declaration alone.
+fn logical(op: Op, ask: &mut Ask<'_>) -> Option<Offer> {
+    match op.sample {
+        Some(sample) => own::sampled(ask, sample),
+        None => named(op).unwrap_or(elementwise::alike)(ask),
+    }
 }
 
 /// Asks the sampler of the op for a proposal.
 fn sampled(ask: &mut Ask<'_>) -> Option<Offer> {
     match &ask.op.definition().lowered {
-        Some(lowered) if !lowered.makers.is_empty() => made::made(ask, lowered),
-        // An op of another crate has no sampler here, so its declaration alone is used.
-        _ => named(ask.op.logical()).unwrap_or(elementwise::alike)(ask),
+        Some(lowered) if !lowered.makers.is_empty() => own::made(ask, lowered),
+        _ => logical(ask.op.logical(), ask),
     }
 }
 
@@ -510,7 +476,7 @@ mod tests {
         let without: Vec<&str> = ovolo::op::Ops::new()
             .all()
             .into_iter()
-            .filter(|def| super::named(def.logical()).is_none())
+            .filter(|def| def.sample.is_none() && super::named(*def).is_none())
             .map(|def| def.name)
             .collect();
         assert!(without.is_empty(), "{without:?}");

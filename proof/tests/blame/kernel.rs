@@ -3,7 +3,7 @@
 use super::{Tally, common, compared, network};
 use ovolo::backend::{Args, Backend, Call, Kernel, OpError};
 use ovolo::compile::Options;
-use ovolo::op::{KernelOf, Lowering};
+use ovolo::op::Lowering;
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::registry::Registry;
 use ovolo::scalar::Function;
@@ -15,6 +15,9 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 /// The backend `native`, with one op whose kernel disturbs its result.
 struct Faulty(&'static str);
+
+/// Makes a call's kernel.
+type KernelOf = fn(&Call<'_>) -> Result<Box<dyn Kernel>, OpError>;
 
 /// The kernels that are disturbed, by their ops.
 static OWN: LazyLock<Mutex<BTreeMap<&'static str, KernelOf>>> = LazyLock::new(Mutex::default);

@@ -3,9 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use ovolo::compile::{self, Options};
-use ovolo::cost::Machine;
 use ovolo::graph::text;
-use ovolo::pass::pipeline::Pipeline;
 use ovolo::registry::Registry;
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Tensor};
@@ -45,17 +43,7 @@ fn registry() -> Arc<Registry> {
 
 /// What a model makes of `x`, and the names of the plan's ops.
 fn run(registry: &Arc<Registry>, model: &str, inputs: &[&Tensor]) -> (Vec<f64>, Vec<&'static str>) {
-    let (name, text) = registry.pipeline("native").unwrap();
-    let options = Options {
-        registry: Arc::clone(registry),
-        rules: registry.rule_set().unwrap(),
-        pipeline: Pipeline::read(&registry.scope(), name, text).unwrap(),
-        threads: 1,
-        machine: Machine::NOMINAL,
-        measured: None,
-        keep_egraph_after: None,
-        held: ovolo::session::Held::default(),
-    };
+    let options = Options::new(registry, "native").unwrap();
     let graph = text::parse(registry.ops(), model).unwrap();
     let compilation = compile::compile(graph, &options).unwrap();
     let ops = compilation.plan.steps.iter().map(|step| step.op.name).collect();
@@ -205,4 +193,29 @@ fn its_operator_is_imported_and_a_second_function_of_the_name_is_refused() {
     assert_eq!(registry.onnx().operators.get("com.example.Hypot").unwrap().operands, (2, 2));
     let error = Arc::unwrap_or_clone(registry).add_functions("ops/mine.ron", TABLE).unwrap_err().to_string();
     assert!(error.contains("there are two functions named `ripple`"), "{error}");
+}
+
+#[test]
+fn an_operator_that_is_already_imported_is_refused() {
+    let refused = |operator: &str, formula: &str| {
+        let row =
+            format!("Function(name: \"mine\", doc: \"mine\", formula: \"{formula}\", onnx: [{operator}])");
+        let mut registry = Registry::new();
+        let error = registry.add_functions("ops/mine.ron", &format!("[{row}]")).err();
+        assert_eq!(registry.ops().get("mine").is_none(), error.is_some());
+        error.map(|error| error.to_string())
+    };
+    // By a function, by a function that takes another number of operands, and by an importer of its own.
+    assert_eq!(
+        refused(r#"Operator(name: "Relu")"#, "x").unwrap(),
+        "ops/mine.ron: the ONNX operator `Relu` of the function `mine` is already imported as `relu`: name an operator \
+         of your own domain, as in `com.example.Relu`, or give the function other attribute values (`when`)"
+    );
+    let gelu = r#"Operator(name: "Gelu", when: {"approximate": "mine"})"#;
+    assert!(refused(gelu, "x + y").is_some_and(|why| why.contains("`Gelu`") && why.contains(" as `gelu")));
+    assert!(
+        refused(r#"Operator(name: "Conv")"#, "x").is_some_and(|why| why.contains("already imported: name"))
+    );
+    // Other attribute values than those of the functions before it make it another function.
+    assert_eq!(refused(gelu, "x"), None);
 }

@@ -3,7 +3,6 @@
 //! can run, because the rule is a step towards what is chosen for other sizes and machines.
 
 use ovolo::compile::{self, Options};
-use ovolo::cost::Machine;
 use ovolo::graph::{Graph, text};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::pricings;
@@ -11,7 +10,6 @@ use ovolo::pass::{AbsentRules, PassReport, Rewrite};
 use ovolo::rule::{Example, Rule, RuleSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::sync::Arc;
 
 /// What changes if the rule is removed, as the text of a snapshot.
 pub fn worth(rule: &Rule, set: &RuleSet) -> Result<String, String> {
@@ -121,16 +119,7 @@ fn members(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> BTreeSet<Stri
 fn options(rules: &RuleSet, pipeline: &Pipeline) -> Options {
     let mut pipeline = pipeline.clone();
     pipeline.extract_mut().unwrap().price_by("flops", pricings()).unwrap();
-    Options {
-        registry: Arc::clone(crate::common::registry()),
-        rules: rules.clone(),
-        pipeline,
-        threads: 1,
-        machine: Machine::NOMINAL,
-        measured: None,
-        keep_egraph_after: None,
-        held: ovolo::session::Held::default(),
-    }
+    Options::from_parts(crate::common::registry(), rules.clone(), pipeline)
 }
 
 /// One e-node in the text of an e-graph: its class, op, operand classes and attributes.

@@ -1,7 +1,7 @@
 //! Operators that are functions of one or two operands, which tables of functions name.
 
 use super::elementwise::aligned;
-use super::{Call, ImportedValue, Operator, Results};
+use super::{Call, ImportedValue, Operator, Operators, Results};
 use crate::attr::{Attr, Attrs};
 use crate::onnx::Refusal;
 use crate::op::law;
@@ -19,6 +19,29 @@ pub(crate) fn operators(functions: &[Function]) -> Vec<Operator> {
         }
     }
     found
+}
+
+/// Returns an operator of a function that is never imported as that function, and what it is imported as instead: a
+/// function before it that takes the operator with the same attributes, or with another number of operands; `None` if
+/// the operator has an importer of its own. `before` are the functions before it.
+pub(crate) fn taken(
+    function: Function,
+    before: &[Function],
+    operators: &Operators,
+) -> Option<(&'static str, Option<Function>)> {
+    function.operators().iter().find_map(|operator| {
+        let mut shared = false;
+        for other in before {
+            for one in other.operators().iter().filter(|one| one.name == operator.name) {
+                shared = true;
+                let always = one.when.iter().all(|condition| operator.when.contains(condition));
+                if always || other.operands() != function.operands() {
+                    return Some((operator.name, Some(*other)));
+                }
+            }
+        }
+        (!shared && operators.get(operator.name).is_some()).then_some((operator.name, None))
+    })
 }
 
 /// Imports the operator as the first function that it is with its attributes.

@@ -3,7 +3,7 @@
 //! `lstm-layer` and `rnn-layer` have the usual functions and no settings but the direction. Their weights are those of
 //! libraries: a matrix for each gate, whose rows belong to features and whose columns belong to units.
 
-use super::{Cell, Layer, compute};
+use super::{Cell, Layer, compute, drawn};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::op::{Arity, AttrDef, Flags, OpDef, OpError, plain};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -99,6 +99,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             6,
             |attrs, types| infer(Cell::Lstm, attrs, types),
             |attrs, operands, ty| eval(Cell::Lstm, attrs, operands, ty),
+            |draw| drawn::layer(draw, Cell::Lstm),
         ),
         definition(
             "rnn-layer",
@@ -106,6 +107,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             5,
             |attrs, types| infer(Cell::Rnn, attrs, types),
             |attrs, operands, ty| eval(Cell::Rnn, attrs, operands, ty),
+            |draw| drawn::layer(draw, Cell::Rnn),
         ),
     ]
 }
@@ -116,6 +118,7 @@ fn definition(
     operands: usize,
     infer: crate::op::Infer,
     eval: crate::op::Eval,
+    sample: crate::op::SampleOf,
 ) -> OpDef {
     OpDef {
         name,
@@ -138,6 +141,7 @@ fn definition(
             let depth = rows.last().copied().unwrap_or(1) + weights.last().copied().unwrap_or(1);
             sums as f64 * (2.0 * depth as f64 + 8.0)
         },
+        sample: Some(sample),
         lowered: None,
     }
 }

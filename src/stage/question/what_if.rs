@@ -74,12 +74,8 @@ impl Priced<'_> {
         let ops = self.pick.priced();
         for scale in scales {
             if !ops.keys().any(|op| scale.fits(op)) {
-                let known: Vec<&str> = ops.keys().copied().collect();
-                return Err(Error::setting(format!(
-                    "`{}` fits no kernel of this e-graph; there are {}",
-                    scale.ops,
-                    known.join(", ")
-                )));
+                let known = ops.keys().map(ToString::to_string).collect();
+                return Err(Error::NoKernel { pattern: scale.ops.clone(), known });
             }
         }
         let factor =

@@ -23,6 +23,16 @@ fn refused(at: &Path, arguments: &[&str], why: &str) {
 }
 
 #[test]
+fn the_program_has_the_commands_of_the_command_line() {
+    let help = String::from_utf8(ovolo(&folder("help"), &["--help"]).stdout).unwrap();
+    for name in ovolo_standard::command_line(ovolo::registry::Registry::new()).names() {
+        let listed =
+            help.lines().any(|line| line.strip_prefix("  ").is_some_and(|line| line.starts_with(&name)));
+        assert!(listed, "{name}: {help}");
+    }
+}
+
+#[test]
 fn outputs_of_one_file_name_are_refused_and_none_is_written() {
     let at = folder("one-file-name");
     let x = ovolo::tensor::Tensor::zeros(ovolo::tensor::TensorType::plain(ovolo::tensor::DType::F32, [2]));

@@ -3,8 +3,9 @@
 use super::{all, find, layout, step};
 use crate::common;
 use ovolo::attr::{Attr, AttrKind, Attrs, Float};
-use ovolo::op::{Arity, Layouts, Op, complete, post};
+use ovolo::op::{Arity, Draw, Layouts, Op, Sample, complete, post};
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(super) const LAYOUTS: [&str; 10] =
@@ -199,76 +200,89 @@ impl Random {
     }
 }
 
-/// Operands and attributes of ops that random ones seldom fit.
-const FITTING: [(&str, &str, &str); 49] = [
+/// What an op draws its samples from.
+struct Draws<'a> {
+    random: &'a mut Random,
+    op: Op,
+    wanted: TensorType,
+}
+
+impl Draw for Draws<'_> {
+    fn below(&mut self, limit: usize) -> usize {
+        self.random.below(limit)
+    }
+
+    fn size(&mut self) -> usize {
+        self.random.pick(&[1, 2, 3, 8])
+    }
+
+    fn usual(&mut self) -> bool {
+        self.random.below(2) == 0
+    }
+
+    fn wanted(&self) -> &TensorType {
+        &self.wanted
+    }
+
+    fn known(&self, _: usize) -> Option<&TensorType> {
+        None
+    }
+
+    fn fixed(&self, _: &str) -> Option<&Attr> {
+        None
+    }
+
+    fn operands(&self) -> RangeInclusive<usize> {
+        match self.op.arity {
+            Arity::Exactly(count) => count..=count,
+            Arity::Post(count) | Arity::AtLeast(count) => count..=count + 1,
+            Arity::Between(least, most) => least..=most,
+        }
+    }
+
+    fn float(&mut self, name: &str) -> f64 {
+        match self.op.attr(name).and_then(|def| def.default.clone()) {
+            Some(Attr::Float(Float(default))) if self.usual() => default,
+            _ => 0.5,
+        }
+    }
+
+    fn post(&mut self, _: usize, result: &TensorType) -> Option<Sample> {
+        let (steps, operands) = match self.below(2) {
+            0 => (vec![step("relu", &[])], vec![]),
+            _ => (vec![step("mul", &[])], vec![result.clone()]),
+        };
+        Some(Sample::new(Attrs::new().with("post", Attr::Post(steps)), operands))
+    }
+}
+
+/// Draws a sample of an op by the sampler that its logical op brings. A lowered op takes its operands in layouts of its
+/// own.
+fn sampled(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
+    let sample = def.logical().sample?;
+    let rank = random.below(4);
+    let wanted = random.ty(rank, DType::F32, &["plain"]);
+    let sample = sample(&mut Draws { random, op: def.logical(), wanted })?;
+    let known = sample.attrs.iter().filter(|(name, _)| def.attr(name).is_some());
+    let attrs = known.fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value.clone()));
+    let form = match def.lowered.as_ref().map(|lowered| lowered.declaration.layouts) {
+        Some(Layouts::Forms(forms)) => Some(random.pick(forms)),
+        _ => None,
+    };
+    let placed = sample.operands.into_iter().enumerate().map(|(at, (ty, _))| {
+        let layout = form.map(|form| layout(form.operand(at)));
+        let layout = layout.filter(|layout| layout.rank().is_none_or(|rank| rank == ty.shape.rank()));
+        let ty = TensorType { device: memory(def.name, random), ..ty };
+        layout.map_or_else(|| ty.clone(), |layout| ty.with_layout(layout))
+    });
+    let types = placed.collect();
+    Some((complete(def, attrs), types))
+}
+
+/// Operands and attributes of ops that random ones seldom fit, and that bring no sampler.
+const FITTING: [(&str, &str, &str); 3] = [
     ("matmul-tensor", "f16[2,16], f16[16,8]", ""),
-    ("cast-narrow", "f32[2,3]", "to: f8e4m3fn"),
-    ("tree-ensemble", "f32[2,3], i32[3,4], f32[3], i32[1], i32[2], f32[2]", "columns: 1"),
-    ("find", "i64[2,3], i64[4]", ""),
-    ("count-grams", "i64[2,3], i64[4], i64[2], i64[3]", "shortest: 1, longest: 2, skips: 1, columns: 3"),
-    ("string-concat", "string[2,3], string[3]", ""),
-    ("string-case", "string[2]", r#"case: "lower""#),
-    ("string-split-count", "string[2]", r#"delimiter: ",""#),
-    ("string-split", "string[2]", r#"delimiter: ",", parts: 3"#),
-    ("regex-full-match", "string[2]", r#"pattern: "a+""#),
-    ("bitcast", "f32[2,3]", "to: i32"),
-    ("scatter-elements", "f32[3,4], i64[2,4], f32[2,4]", "axis: 0"),
-    ("scatter-nd", "f32[3,4], i64[2,1], f32[2,4]", ""),
-    ("gather-nd", "f32[3,4], i64[2,1]", ""),
-    ("top-k-index", "f32[2,5]", "axis: 1, k: 2"),
-    ("grid-sample", "f32[1,2,3,3], f32[1,4,4,2]", ""),
-    ("roi-align", "f32[1,2,6,6], f32[3,4], i64[3]", "output-size: [2,2], scale: 0.5"),
-    (
-        "deform-conv",
-        "f32[1,2,4,4], f32[3,2,2,2], f32[1,8,3,3], f32[1,4,3,3]",
-        "strides: [1,1], pads: [0,0,0,0], dilations: [1,1]",
-    ),
-    ("col2im", "f32[1,8,4]", "image: [3,3], block: [2,2], strides: [1,1], pads: [0,0,0,0], dilations: [1,1]"),
-    ("dft", "f32[2,8,2]", "axis: 1"),
-    ("det", "f32[2,3,3]", ""),
-    ("non-max-suppression", "f32[1,5,4], f32[1,2,5]", "most: 3, overlap: 0.5, least: 0.0"),
-    ("unique-position", "f32[5]", "sorted: 1"),
-    ("unique-inverse", "f32[5]", "sorted: 1"),
-    ("bit-and", "u8[2,3], u8[3]", ""),
-    ("bit-or", "i64[2,3], i64[3]", ""),
-    ("bit-xor", "i32[2,3], i32[3]", ""),
-    ("bit-not", "u8[2,3]", ""),
-    ("shift-left", "u8[2,3], u8[3]", ""),
-    ("shift-right", "i64[2,3], i64[3]", ""),
-    ("max-pool-index", "f32[1,2,4,4]", "kernel: [2,2], strides: [2,2], dilations: [1,1], pads: [0,0,0,0]"),
-    ("matmul-integer", "u8[2,3], i8[3,4], u8[], i8[]", ""),
     ("einsum", "f32[2,3], f32[3,4]", r#"equation: "ab,bc->ca""#),
-    ("conv-integer", "u8[1,2,3,3], i8[4,2,1,1], u8[], i8[]", ""),
-    ("quantize", "f32[2,3], f32[2,1], u8[]", ""),
-    ("requantize", "i32[2,3], f32[], u8[], f32[3]", "post: <mul>"),
-    ("dequantize", "i8[2,3], f32[3], i8[3]", ""),
-    (
-        "lstm-integer",
-        "f32[3,2,1,8], i8[1,2,8], f32[1,1,8], f32[1,1,1], f32[1,2,2], f32[1,2,2]",
-        r#"activations: "sigmoid 0 0, tanh 0 0, tanh 0 0""#,
-    ),
-    (
-        "lstm",
-        "f32[3,2,1,8], f32[1,8,2], f32[1,2,2], f32[1,2,2]",
-        r#"activations: "sigmoid 0 0, tanh 0 0, tanh 0 0""#,
-    ),
-    ("gru", "f32[3,2,1,6], f32[1,6,2], f32[1,2,2]", r#"activations: "sigmoid 0 0, tanh 0 0""#),
-    ("rnn", "f32[3,2,1,2], f32[1,2,2], f32[1,2,2]", r#"activations: "tanh 0 0""#),
-    (
-        "lstm-layer",
-        "f32[3,2,5], f32[1,5,4,2], f32[1,2,4,2], f32[1,4,2], f32[1,2,2], f32[1,2,2]",
-        "reverse: 1",
-    ),
-    ("rnn-layer", "f32[3,2,5], f32[2,5,1,2], f32[2,2,1,2], f32[2,1,2], f32[2,2,2]", ""),
-    ("matmul-integer-packed", "u8[2,3], i8[3,4], u8[], i8[]", ""),
-    ("conv-integer-packed", "u8[1,2,3,3], i8[4,2,1,1], u8[], i8[]", ""),
-    (
-        "lstm-packed",
-        "f32[3,2,1,8], f32[1,8,2], f32[1,2,2], f32[1,2,2]",
-        r#"activations: "sigmoid 0 0, tanh 0 0, tanh 0 0""#,
-    ),
-    ("gru-packed", "f32[3,2,1,6], f32[1,6,2], f32[1,2,2]", r#"activations: "sigmoid 0 0, tanh 0 0""#),
-    ("rnn-packed", "f32[3,2,1,2], f32[1,2,2], f32[1,2,2]", r#"activations: "tanh 0 0""#),
     ("conv-depthwise", "f32[1,8,4,4], f32[8,1,3,3], f32[8]", "groups: 8"),
 ];
 
@@ -302,8 +316,8 @@ fn table_entry(def: Op) -> Option<(Attrs, Vec<TensorType>)> {
 }
 
 /// Returns fitting types and attributes after a random change of at most one of them.
-fn changed(def: Op, fitting: &(Attrs, Vec<TensorType>), random: &mut Random) -> (Attrs, Vec<TensorType>) {
-    let (mut attrs, mut types) = fitting.clone();
+fn changed(def: Op, fitting: (Attrs, Vec<TensorType>), random: &mut Random) -> (Attrs, Vec<TensorType>) {
+    let (mut attrs, mut types) = fitting;
     match random.below(3) {
         0 => {}
         1 if !def.attrs.is_empty() => {
@@ -326,7 +340,7 @@ const MOST_TRIES: usize = 20_000;
 /// Tries an op on random attributes and types. Returns how often it accepted them; the error says what made it
 /// panic.
 fn try_often(def: Op, tries: usize, random: &mut Random) -> Result<usize, String> {
-    let fitting = table_entry(def);
+    let entry = table_entry(def);
     let mut accepted = 0;
     for number in 0..MOST_TRIES {
         if number >= tries && accepted > 0 {
@@ -335,10 +349,11 @@ fn try_often(def: Op, tries: usize, random: &mut Random) -> Result<usize, String
         let rank = random.pick(&[0, 1, 2, 3, 4, 4, 4, 4]);
         let attrs = random.attrs(def, rank);
         let types = random.operands(def, &attrs, rank);
-        let (attrs, types) = match &fitting {
-            Some(fitting) if random.below(2) == 0 => changed(def, fitting, random),
-            _ => (attrs, types),
+        let fitting = match random.below(2) {
+            0 => entry.clone().or_else(|| sampled(def, random)),
+            _ => None,
         };
+        let (attrs, types) = fitting.map_or((attrs, types), |fitting| changed(def, fitting, random));
         let refs: Vec<&TensorType> = types.iter().collect();
         let outcome = std::panic::catch_unwind(|| def.result(&attrs, &refs));
         let Ok(inferred) = outcome else {

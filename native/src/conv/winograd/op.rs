@@ -4,9 +4,7 @@ use super::{choices, contract, kernel};
 use crate::ISAS;
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::op::winograd::{Axis, FORMS, Matrix, axes_of, sandwich, sizes, tile_attr};
-use ovolo::op::{
-    Arity, AttrDef, Attributes, Draw, Form, Layouts, Lowering, Made, Own, Reference, Sample, post,
-};
+use ovolo::op::{Arity, AttrDef, Attributes, Draw, Form, Layouts, Lowering, Made, Own, Reference, post};
 use ovolo::tensor::{DType, Tensor, TensorType};
 
 /// The declaration of the op.
@@ -58,12 +56,12 @@ fn source(attrs: &Attrs, made: &TensorType) -> Option<(TensorType, Attrs)> {
     Some((weights, Attrs::new().ints("tile", attrs.expect_ints("tile"))))
 }
 
-fn sample(draw: &mut dyn Draw) -> Sample {
+fn sample(draw: &mut dyn Draw) -> (Attrs, TensorType) {
     let form = FORMS[draw.below(FORMS.len())];
     let (kernel, tile) = (form.map(|axis| axis.taps), form.map(|axis| axis.tile));
     let attrs = Attrs::new().ints("kernel", &sizes(kernel)).ints("tile", &sizes(tile));
     let source = TensorType::plain(DType::F32, [draw.size(), draw.size(), kernel[0], kernel[1]]);
-    Sample { attrs, source }
+    (attrs, source)
 }
 
 fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {

@@ -2,8 +2,8 @@
 
 use super::super::palette::{DTYPES, ones, pair, partner};
 use super::{Ask, Offer, Wish};
-use crate::verify::value::Values;
 use ovolo::attr::{Attr, AttrKind, Attrs, Step};
+use ovolo::op::Values;
 use ovolo::scalar::{Domain, Function};
 use ovolo::tensor::{DType, TensorType};
 

@@ -1,9 +1,8 @@
 //! Samplers of reductions and normalisations.
 
 use super::{Ask, Offer, Wish};
-use crate::verify::value::Values;
 use ovolo::attr::Attrs;
-use ovolo::op::Arity;
+use ovolo::op::{Arity, Values};
 use ovolo::tensor::{DType, TensorType};
 
 pub(super) fn int(value: usize) -> i64 {

@@ -2,8 +2,8 @@
 
 use super::super::palette::{partner, refactor};
 use super::{Ask, Offer, Wish};
-use crate::verify::value::Values;
 use ovolo::attr::{Attr, Attrs};
+use ovolo::op::Values;
 use ovolo::tensor::DType;
 
 fn int(value: usize) -> i64 {

@@ -10,7 +10,6 @@ use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::rule::RuleSet;
 use ovolo::session::Session;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The model of handwritten digits.
 pub fn digits() -> PathBuf {
@@ -43,16 +42,12 @@ pub fn key(request: &Request) -> Key {
 /// Compiles a request.
 pub fn build(request: &Request) -> Session {
     let files: Vec<(&str, &str)> = request.rules.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
+    let rules = RuleSet::read(common::registry().vocabulary(), &files);
+    let rules = rules.unwrap_or_else(|errors| panic!("{errors}"));
     let options = Options {
-        registry: Arc::clone(common::registry()),
-        rules: RuleSet::read(common::registry().vocabulary(), &files)
-            .unwrap_or_else(|errors| panic!("{errors}")),
-        pipeline: request.pipeline.clone(),
         threads: request.threads,
         machine: request.calibration.unwrap_or(Machine::NOMINAL),
-        measured: None,
-        keep_egraph_after: None,
-        held: ovolo::session::Held::default(),
+        ..Options::from_parts(common::registry(), rules, request.pipeline.clone())
     };
     let graph = graph(request);
     let compilation = compile::compile(graph, &options).unwrap_or_else(|error| panic!("{error}"));

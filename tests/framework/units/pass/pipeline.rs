@@ -31,7 +31,7 @@ impl Pass for Count {
     }
 
     fn run(&self, _: State, _: &Context<'_>) -> Result<(State, PassReport), Error> {
-        Err(Error::setting("it is only read"))
+        Err(Error::other("it is only read"))
     }
 }
 

@@ -118,16 +118,8 @@ fn calls(registry: &Arc<Registry>, name: &str) -> Vec<KernelCall> {
     let (file, text) = registry.pipeline(name).expect("the pipeline ships");
     let pipeline =
         Pipeline::read(&registry.scope(), file, text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    let options = Options {
-        registry: Arc::clone(registry),
-        rules: registry.rule_set().unwrap_or_else(|mistakes| panic!("{mistakes}")),
-        pipeline,
-        threads: 1,
-        machine: Machine::NOMINAL,
-        measured: None,
-        keep_egraph_after: None,
-        held: ovolo::session::Held::default(),
-    };
+    let rules = registry.rule_set().unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let options = Options::from_parts(registry, rules, pipeline);
     let mut found = Vec::new();
     for network in networks() {
         let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
