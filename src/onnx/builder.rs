@@ -260,7 +260,8 @@ impl Builder {
             }
             let small = |ty: &TensorType| ty.shape.count() <= FOLDED || !ty.dtype.is_float();
             // Rules may use weights as the integers that they are stored as.
-            let weights = !small(&ty) && types.iter().any(|ty| ty.shape.count() > FOLDED);
+            let large = !small(&ty) && types.iter().any(|ty| ty.shape.count() > FOLDED);
+            let weights = large || op == "dequantize" && ty.shape.rank() > 1;
             if types.iter().all(|ty| small(ty)) && ty.shape.count() <= FOLDED_RESULT && !weights {
                 if let Some(demand) = Demand::new(def, &attrs, &types) {
                     demand

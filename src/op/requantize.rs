@@ -40,6 +40,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 eval(attrs, &after_convolution(&sums, operands), ty)
             },
             flops: |attrs, types, output| window::flops_conv(attrs, types, output) + flops(attrs, output),
+            sample: Some(draw_after_convolution),
             lowered: None,
         },
     ]
