@@ -17,7 +17,7 @@ use ovolo::tensor::DType;
 /// The op.
 pub(super) const OP: Lowering = Lowering {
     layouts: Layouts::Typed {
-        infer: |lowered, attrs, types| infer(lowered, attrs, types, "hwio"),
+        infer: |lowered, attrs, types| infer(lowered, attrs, types, "hwio", false),
         samples: &[Form::new(&["nhwc", "hwio", "plain", "plain", "plain", "plain"], "nhwc")],
     },
     instruction_sets: ISAS,
@@ -34,6 +34,8 @@ pub(super) const OP: Lowering = Lowering {
 /// The channels that are computed at once, and the pixels whose sums are kept until they become levels.
 const LANES: usize = 32;
 const PIXELS: usize = 8;
+/// The pixels whose sums are in registers at a time.
+const TOGETHER: usize = 4;
 
 const _: () = assert!(LANES * PIXELS <= AREA);
 
@@ -94,8 +96,9 @@ impl Kernel for Depthwise {
             (point, fits, self.chain.start(args))
         };
         let output = Shared::<u8>::output(args);
+        // Sums of more channels do not fit into the registers of AVX2.
         let (lanes, blocks) = match one.channels {
-            LANES.. => (LANES, one.channels.div_ceil(LANES)),
+            LANES.. if Isa::running() >= Isa::Avx512 => (LANES, one.channels.div_ceil(LANES)),
             16.. => (16, one.channels.div_ceil(16)),
             8.. => (8, one.channels.div_ceil(8)),
             channels => (1, channels),
@@ -235,42 +238,33 @@ impl Strip<'_> {
     }
 
     #[inline(always)]
-    unsafe fn tiles<const L: usize>(&self, product: impl Fn(u8, i16) -> i32) {
+    unsafe fn tiles<const L: usize>(&self, product: impl Fn(u8, i16) -> i32 + Copy) {
         let one = &self.depthwise.geometry;
         let (channels, area) = (one.channels, one.area());
-        let outside = [self.point; L];
+        // The pixels whose windows lie between the left and the right end of the image.
+        let spanned = (one.window[1] - 1) * one.dilations[1];
+        let first_inside = one.begin[1].div_ceil(one.strides[1]);
+        let end_inside = match (one.image[1] + one.begin[1]).checked_sub(spanned + 1) {
+            Some(last) => last / one.strides[1] + 1,
+            None => 0,
+        };
+        let mut sums = [[0_i32; L]; PIXELS];
         // SAFETY: as the caller of `run` promises.
         unsafe {
-            let image = self.images.add(self.image * one.image[0] * one.image[1] * channels + self.channel);
-            let constants = self.constants.add(self.channel).cast::<[i32; L]>().read_unaligned();
-            let weights = self.weights.add(self.channel);
             for first in (0..one.pixels[1]).step_by(PIXELS) {
                 let count = PIXELS.min(one.pixels[1] - first);
-                let mut sums = [[0_i32; L]; PIXELS];
-                for (at, sums) in sums[..count].iter_mut().enumerate() {
-                    let mut own = constants;
-                    for y in 0..one.window[0] {
-                        let row = self.row * one.strides[0] + y * one.dilations[0];
-                        let row = row.checked_sub(one.begin[0]).filter(|row| *row < one.image[0]);
-                        for x in 0..one.window[1] {
-                            let column = (first + at) * one.strides[1] + x * one.dilations[1];
-                            let column =
-                                column.checked_sub(one.begin[1]).filter(|column| *column < one.image[1]);
-                            let from = match (row, column) {
-                                (Some(row), Some(column)) => {
-                                    image.add((row * one.image[1] + column) * channels)
-                                }
-                                _ => outside.as_ptr(),
-                            };
-                            let from = &*from.cast::<[u8; L]>();
-                            let weights = weights.add((y * one.window[1] + x) * channels);
-                            let weights = weights.cast::<[i16; L]>().read_unaligned();
-                            for lane in 0..L {
-                                own[lane] += product(from[lane], weights[lane]);
-                            }
-                        }
+                let mut at = 0;
+                while at < count {
+                    let pixel = first + at;
+                    let inside = pixel >= first_inside && pixel + TOGETHER <= end_inside;
+                    if inside && at + TOGETHER <= count {
+                        let to = sums[at..].first_chunk_mut::<TOGETHER>().expect("there are as many");
+                        self.inside::<L>(pixel, to, product);
+                        at += TOGETHER;
+                    } else {
+                        self.single::<L>(pixel, &mut sums[at], product);
+                        at += 1;
                     }
-                    *sums = own;
                 }
                 let pixel = self.row * one.pixels[1] + first;
                 self.started.run(&Rows {
@@ -283,6 +277,100 @@ impl Strip<'_> {
                     places: self.depthwise.extras.places(self.image, pixel, self.channel),
                 });
             }
+        }
+    }
+
+    /// Returns the first of these channels in the row of the image that a row of the window reads; `None` outside of the
+    /// image.
+    #[inline(always)]
+    fn line(&self, y: usize) -> Option<*const u8> {
+        let one = &self.depthwise.geometry;
+        let row = (self.row * one.strides[0] + y * one.dilations[0]).checked_sub(one.begin[0])?;
+        let rows = self.image * one.image[0] + row;
+        (row < one.image[0])
+            .then(|| self.images.wrapping_add(rows * one.image[1] * one.channels + self.channel))
+    }
+
+    /// Computes the sums of adjacent pixels whose windows lie between the ends of a row.
+    ///
+    /// # Safety
+    /// All elements must be in bounds.
+    #[allow(clippy::needless_range_loop)]
+    #[inline(always)]
+    unsafe fn inside<const L: usize>(
+        &self,
+        pixel: usize,
+        sums: &mut [[i32; L]; TOGETHER],
+        product: impl Fn(u8, i16) -> i32,
+    ) {
+        let one = &self.depthwise.geometry;
+        let outside = [self.point; L];
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut own = [self.constants.add(self.channel).cast::<[i32; L]>().read_unaligned(); TOGETHER];
+            let mut weights = self.weights.add(self.channel);
+            for y in 0..one.window[0] {
+                let (mut from, step, next) = match self.line(y) {
+                    Some(line) => (
+                        line.add((pixel * one.strides[1] - one.begin[1]) * one.channels),
+                        one.strides[1] * one.channels,
+                        one.dilations[1] * one.channels,
+                    ),
+                    None => (outside.as_ptr(), 0, 0),
+                };
+                for _ in 0..one.window[1] {
+                    let factors = weights.cast::<[i16; L]>().read_unaligned();
+                    for at in 0..TOGETHER {
+                        let bytes = &*from.add(at * step).cast::<[u8; L]>();
+                        for lane in 0..L {
+                            own[at][lane] += product(bytes[lane], factors[lane]);
+                        }
+                    }
+                    from = from.wrapping_add(next);
+                    weights = weights.wrapping_add(one.channels);
+                }
+            }
+            *sums = own;
+        }
+    }
+
+    /// Computes the sums of a pixel.
+    ///
+    /// # Safety
+    /// All elements must be in bounds.
+    #[allow(clippy::needless_range_loop)]
+    #[inline(always)]
+    unsafe fn single<const L: usize>(
+        &self,
+        pixel: usize,
+        sums: &mut [i32; L],
+        product: impl Fn(u8, i16) -> i32,
+    ) {
+        let one = &self.depthwise.geometry;
+        let outside = [self.point; L];
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut own = self.constants.add(self.channel).cast::<[i32; L]>().read_unaligned();
+            let mut weights = self.weights.add(self.channel);
+            for y in 0..one.window[0] {
+                let line = self.line(y);
+                for x in 0..one.window[1] {
+                    let column = (pixel * one.strides[1] + x * one.dilations[1]).checked_sub(one.begin[1]);
+                    let from = match (line, column) {
+                        (Some(line), Some(column)) if column < one.image[1] => {
+                            line.add(column * one.channels)
+                        }
+                        _ => outside.as_ptr(),
+                    };
+                    let (bytes, factors) =
+                        (&*from.cast::<[u8; L]>(), weights.cast::<[i16; L]>().read_unaligned());
+                    for lane in 0..L {
+                        own[lane] += product(bytes[lane], factors[lane]);
+                    }
+                    weights = weights.wrapping_add(one.channels);
+                }
+            }
+            *sums = own;
         }
     }
 }

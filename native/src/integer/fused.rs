@@ -21,8 +21,11 @@ use std::ops::Range;
 /// The op.
 pub(super) const OP: Lowering = Lowering {
     layouts: Layouts::Typed {
-        infer: |lowered, attrs, types| infer(lowered, attrs, types, "AcdB16a4b"),
-        samples: &[Form::new(&["nhwc", "AcdB16a4b", "plain", "plain", "plain", "plain"], "nhwc")],
+        infer: |lowered, attrs, types| infer(lowered, attrs, types, "AcdB16a4b", true),
+        samples: &[
+            Form::new(&["nhwc", "AcdB16a4b", "plain", "plain", "plain", "plain"], "nhwc"),
+            Form::new(&["plain", "AcdB16a4b", "plain", "plain", "plain", "plain"], "nhwc"),
+        ],
     },
     instruction_sets: ISAS,
     ..Lowering::new("native.conv-requantize", "conv-requantize", contract, kernel)
@@ -35,7 +38,7 @@ const ALIGNMENT: usize = 64;
 /// The operands before the extra operands of the chain.
 const OWN: usize = 6;
 
-/// Infers the type of the result, and checks the layouts.
+/// Infers the type of the result, and checks the layouts. The images may be in the default one if `plain` is set.
 ///
 /// # Errors
 /// Operands in other layouts, or extra operands that differ along one axis of the images alone.
@@ -44,13 +47,14 @@ pub(super) fn infer(
     attrs: &Attrs,
     types: &[&TensorType],
     weights: &str,
+    plain: bool,
 ) -> Result<TensorType, OpError> {
     let result = lowered.logical_result(attrs, types)?;
     let layout = |text: &str| text.parse::<Layout>().unwrap_or(Layout::PLAIN);
     let nhwc = layout("nhwc");
     let wanted = [nhwc.clone(), layout(weights), Layout::PLAIN, Layout::PLAIN, Layout::PLAIN, Layout::PLAIN];
     for (at, (ty, wanted)) in types.iter().zip(&wanted).enumerate() {
-        if ty.layout != *wanted {
+        if ty.layout != *wanted && !(plain && at == 0 && ty.layout.is_plain()) {
             return Err(OpError::operand(at, types[at], format!(", whose layout is not {wanted}")));
         }
     }
@@ -121,6 +125,9 @@ struct Fused {
     geometry: Geometry,
     /// The images that windows are read from: those of the call, or a copy of them.
     source: Geometry,
+    copies: bool,
+    /// Whether the channels of a pixel are apart in the images.
+    apart: bool,
     chain: Chain,
     extras: Extras,
     by_output: bool,
@@ -139,10 +146,13 @@ impl Fused {
         }
         let geometry = Geometry::new(call.attrs, &x.shape, &w.shape, &call.output.shape)?;
         let signed = [x.dtype == DType::I8, w.dtype == DType::I8];
-        let as_given = width(&geometry) == geometry.channels && !signed[0];
+        let apart = x.layout.is_plain();
+        let as_given = width(&geometry) == geometry.channels && !signed[0] && !apart;
         Some(Self {
             geometry,
             source: if as_given { geometry } else { copied(&geometry) },
+            copies: !as_given,
+            apart,
             extras: Extras::new(&chain, call)?,
             chain,
             by_output: q.shape.count() > 1,
@@ -151,21 +161,16 @@ impl Fused {
         })
     }
 
-    /// Returns whether windows are read from a copy.
-    fn copies(&self) -> bool {
-        self.source.channels != self.geometry.channels || self.signed[0]
-    }
-
     fn places(&self) -> Places {
         let windows = if self.source.is_whole() { 0 } else { BAND * depth(&self.geometry) };
         let windows = windows.next_multiple_of(ALIGNMENT);
         let panel = room(&self.geometry).next_multiple_of(ALIGNMENT);
-        let copy = if self.copies() { self.source.images * bytes(&self.source) } else { 0 };
+        let copy = if self.copies { self.source.images * bytes(&self.source) } else { 0 };
         Places { copy: copy.next_multiple_of(ALIGNMENT), windows, panel, of_thread: windows + 2 * panel }
     }
 
     /// Copies a row of an image, with the zero point around it, a sign taken away, and zeros after the channels of each
-    /// pixel.
+    /// pixel. The channels of the images may be adjacent or apart.
     ///
     /// # Safety
     /// The buffers must be those of the call.
@@ -182,9 +187,14 @@ impl Fused {
                 let (channels, filling) = pixel.split_at_mut(from.channels);
                 match y.zip(x) {
                     Some((y, x)) => {
-                        let at = (image * from.image[0] + y) * from.image[1] + x;
-                        let given = std::slice::from_raw_parts(images.add(at * from.channels), from.channels);
-                        channels.iter_mut().zip(given).for_each(|(to, from)| *to = *from ^ flip);
+                        let (place, area) = (y * from.image[1] + x, from.image[0] * from.image[1]);
+                        let (at, step) = match self.apart {
+                            true => (image * from.channels * area + place, area),
+                            false => ((image * area + place) * from.channels, 1),
+                        };
+                        for (channel, to) in channels.iter_mut().enumerate() {
+                            *to = *images.add(at + channel * step) ^ flip;
+                        }
                     }
                     None => channels.fill(point),
                 }
@@ -200,6 +210,26 @@ fn copied(one: &Geometry) -> Geometry {
         (one.pixels[axis] - 1) * one.strides[axis] + (one.window[axis] - 1) * one.dilations[axis] + 1
     });
     Geometry { image, channels: width(one), begin: [0, 0], ..*one }
+}
+
+/// Copies a few bytes, a multiple of four.
+///
+/// # Safety
+/// There must be as many bytes as there is room for.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: &mut [u8]) {
+    /// Up to this number of bytes, a call takes longer than the copy.
+    const FEW: usize = 32;
+    // SAFETY: as the caller promises.
+    unsafe {
+        if to.len() > FEW {
+            std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len());
+            return;
+        }
+        for (at, to) in to.chunks_exact_mut(4).enumerate() {
+            to.copy_from_slice(&from.add(4 * at).cast::<[u8; 4]>().read());
+        }
+    }
 }
 
 /// Returns the bytes of an image.
@@ -238,7 +268,7 @@ impl Kernel for Fused {
         // SAFETY: the zero point has one element, and the operands are those of the call.
         let (point, started) = unsafe { (*operands[2].at(0) ^ flip, self.chain.start(args)) };
         let mut images = operands[0];
-        if self.copies() {
+        if self.copies {
             let copy = Shared::<u8>::new(scratch.at(0));
             let rows = self.source.images * self.source.image[0];
             let parts = rows.min(TASKS * args.team.threads());
@@ -343,7 +373,7 @@ impl Band<'_> {
                 };
                 let row = image.add(row * one.image[1] * channels);
                 if let Some(first) = first {
-                    std::ptr::copy_nonoverlapping(row.add(first * channels), line.as_mut_ptr(), line.len());
+                    copy(row.add(first * channels), line);
                     continue;
                 }
                 for (step, pixel) in line.chunks_exact_mut(channels).enumerate() {
