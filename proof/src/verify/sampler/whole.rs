@@ -153,14 +153,31 @@ pub(super) fn roi_align(ask: &mut Ask<'_>) -> Option<Offer> {
 
 /// A convolution with moved taps.
 pub(super) fn deform_conv(ask: &mut Ask<'_>) -> Option<Offer> {
-    let (dtype, batch, inputs, outputs) = (float(ask), size(ask), size(ask), size(ask));
+    let (dtype, batch, outputs, inputs) = (float(ask), size(ask), size(ask), size(ask));
     let (window, result) = (sizes(ask, 2), sizes(ask, 2));
-    let taps = window[0] * window[1];
-    let image = [0, 1].map(|at| window[at] + result[at] - 1);
-    let attrs = Attrs::new().ints("strides", &[1, 1]).ints("pads", &[0; 4]).ints("dilations", &[1, 1]);
-    let field = |maps: usize| Wish::plain(dtype, vec![batch, maps, result[0], result[1]]);
-    let x = Wish::plain(dtype, vec![batch, inputs, image[0], image[1]]);
-    let w = Wish::plain(dtype, vec![outputs, inputs, window[0], window[1]]);
+    let mut one_of = |from: usize| from + ask.rng.below(2);
+    let (groups, shared) = (one_of(1), one_of(1));
+    let mut two = |from: usize| [0, 1].map(|_| one_of(from));
+    let (strides, dilations, begin, end) = (two(1), two(1), two(0), two(0));
+    let channels = inputs * groups * shared;
+    let image = [0, 1].map(|axis| {
+        let spanned = (result[axis] - 1) * strides[axis] + (window[axis] - 1) * dilations[axis] + 1;
+        spanned.saturating_sub(begin[axis] + end[axis]).max(1)
+    });
+    let fit = [0, 1].map(|axis| {
+        let spanned = (window[axis] - 1) * dilations[axis] + 1;
+        (image[axis] + begin[axis] + end[axis] - spanned) / strides[axis] + 1
+    });
+    let attrs = Attrs::new()
+        .ints("strides", &ints(&strides))
+        .ints("pads", &ints(&[begin, end].concat()))
+        .ints("dilations", &ints(&dilations))
+        .int("groups", int(groups))
+        .int("offset-groups", int(shared));
+    let taps = shared * window[0] * window[1];
+    let field = |maps: usize| Wish::plain(dtype, vec![batch, maps, fit[0], fit[1]]);
+    let x = Wish::plain(dtype, vec![batch, channels, image[0], image[1]]);
+    let w = Wish::plain(dtype, vec![outputs * groups, channels / groups, window[0], window[1]]);
     offer(attrs, vec![x, w, field(2 * taps), field(taps)])
 }
 
