@@ -35,7 +35,7 @@ pub mod post;
 pub mod recurrent;
 mod reduce;
 pub mod resize;
-pub mod sample;
+mod sample;
 mod scatter;
 mod select;
 mod shape;

@@ -1,6 +1,6 @@
 //! `deform-conv`, `grid-sample` and `roi-align`: kernels that read images between their pixels.
 //!
-//! Places are computed in double precision by the functions of the definitions, so that a point on the border between
+//! Places are computed in double precision as in the definitions, so that a point on the border between
 //! two pixels belongs to the same one. Channels share the places.
 
 mod deform;

@@ -1,15 +1,9 @@
 //! Ops that read images between their pixels: `grid-sample`, `roi-align` and `deform-conv`; and `col2im`.
 
-mod grid;
-mod region;
-
-pub use grid::{GridAxis, Taps};
-pub use region::{Region, Regions, around};
-
 use super::window::room;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
-use crate::tensor::{Tensor, TensorType};
+use crate::tensor::{Tensor, TensorType, advance};
 
 fn text(name: &'static str, default: &str, doc: &'static str) -> AttrDef {
     AttrDef::new(name, AttrKind::Str, Some(Attr::Str(default.into())), doc)
@@ -40,9 +34,9 @@ pub(super) fn ops() -> Vec<OpDef> {
                 ),
             ],
             flags: Flags::default(),
-            infer: grid::infer,
-            eval: grid::eval,
-            flops: grid::flops,
+            infer: infer_grid,
+            eval: eval_grid,
+            flops: flops_of_grid,
             lowered: None,
         },
         OpDef {
@@ -58,8 +52,8 @@ pub(super) fn ops() -> Vec<OpDef> {
                 text("mode", "avg", "avg or max"),
             ],
             flags: Flags::default(),
-            infer: region::infer,
-            eval: region::eval,
+            infer: infer_roi,
+            eval: eval_roi,
             flops: |_, _, ty| count(ty) * 32.0,
             lowered: None,
         },
@@ -112,6 +106,238 @@ fn floats(types: &[&TensorType]) -> Result<(), OpError> {
         true => Ok(()),
         false => Err(OpError::operand(0, types[0], ", not of floats")),
     }
+}
+
+fn infer_grid(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    floats(types)?;
+    let (x, grid) = (&types[0].shape, &types[1].shape);
+    let fits =
+        x.rank() > 2 && grid.rank() == x.rank() && grid[0] == x[0] && grid[grid.rank() - 1] == x.rank() - 2;
+    if !fits {
+        return Err(OpError::operands(format!("the grid {} does not fit {}", types[1], types[0])));
+    }
+    if !["linear", "nearest", "cubic"].contains(&attrs.expect_str("mode")) {
+        return Err(OpError::attribute("mode", "is not linear, nearest or cubic"));
+    }
+    if !["zeros", "border", "reflection"].contains(&attrs.expect_str("padding")) {
+        return Err(OpError::attribute("padding", "is not zeros, border or reflection"));
+    }
+    let dims = [&x[..2], &grid[1..grid.rank() - 1]].concat();
+    Ok(TensorType::plain(types[0].dtype, dims))
+}
+
+/// Each pixel that counts for a point has a place, a weight and a product.
+#[allow(clippy::cast_precision_loss)]
+fn flops_of_grid(attrs: &Attrs, types: &[&TensorType], ty: &TensorType) -> f64 {
+    let along: f64 = match attrs.expect_str("mode") {
+        "nearest" => 1.0,
+        "linear" => 2.0,
+        _ => 4.0,
+    };
+    let pixels: f64 = types[0].shape.iter().skip(2).map(|_| along).product();
+    count(ty) * pixels * 4.0
+}
+
+/// Reflects a coordinate at both ends of a range.
+fn reflected(x: f64, low: f64, high: f64) -> f64 {
+    let range = high - low;
+    if range <= 0.0 {
+        return low;
+    }
+    let distance = (x - low).rem_euclid(2.0 * range);
+    low + distance.min(2.0 * range - distance)
+}
+
+/// Returns the weight of a pixel at a distance from a point, by cubic interpolation with the coefficient -0.75.
+fn cubic(distance: f64) -> f64 {
+    const A: f64 = -0.75;
+    let d = distance.abs();
+    if d <= 1.0 {
+        ((A + 2.0) * d - (A + 3.0)) * d * d + 1.0
+    } else if d < 2.0 {
+        ((A * d - 5.0 * A) * d + 8.0 * A) * d - 4.0 * A
+    } else {
+        0.0
+    }
+}
+
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+fn eval_grid(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let (mode, padding) = (attrs.expect_str("mode"), attrs.expect_str("padding"));
+    let corners = attrs.expect_int("align-corners") != 0;
+    let shape = &operands[0].ty().shape;
+    let space = &shape[2..];
+    let (x, grid) = (operands[0].to_f64(), operands[1].to_f64());
+    let plane: usize = space.iter().product();
+    let points: usize = ty.shape[2..].iter().product();
+    let last = |size: usize| size.saturating_sub(1) as f64;
+    let bounds = |size: usize| if corners { (0.0, size as f64 - 1.0) } else { (-0.5, size as f64 - 0.5) };
+    // The index of a pixel along an axis, after padding; `None` for one that counts as zero.
+    let inside = |index: f64, size: usize| match padding {
+        _ if plane == 0 => None,
+        "zeros" => (index >= 0.0 && index < size as f64).then_some(index as usize),
+        "border" => Some(index.clamp(0.0, last(size)) as usize),
+        _ => {
+            let (low, high) = bounds(size);
+            Some(reflected(index, low, high).round_ties_even().clamp(0.0, last(size)) as usize)
+        }
+    };
+    let mut result = vec![0.0; ty.shape.count()];
+    for batch in 0..shape[0] {
+        for point in 0..points {
+            let at = (batch * points + point) * space.len();
+            // For each axis, the pixels that count, with their weights.
+            let mut taps: Vec<Vec<(Option<usize>, f64)>> = Vec::with_capacity(space.len());
+            for (axis, &size) in space.iter().enumerate() {
+                let given = grid[at + space.len() - 1 - axis];
+                let mut place = match corners {
+                    true => (given + 1.0) / 2.0 * (size as f64 - 1.0),
+                    false => ((given + 1.0) * size as f64 - 1.0) / 2.0,
+                };
+                if mode != "cubic" {
+                    let (low, high) = bounds(size);
+                    place = match padding {
+                        "border" => place.clamp(0.0, last(size)),
+                        "reflection" => reflected(place, low, high).clamp(0.0, last(size)),
+                        _ => place,
+                    };
+                }
+                let base = place.floor();
+                taps.push(match mode {
+                    "nearest" => vec![(inside(place.round_ties_even(), size), 1.0)],
+                    "linear" => [base, base + 1.0]
+                        .iter()
+                        .map(|index| (inside(*index, size), 1.0 - (place - index).abs()))
+                        .collect(),
+                    _ => (-1..3)
+                        .map(|step| {
+                            let index = base + f64::from(step);
+                            (inside(index, size), cubic(place - index))
+                        })
+                        .collect(),
+                });
+            }
+            for channel in 0..shape[1] {
+                let image = &x[(batch * shape[1] + channel) * plane..][..plane];
+                result[(batch * shape[1] + channel) * points + point] = weighted(image, space, &taps);
+            }
+        }
+    }
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
+}
+
+/// Returns the sum of the pixels at all combinations of taps, times their weights.
+fn weighted(image: &[f64], space: &[usize], taps: &[Vec<(Option<usize>, f64)>]) -> f64 {
+    let counts: Vec<usize> = taps.iter().map(Vec::len).collect();
+    let mut index = vec![0; taps.len()];
+    let mut sum = 0.0;
+    for _ in 0..counts.iter().product() {
+        let (mut at, mut weight) = (Some(0), 1.0);
+        for (axis, &tap) in index.iter().enumerate() {
+            let (pixel, share) = taps[axis][tap];
+            at = at.and_then(|at| Some(at * space[axis] + pixel?));
+            weight *= share;
+        }
+        if let Some(at) = at.filter(|_| weight != 0.0) {
+            sum += weight * image[at];
+        }
+        advance(&mut index, &counts);
+    }
+    sum
+}
+
+/// The most samples along an axis of a cell of `roi-align`.
+const MOST_SAMPLES: i64 = 1 << 12;
+
+fn infer_roi(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    floats(types)?;
+    let (x, regions) = (&types[0].shape, &types[1].shape);
+    let size = sizes(attrs, "output-size")?;
+    let fits =
+        x.rank() == 4 && regions.rank() == 2 && regions[1] == 4 && types[2].shape.to_vec() == [regions[0]];
+    if !attrs.expect_float("scale").is_finite() {
+        return Err(OpError::attribute("scale", "is not finite"));
+    }
+    let samples = (0..=MOST_SAMPLES).contains(&attrs.expect_int("samples"));
+    if !samples {
+        return Err(OpError::attribute("samples", format!("is not among 0 to {MOST_SAMPLES}")));
+    }
+    if !fits || size.len() != 2 {
+        return Err(OpError::operands(format!(
+            "regions {} and {} do not fit {}",
+            types[1], types[2], types[0]
+        )));
+    }
+    if x.count() == 0 && regions[0] > 0 {
+        return Err(OpError::operand(0, types[0], ", which has no elements for regions"));
+    }
+    Ok(TensorType::plain(types[0].dtype, [regions[0], x[1], size[0], size[1]]))
+}
+
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn eval_roi(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let shape = &operands[0].ty().shape;
+    let (rows, columns) = (shape[2], shape[3]);
+    let (x, regions) = (operands[0].to_f64(), operands[1].to_f64());
+    let images = operands[2].to_i64().unwrap_or_default();
+    let (scale, half) = (attrs.expect_float("scale"), attrs.expect_int("half-pixel") != 0);
+    let samples = usize::try_from(attrs.expect_int("samples")).unwrap_or(0);
+    let most = attrs.expect_str("mode") == "max";
+    let most_samples = MOST_SAMPLES as f64; // Of a region of infinite size as well.
+    let (high, wide) = (ty.shape[2], ty.shape[3]);
+    let mut result = Vec::with_capacity(ty.shape.count());
+    for (region, image) in regions.chunks_exact(4).zip(images) {
+        let image = usize::try_from(image).unwrap_or(0).min(shape[0].saturating_sub(1));
+        let shift = if half { 0.5 } else { 0.0 };
+        let corner: Vec<f64> = region.iter().map(|at| at * scale - shift).collect();
+        let mut extent = [corner[3] - corner[1], corner[2] - corner[0]];
+        if !half {
+            extent = extent.map(|size| size.max(1.0));
+        }
+        let cell = [extent[0] / high as f64, extent[1] / wide as f64];
+        let grid = cell
+            .map(|size| if samples > 0 { samples } else { size.ceil().clamp(0.0, most_samples) as usize });
+        for channel in 0..shape[1] {
+            let plane = &x[(image * shape[1] + channel) * rows * columns..][..rows * columns];
+            for (row, column) in (0..high * wide).map(|at| (at / wide, at % wide)) {
+                let mut found: Vec<f64> = Vec::new();
+                for (down, right) in (0..grid[0] * grid[1]).map(|at| (at / grid[1], at % grid[1])) {
+                    let y = corner[1] + (row as f64 + (down as f64 + 0.5) / grid[0] as f64) * cell[0];
+                    let x = corner[0] + (column as f64 + (right as f64 + 0.5) / grid[1] as f64) * cell[1];
+                    found.extend(between(plane, rows, columns, y, x, most));
+                }
+                let points = (grid[0] * grid[1]).max(1) as f64;
+                result.push(match most {
+                    true => found.iter().copied().reduce(f64::max).unwrap_or(0.0),
+                    false => found.iter().sum::<f64>() / points,
+                });
+            }
+        }
+    }
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
+}
+
+/// Returns the weighted pixels around a point of a plane, each of them or their sum.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn between(plane: &[f64], rows: usize, columns: usize, y: f64, x: f64, each: bool) -> Vec<f64> {
+    if y < -1.0 || y > rows as f64 || x < -1.0 || x > columns as f64 {
+        return vec![0.0];
+    }
+    let axis = |at: f64, size: usize| {
+        let at = at.max(0.0);
+        let low = (at as usize).min(size - 1);
+        let at = if low + 1 >= size { low as f64 } else { at };
+        (low, (low + 1).min(size - 1), at - low as f64)
+    };
+    let ((top, bottom, down), (left, right, across)) = (axis(y, rows), axis(x, columns));
+    let corners = [
+        (top, left, (1.0 - down) * (1.0 - across)),
+        (top, right, (1.0 - down) * across),
+        (bottom, left, down * (1.0 - across)),
+        (bottom, right, down * across),
+    ];
+    let parts = corners.map(|(row, column, weight)| plane[row * columns + column] * weight);
+    if each { parts.to_vec() } else { vec![parts.iter().sum()] }
 }
 
 fn infer_deform(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {

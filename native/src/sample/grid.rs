@@ -1,11 +1,13 @@
 //! `grid-sample`: for some points at a time, the pixels that count and their weights, and then all channels.
 
+mod axis;
+
+use self::axis::GridAxis;
 use super::super::args::{Shared, part, tasks};
 use super::super::lanes::Isa;
 use super::super::{ISAS, plain_contract, reference};
 use super::{Coordinates, Float, takes};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::sample::GridAxis;
 use ovolo::op::{ALIGN, Lowering, OpError};
 use ovolo::tensor::DType;
 use std::marker::PhantomData;

@@ -4,12 +4,14 @@
 //! the sum of the elements of the line that it touches. So the samples of a cell are never read one by one. A maximum
 //! is taken over all samples.
 
+mod places;
+
+use self::places::{Region, Regions, around};
 use super::super::args::{Shared, part};
 use super::super::lanes::Isa;
 use super::super::{ISAS, plain_contract, reference};
 use super::{Coordinates, Float, takes};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::sample::{Region, Regions, around};
 use ovolo::op::{ALIGN, Lowering, OpError};
 use ovolo::tensor::DType;
 use std::marker::PhantomData;
@@ -58,7 +60,7 @@ struct Align<T> {
 }
 
 /// The pixels along an axis that count for its cells: for each cell a list in `index` and `weight`, which begins at the
-/// cell's number times the size of the axis.
+/// cell's number times [`Weights::room`].
 #[derive(Clone, Copy)]
 struct Weights<T> {
     size: usize,
@@ -69,36 +71,46 @@ struct Weights<T> {
 }
 
 impl<T: Float> Weights<T> {
+    /// Returns the room for the list of a cell: a pixel is in it with the sum of its weights, and again with a weight of
+    /// zero if it has this weight in a sample, because an infinite pixel then is NaN.
+    fn room(size: usize) -> usize {
+        2 * size
+    }
+
     /// Fills the lists of all cells. Returns the range of the pixels in them.
     ///
     /// # Safety
-    /// There must be room for as many pixels as the axis has for each cell.
+    /// There must be room for the lists.
     unsafe fn fill(&self, region: &Region, axis: usize, cells: usize) -> (usize, usize) {
         let (mut from, mut to) = (self.size, 0);
         for cell in 0..cells {
-            let (index, weight) =
-                (self.index.wrapping_add(cell * self.size), self.weight.wrapping_add(cell * self.size));
-            // A pixel that no sample touches has a weight below zero until the list is made.
-            let untouched = T::from_f64(-1.0);
+            let start = cell * Self::room(self.size);
+            let (index, weight) = (self.index.wrapping_add(start), self.weight.wrapping_add(start));
+            // The sums, and whether a sample has no weight, are kept in the second half of the room. The list does not
+            // reach those that are not in it yet.
+            let (none, sums) = (index.wrapping_add(self.size), weight.wrapping_add(self.size));
             let (mut first, mut end) = (self.size, 0);
             // SAFETY: pixels are below the size of the axis.
             unsafe {
-                (0..self.size).for_each(|at| *weight.add(at) = untouched);
+                for at in 0..self.size {
+                    (*none.add(at), *sums.add(at)) = (0, T::ZERO);
+                }
                 for sample in 0..region.samples[axis] {
                     let Some((low, high, share)) = around(region.place(axis, cell, sample), self.size) else {
                         continue;
                     };
                     for (pixel, share) in [(low, 1.0 - share), (high, share)] {
-                        let so_far = *weight.add(pixel);
-                        let so_far = if so_far < T::ZERO { T::ZERO } else { so_far };
-                        *weight.add(pixel) = so_far + T::from_f64(share);
+                        *sums.add(pixel) = *sums.add(pixel) + T::from_f64(share);
+                        *none.add(pixel) |= u32::from(share == 0.0);
                     }
                     (first, end) = (first.min(low), end.max(high + 1));
                 }
                 let mut length = 0;
                 for pixel in first..end {
-                    let share = *weight.add(pixel);
-                    if share >= T::ZERO {
+                    let (sum, none) = (*sums.add(pixel), *none.add(pixel) != 0);
+                    for share in
+                        [(sum != T::ZERO).then_some(sum), none.then_some(T::ZERO)].into_iter().flatten()
+                    {
                         (*index.add(length), *weight.add(length)) = (pixel as u32, share);
                         length += 1;
                     }
@@ -120,8 +132,8 @@ impl<T: Float> Weights<T> {
         unsafe {
             let length = *self.length.add(cell) as usize;
             (
-                std::slice::from_raw_parts(self.index.add(cell * self.size), length),
-                std::slice::from_raw_parts(self.weight.add(cell * self.size), length),
+                std::slice::from_raw_parts(self.index.add(cell * Self::room(self.size)), length),
+                std::slice::from_raw_parts(self.weight.add(cell * Self::room(self.size)), length),
             )
         }
     }
@@ -148,7 +160,7 @@ impl<T: Float> Align<T> {
 
     /// Returns the elements of the lists of both axes.
     fn listed(&self) -> [usize; 2] {
-        [0, 1].map(|axis| self.cells[axis] * self.image[axis])
+        [0, 1].map(|axis| self.cells[axis] * Weights::<T>::room(self.image[axis]))
     }
 
     /// Returns the bytes of a thread: lines, and for both axes weights, indices, and lengths.

@@ -141,7 +141,8 @@ fn transforms_agree_with_the_reference() {
     let x = random.tensor(DType::F16, [3, 12, 2]);
     by("widened fast", "native.dft", &attrs().int("axis", 1).int("inverse", 0), &[&x], 2e-2);
     let mut x = random.f32([2, 24, 2]);
-    x.elements_mut::<f32>()[5] = f32::NAN;
+    // If only one part of a number is NaN, it depends on products with zero which parts of the result are.
+    x.elements_mut::<f32>()[4..6].fill(f32::NAN);
     by("fast", "native.dft", &attrs().int("axis", 1).int("inverse", 0), &[&x], 2e-4);
 }
 
