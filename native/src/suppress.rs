@@ -166,16 +166,16 @@ unsafe fn overlaps_on(kept: &Kept, own: &Measured, most: f64) -> bool {
             // SAFETY: a line has room for whole blocks, and any bytes are floats.
             unsafe { *kept.numbers.add(number * kept.line + first).cast::<[f64; BLOCK]>() }
         });
-        let mut over = [false; BLOCK];
-        for (at, over) in over.iter_mut().enumerate() {
+        let mut within = [false; BLOCK];
+        for (at, within) in within.iter_mut().enumerate() {
             let height = (own[2].min(block[2][at]) - own[0].max(block[0][at])).max(0.0);
             let width = (own[3].min(block[3][at]) - own[1].max(block[1][at])).max(0.0);
             let both = height * width;
             let either = own[4] + block[4][at] - both;
             let share = if either > 0.0 { both / either } else { 0.0 };
-            *over = !(share <= most);
+            *within = share <= most;
         }
-        if over[..BLOCK.min(kept.count - first)].contains(&true) {
+        if within[..BLOCK.min(kept.count - first)].contains(&false) {
             return true;
         }
     }
