@@ -36,19 +36,25 @@ macro_rules! with_rank {
 }
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
-    let dtype = call.inputs[0].dtype;
-    let scratch = with_rank!(dtype, T => Top::<T>::new(call).of_thread(), return reference::contract(call));
-    if call.inputs[0].shape.count() > u32::MAX as usize {
+    if !is_short(call) {
         return reference::contract(call);
     }
+    let dtype = call.inputs[0].dtype;
+    let scratch = with_rank!(dtype, T => Top::<T>::new(call).of_thread(), return reference::contract(call));
     Ok(Contract { scratch: scratch * call.threads, ..plain_contract("selection") })
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
-    if call.inputs[0].shape.count() > u32::MAX as usize {
+    if !is_short(call) {
         return reference::kernel(call);
     }
     with_rank!(call.inputs[0].dtype, T => Ok(Box::new(Top::<T>::new(call))), reference::kernel(call))
+}
+
+/// Returns whether 32 bits hold the positions along the axis.
+fn is_short(call: &Call<'_>) -> bool {
+    let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
+    u32::try_from(call.inputs[0].shape[axis]).is_ok()
 }
 
 /// An element with a place in the order of its type.
