@@ -17,6 +17,7 @@ mod convert;
 mod elements;
 mod forest;
 mod formula;
+mod fourier;
 mod gather;
 mod gemm;
 mod integer;
@@ -35,6 +36,8 @@ mod recurrent;
 mod reduce;
 mod reference;
 mod resize;
+mod running;
+mod sample;
 mod scalar;
 mod scatter;
 mod select;
@@ -43,7 +46,9 @@ mod softmax;
 mod squeeze;
 mod strassen;
 mod strided;
+mod suppress;
 mod tile;
+mod top;
 mod transposed;
 mod unary;
 mod widen;
@@ -99,6 +104,11 @@ const FAMILIES: &[&[Lowering]] = &[
     squeeze::OPS,
     resize::OPS,
     transposed::OPS,
+    top::OPS,
+    running::OPS,
+    fourier::OPS,
+    sample::OPS,
+    suppress::OPS,
     reference::OPS,
 ];
 

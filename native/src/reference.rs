@@ -10,19 +10,11 @@ use ovolo::tensor::{Tensor, TensorType};
 
 /// Ops that have no other kernel.
 pub(super) const OPS: &[Lowering] = &[
-    alone("native.top-k-index", "top-k-index"),
-    alone("native.cum-sum", "cum-sum"),
-    alone("native.cum-prod", "cum-prod"),
     alone("native.nonzero", "nonzero"),
     alone("native.unique-position", "unique-position"),
     alone("native.unique-inverse", "unique-inverse"),
-    alone("native.grid-sample", "grid-sample"),
-    alone("native.roi-align", "roi-align"),
-    alone("native.deform-conv", "deform-conv"),
     alone("native.col2im", "col2im"),
-    alone("native.dft", "dft"),
     alone("native.det", "det"),
-    alone("native.non-max-suppression", "non-max-suppression"),
     alone("native.bit-not", "bit-not"),
     alone("native.max-pool-index", "max-pool-index"),
     alone("native.find", "find"),

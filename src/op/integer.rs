@@ -264,7 +264,7 @@ pub(super) fn draw_conv(draw: &mut dyn Draw) -> Option<Sample> {
         .sizes("strides", &strides)
         .sizes("dilations", &dilations)
         .sizes("pads", &[begin, end].concat())
-        .int("groups", i64::try_from(groups).unwrap_or(i64::MAX));
+        .size("groups", groups);
     Some(Sample::new(attrs, operands))
 }
 

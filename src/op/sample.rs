@@ -36,7 +36,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             flags: Flags::default(),
             infer: infer_grid,
             eval: eval_grid,
-            flops: |_, _, ty| count(ty) * 16.0,
+            flops: flops_of_grid,
             sample: Some(draw_grid),
             lowered: None,
         },
@@ -135,6 +135,18 @@ fn infer_grid(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpErro
     Ok(TensorType::plain(types[0].dtype, dims))
 }
 
+/// Each pixel that counts for a point has a place, a weight and a product.
+#[allow(clippy::cast_precision_loss)]
+fn flops_of_grid(attrs: &Attrs, types: &[&TensorType], ty: &TensorType) -> f64 {
+    let along: f64 = match attrs.expect_str("mode") {
+        "nearest" => 1.0,
+        "linear" => 2.0,
+        _ => 4.0,
+    };
+    let pixels: f64 = types[0].shape.iter().skip(2).map(|_| along).product();
+    count(ty) * pixels * 4.0
+}
+
 /// Reflects a coordinate at both ends of a range.
 fn reflected(x: f64, low: f64, high: f64) -> f64 {
     let range = high - low;
@@ -167,14 +179,16 @@ fn eval_grid(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let (x, grid) = (operands[0].to_f64(), operands[1].to_f64());
     let plane: usize = space.iter().product();
     let points: usize = ty.shape[2..].iter().product();
+    let last = |size: usize| size.saturating_sub(1) as f64;
     let bounds = |size: usize| if corners { (0.0, size as f64 - 1.0) } else { (-0.5, size as f64 - 0.5) };
     // The index of a pixel along an axis, after padding; `None` for one that counts as zero.
     let inside = |index: f64, size: usize| match padding {
+        _ if plane == 0 => None,
         "zeros" => (index >= 0.0 && index < size as f64).then_some(index as usize),
-        "border" => Some(index.clamp(0.0, size as f64 - 1.0) as usize),
+        "border" => Some(index.clamp(0.0, last(size)) as usize),
         _ => {
             let (low, high) = bounds(size);
-            Some(reflected(index, low, high).round_ties_even().clamp(0.0, size as f64 - 1.0) as usize)
+            Some(reflected(index, low, high).round_ties_even().clamp(0.0, last(size)) as usize)
         }
     };
     let mut result = vec![0.0; ty.shape.count()];
@@ -192,8 +206,8 @@ fn eval_grid(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
                 if mode != "cubic" {
                     let (low, high) = bounds(size);
                     place = match padding {
-                        "border" => place.clamp(0.0, size as f64 - 1.0),
-                        "reflection" => reflected(place, low, high).clamp(0.0, size as f64 - 1.0),
+                        "border" => place.clamp(0.0, last(size)),
+                        "reflection" => reflected(place, low, high).clamp(0.0, last(size)),
                         _ => place,
                     };
                 }
@@ -514,14 +528,31 @@ fn draw_roi(draw: &mut dyn Draw) -> Option<Sample> {
 
 /// Draws a convolution with moved taps.
 fn draw_deform(draw: &mut dyn Draw) -> Option<Sample> {
-    let (dtype, batch, inputs, outputs) = (draw.floats(), draw.small(), draw.small(), draw.small());
+    let (dtype, batch, outputs, inputs) = (draw.floats(), draw.small(), draw.small(), draw.small());
     let (window, result) = (draw.shape(2), draw.shape(2));
-    let taps = window[0] * window[1];
-    let image = [0, 1].map(|at| window[at] + result[at] - 1);
-    let attrs = Attrs::new().ints("strides", &[1, 1]).ints("pads", &[0; 4]).ints("dilations", &[1, 1]);
-    let field = |maps: usize| TensorType::plain(dtype, vec![batch, maps, result[0], result[1]]);
-    let x = TensorType::plain(dtype, vec![batch, inputs, image[0], image[1]]);
-    let w = TensorType::plain(dtype, vec![outputs, inputs, window[0], window[1]]);
+    let mut one_of = |from: usize| from + draw.below(2);
+    let (groups, shared) = (one_of(1), one_of(1));
+    let mut two = |from: usize| [0, 1].map(|_| one_of(from));
+    let (strides, dilations, begin, end) = (two(1), two(1), two(0), two(0));
+    let channels = inputs * groups * shared;
+    let image = [0, 1].map(|axis| {
+        let spanned = (result[axis] - 1) * strides[axis] + (window[axis] - 1) * dilations[axis] + 1;
+        spanned.saturating_sub(begin[axis] + end[axis]).max(1)
+    });
+    let fit = [0, 1].map(|axis| {
+        let spanned = (window[axis] - 1) * dilations[axis] + 1;
+        (image[axis] + begin[axis] + end[axis] - spanned) / strides[axis] + 1
+    });
+    let attrs = Attrs::new()
+        .sizes("strides", &strides)
+        .sizes("pads", &[begin, end].concat())
+        .sizes("dilations", &dilations)
+        .size("groups", groups)
+        .size("offset-groups", shared);
+    let taps = shared * window[0] * window[1];
+    let field = |maps: usize| TensorType::plain(dtype, vec![batch, maps, fit[0], fit[1]]);
+    let x = TensorType::plain(dtype, vec![batch, channels, image[0], image[1]]);
+    let w = TensorType::plain(dtype, vec![outputs * groups, channels / groups, window[0], window[1]]);
     Some(Sample::new(attrs, vec![x, w, field(2 * taps), field(taps)]))
 }
 

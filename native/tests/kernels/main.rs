@@ -28,6 +28,8 @@ mod convolution;
 mod families;
 mod fixture;
 mod integer;
+mod order;
 mod pool;
 mod recurrent;
+mod sample;
 mod scatter;
