@@ -58,6 +58,8 @@ pub(crate) use region::Position;
 pub use region::{Dynamic, LiveFrom, Region, Then};
 pub use survey::{Remark, Survey, survey};
 pub use value::{Interface, Size, decode_value, encode_value};
+#[doc(hidden)]
+pub use walk::structural;
 
 use crate::graph::Graph;
 use crate::op::Ops;
