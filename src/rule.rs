@@ -5,6 +5,7 @@
 //! attributes (`axis: ?a`) and the rest of the attributes (`*a`). The reader checks everything against the op
 //! registry, and reports all errors of all files at once.
 
+mod assumption;
 mod compute;
 mod condition;
 mod equation;
@@ -24,6 +25,7 @@ mod signature;
 mod variable;
 mod words;
 
+pub use assumption::Assumption;
 pub(crate) use condition::Guard;
 pub use example::{Example, beside};
 pub use expr::{Arguments, Bindings, Fact, No, Value, Word, ask, eval};
@@ -189,6 +191,8 @@ pub struct Rule {
     pub guards: Vec<Guard>,
     /// The precision to which the right sides round values, if the left sides do not.
     pub precision: Precision,
+    /// What the rule assumes of values beside its guards.
+    pub assumes: Vec<Assumption>,
     /// The attributes that are computed before the right sides are built.
     pub lets: Vec<(AttrVar, Expr)>,
     /// Whether the rule has two left sides that can be exchanged without changing the left sides, the guards and the
@@ -242,11 +246,21 @@ impl Rule {
             "precision",
             "`\"bf16\"`, `\"f16\"` or `\"tf32\"` for a rule that rounds to it; otherwise `\"f32\"`",
         ),
+        (
+            "assume",
+            "`[\"finite\"]` for a rule that holds only where no value is infinite or NaN; only pipelines with the same \
+             `assume` use it",
+        ),
     ];
 
     /// Returns whether a right side contains an op of the backend.
     pub(crate) fn leads_to(&self, backend: &str) -> bool {
         self.to.iter().any(|template| template.leads_to(backend))
+    }
+
+    /// Returns whether a pipeline that makes these assumptions may use the rule.
+    pub fn fits(&self, assumptions: &[Assumption]) -> bool {
+        self.assumes.iter().all(|one| assumptions.contains(one))
     }
 
     /// Returns the name of the rule's file without folder and extension.

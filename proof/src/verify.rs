@@ -187,6 +187,7 @@ pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
             }
         };
         let left_work = left.work();
+        let left_count = left.values.len();
         match judge(rule, left) {
             Tried::Refused(refusal) => {
                 work += if refusal.evaluated { left_work } else { 0.0 };
@@ -196,6 +197,14 @@ pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
                 instances += 1;
                 work += draft.work();
                 seen.add(rule, &draft);
+                if let Some(spoiled) = draft.spoiled(&mut rng, left_count) {
+                    work += draft.work();
+                    if let Tried::Wrong(draft, difference) = judge(rule, spoiled) {
+                        seen.add(rule, &draft);
+                        wrong = Some((draft, difference));
+                        break;
+                    }
+                }
             }
             Tried::Wrong(draft, difference) => {
                 instances += 1;

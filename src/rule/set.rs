@@ -1,7 +1,7 @@
 //! Sets of rules: they are read from files, combined, and selected by the names in pipelines.
 
 use super::gone::Gone;
-use super::{Precision, Rule, Vocabulary, reader};
+use super::{Assumption, Precision, Rule, Vocabulary, reader};
 use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -98,6 +98,13 @@ impl RuleSet {
     /// Returns the first rule with this name that a pipeline of this precision does not allow.
     pub(crate) fn coarser(&self, name: &str, allowed: Precision) -> Option<&Arc<Rule>> {
         self.rules.iter().filter(|rule| rule.is_called(name)).find(|rule| !allowed.allows(rule.precision))
+    }
+
+    /// Returns one of the rules with this name if a pipeline that makes only these assumptions can use none of them.
+    pub(crate) fn bolder(&self, name: &str, allowed: &[Assumption]) -> Option<&Arc<Rule>> {
+        let mut called = self.rules.iter().filter(|rule| rule.is_called(name)).peekable();
+        let first = called.peek().copied()?;
+        called.all(|rule| !rule.fits(allowed)).then_some(first)
     }
 
     /// Returns the rules with these names ([`Rule::is_called`]), each once, in the order of the names, and for one

@@ -100,7 +100,7 @@ fn pipelines_complete_passes_their_settings_and_what_they_name() {
         labels(&items).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(at("‸"), ["Pipeline"]);
-    assert_eq!(at("Pipeline(name: \"p\", ‸"), ["passes", "backends", "precision", "unroll"]);
+    assert_eq!(at("Pipeline(name: \"p\", ‸"), ["passes", "backends", "precision", "assume", "unroll"]);
     assert_eq!(at("Pipeline(passes: [‸"), ["Rewrite", "Extract", "Plan", "Resident"]);
     let settings = at("Pipeline(passes: [Rewrite(name: \"a\", ‸");
     assert_eq!(settings, ["rules", "rounds", "nodes", "nodes_per_op"]);

@@ -114,12 +114,7 @@ pub(super) fn convolution(draft: &mut Draft<'_>) -> Option<()> {
         if last { [batch, rows, columns, channels] } else { [batch, channels, rows, columns] }
     };
     let x = draft.weights(DType::F32, &image(channels, size)).name;
-    let weight = if op == "NhwcConv" {
-        [outputs, kernel, kernel, channels]
-    } else {
-        [outputs, channels, kernel, kernel]
-    };
-    let w = draft.weights(DType::F32, &weight).name;
+    let w = draft.weights(DType::F32, &[outputs, channels, kernel, kernel]).name;
     let (stride, pad) = (1 + draft.rng.below(2), draft.rng.below(kernel));
     let result = size.map(|size| (size + 2 * pad - kernel) / stride + 1);
     let bias = if draft.rng.percent(70) { draft.weights(DType::F32, &[outputs]).name } else { String::new() };

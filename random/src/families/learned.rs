@@ -1,6 +1,6 @@
 //! Operators of classical machine learning.
 
-use crate::draft::{Draft, Known, float, floats, int, list, text, texts};
+use crate::draft::{Draft, Known, float, floats, int, list, tensor, text, texts};
 use ovolo::tensor::{DType, Tensor};
 
 fn signed(value: usize) -> i64 {
@@ -235,10 +235,45 @@ fn grow(
     number
 }
 
+/// An ensemble of stumps in the form that version 5 of the domain brought.
+fn stumps(draft: &mut Draft<'_>, x: &Known) -> Option<()> {
+    let count = 1 + draft.rng.below(3);
+    let targets = draft.rng.between(1, 2);
+    let modes: Vec<u8> = (0..count).map(|_| u8::try_from(draft.rng.below(6)).unwrap_or(0)).collect();
+    let splits: Vec<f64> = (0..count).map(|_| draft.rng.pick(&[0.0, 0.5, -0.5, 1.0])).collect();
+    let features: Vec<i64> = (0..count).map(|_| draft.rng.between(0, signed(x.dims[1]) - 1)).collect();
+    let all: Vec<i64> = (0..signed(count)).collect();
+    let yes: Vec<i64> = all.iter().map(|at| 2 * at).collect();
+    let no: Vec<i64> = all.iter().map(|at| 2 * at + 1).collect();
+    let leaves: Vec<i64> = (0..2 * count).map(|_| draft.rng.between(0, targets - 1)).collect();
+    let weights = random(draft, 2 * count);
+    let floating =
+        |name: &str, values: &[f64]| tensor(name, &Tensor::from_f64(DType::F32, [values.len()], values));
+    let attributes = vec![
+        list("tree_roots", &all),
+        list("nodes_featureids", &features),
+        floating("nodes_splits", &splits),
+        tensor("nodes_modes", &Tensor::from_elements([count], &modes)),
+        list("nodes_truenodeids", &yes),
+        list("nodes_falsenodeids", &no),
+        list("nodes_trueleafs", &vec![1; count]),
+        list("nodes_falseleafs", &vec![1; count]),
+        list("leaf_targetids", &leaves),
+        floating("leaf_weights", &weights),
+        int("n_targets", targets),
+        int("aggregate_function", 1),
+        int("post_transform", 0),
+    ];
+    draft.node("ai.onnx.ml.TreeEnsemble", &[&x.name], attributes, &[DType::F32])
+}
+
 /// Ensembles of trees.
 pub(super) fn trees(draft: &mut Draft<'_>) -> Option<()> {
     let x = rows(draft);
     let width = x.dims[1];
+    if draft.model.version("ai.onnx.ml") >= 5 && draft.rng.percent(40) {
+        return stumps(draft, &x);
+    }
     let mut forest = Forest::default();
     for tree in 0..draft.rng.between(1, 3) {
         let mode = draft.rng.pick(&MODES);
@@ -249,8 +284,16 @@ pub(super) fn trees(draft: &mut Draft<'_>) -> Option<()> {
     let classes = draft.rng.percent(50);
     let columns = if classes { 3 } else { 1 + draft.rng.between(0, 2) };
     let (prefix, weights) = if classes { ("class", "class_weights") } else { ("target", "target_weights") };
-    let pick = |list: &[i64]| leaves.iter().map(|&at| list[at]).collect::<Vec<i64>>();
-    let ids: Vec<i64> = leaves.iter().map(|_| draft.rng.between(0, columns - 1)).collect();
+    // Each leaf has a weight for each target: one without any has no base value in ONNX Runtime
+    // (`docs/CONFORMANCE.md`).
+    let each = if classes { 1 } else { usize::try_from(columns).unwrap_or(0) };
+    let pick = |list: &[i64]| {
+        leaves.iter().flat_map(|&at| std::iter::repeat_n(list[at], each)).collect::<Vec<i64>>()
+    };
+    let mut ids: Vec<i64> = leaves.iter().flat_map(|_| 0..columns).collect();
+    if classes {
+        ids = leaves.iter().map(|_| draft.rng.between(0, columns - 1)).collect();
+    }
     let mut attributes = vec![
         list("nodes_treeids", &forest.tree),
         list("nodes_nodeids", &forest.node),
@@ -263,7 +306,7 @@ pub(super) fn trees(draft: &mut Draft<'_>) -> Option<()> {
         list(&format!("{prefix}_treeids"), &pick(&forest.tree)),
         list(&format!("{prefix}_nodeids"), &pick(&forest.node)),
         list(&format!("{prefix}_ids"), &ids),
-        floats(weights, &random(draft, leaves.len())),
+        floats(weights, &random(draft, ids.len())),
         text("post_transform", draft.rng.pick(&["NONE", "SOFTMAX", "LOGISTIC"])),
     ];
     if classes {

@@ -2,10 +2,20 @@
 
 use crate::draft::{Draft, int};
 use crate::model::number;
+use ovolo::onnx::proto::AttributeProto;
 use ovolo::tensor::{DType, Tensor};
 
 fn signed(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(0)
+}
+
+/// Adds a node whose result is not for other nodes: its zeros come from sums, so that rounding decides whether they are.
+fn last(draft: &mut Draft<'_>, op: &str, inputs: &[&str], attributes: Vec<AttributeProto>) -> Option<()> {
+    draft.node(op, inputs, attributes, &[DType::F32])?;
+    if !draft.closed {
+        draft.pool.pop();
+    }
+    Some(())
 }
 
 pub(super) fn transform(draft: &mut Draft<'_>) -> Option<()> {
@@ -30,11 +40,11 @@ pub(super) fn transform(draft: &mut Draft<'_>) -> Option<()> {
         String::new()
     };
     if draft.opset() < 20 {
-        return draft.node("DFT", &[&x, &size], attributes(Some(1)), &[DType::F32]);
+        return last(draft, "DFT", &[&x, &size], attributes(Some(1)));
     }
     let axis = draft.rng.pick(&[1_i64, -2]);
     let axis = draft.hidden(Tensor::from_elements([0_usize; 0], &[axis]));
-    draft.node("DFT", &[&x, &size, &axis], attributes(None), &[DType::F32])
+    last(draft, "DFT", &[&x, &size, &axis], attributes(None))
 }
 
 pub(super) fn short_time(draft: &mut Draft<'_>) -> Option<()> {
@@ -48,7 +58,7 @@ pub(super) fn short_time(draft: &mut Draft<'_>) -> Option<()> {
     let size = draft.hidden(Tensor::from_elements([0_usize; 0], &[signed(frame)]));
     let window = if draft.rng.percent(60) { draft.weights(DType::F32, &[frame]).name } else { String::new() };
     let onesided = int("onesided", draft.rng.between(0, 1));
-    draft.node("STFT", &[&x, &step, &window, &size], vec![onesided], &[DType::F32])
+    last(draft, "STFT", &[&x, &step, &window, &size], vec![onesided])
 }
 
 pub(super) fn window(draft: &mut Draft<'_>) -> Option<()> {
