@@ -5,7 +5,8 @@
 //! leaves up and tested against the guards. If the guards accept an instance, the right side is built as the
 //! e-graph builds it, and both sides are evaluated and compared (`check`): types, values, zero in padding,
 //! and independence of padding. `coverage` counts what the instances contained, and a rule without instances
-//! fails. For a counterexample, smaller ones are searched for in narrow palettes and then reduced step by
+//! fails. Every instance is compared once more with infinities and NaN among the operands that a run gives
+//! (`Draft::spoiled`), unless the rule assumes that all are finite. For a counterexample, smaller ones are searched for in narrow palettes and then reduced step by
 //! step until nothing can be removed (`shrink`).
 //!
 //! All randomness is seeded by the rule's name and the number of the attempt, so the results depend neither
@@ -44,7 +45,7 @@ use coverage::Seen;
 use draft::Draft;
 use generate::Generator;
 use ovolo::op::Ops;
-use ovolo::rule::Rule;
+use ovolo::rule::{Assumption, Rule};
 use palette::Palette;
 use refusal::{Reasons, Refusal};
 use rng::Rng;
@@ -197,7 +198,10 @@ pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
                 instances += 1;
                 work += draft.work();
                 seen.add(rule, &draft);
-                if let Some(spoiled) = draft.spoiled(&mut rng, left_count) {
+                let spoiled = (!rule.assumes.contains(&Assumption::Finite))
+                    .then(|| draft.spoiled(&mut rng, left_count))
+                    .flatten();
+                if let Some(spoiled) = spoiled {
                     work += draft.work();
                     if let Tried::Wrong(draft, difference) = judge(rule, spoiled) {
                         seen.add(rule, &draft);

@@ -75,7 +75,9 @@ fn candidates(bench: &Bench, model: &Model) -> Vec<Model> {
         if old.iter().any(|value| *value != 1.0) {
             with(simple(&vec![1.0; old.len()]));
         }
-        if rounded.iter().zip(&old).any(|(new, old)| new != old && old.is_finite()) {
+        // A scale must not become zero.
+        let scale = old.len() == 1 && rounded[0] == 0.0;
+        if !scale && rounded.iter().zip(&old).any(|(new, old)| new != old && old.is_finite()) {
             with(simple(&rounded));
         }
     }

@@ -143,6 +143,9 @@ pub(super) fn compare(draft: &mut Draft<'_>) -> Option<()> {
 /// Adds an operator of two operands as it was before opset 7, where attributes said how the second one is broadcast.
 fn aligned(draft: &mut Draft<'_>, op: &str, x: &Known, results: &[DType]) -> Option<()> {
     if op == "PRelu" {
+        if x.rank() == 0 {
+            return None;
+        }
         let slope = draft.weights(x.dtype, &[1]);
         return draft.node(op, &[&x.name, &slope.name], Vec::new(), results);
     }
