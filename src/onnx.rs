@@ -58,8 +58,6 @@ pub(crate) use region::Position;
 pub use region::{Dynamic, LiveFrom, Region, Then};
 pub use survey::{Remark, Survey, survey};
 pub use value::{Interface, Size, decode_value, encode_value};
-#[doc(hidden)]
-pub use walk::structural;
 
 use crate::graph::Graph;
 use crate::op::Ops;
@@ -84,6 +82,14 @@ pub struct Tables<'a> {
     pub ops: &'a Ops,
     /// The importers of operators.
     pub operators: &'a Operators,
+}
+
+impl Tables<'_> {
+    /// Returns the names of operators with graphs inside, on sequences and on maps, each with its domain if it is not
+    /// ONNX's own. They are carried out while a model is imported, and have no entry in the table of operators.
+    pub fn structural() -> impl Iterator<Item = &'static str> {
+        walk::structural()
+    }
 }
 
 /// The most nodes that the iterations of a loop may have together to become part of the graph around it, unless a

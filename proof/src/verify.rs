@@ -45,7 +45,7 @@ use coverage::Seen;
 use draft::Draft;
 use generate::Generator;
 use ovolo::op::Ops;
-use ovolo::rule::{Assumption, Rule};
+use ovolo::rule::Rule;
 use palette::Palette;
 use refusal::{Reasons, Refusal};
 use rng::Rng;
@@ -198,7 +198,7 @@ pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
                 instances += 1;
                 work += draft.work();
                 seen.add(rule, &draft);
-                let spoiled = (!rule.assumes.contains(&Assumption::Finite))
+                let spoiled = (!rule.assumes.contains(&Rule::FINITE))
                     .then(|| draft.spoiled(&mut rng, left_count))
                     .flatten();
                 if let Some(spoiled) = spoiled {

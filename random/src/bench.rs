@@ -1,7 +1,6 @@
 //! Runs a model in pipelines, and holds the results to the reference evaluation and to ONNX Runtime's.
 
 use crate::compare::difference;
-use crate::coverage::operators;
 use crate::model::Model;
 use crate::rng::Rng;
 use crate::runtime::{Answer, Runtime};
@@ -150,7 +149,7 @@ impl Bench {
 
     /// Runs a model in all pipelines, and in ONNX Runtime if it is given.
     pub fn judge(&self, model: &Model, runtime: Option<&mut Runtime>) -> Verdict {
-        let operators = operators(model);
+        let operators = model.operators();
         let unlike = UNLIKE.iter().find(|(name, _)| operators.contains(*name));
         let answer = runtime.map(|runtime| match unlike {
             Some((_, why)) => Answer::Refused((*why).to_owned()),

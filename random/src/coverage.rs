@@ -2,10 +2,8 @@
 
 use crate::draft::Draft;
 use crate::families::FAMILIES;
-use crate::model::Model;
 use crate::rng::Rng;
 use ovolo::onnx;
-use ovolo::onnx::proto::NodeProto;
 use ovolo::registry::Registry;
 use std::collections::BTreeSet;
 
@@ -26,20 +24,7 @@ pub const NEVER_DRAWN: &[(&str, &str)] = &[
 /// Returns the operators that ovolo imports, those with graphs and on sequences among them.
 pub fn importable(registry: &Registry) -> BTreeSet<String> {
     let own = registry.onnx().operators.names().map(ToOwned::to_owned);
-    own.chain(onnx::structural().map(ToOwned::to_owned)).collect()
-}
-
-/// Returns the operators of a model, those of its inner graphs among them.
-pub fn operators(model: &Model) -> BTreeSet<String> {
-    fn add(node: &NodeProto, found: &mut BTreeSet<String>) {
-        let dot = if node.domain.is_empty() { "" } else { "." };
-        found.insert(format!("{}{dot}{}", node.domain, node.op_type));
-        let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
-        graphs.flat_map(|graph| &graph.node).for_each(|node| add(node, found));
-    }
-    let mut found = BTreeSet::new();
-    model.nodes.iter().for_each(|node| add(node, &mut found));
-    found
+    own.chain(onnx::Tables::structural().map(ToOwned::to_owned)).collect()
 }
 
 /// Returns the operators that the families draw in some rounds: in each round, every family draws a node for every
@@ -52,7 +37,7 @@ pub fn drawn(registry: &Registry, rounds: u64) -> BTreeSet<String> {
                 let seed = (round << 20) + (at << 8) as u64 + opset.unsigned_abs();
                 let mut draft = Draft::new(registry, Rng::new(seed), opset, false);
                 let _ = family(&mut draft);
-                found.extend(operators(&draft.model));
+                found.extend(draft.model.operators());
             }
         }
     }

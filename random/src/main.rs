@@ -1,6 +1,6 @@
 //! Compares random models with the reference evaluation and with ONNX Runtime: `cargo xtask random`.
 
-use ovolo_random::coverage::{NEVER_DRAWN, importable, operators};
+use ovolo_random::coverage::{NEVER_DRAWN, importable};
 use ovolo_random::{Bench, Kind, Runtime, Verdict, generate, shrink};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ fn run(settings: &Settings) -> Result<usize, String> {
     let start = Instant::now();
     for seed in settings.seed..settings.seed + settings.count {
         let model = generate(bench.registry(), seed);
-        drawn.extend(operators(&model));
+        drawn.extend(model.operators());
         let failure = match bench.judge(&model, runtime.as_mut()) {
             Verdict::Right => {
                 right += 1;

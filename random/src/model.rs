@@ -8,7 +8,7 @@ use ovolo::onnx::{Item, encode_value};
 use ovolo::tensor::{DType, Tensor};
 use ovolo::value::Value;
 use prost::Message;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// An input or a constant.
@@ -126,6 +126,19 @@ impl Model {
             "ai.onnx.ml" if self.opset >= 10 => 2,
             _ => 1,
         }
+    }
+
+    /// Returns the names of the operators, those of inner graphs among them, each with its domain if it is not ONNX's own.
+    pub fn operators(&self) -> BTreeSet<String> {
+        fn add(node: &NodeProto, found: &mut BTreeSet<String>) {
+            let dot = if node.domain.is_empty() { "" } else { "." };
+            found.insert(format!("{}{dot}{}", node.domain, node.op_type));
+            let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
+            graphs.flat_map(|graph| &graph.node).for_each(|node| add(node, found));
+        }
+        let mut found = BTreeSet::new();
+        self.nodes.iter().for_each(|node| add(node, &mut found));
+        found
     }
 
     /// Returns the bytes of the model's file.

@@ -358,7 +358,7 @@ pub(super) fn is_structural(node: &NodeProto) -> bool {
 }
 
 /// Returns the names of operators that are walked, each with its domain if it is not ONNX's own.
-pub fn structural() -> impl Iterator<Item = &'static str> {
+pub(super) fn structural() -> impl Iterator<Item = &'static str> {
     WALKED.into_iter().chain(sequence::names()).chain([FLEX, ZIP_MAP])
 }
 

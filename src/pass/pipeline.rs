@@ -4,7 +4,7 @@ use super::{Extract, Pass, PassKind, PlanMemory, Rewrite, Scope};
 use crate::error::{Diagnostic, Diagnostics, Error, Source, Span};
 use crate::onnx::UNROLL;
 use crate::ron::{Raw, Reader, Spanned, fields_of};
-use crate::rule::{Assumption, Precision, Rule, RuleSet};
+use crate::rule::{Precision, Rule, RuleSet};
 use serde::Deserialize;
 use std::any::Any;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Pipeline {
     /// The lowest precision of arithmetic that is allowed.
     pub precision: Precision,
     /// What rules may assume of values. Those that assume more are left out of the files that phases name.
-    pub assume: Vec<Assumption>,
+    pub assume: Vec<&'static str>,
     /// The most nodes that the iterations of a loop may have together to become part of the graph around it. Iterations of a
     /// longer loop are regions that share one plan.
     pub unroll: usize,
@@ -186,7 +186,7 @@ fn too_coarse(rules: &RuleSet, name: &str, allowed: Precision) -> Option<Diagnos
 }
 
 /// Returns the mistake if all rules with a name assume more than allowed.
-fn too_bold(rules: &RuleSet, name: &str, allowed: &[Assumption]) -> Option<Diagnostic> {
+fn too_bold(rules: &RuleSet, name: &str, allowed: &[&str]) -> Option<Diagnostic> {
     let rule = rules.bolder(name, allowed)?;
     let more: Vec<String> = rule.assumes.iter().map(|one| format!("\"{one}\"")).collect();
     let more = more.join(", ");
@@ -215,9 +215,9 @@ fn pipeline(
         .precision
         .filter(|name| reader.known("precision", name, &Precision::ALL.map(Precision::name)));
     let precision = precision.and_then(|name| Precision::find(&name)).unwrap_or_default();
-    let known = Assumption::ALL.map(Assumption::name);
-    let assume = written.assume.iter().filter(|name| reader.known("assumption", name, &known));
-    let assume: Vec<Assumption> = assume.filter_map(|name| Assumption::find(name)).collect();
+    let assume = written.assume.iter().filter(|name| reader.known("assumption", name, &Rule::ASSUMPTIONS));
+    let find = |name: &Spanned<String>| Rule::ASSUMPTIONS.into_iter().find(|known| known == &name.as_str());
+    let assume: Vec<&'static str> = assume.filter_map(find).collect();
     let all = written.passes.len();
     let passes: Vec<(Arc<dyn Pass>, Span)> = written
         .passes

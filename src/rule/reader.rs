@@ -15,7 +15,7 @@ pub(super) use file::read;
 
 use super::gone::Gone;
 use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
-use super::{Assumption, AttrVar, Expr, Guard, Pattern, Places, Precision, Rule, Template, Vocabulary};
+use super::{AttrVar, Expr, Guard, Pattern, Places, Precision, Rule, Template, Vocabulary};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span, nearest, suggestion};
 use crate::op::Ops;
 use crate::ron::{self, Raw, Text};
@@ -217,12 +217,12 @@ impl Reader<'_> {
     }
 
     /// Returns what the rule assumes, for a row.
-    fn assumes(&mut self, form: &Form, row: &Row, used: &mut Vec<String>) -> Option<Vec<Assumption>> {
+    fn assumes(&mut self, form: &Form, row: &Row, used: &mut Vec<String>) -> Option<Vec<&'static str>> {
         let mut found = Vec::new();
         for written in &form.assume.0 {
             let name = self.fill(written, row, used)?;
-            let Some(known) = Assumption::find(&name.text) else {
-                let names = Assumption::ALL.map(|one| format!("`\"{one}\"`"));
+            let Some(known) = Rule::ASSUMPTIONS.into_iter().find(|known| *known == name.text) else {
+                let names = Rule::ASSUMPTIONS.map(|one| format!("`\"{one}\"`"));
                 self.mistake(
                     format!("assumption `{}` is not known", name.text),
                     written.value_span(),

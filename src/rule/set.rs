@@ -1,7 +1,7 @@
 //! Sets of rules: they are read from files, combined, and selected by the names in pipelines.
 
 use super::gone::Gone;
-use super::{Assumption, Precision, Rule, Vocabulary, reader};
+use super::{Precision, Rule, Vocabulary, reader};
 use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl RuleSet {
     }
 
     /// Returns one of the rules with this name if a pipeline that makes only these assumptions can use none of them.
-    pub(crate) fn bolder(&self, name: &str, allowed: &[Assumption]) -> Option<&Arc<Rule>> {
+    pub(crate) fn bolder(&self, name: &str, allowed: &[&str]) -> Option<&Arc<Rule>> {
         let mut called = self.rules.iter().filter(|rule| rule.is_called(name)).peekable();
         let first = called.peek().copied()?;
         called.all(|rule| !rule.fits(allowed)).then_some(first)

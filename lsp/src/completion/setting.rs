@@ -9,7 +9,7 @@ use crate::rule_index;
 use crate::workspace::Workspace;
 use lsp_types::CompletionItemKind;
 use ovolo::error::Span;
-use ovolo::rule::{Assumption, Precision};
+use ovolo::rule::{Precision, Rule};
 use std::path::Path;
 
 /// Adds the names that the field of a text in quotes takes.
@@ -40,7 +40,7 @@ pub fn complete(
         Precision::ALL.iter().for_each(|one| add(one.name(), "a precision"));
     }
     if field == "assume" {
-        Assumption::ALL.iter().for_each(|one| add(one.name(), "an assumption"));
+        Rule::ASSUMPTIONS.iter().for_each(|one| add(one, "an assumption"));
     }
     if document.kind != Kind::Pipeline {
         return;
