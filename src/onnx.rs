@@ -84,6 +84,14 @@ pub struct Tables<'a> {
     pub operators: &'a Operators,
 }
 
+impl Tables<'_> {
+    /// Returns the names of operators with graphs inside, on sequences and on maps, each with its domain if it is not
+    /// ONNX's own. They are carried out while a model is imported, and have no entry in the table of operators.
+    pub fn structural() -> impl Iterator<Item = &'static str> {
+        walk::structural()
+    }
+}
+
 /// The most nodes that the iterations of a loop may have together to become part of the graph around it, unless a
 /// pipeline says another number.
 pub const UNROLL: usize = 512;

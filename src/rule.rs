@@ -189,6 +189,8 @@ pub struct Rule {
     pub guards: Vec<Guard>,
     /// The precision to which the right sides round values, if the left sides do not.
     pub precision: Precision,
+    /// What the rule assumes of values beside its guards: some of [`ASSUMPTIONS`](Self::ASSUMPTIONS).
+    pub assumes: Vec<&'static str>,
     /// The attributes that are computed before the right sides are built.
     pub lets: Vec<(AttrVar, Expr)>,
     /// Whether the rule has two left sides that can be exchanged without changing the left sides, the guards and the
@@ -242,11 +244,27 @@ impl Rule {
             "precision",
             "`\"bf16\"`, `\"f16\"` or `\"tf32\"` for a rule that rounds to it; otherwise `\"f32\"`",
         ),
+        (
+            "assume",
+            "`[\"finite\"]` for a rule that holds only where no value is infinite or NaN; only pipelines with the same \
+             `assume` use it",
+        ),
     ];
+
+    /// The assumption that no value is infinite or NaN, unless it is computed from constants alone. Where one is, the right
+    /// side of a rule may be NaN in more elements than the left side, or in fewer.
+    pub const FINITE: &'static str = "finite";
+    /// What rules may assume of values.
+    pub const ASSUMPTIONS: [&'static str; 1] = [Self::FINITE];
 
     /// Returns whether a right side contains an op of the backend.
     pub(crate) fn leads_to(&self, backend: &str) -> bool {
         self.to.iter().any(|template| template.leads_to(backend))
+    }
+
+    /// Returns whether a pipeline that makes these assumptions may use the rule.
+    pub fn fits(&self, assumptions: &[&str]) -> bool {
+        self.assumes.iter().all(|one| assumptions.contains(one))
     }
 
     /// Returns the name of the rule's file without folder and extension.

@@ -111,7 +111,9 @@ fn in_literal(document: &Document, literal: &Literal, found: &mut Vec<Occurrence
             push(literal.body, Symbol::Rule(whole), None);
         }
         ("Function", "name") => push(literal.body, Symbol::Op(whole), None),
-        (_, "backends" | "precision" | "extractor" | "cost" | "order" | "planner") if head != "Rule" => {
+        (_, "backends" | "precision" | "assume" | "extractor" | "cost" | "order" | "planner")
+            if head != "Rule" =>
+        {
             push(literal.body, Symbol::Setting(field.to_owned(), whole), None);
         }
         _ => {}

@@ -336,7 +336,9 @@ fn idle(rule: &Arc<Rule>) -> Option<Finding> {
 
 /// Finds rules that no phase of any pipeline has, and rules in phases that do not allow their precision.
 pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
-    let used = |rule: &Rule| pipelines.iter().flat_map(Pipeline::rewrites).any(|phase| phase.names(rule));
+    let named = |pipeline: &&Pipeline, rule: &Rule| pipeline.rewrites().any(|phase| phase.names(rule));
+    let used =
+        |rule: &Rule| pipelines.iter().any(|pipeline| rule.fits(&pipeline.assume) && named(&pipeline, rule));
     let lonely: Vec<&Arc<Rule>> = rules.iter().filter(|rule| !used(rule)).collect();
     let help = "add it to the `rules` of a phase, or delete it; `--pipeline FILE` adds your own pipeline";
     let mut findings: Vec<Finding> = Vec::new();
@@ -345,7 +347,11 @@ pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
             |list: &mut dyn Iterator<Item = &Arc<Rule>>| list.filter(|one| one.file == rule.file).count();
         let alone = all(&mut lonely.iter().copied());
         // A file none of whose rules are used is reported once.
+        let assumed: Vec<String> = rule.assumes.iter().map(|one| format!("\"{one}\"")).collect();
         let message = match alone > 1 && alone == all(&mut rules.iter()) {
+            _ if pipelines.iter().any(|pipeline| named(&pipeline, rule)) => {
+                format!("no pipeline that names this rule or its file assumes {}", assumed.join(", "))
+            }
             true if findings.iter().any(|finding| finding.rule.file == rule.file) => continue,
             true => format!("no pipeline names this file, `{}`, or any of its {alone} rules", rule.stem()),
             false => "no pipeline names this rule or its file".to_owned(),
@@ -503,7 +509,7 @@ fn equation(rule: &Rule, backwards: bool) -> String {
 }
 
 /// Whether every match of `special` is a match of `general` with the same right sides, and the guards of
-/// `general` accept whatever those of `special` accept.
+/// `general` accept whatever those of `special` accept. A rule that assumes more has fewer pipelines.
 fn subsumes(general: &Rule, special: &Rule) -> bool {
     let root = |pattern: &Pattern| match pattern {
         Pattern::Op { op, .. } => op.name,
@@ -512,6 +518,7 @@ fn subsumes(general: &Rule, special: &Rule) -> bool {
     if !general.from.iter().map(root).eq(special.from.iter().map(root))
         || !general.lets.is_empty()
         || !special.lets.is_empty()
+        || !general.fits(&special.assumes)
     {
         return false;
     }

@@ -5,7 +5,8 @@
 //! leaves up and tested against the guards. If the guards accept an instance, the right side is built as the
 //! e-graph builds it, and both sides are evaluated and compared (`check`): types, values, zero in padding,
 //! and independence of padding. `coverage` counts what the instances contained, and a rule without instances
-//! fails. For a counterexample, smaller ones are searched for in narrow palettes and then reduced step by
+//! fails. Every instance is compared once more with infinities and NaN among the operands that a run gives
+//! (`Draft::spoiled`), unless the rule assumes that all are finite. For a counterexample, smaller ones are searched for in narrow palettes and then reduced step by
 //! step until nothing can be removed (`shrink`).
 //!
 //! All randomness is seeded by the rule's name and the number of the attempt, so the results depend neither
@@ -186,6 +187,7 @@ pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
             }
         };
         let left_work = left.work();
+        let left_count = left.values.len();
         match judge(rule, left) {
             Tried::Refused(refusal) => {
                 work += if refusal.evaluated { left_work } else { 0.0 };
@@ -195,6 +197,17 @@ pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
                 instances += 1;
                 work += draft.work();
                 seen.add(rule, &draft);
+                let spoiled = (!rule.assumes.contains(&Rule::FINITE))
+                    .then(|| draft.spoiled(&mut rng, left_count))
+                    .flatten();
+                if let Some(spoiled) = spoiled {
+                    work += draft.work();
+                    if let Tried::Wrong(draft, difference) = judge(rule, spoiled) {
+                        seen.add(rule, &draft);
+                        wrong = Some((draft, difference));
+                        break;
+                    }
+                }
             }
             Tried::Wrong(draft, difference) => {
                 instances += 1;

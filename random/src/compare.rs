@@ -18,6 +18,10 @@ pub(crate) fn difference(got: &Tensor, want: &Tensor, near: &[Tensor]) -> Option
         return Some(format!("it is {} instead of {}", got.ty(), want.ty()));
     }
     let dtype = want.ty().dtype;
+    if let (Some(texts), Some(wanted)) = (got.to_texts(), want.to_texts()) {
+        let at = (0..wanted.len()).find(|&at| texts[at] != wanted[at])?;
+        return Some(format!("element {at} is {:?} instead of {:?}", texts[at], wanted[at]));
+    }
     let (values, wanted) = (got.to_f64(), want.to_f64());
     let near: Vec<Vec<f64>> = near.iter().map(Tensor::to_f64).collect();
     let finite = wanted.iter().filter(|value| value.is_finite());

@@ -1,7 +1,7 @@
 //! A model that is drawn node by node.
 
 use crate::bench::evaluate;
-use crate::model::{Leaf, Model};
+use crate::model::{Leaf, Model, tensor_proto};
 use crate::rng::Rng;
 use ovolo::onnx::proto::{AttributeProto, AttributeType, GraphProto, NodeProto};
 use ovolo::onnx::{self, ImportOptions};
@@ -98,6 +98,8 @@ impl Draft<'_> {
 
     /// Returns a value of one of these types: a known one mostly, or else a new leaf.
     pub fn any(&mut self, types: &[DType], ranks: std::ops::RangeInclusive<usize>) -> Known {
+        // Most operators began with floats alone.
+        let types = if self.opset() < 7 && types.contains(&DType::F32) { &[DType::F32] } else { types };
         let fits: Vec<Known> = self
             .pool
             .iter()
@@ -206,8 +208,39 @@ impl Draft<'_> {
         name
     }
 
+    /// Adds a constant of one element without dimensions, which is not for other nodes.
+    pub fn scalar(&mut self, dtype: DType, value: f64) -> String {
+        self.hidden(Tensor::from_f64(dtype, [0_usize; 0], &[value]))
+    }
+
+    /// Adds an input or a constant of these texts.
+    pub fn texts(&mut self, dims: &[usize], texts: &[&str]) -> Known {
+        let constant = self.rng.percent(35);
+        self.add(Tensor::from_texts(dims, texts), constant)
+    }
+
+    /// Adds a node whose results are no tensors, and that only nodes of the same family may read; returns their names.
+    pub fn step(
+        &mut self,
+        op: &str,
+        inputs: &[&str],
+        attributes: Vec<AttributeProto>,
+        results: usize,
+    ) -> Vec<String> {
+        let output: Vec<String> =
+            (0..results).map(|at| format!("s{}_{at}", self.model.nodes.len())).collect();
+        self.model.nodes.push(NodeProto {
+            op_type: op.to_owned(),
+            input: inputs.iter().map(|&name| name.to_owned()).collect(),
+            output: output.clone(),
+            attribute: attributes,
+            ..NodeProto::default()
+        });
+        output
+    }
+
     /// Adds a node with results of these element types, whose shapes ovolo infers. If it refuses the node, nothing
-    /// follows it. An input without a name is left out.
+    /// follows it. An input without a name is left out. An operator that is not ONNX's own has its domain in front.
     pub fn node(
         &mut self,
         op: &str,
@@ -221,8 +254,10 @@ impl Draft<'_> {
         }
         let number = self.model.nodes.len();
         let output: Vec<String> = (0..results.len()).map(|at| format!("n{number}_{at}")).collect();
+        let (domain, name) = op.rsplit_once('.').unwrap_or(("", op));
         self.model.nodes.push(NodeProto {
-            op_type: op.to_owned(),
+            op_type: name.to_owned(),
+            domain: domain.to_owned(),
             input,
             output: output.clone(),
             attribute: attributes,
@@ -277,6 +312,24 @@ pub fn float(name: &str, value: f64) -> AttributeProto {
 /// Makes an attribute that is a text.
 pub fn text(name: &str, value: &str) -> AttributeProto {
     AttributeProto { s: value.as_bytes().to_vec().into(), ..attribute(name, AttributeType::String) }
+}
+
+/// Makes an attribute that is a list of floats.
+#[allow(clippy::cast_possible_truncation)]
+pub(crate) fn floats(name: &str, values: &[f64]) -> AttributeProto {
+    let floats = values.iter().map(|value| *value as f32).collect();
+    AttributeProto { floats, ..attribute(name, AttributeType::Floats) }
+}
+
+/// Makes an attribute that is a list of texts.
+pub(crate) fn texts(name: &str, values: &[&str]) -> AttributeProto {
+    let strings = values.iter().map(|value| value.as_bytes().to_vec().into()).collect();
+    AttributeProto { strings, ..attribute(name, AttributeType::Strings) }
+}
+
+/// Makes an attribute that is a tensor.
+pub(crate) fn tensor(name: &str, value: &Tensor) -> AttributeProto {
+    AttributeProto { t: Some(tensor_proto(name, value)), ..attribute(name, AttributeType::Tensor) }
 }
 
 /// Makes an attribute that is a graph.

@@ -1,13 +1,25 @@
 //! Families of operators: each draws a node with operands and attributes that ONNX allows.
 
 mod arrange;
+mod attention;
+mod bit;
+mod constant;
 mod control;
 mod elementwise;
+mod fused;
 mod image;
 mod index;
+mod learned;
+mod levels;
 mod linear;
+mod loss;
+mod norm;
 mod quantised;
 mod reduce;
+mod sequence;
+mod signal;
+mod text;
+mod vision;
 
 use crate::draft::Draft;
 
@@ -75,4 +87,77 @@ pub(crate) const FAMILIES: &[Family] = &[
     quantised::product,
     control::branch,
     control::repeat,
+    control::scan,
+    constant::constant,
+    constant::of_shape,
+    constant::eye,
+    constant::range,
+    constant::shape,
+    constant::dropout,
+    constant::cast_like,
+    bit::shift,
+    bit::wise,
+    bit::cast,
+    bit::infinite,
+    index::reverse,
+    index::scatter,
+    index::update,
+    index::compress,
+    index::unique,
+    norm::length,
+    norm::variance,
+    norm::root,
+    norm::skip,
+    norm::embed,
+    norm::groups,
+    fused::gelu,
+    fused::softmax,
+    fused::product,
+    fused::gemm,
+    fused::convolution,
+    fused::distance,
+    attention::standard,
+    attention::packed,
+    attention::many_heads,
+    attention::grouped,
+    attention::rotary,
+    attention::swiglu,
+    attention::causal,
+    attention::linear,
+    levels::both,
+    levels::function,
+    levels::pool,
+    levels::concat,
+    levels::product,
+    levels::convolution,
+    levels::to_float,
+    levels::four_bits,
+    levels::round_trip,
+    levels::recurrent,
+    learned::prepare,
+    learned::label,
+    learned::linear,
+    learned::vectors,
+    learned::trees,
+    loss::loss,
+    loss::optimiser,
+    sequence::sequences,
+    sequence::optional,
+    signal::transform,
+    signal::short_time,
+    signal::window,
+    signal::mel,
+    text::operator,
+    text::moved,
+    text::number,
+    vision::upsample,
+    vision::grid_sample,
+    vision::affine_grid,
+    vision::roi_align,
+    vision::deform,
+    vision::columns_to_image,
+    vision::suppress,
+    vision::crop_pad,
+    vision::unpool,
+    vision::determinant,
 ];

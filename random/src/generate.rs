@@ -7,7 +7,10 @@ use crate::rng::Rng;
 use ovolo::registry::Registry;
 
 /// The opsets that models are drawn for, the newer ones more often.
-const OPSETS: [i64; 16] = [7, 8, 9, 10, 11, 11, 12, 13, 13, 14, 15, 17, 17, 18, 20, 21];
+const OPSETS: [i64; 32] = [
+    1, 2, 5, 6, 7, 8, 9, 10, 11, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 20, 20, 21, 21, 22, 23, 24,
+    25, 26, 27, 28,
+];
 
 /// Returns the model of a seed.
 pub fn generate(registry: &Registry, seed: u64) -> Model {

@@ -5,6 +5,7 @@
 
 mod bench;
 mod compare;
+pub mod coverage;
 mod draft;
 mod families;
 mod generate;

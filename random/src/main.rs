@@ -1,7 +1,8 @@
 //! Compares random models with the reference evaluation and with ONNX Runtime: `cargo xtask random`.
 
+use ovolo_random::coverage::{NEVER_DRAWN, importable};
 use ovolo_random::{Bench, Kind, Runtime, Verdict, generate, shrink};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -12,6 +13,9 @@ const USAGE: &str = "usage: random [--count N] [--seed S] [--pipelines A,B] [--p
   --pipelines    shipped pipelines of the host (native,cpu)
   --python FILE  an interpreter with the packages onnx and onnxruntime; without it ovolo is compared with itself
   --out DIR      where models that fail are written (random-failures)";
+
+/// The most reasons for which ONNX Runtime does not run models that are printed.
+const SHOWN: usize = 30;
 
 struct Settings {
     count: u64,
@@ -53,16 +57,19 @@ fn run(settings: &Settings) -> Result<usize, String> {
     let mut runtime = runtime.map_err(|error| error.to_string())?;
     let (mut right, mut alone, mut invalid) = (0, 0, 0);
     let mut wrong: BTreeMap<Kind, usize> = BTreeMap::new();
+    let (mut drawn, mut reasons) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
     let start = Instant::now();
     for seed in settings.seed..settings.seed + settings.count {
         let model = generate(bench.registry(), seed);
+        drawn.extend(model.operators());
         let failure = match bench.judge(&model, runtime.as_mut()) {
             Verdict::Right => {
                 right += 1;
                 continue;
             }
-            Verdict::Alone(_) => {
+            Verdict::Alone(why) => {
                 alone += 1;
+                *reasons.entry(reason(&why)).or_default() += 1;
                 continue;
             }
             Verdict::Invalid(why) => {
@@ -91,7 +98,27 @@ fn run(settings: &Settings) -> Result<usize, String> {
          nowhere, wrong: {wrong:?}",
         settings.count
     );
+    let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    for (why, count) in reasons.iter().take(SHOWN) {
+        println!("ONNX Runtime does not run {count}: {why}");
+    }
+    let all = importable(bench.registry());
+    println!("{} of {} operators were drawn; not drawn:", all.intersection(&drawn).count(), all.len());
+    for name in all.difference(&drawn) {
+        let reason = NEVER_DRAWN.iter().find(|(known, _)| known == name);
+        println!("  {name}: {}", reason.map_or("not by these seeds", |(_, why)| why));
+    }
     Ok(wrong.values().sum())
+}
+
+/// Returns the part of a message of ONNX Runtime that does not name a value.
+fn reason(why: &str) -> String {
+    let text = why.split_once(" : ").map_or(why, |(_, text)| text);
+    let plain = text
+        .split_whitespace()
+        .map(|word| if word.contains(|c: char| c.is_ascii_digit()) { "…" } else { word });
+    plain.take(14).collect::<Vec<_>>().join(" ")
 }
 
 fn main() -> ExitCode {

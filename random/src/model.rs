@@ -8,7 +8,7 @@ use ovolo::onnx::{Item, encode_value};
 use ovolo::tensor::{DType, Tensor};
 use ovolo::value::Value;
 use prost::Message;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// An input or a constant.
@@ -51,7 +51,20 @@ pub(crate) fn number(dtype: DType) -> i32 {
         DType::U32 => 12,
         DType::U64 => 13,
         DType::BF16 => 16,
+        DType::Text => 8,
+        DType::I4 => 22,
+        DType::U4 => 21,
         _ => 0,
+    }
+}
+
+/// Returns a version of the file format that may have an opset; ONNX Runtime reads it where it has the opset.
+fn ir(opset: i64) -> i64 {
+    match opset {
+        ..9 => 4,
+        9..21 => 8,
+        21..23 => 10,
+        _ => 11,
     }
 }
 
@@ -88,13 +101,44 @@ impl Model {
             output: self.outputs.iter().map(|(name, dtype)| declaration(name, *dtype, None)).collect(),
             ..GraphProto::default()
         };
+        let mut domains: Vec<&str> = self.nodes.iter().map(|node| node.domain.as_str()).collect();
+        domains.push("");
+        domains.sort_unstable();
+        domains.dedup();
+        let import =
+            |domain: &str| OperatorSetId { domain: domain.to_owned(), version: self.version(domain) };
         ModelProto {
-            ir_version: if self.opset < 9 { 4 } else { 8 },
+            ir_version: ir(self.opset),
             producer_name: "ovolo-random".to_owned(),
             graph: Some(graph),
-            opset_import: vec![OperatorSetId { domain: String::new(), version: self.opset }],
+            opset_import: domains.into_iter().map(import).collect(),
             ..ModelProto::default()
         }
+    }
+
+    /// Returns the version of a domain's operators that came out with the opset of ONNX's own ones.
+    pub(crate) fn version(&self, domain: &str) -> i64 {
+        match domain {
+            "" => self.opset,
+            "ai.onnx.ml" if self.opset >= 22 => 5,
+            "ai.onnx.ml" if self.opset >= 21 => 4,
+            "ai.onnx.ml" if self.opset >= 14 => 3,
+            "ai.onnx.ml" if self.opset >= 10 => 2,
+            _ => 1,
+        }
+    }
+
+    /// Returns the names of the operators, those of inner graphs among them, each with its domain if it is not ONNX's own.
+    pub fn operators(&self) -> BTreeSet<String> {
+        fn add(node: &NodeProto, found: &mut BTreeSet<String>) {
+            let dot = if node.domain.is_empty() { "" } else { "." };
+            found.insert(format!("{}{dot}{}", node.domain, node.op_type));
+            let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
+            graphs.flat_map(|graph| &graph.node).for_each(|node| add(node, found));
+        }
+        let mut found = BTreeSet::new();
+        self.nodes.iter().for_each(|node| add(node, &mut found));
+        found
     }
 
     /// Returns the bytes of the model's file.
@@ -139,8 +183,11 @@ impl Model {
         let mut text = format!("opset {}\n", self.opset);
         for leaf in &self.leaves {
             let kind = if leaf.constant { "const" } else { "input" };
-            let all = leaf.tensor.to_f64();
-            let shown: Vec<String> = all.iter().take(24).map(ToString::to_string).collect();
+            let all: Vec<String> = match leaf.tensor.to_texts() {
+                Some(texts) => texts.iter().map(|text| format!("{text:?}")).collect(),
+                None => leaf.tensor.to_f64().iter().map(ToString::to_string).collect(),
+            };
+            let shown: Vec<String> = all.iter().take(24).cloned().collect();
             let more = if all.len() > shown.len() { ", …" } else { "" };
             let _ =
                 writeln!(text, "{}: {} = {kind} [{}{more}]", leaf.name, leaf.tensor.ty(), shown.join(", "));
@@ -167,7 +214,8 @@ fn line(text: &mut String, node: &NodeProto, indent: &str) {
     let attributes =
         if attributes.is_empty() { String::new() } else { format!(" {{{}}}", attributes.join(", ")) };
     let (outputs, inputs) = (node.output.join(", "), node.input.join(", "));
-    let _ = writeln!(text, "{indent}{outputs} = {}({inputs}){attributes}", node.op_type);
+    let domain = if node.domain.is_empty() { String::new() } else { format!("{}.", node.domain) };
+    let _ = writeln!(text, "{indent}{outputs} = {domain}{}({inputs}){attributes}", node.op_type);
     for attribute in &node.attribute {
         let Some(graph) = &attribute.g else { continue };
         let names = |list: &[ValueInfoProto]| {
@@ -186,6 +234,10 @@ fn attribute_text(attribute: &AttributeProto) -> String {
         AttributeType::String => String::from_utf8_lossy(&attribute.s).into_owned(),
         AttributeType::Ints => format!("{:?}", attribute.ints),
         AttributeType::Floats => format!("{:?}", attribute.floats),
+        AttributeType::Strings => {
+            let texts: Vec<_> = attribute.strings.iter().map(|text| String::from_utf8_lossy(text)).collect();
+            format!("{texts:?}")
+        }
         other => format!("({other:?})"),
     };
     format!("{}: {value}", attribute.name)

@@ -65,17 +65,20 @@ fn candidates(bench: &Bench, model: &Model) -> Vec<Model> {
             all.push(one);
         };
         let ty = leaf.tensor.ty();
+        if !ty.dtype.is_float() {
+            continue;
+        }
         let old = leaf.tensor.to_f64();
         let simple =
             |new: &[f64]| Leaf { tensor: Tensor::from_f64(ty.dtype, ty.shape.clone(), new), ..leaf.clone() };
-        if ty.dtype.is_float() {
-            let rounded: Vec<f64> = old.iter().map(|value| value.round()).collect();
-            if old.iter().any(|value| *value != 1.0) {
-                with(simple(&vec![1.0; old.len()]));
-            }
-            if rounded.iter().zip(&old).any(|(new, old)| new != old && old.is_finite()) {
-                with(simple(&rounded));
-            }
+        let rounded: Vec<f64> = old.iter().map(|value| value.round()).collect();
+        if old.iter().any(|value| *value != 1.0) {
+            with(simple(&vec![1.0; old.len()]));
+        }
+        // A scale must not become zero.
+        let scale = old.len() == 1 && rounded[0] == 0.0;
+        if !scale && rounded.iter().zip(&old).any(|(new, old)| new != old && old.is_finite()) {
+            with(simple(&rounded));
         }
     }
     all

@@ -492,3 +492,10 @@ fn a_pool_takes_no_heed_of_nan_and_a_scattered_extreme_keeps_it() {
     let nodes = vec![node("ScatterND", &["x", "i", "u"], "y", vec![text("reduction", "max")])];
     gives(&Model { opset: 18, ..model(leaves, nodes, DType::F32) }, &[3.0, NAN]);
 }
+
+#[test]
+fn is_inf_that_looks_for_neither_infinity_finds_none() {
+    let leaves = vec![input("x", DType::F32, &[4], &[INF, -INF, NAN, 1.0])];
+    let attributes = vec![int("detect_negative", 0), int("detect_positive", 0)];
+    gives(&model(leaves, vec![node("IsInf", &["x"], "y", attributes)], DType::Bool), &[0.0; 4]);
+}

@@ -105,6 +105,7 @@ impl Request {
             .with("pipeline", self.passes())
             .with("cost model", self.cost())
             .with("precision", self.pipeline.precision.name())
+            .with("assumptions", list(&self.pipeline.assume))
             .with("unroll", self.pipeline.unroll.to_string())
             .with(Self::CALIBRATION, self.speeds())
             .with("threads", self.threads.to_string());

@@ -342,16 +342,28 @@ impl Walk {
     }
 }
 
+/// ONNX's own operators with graphs inside.
+const WALKED: [&str; 4] = ["If", "Loop", "Scan", "SequenceMap"];
+/// Attention with graphs inside.
+const FLEX: &str = "ai.onnx.preview.FlexAttention";
+/// The operator that makes maps.
+const ZIP_MAP: &str = "ai.onnx.ml.ZipMap";
+
 /// Returns whether a node is one that is walked, instead of imported as ops.
 pub(super) fn is_structural(node: &NodeProto) -> bool {
-    let walked = ["If", "Loop", "Scan", "SequenceMap"].contains(&node.op_type.as_str());
+    let walked = WALKED.contains(&node.op_type.as_str());
     is_zip_map(node)
         || is_flex(node)
         || is_own(&node.domain) && (walked || sequence::operator(&node.op_type).is_some())
 }
 
+/// Returns the names of operators that are walked, each with its domain if it is not ONNX's own.
+pub(super) fn structural() -> impl Iterator<Item = &'static str> {
+    WALKED.into_iter().chain(sequence::names()).chain([FLEX, ZIP_MAP])
+}
+
 fn is_flex(node: &NodeProto) -> bool {
-    node.domain == "ai.onnx.preview" && node.op_type == "FlexAttention"
+    super::structure::full_name(node) == FLEX
 }
 
 /// Returns the error for a node of which a graph was walked.
@@ -360,7 +372,7 @@ fn refused_node(operation: &Operation, why: Refusal) -> OnnxError {
 }
 
 fn is_zip_map(node: &NodeProto) -> bool {
-    node.domain == "ai.onnx.ml" && node.op_type == "ZipMap"
+    super::structure::full_name(node) == ZIP_MAP
 }
 
 /// Returns the elements of an operand.

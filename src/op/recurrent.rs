@@ -589,16 +589,19 @@ impl Step<'_> {
     fn lstm(&self, state: &[f64], memory: &mut [f64]) -> Vec<f64> {
         let hidden = self.layer.hidden;
         let [input, output, forget, cell] = [0, 1, 2, 3].map(|gate| self.gate(gate, state));
-        let look = |which: usize, at: usize| self.extra.map_or(0.0, |p| p[which * hidden + at]);
+        // Without weights of the memory a gate does not see it, also where it is infinite.
+        let look = |which: usize, at: usize, memory: f64| {
+            self.extra.map_or(0.0, |p| p[which * hidden + at] * memory)
+        };
         let unit = |at: usize| {
-            let kept = self.activate(0, input[at] + look(0, at) * memory[at]);
+            let kept = self.activate(0, input[at] + look(0, at, memory[at]));
             let forgets = if self.layer.coupled {
                 1.0 - kept
             } else {
-                self.activate(0, forget[at] + look(2, at) * memory[at])
+                self.activate(0, forget[at] + look(2, at, memory[at]))
             };
             memory[at] = forgets * memory[at] + kept * self.activate(1, cell[at]);
-            let open = self.activate(0, output[at] + look(1, at) * memory[at]);
+            let open = self.activate(0, output[at] + look(1, at, memory[at]));
             open * self.layer.activations(self.direction)[2].apply(memory[at])
         };
         (0..hidden).map(unit).collect()

@@ -20,6 +20,8 @@ pub struct Pipeline {
     pub backends: Vec<String>,
     /// The lowest precision of arithmetic that is allowed.
     pub precision: Precision,
+    /// What rules may assume of values. Those that assume more are left out of the files that phases name.
+    pub assume: Vec<&'static str>,
     /// The most nodes that the iterations of a loop may have together to become part of the graph around it. Iterations of a
     /// longer loop are regions that share one plan.
     pub unroll: usize,
@@ -37,6 +39,7 @@ struct Written<'a> {
     passes: Vec<Raw<'a>>,
     backends: Vec<Spanned<String>>,
     precision: Option<Spanned<String>>,
+    assume: Vec<Spanned<String>>,
     unroll: Option<usize>,
 }
 
@@ -131,7 +134,9 @@ impl Pipeline {
     pub fn select(&self, phase: &Rewrite, rules: &RuleSet) -> Result<Vec<Arc<Rule>>, Diagnostics> {
         self.known([phase], rules)?;
         let names: Vec<String> = phase.rules.iter().map(|name| name.value.clone()).collect();
-        rules.select(&names)
+        let mut selected = rules.select(&names)?;
+        selected.retain(|rule| rule.fits(&self.assume));
+        Ok(selected)
     }
 
     /// Checks that all phases name rules that exist and are as precise as the pipeline requires.
@@ -151,7 +156,10 @@ impl Pipeline {
         let source = found.add_source(self.source.clone());
         let named = phases.into_iter().flat_map(|phase| phase.rules.iter().map(move |name| (phase, name)));
         for (phase, name) in named {
-            let unfit = rules.unknown(name).or_else(|| too_coarse(rules, name, self.precision));
+            let unfit = rules
+                .unknown(name)
+                .or_else(|| too_coarse(rules, name, self.precision))
+                .or_else(|| too_bold(rules, name, &self.assume));
             if let Some(diagnostic) = unfit {
                 // A name without a position in a file comes from the command line or from a program.
                 found.push(match name.span == Span::default() {
@@ -177,6 +185,19 @@ fn too_coarse(rules: &RuleSet, name: &str, allowed: Precision) -> Option<Diagnos
     Some(Diagnostic::new(message).help(help))
 }
 
+/// Returns the mistake if all rules with a name assume more than allowed.
+fn too_bold(rules: &RuleSet, name: &str, allowed: &[&str]) -> Option<Diagnostic> {
+    let rule = rules.bolder(name, allowed)?;
+    let more: Vec<String> = rule.assumes.iter().map(|one| format!("\"{one}\"")).collect();
+    let more = more.join(", ");
+    let message = match rule.name == name {
+        true => format!("rule `{name}` assumes {more}, and the pipeline does not"),
+        false => format!("each rule of `{name}` assumes {more}, and the pipeline does not"),
+    };
+    let help = format!("write `assume: [{more}]` if the pipeline may assume so, or take the name away");
+    Some(Diagnostic::new(message).help(help))
+}
+
 /// Returns a pipeline from those parts of the text that are valid.
 fn pipeline(
     reader: &mut Reader<'_>,
@@ -194,6 +215,9 @@ fn pipeline(
         .precision
         .filter(|name| reader.known("precision", name, &Precision::ALL.map(Precision::name)));
     let precision = precision.and_then(|name| Precision::find(&name)).unwrap_or_default();
+    let assume = written.assume.iter().filter(|name| reader.known("assumption", name, &Rule::ASSUMPTIONS));
+    let find = |name: &Spanned<String>| Rule::ASSUMPTIONS.into_iter().find(|known| known == &name.as_str());
+    let assume: Vec<&'static str> = assume.filter_map(find).collect();
     let all = written.passes.len();
     let passes: Vec<(Arc<dyn Pass>, Span)> = written
         .passes
@@ -202,7 +226,8 @@ fn pipeline(
         .collect();
     let rewrites = passes.iter().filter_map(|(pass, _)| pass.get::<Rewrite>());
     for name in rewrites.flat_map(|rewrite| &rewrite.rules) {
-        if let Some(diagnostic) = scope.rules.and_then(|rules| too_coarse(rules, name, precision)) {
+        let unfit = |rules| too_coarse(rules, name, precision).or_else(|| too_bold(rules, name, &assume));
+        if let Some(diagnostic) = scope.rules.and_then(unfit) {
             reader.push_at(diagnostic, name.span);
         }
     }
@@ -225,14 +250,14 @@ fn pipeline(
     let unroll = written.unroll.unwrap_or(UNROLL);
     let passes = passes.into_iter().map(|(pass, _)| pass).collect();
     let backends = written.backends.into_iter().map(|backend| backend.value).collect();
-    Some(Pipeline { name: written.name.value, passes, backends, precision, unroll, source })
+    Some(Pipeline { name: written.name.value, passes, backends, precision, assume, unroll, source })
 }
 
 /// Reports each required field that is missing. A field that could not be read is already reported.
 fn lacking(reader: &mut Reader<'_>, raw: Raw<'_>, written: &Written<'_>) {
     let head = raw.head();
     let mut lacks = |key: &str, message: &str, help: &str| {
-        let meant = |key: &str| raw.meant(key, &["name", "passes", "backends", "precision"]);
+        let meant = |key: &str| raw.meant(key, &["name", "passes", "backends", "precision", "assume"]);
         match raw.field(key) {
             Some(value) if value.is_empty() => reader.mistake(message, value.span(), help),
             None if !meant(key) => reader.mistake(message, head, help),

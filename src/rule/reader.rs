@@ -216,6 +216,25 @@ impl Reader<'_> {
         known
     }
 
+    /// Returns what the rule assumes, for a row.
+    fn assumes(&mut self, form: &Form, row: &Row, used: &mut Vec<String>) -> Option<Vec<&'static str>> {
+        let mut found = Vec::new();
+        for written in &form.assume.0 {
+            let name = self.fill(written, row, used)?;
+            let Some(known) = Rule::ASSUMPTIONS.into_iter().find(|known| *known == name.text) else {
+                let names = Rule::ASSUMPTIONS.map(|one| format!("`\"{one}\"`"));
+                self.mistake(
+                    format!("assumption `{}` is not known", name.text),
+                    written.value_span(),
+                    format!("known are {}", names.join(", ")),
+                );
+                return None;
+            };
+            found.push(known);
+        }
+        Some(found)
+    }
+
     /// Returns the rule for one row of `for_each`.
     fn rule(&mut self, form: &Form, row: &Row, used: &mut Vec<String>) -> Option<Rule> {
         let name = self.fill(&form.name, row, used)?;
@@ -224,6 +243,7 @@ impl Reader<'_> {
         let lets: Vec<Text> = form.lets.0.iter().map(|(_, text)| text.clone()).collect();
         let lets = self.fill_all(&lets, row, used);
         let precision = self.precision(form, row, used)?;
+        let assumes = self.assumes(form, row, used)?;
         let (from, to, when, lets) = (from?, to?, when?, lets?);
         self.rule.clone_from(&name.text);
         let mut sides = from.iter().chain(&to);
@@ -256,6 +276,7 @@ impl Reader<'_> {
             to: templates,
             guards,
             precision,
+            assumes,
             lets: computed,
             symmetric,
             operand_vars: scope.operands,

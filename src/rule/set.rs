@@ -100,6 +100,13 @@ impl RuleSet {
         self.rules.iter().filter(|rule| rule.is_called(name)).find(|rule| !allowed.allows(rule.precision))
     }
 
+    /// Returns one of the rules with this name if a pipeline that makes only these assumptions can use none of them.
+    pub(crate) fn bolder(&self, name: &str, allowed: &[&str]) -> Option<&Arc<Rule>> {
+        let mut called = self.rules.iter().filter(|rule| rule.is_called(name)).peekable();
+        let first = called.peek().copied()?;
+        called.all(|rule| !rule.fits(allowed)).then_some(first)
+    }
+
     /// Returns the rules with these names ([`Rule::is_called`]), each once, in the order of the names, and for one
     /// name in the order of the set. A user's file adds to ovolo's file of the same name.
     ///

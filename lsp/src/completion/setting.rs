@@ -9,7 +9,7 @@ use crate::rule_index;
 use crate::workspace::Workspace;
 use lsp_types::CompletionItemKind;
 use ovolo::error::Span;
-use ovolo::rule::Precision;
+use ovolo::rule::{Precision, Rule};
 use std::path::Path;
 
 /// Adds the names that the field of a text in quotes takes.
@@ -38,6 +38,9 @@ pub fn complete(
     }
     if field == "precision" {
         Precision::ALL.iter().for_each(|one| add(one.name(), "a precision"));
+    }
+    if field == "assume" {
+        Rule::ASSUMPTIONS.iter().for_each(|one| add(one, "an assumption"));
     }
     if document.kind != Kind::Pipeline {
         return;

@@ -15,6 +15,9 @@ const OPERATIONS: f64 = 1e8;
 /// The most elements of a constant whose value guards may read, as in the e-graph.
 const SMALL: usize = 64;
 
+/// What is no number, or none that is finite.
+const NO_NUMBERS: [f64; 3] = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+
 /// A leaf: the operand that a variable or a number stands for.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
@@ -38,6 +41,13 @@ pub(super) enum Filling {
     Given(Vec<f64>),
     /// The listed integers, in order. `f64` cannot represent all of them beyond 2^53.
     Whole(Vec<i64>),
+}
+
+impl Filling {
+    /// Whether the values may be any: neither an exponent, nor an index, nor one value everywhere.
+    fn is_any(&self) -> bool {
+        matches!(self, Self::Drawn(Values::Any | Values::Positive, _) | Self::Seeded(_) | Self::Given(_))
+    }
 }
 
 impl Leaf {
@@ -215,6 +225,35 @@ impl Draft {
             changed = true;
         }
         changed.then_some(smaller)
+    }
+
+    /// Returns the first `count` values, which are the left sides, with infinities and NaN among the floating-point
+    /// operands that a run gives: in one of them, or in all. `None` if there is no such operand.
+    pub fn spoiled(&self, rng: &mut Rng, count: usize) -> Option<Self> {
+        let given = |at: &usize| {
+            let value = &self.values[*at];
+            value.ty.dtype.is_float()
+                && value.leaf.as_ref().is_some_and(|leaf| !leaf.constant && leaf.values.is_any())
+        };
+        let leaves: Vec<usize> = (0..count).filter(given).collect();
+        if leaves.is_empty() {
+            return None;
+        }
+        let only = rng.percent(50).then(|| rng.pick(&leaves));
+        let mut spoiled = Self { right: Vec::new(), ..self.clone() };
+        spoiled.values.truncate(count);
+        for at in leaves.into_iter().filter(|at| only.is_none_or(|only| only == *at)) {
+            let mut values = self.tensor(at)?.to_f64();
+            if values.is_empty() {
+                continue;
+            }
+            for _ in 0..1 + rng.below(2) {
+                let place = rng.below(values.len());
+                values[place] = rng.pick(&NO_NUMBERS);
+            }
+            spoiled.values[at].leaf = Some(Leaf::new(false, Filling::Given(values)));
+        }
+        Some(spoiled)
     }
 
     /// The largest magnitude of the floating-point leaves.

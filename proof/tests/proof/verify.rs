@@ -56,6 +56,42 @@ fn every_shipped_rule_holds_on_200_instances() {
 }
 
 #[test]
+fn each_rule_that_assumes_finite_numbers_needs_them() {
+    let rules = common::rules();
+    let bold: Vec<&Arc<Rule>> = rules.rules().iter().filter(|rule| !rule.assumes.is_empty()).collect();
+    assert!(bold.len() >= 40, "{}", bold.len());
+    for rule in bold {
+        let plain = Rule { assumes: Vec::new(), ..Rule::clone(rule) };
+        let settings = Settings { shrink: false, ..Settings::default() };
+        let one = verify::rule(&plain, common::ops(), settings);
+        let Verdict::Wrong { what, .. } = &one.verdict else { panic!("{} holds without", rule.name) };
+        assert!(what.contains("NaN") || what.contains("inf"), "{}: {what}", rule.name);
+    }
+}
+
+#[test]
+fn infinities_and_nan_are_drawn_unless_a_rule_assumes_finite_numbers_or_asks_for_constants() {
+    let text = |more: &str, when: &str| {
+        format!(r#"[Rule(name: "no-zero", {more} from: "(mul ?x 0.0)", to: "(sub ?x ?x)", when: [{when}])]"#)
+    };
+    // Both sides are NaN for whatever is not finite.
+    assert!(verified(&text("", r#""is-f32(?x)""#)).holds());
+    let zero = |more: &str, when: &str| {
+        let to = r#"(mul (neg ?x) (scalar {value: 0.0}))"#;
+        let from = r#"(add (sub ?x ?x) (mul (sub ?y ?y) (scalar {value: 0.0})))"#;
+        format!(
+            r#"[Rule(name: "less", {more} from: "{from}", to: "{to}", when: [{when}, "equal(shape-of(?x), shape-of(?y))"])]"#
+        )
+    };
+    let floats = r#""is-f32(?x)", "is-f32(?y)""#;
+    let one = verified(&zero("", floats));
+    let Verdict::Wrong { what, .. } = &one.verdict else { panic!("{one:#?}") };
+    assert!(what.contains("NaN"), "{what}");
+    assert!(verified(&zero(r#"assume: ["finite"],"#, floats)).holds());
+    assert!(verified(&zero("", &format!(r#"{floats}, "const(?y)""#))).holds());
+}
+
+#[test]
 fn results_do_not_depend_on_threads_or_on_other_rules() {
     let rules = common::rules();
     let some: Vec<Arc<Rule>> = rules.rules().iter().step_by(9).cloned().collect();

@@ -41,6 +41,9 @@ pub(super) fn reshape(draft: &mut Draft<'_>) -> Option<()> {
         let at = draft.rng.below(shape.len());
         shape[at] = -1;
     }
+    if draft.opset() < 5 {
+        return draft.node("Reshape", &[&x.name], vec![list("shape", &shape)], &[x.dtype]);
+    }
     let shape = draft.ints(&shape);
     draft.node("Reshape", &[&x.name, &shape], Vec::new(), &[x.dtype])
 }
@@ -123,7 +126,8 @@ pub(super) fn pad(draft: &mut Draft<'_>) -> Option<()> {
     }
     let pads: Vec<i64> = x.dims.iter().chain(&x.dims).map(|&dim| draft.rng.between(0, most(dim))).collect();
     if draft.opset() < 11 {
-        return draft.node("Pad", &[&x.name], vec![text("mode", mode), list("pads", &pads)], &[x.dtype]);
+        let name = if draft.opset() < 2 { "paddings" } else { "pads" };
+        return draft.node("Pad", &[&x.name], vec![text("mode", mode), list(name, &pads)], &[x.dtype]);
     }
     let pads = draft.ints(&pads);
     let value = if draft.rng.percent(50) {
@@ -161,7 +165,7 @@ pub(super) fn expand(draft: &mut Draft<'_>) -> Option<()> {
 
 pub(super) fn tile(draft: &mut Draft<'_>) -> Option<()> {
     let x = draft.any(PLAIN, 1..=4);
-    if x.count() > 600 {
+    if x.count() > 600 || draft.opset() < 6 {
         return None;
     }
     let repeats: Vec<i64> = x.dims.iter().map(|_| draft.rng.pick(&[1, 1, 2, 3])).collect();

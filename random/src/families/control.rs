@@ -1,6 +1,6 @@
 //! Operators with graphs inside.
 
-use crate::draft::{Draft, graph};
+use crate::draft::{Draft, graph, int, list};
 use crate::model::declaration;
 use ovolo::onnx::proto::{GraphProto, NodeProto, ValueInfoProto};
 use ovolo::tensor::{DType, Tensor};
@@ -47,6 +47,32 @@ pub(super) fn branch(draft: &mut Draft<'_>) -> Option<()> {
     };
     let attributes = vec![graph("then_branch", one(left, "then")), graph("else_branch", one(right, "else"))];
     draft.node("If", &[&condition], attributes, &[DType::F32])
+}
+
+/// A `Scan` that carries a value over the rows of another one.
+pub(super) fn scan(draft: &mut Draft<'_>) -> Option<()> {
+    if draft.opset() < 9 {
+        return None;
+    }
+    let (steps, width) = (1 + draft.rng.below(3), 1 + draft.rng.below(4));
+    let (state, rows) = (draft.leaf(DType::F32, &[width]).name, draft.leaf(DType::F32, &[steps, width]).name);
+    let number = draft.model.nodes.len();
+    let name = |what: &str| format!("{what}{number}");
+    let (op, more) = (draft.rng.pick(&["Add", "Mul", "Sub"]), draft.rng.pick(&["Tanh", "Abs", "Neg"]));
+    let nodes = vec![
+        inner(op, &[&name("state"), &name("row")], &name("next")),
+        inner(more, &[&name("next")], &name("scanned")),
+    ];
+    let one = |what: &str| declaration(&name(what), DType::F32, Some(&[width]));
+    let inputs = vec![one("state"), one("row")];
+    let outputs = vec![one("next"), one("scanned")];
+    let mut attributes = vec![graph("body", body("body", nodes, inputs, outputs)), int("num_scan_inputs", 1)];
+    for way in ["scan_input_directions", "scan_output_directions"] {
+        if draft.rng.percent(40) {
+            attributes.push(list(way, &[draft.rng.between(0, 1)]));
+        }
+    }
+    draft.node("Scan", &[&state, &rows], attributes, &[DType::F32, DType::F32])
 }
 
 /// A `Loop` that carries a value and stacks another one.

@@ -1,33 +1,34 @@
 //! Operators that work on each element.
 
-use crate::draft::{Draft, FLOATS, NUMBERS, float, int};
+use crate::draft::{Draft, FLOATS, Known, NUMBERS, float, int, text};
 use crate::model::number;
 use ovolo::tensor::{DType, Tensor};
 
 /// Functions of one float, with the first opset that has them.
 const UNARY: &[(&str, i64)] = &[
-    ("Relu", 7),
-    ("Sigmoid", 7),
-    ("Tanh", 7),
-    ("Exp", 7),
-    ("Log", 7),
-    ("Sqrt", 7),
-    ("Neg", 7),
-    ("Abs", 7),
-    ("Reciprocal", 7),
-    ("Floor", 7),
-    ("Ceil", 7),
+    ("Relu", 1),
+    ("Sigmoid", 1),
+    ("Tanh", 1),
+    ("Exp", 1),
+    ("Log", 1),
+    ("Sqrt", 1),
+    ("Neg", 1),
+    ("Abs", 1),
+    ("Reciprocal", 1),
+    ("Floor", 1),
+    ("Ceil", 1),
     ("Erf", 9),
     ("Sign", 9),
-    ("Softplus", 7),
-    ("Softsign", 7),
-    ("Elu", 7),
-    ("Selu", 7),
-    ("LeakyRelu", 7),
-    ("HardSigmoid", 7),
+    ("Softplus", 1),
+    ("Softsign", 1),
+    ("Elu", 1),
+    ("Selu", 1),
+    ("LeakyRelu", 1),
+    ("HardSigmoid", 1),
     ("ThresholdedRelu", 10),
     ("Celu", 12),
     ("HardSwish", 14),
+    ("Swish", 24),
     ("Mish", 18),
     ("Gelu", 20),
     ("Round", 11),
@@ -39,7 +40,7 @@ const UNARY: &[(&str, i64)] = &[
     ("Sinh", 9),
     ("Cosh", 9),
     ("Shrink", 9),
-    ("Identity", 7),
+    ("Identity", 1),
     ("Asin", 7),
     ("Acos", 7),
     ("Acosh", 9),
@@ -68,7 +69,8 @@ pub(super) fn unary(draft: &mut Draft<'_>) -> Option<()> {
 
 pub(super) fn binary(draft: &mut Draft<'_>) -> Option<()> {
     let op = draft.rng.pick(&["Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Add", "Mul"]);
-    let x = draft.any(if matches!(op, "PRelu" | "Pow") { FLOATS } else { NUMBERS }, 0..=4);
+    let floats = matches!(op, "PRelu" | "Pow") || draft.opset() < 7;
+    let x = draft.any(if floats { FLOATS } else { NUMBERS }, 0..=4);
     if x.dtype.is_integer() && op == "Div" {
         return None; // A divisor may be zero; `modulo` draws one that is not.
     }
@@ -79,6 +81,9 @@ pub(super) fn binary(draft: &mut Draft<'_>) -> Option<()> {
     } else {
         draft.partner(x.dtype, &x.dims)
     };
+    if draft.opset() < 7 {
+        return aligned(draft, op, &x, &[x.dtype]);
+    }
     let both = if op != "PRelu" && draft.rng.percent(40) { [&y.name, &x.name] } else { [&x.name, &y.name] };
     draft.node(op, &both.map(String::as_str), Vec::new(), &[x.dtype])
 }
@@ -89,7 +94,8 @@ pub(super) fn several(draft: &mut Draft<'_>) -> Option<()> {
     let x = draft.any(if extreme && draft.opset() >= 12 { NUMBERS } else { FLOATS }, 0..=4);
     let mut names = vec![x.name.clone()];
     for _ in 0..draft.rng.below(3) {
-        let y = draft.partner(x.dtype, &x.dims);
+        let y =
+            if draft.opset() < 8 { draft.leaf(x.dtype, &x.dims) } else { draft.partner(x.dtype, &x.dims) };
         let larger = y.rank() > x.rank() || y.count() > x.count();
         names.push(y.name);
         if larger {
@@ -102,16 +108,16 @@ pub(super) fn several(draft: &mut Draft<'_>) -> Option<()> {
 
 pub(super) fn compare(draft: &mut Draft<'_>) -> Option<()> {
     let (op, since) = draft.rng.pick(&[
-        ("Equal", 11),
-        ("Greater", 9),
-        ("Less", 9),
+        ("Equal", 1),
+        ("Greater", 1),
+        ("Less", 1),
         ("GreaterOrEqual", 12),
         ("LessOrEqual", 12),
         ("IsNaN", 9),
-        ("And", 7),
-        ("Or", 7),
-        ("Xor", 7),
-        ("Not", 7),
+        ("And", 1),
+        ("Or", 1),
+        ("Xor", 1),
+        ("Not", 1),
     ]);
     if draft.opset() < since {
         return None;
@@ -119,14 +125,42 @@ pub(super) fn compare(draft: &mut Draft<'_>) -> Option<()> {
     let types: &[DType] = match op {
         "And" | "Or" | "Xor" | "Not" => &[DType::Bool],
         "IsNaN" => &[DType::F32],
+        "Equal" if draft.opset() < 11 => &[DType::I32, DType::I64],
+        _ if draft.opset() < 9 => &[DType::F32, DType::F64],
         _ => NUMBERS,
     };
     let x = draft.any(types, 0..=4);
     if matches!(op, "IsNaN" | "Not") {
         return draft.node(op, &[&x.name], Vec::new(), &[DType::Bool]);
     }
+    if draft.opset() < 7 {
+        return aligned(draft, op, &x, &[DType::Bool]);
+    }
     let y = draft.partner(x.dtype, &x.dims);
     draft.node(op, &[&x.name, &y.name], Vec::new(), &[DType::Bool])
+}
+
+/// Adds an operator of two operands as it was before opset 7, where attributes said how the second one is broadcast.
+fn aligned(draft: &mut Draft<'_>, op: &str, x: &Known, results: &[DType]) -> Option<()> {
+    if op == "PRelu" {
+        if x.rank() == 0 {
+            return None;
+        }
+        let slope = draft.weights(x.dtype, &[1]);
+        return draft.node(op, &[&x.name, &slope.name], Vec::new(), results);
+    }
+    let from = draft.rng.below(x.rank() + 1);
+    let to = from + draft.rng.below(x.rank() - from + 1);
+    if draft.rng.percent(40) || from == to {
+        let y = draft.leaf(x.dtype, &x.dims);
+        return draft.node(op, &[&x.name, &y.name], Vec::new(), results);
+    }
+    let y = draft.leaf(x.dtype, &x.dims[from..to]);
+    let mut attributes = vec![int("broadcast", 1)];
+    if to < x.rank() || draft.rng.percent(50) {
+        attributes.push(int("axis", i64::try_from(from).unwrap_or(0)));
+    }
+    draft.node(op, &[&x.name, &y.name], attributes, results)
 }
 
 pub(super) fn select(draft: &mut Draft<'_>) -> Option<()> {
@@ -150,6 +184,17 @@ pub(super) fn cast(draft: &mut Draft<'_>) -> Option<()> {
         _ => &[DType::F32, DType::F64, DType::Bool, DType::F32],
     };
     let to = draft.rng.pick(targets);
+    if draft.opset() < 6 {
+        let name = match to {
+            DType::F32 => "FLOAT",
+            DType::F64 => "DOUBLE",
+            DType::F16 => "FLOAT16",
+            DType::I32 => "INT32",
+            DType::I64 => "INT64",
+            _ => "BOOL",
+        };
+        return draft.node("Cast", &[&x.name], vec![text("to", name)], &[to]);
+    }
     draft.node("Cast", &[&x.name], vec![int("to", i64::from(number(to)))], &[to])
 }
 
@@ -173,7 +218,7 @@ pub(super) fn clip(draft: &mut Draft<'_>) -> Option<()> {
 /// Division and remainder of integers by numbers that are not zero.
 pub(super) fn modulo(draft: &mut Draft<'_>) -> Option<()> {
     let op = draft.rng.pick(&["Mod", "Div"]);
-    if op == "Mod" && draft.opset() < 10 {
+    if draft.opset() < if op == "Mod" { 10 } else { 7 } {
         return None;
     }
     let x = draft.any(&[DType::I32, DType::I64], 0..=3);

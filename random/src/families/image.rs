@@ -90,6 +90,9 @@ pub(super) fn transposed(draft: &mut Draft<'_>) -> Option<()> {
 pub(super) fn pool(draft: &mut Draft<'_>) -> Option<()> {
     let op = draft.rng.pick(&["MaxPool", "AveragePool", "MaxPool", "AveragePool", "LpPool"]);
     let x = image(draft, None);
+    if op == "LpPool" && draft.opset() < 2 {
+        return None; // There its norm was a float.
+    }
     if !x.finite && op == "MaxPool" {
         return None; // In ONNX Runtime a NaN counts or does not by its place in the window.
     }
@@ -102,7 +105,7 @@ pub(super) fn pool(draft: &mut Draft<'_>) -> Option<()> {
         }
         _ => attributes.push(list("pads", &signed(&pads))),
     }
-    if op == "AveragePool" && draft.rng.percent(40) {
+    if op == "AveragePool" && draft.opset() >= 7 && draft.rng.percent(40) {
         attributes.push(int("count_include_pad", 1));
     }
     if op == "MaxPool" && draft.opset() >= 10 && draft.rng.percent(30) {
@@ -135,7 +138,12 @@ pub(super) fn batch_norm(draft: &mut Draft<'_>) -> Option<()> {
     let (scale, bias) =
         (draft.weights(DType::F32, &[channels]).name, draft.weights(DType::F32, &[channels]).name);
     let (mean, variance) = (draft.weights(DType::F32, &[channels]).name, positive(draft, channels));
-    let attributes = if draft.rng.percent(50) { vec![float("epsilon", 1e-3)] } else { Vec::new() };
+    let mut attributes = if draft.rng.percent(50) { vec![float("epsilon", 1e-3)] } else { Vec::new() };
+    match draft.opset() {
+        ..6 => return None, // A list of what is overwritten was needed.
+        6 => attributes.push(int("is_test", 1)),
+        _ => {}
+    }
     draft.node("BatchNormalization", &[&x.name, &scale, &bias, &mean, &variance], attributes, &[DType::F32])
 }
 

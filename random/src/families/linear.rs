@@ -30,7 +30,8 @@ pub(super) fn gemm(draft: &mut Draft<'_>) -> Option<()> {
     let (ta, tb) = (draft.rng.below(2), draft.rng.below(2));
     let a = draft.leaf(DType::F32, &if ta == 1 { [k, m] } else { [m, k] });
     let b = draft.leaf(DType::F32, &if tb == 1 { [n, k] } else { [k, n] });
-    let shape = draft.rng.pick(&[vec![n], vec![1, n], vec![m, n], vec![m, 1], vec![]]);
+    let shapes = [vec![n], vec![m, n], vec![1, n], vec![m, 1], vec![]];
+    let shape = draft.rng.pick(&shapes[..if draft.opset() < 7 { 2 } else { 5 }]);
     let c = draft.leaf(DType::F32, &shape);
     let alpha = draft.rng.pick(&[1.0, 0.5, -2.0]);
     let attributes = vec![
@@ -39,6 +40,10 @@ pub(super) fn gemm(draft: &mut Draft<'_>) -> Option<()> {
         float("alpha", alpha),
         float("beta", draft.rng.pick(&[1.0, 0.25])),
     ];
+    let mut attributes = attributes;
+    if draft.opset() < 7 && shape != [m, n] {
+        attributes.push(int("broadcast", 1));
+    }
     let bias = draft.opset() < 11 || draft.rng.percent(70);
     draft.node("Gemm", &[&a.name, &b.name, if bias { &c.name } else { "" }], attributes, &[DType::F32])
 }
@@ -125,6 +130,9 @@ pub(super) fn layer_norm(draft: &mut Draft<'_>) -> Option<()> {
 
 /// Of finite numbers alone: ONNX Runtime's activations give numbers for NaN.
 pub(super) fn recurrent(draft: &mut Draft<'_>) -> Option<()> {
+    if draft.opset() < 7 {
+        return None; // Before it, an attribute said whether there is the first result.
+    }
     let (op, gates) = draft.rng.pick(&[("LSTM", 4), ("GRU", 3), ("RNN", 1)]);
     let direction = draft.rng.pick(&["forward", "reverse", "bidirectional"]);
     let directions = if direction == "bidirectional" { 2 } else { 1 };

@@ -80,20 +80,26 @@ pub(super) fn cumulate(draft: &mut Draft<'_>) -> Option<()> {
     let at = signed(draft.rng.below(x.rank()));
     let axis = draft.hidden(Tensor::from_elements([0_usize; 0], &[at]));
     let attributes = vec![int("exclusive", draft.rng.between(0, 1)), int("reverse", draft.rng.between(0, 1))];
-    draft.node("CumSum", &[&x.name, &axis], attributes, &[x.dtype])
+    let op = if draft.opset() >= 26 && draft.rng.percent(50) { "CumProd" } else { "CumSum" };
+    draft.node(op, &[&x.name, &axis], attributes, &[x.dtype])
 }
 
 pub(super) fn top(draft: &mut Draft<'_>) -> Option<()> {
-    if draft.opset() < 11 {
-        return None;
-    }
-    let x = draft.any(&[DType::F32, DType::I64], 1..=4);
+    let whole = draft.opset() >= 11;
+    let x = draft.any(if whole { &[DType::F32, DType::I64] } else { &[DType::F32] }, 1..=4);
     let at = draft.rng.below(x.rank());
     if x.dims[at] == 0 || !x.finite {
         return None; // No order has NaN.
     }
     let k = draft.rng.between(1, signed(x.dims[at]));
+    if draft.opset() < 10 {
+        let attributes = vec![int("axis", signed(at)), int("k", k)];
+        return draft.node("TopK", &[&x.name], attributes, &[x.dtype, DType::I64]);
+    }
     let k = draft.ints(&[k]);
-    let attributes = vec![int("axis", signed(at)), int("largest", draft.rng.between(0, 1))];
+    let mut attributes = vec![int("axis", signed(at))];
+    if whole {
+        attributes.push(int("largest", draft.rng.between(0, 1)));
+    }
     draft.node("TopK", &[&x.name, &k], attributes, &[x.dtype, DType::I64])
 }

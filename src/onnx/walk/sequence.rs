@@ -46,6 +46,11 @@ pub(super) fn zip_map(operation: &Operation, inputs: &[Option<Binding>]) -> Resu
     }
 }
 
+/// Returns the names of the operators.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    OPERATORS.iter().map(|(name, _)| *name)
+}
+
 /// Returns the operator with this name.
 pub(super) fn operator(name: &str) -> Option<Operator> {
     OPERATORS.iter().find(|(known, _)| *known == name).map(|(_, operator)| *operator)

@@ -27,6 +27,8 @@ pub(super) struct Form {
     pub for_functions: Option<Spanned<Functions>>,
     #[serde(default)]
     pub precision: Option<Text>,
+    #[serde(default)]
+    pub assume: OneOrMany<Text>,
     /// The field for examples in old files, where it is an error.
     #[serde(default)]
     pub examples: Option<Spanned<IgnoredAny>>,

@@ -7,6 +7,7 @@ use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::{Context, Pass, PassKind, PassReport, Rewrite, Scope, State};
 use ovolo::registry::Registry;
 use ovolo::ron::{Reader, Spanned};
+use ovolo::rule::RuleSet;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -89,4 +90,41 @@ fn a_copy_of_a_pipeline_keeps_its_settings() {
     assert_eq!(pipeline.extract().unwrap().memory.to_bits(), 0.5_f64.to_bits());
     assert_eq!(pipeline.rewrites().next().unwrap().rounds, 8);
     assert_eq!(copy.rewrites().next().unwrap().rounds, 1);
+}
+
+#[test]
+fn rules_that_assume_more_than_a_pipeline_are_left_out_of_files_and_refused_by_name() {
+    let text = r#"[
+        // It needs nothing.
+        Rule(name: "plain", from: "(relu (relu ?x))", to: "(relu ?x)"),
+        // It needs finite numbers.
+        Rule(name: "bold", assume: ["finite"], from: "(mul ?x 0.0)", to: "(sub ?x ?x)"),
+    ]"#;
+    let alone = r#"[
+        // It needs finite numbers as well.
+        Rule(name: "only", assume: ["finite"], from: "(sub ?x ?x)", to: "(mul ?x (scalar {value: 0.0}))"),
+    ]"#;
+    let mut registry = Registry::new();
+    registry.add_backend(Arc::new(NoKernels)).unwrap();
+    let files = [("mine.ron", text), ("alone.ron", alone)];
+    let rules = RuleSet::read(registry.vocabulary(), &files).unwrap_or_else(|found| panic!("{found}"));
+    let selected = |names: &str, assume: &str| {
+        let passes = format!("[Rewrite(name: \"r\", rules: [{names}]), Extract(), Plan()]");
+        let text =
+            format!("Pipeline(name: \"p\", passes: {passes}, backends: [\"none\"], assume: [{assume}])");
+        let scope = Scope { rules: Some(&rules), ..registry.scope() };
+        let pipeline = Pipeline::read(&scope, "p.ron", &text).map_err(|found| found.to_string())?;
+        let phase = pipeline.rewrites().next().unwrap();
+        let selected = pipeline.select(phase, &rules).map_err(|found| found.to_string())?;
+        Ok::<_, String>(selected.iter().map(|rule| rule.name.clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(selected("\"mine\"", "").unwrap(), ["plain"]);
+    assert_eq!(selected("\"mine\", \"alone\"", "\"finite\"").unwrap(), ["plain", "bold", "only"]);
+    let wrong = selected("\"bold\"", "").unwrap_err();
+    assert!(wrong.contains("rule `bold` assumes \"finite\", and the pipeline does not"), "{wrong}");
+    let wrong = selected("\"alone\"", "").unwrap_err();
+    assert!(
+        wrong.contains("each rule of `alone` assumes \"finite\"") && wrong.contains("p.ron:1"),
+        "{wrong}"
+    );
 }
