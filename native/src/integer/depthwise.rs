@@ -1,8 +1,9 @@
 //! `native.conv-requantize-depthwise`: a convolution of bytes in which each channel has a window of its own, and the
 //! chain after it.
 //!
-//! The channels of a pixel are adjacent, so each vector of them is computed as one number would be. The compiler makes
-//! vectors of the loops over lanes.
+//! The channels of a pixel are adjacent, so each vector of them is computed as one number would be.
+
+mod taps;
 
 use super::chain::{AREA, Chain, Rows, Started};
 use super::fused::{Extras, infer};
@@ -13,6 +14,7 @@ use crate::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::DType;
+use taps::{HALF, LANES, Pairs};
 
 /// The op.
 pub(super) const OP: Lowering = Lowering {
@@ -31,8 +33,7 @@ pub(super) const OP: Lowering = Lowering {
     ..Lowering::new("native.conv-requantize-depthwise", "conv-requantize", contract, kernel)
 };
 
-/// The channels that are computed at once, and the pixels whose sums are kept until they become levels.
-const LANES: usize = 32;
+/// The pixels whose sums are kept until they become levels.
 const PIXELS: usize = 8;
 /// The pixels whose sums are in registers at a time.
 const TOGETHER: usize = 4;
@@ -64,14 +65,57 @@ impl Depthwise {
     fn taps(&self) -> usize {
         self.geometry.window[0] * self.geometry.window[1]
     }
+
+    /// The pairs of weights of all channels.
+    fn pairs(&self) -> usize {
+        self.taps().div_ceil(2) * self.geometry.channels
+    }
+
+    /// Writes the weights minus their zero points, in pairs of taps, and what the zero point of the images adds to the
+    /// sums of each channel.
+    ///
+    /// # Safety
+    /// The operands must be those of the call, and there must be room for the results.
+    unsafe fn prepare(
+        &self,
+        given: *const u8,
+        points: *const u8,
+        image: u8,
+        constants: *mut i32,
+        to: *mut [i16; 2],
+    ) {
+        let channels = self.geometry.channels;
+        let wide = |byte: u8, signed: bool| match signed {
+            true => i16::from(byte.cast_signed()),
+            false => i16::from(byte),
+        };
+        let image = i32::from(wide(image, self.signed[0]));
+        // SAFETY: as the caller promises.
+        unsafe {
+            let constants = std::slice::from_raw_parts_mut(constants, channels);
+            constants.fill(0);
+            for pair in 0..self.taps().div_ceil(2) {
+                let taps = [2 * pair, (2 * pair + 1).min(self.taps() - 1)];
+                let bytes = taps.map(|tap| std::slice::from_raw_parts(given.add(tap * channels), channels));
+                // The second weight of the last pair is zero if the number of taps is odd.
+                let mask = if taps[0] == taps[1] { 0 } else { -1 };
+                for (channel, sum) in constants.iter_mut().enumerate() {
+                    let point = wide(*points.add(if self.by_output { channel } else { 0 }), self.signed[1]);
+                    let weights = bytes.map(|bytes| wide(bytes[channel], self.signed[1]) - point);
+                    let weights = [weights[0], weights[1] & mask];
+                    to.add(pair * channels + channel).write(weights);
+                    *sum -= (i32::from(weights[0]) + i32::from(weights[1])) * image;
+                }
+            }
+        }
+    }
 }
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(depthwise) = Depthwise::new(call) else { return reference::contract(call) };
-    let (taps, channels) = (depthwise.taps(), depthwise.geometry.channels);
-    // The weights minus their zero points, and what the zero point of the images adds to each channel.
-    let scratch =
-        channels * (taps * size_of::<i16>()).next_multiple_of(size_of::<i32>()) + channels * size_of::<i32>();
+    let channels = depthwise.geometry.channels;
+    // What is added to each channel, the pairs of weights, and a pixel outside of the images.
+    let scratch = channels * size_of::<i32>() + depthwise.pairs() * size_of::<[i16; 2]>() + channels;
     Ok(Contract { scratch, ..plain_contract("lanes") })
 }
 
@@ -87,290 +131,229 @@ impl Kernel for Depthwise {
         let one = &self.geometry;
         let operands = [0, 1, 2, 3].map(|at| Shared::<u8>::input(args, at));
         let constants = Shared::<i32>::scratch(args);
-        let weights = Shared::<i16>::new(constants.at(one.channels).cast());
-        // SAFETY: the scratch memory has room for both, and the operands are those of the call.
-        let (point, fits, started) = unsafe {
+        let pairs = Shared::<[i16; 2]>::new(constants.at(one.channels).cast());
+        let outside = Shared::<u8>::new(pairs.at(self.pairs()).cast());
+        // SAFETY: the scratch memory has room for all of this, and the operands are those of the call.
+        let started = unsafe {
             let point = *operands[2].at(0);
-            let fits =
-                self.prepare(operands[1].at(0), operands[3].at(0), point, constants.at(0), weights.at(0));
-            (point, fits, self.chain.start(args))
+            self.prepare(operands[1].at(0), operands[3].at(0), point, constants.at(0), pairs.at(0));
+            outside.at(0).write_bytes(point, one.channels);
+            self.chain.start(args)
         };
         let output = Shared::<u8>::output(args);
-        // Sums of more channels do not fit into the registers of AVX2.
-        let (lanes, blocks) = match one.channels {
-            LANES.. if Isa::running() >= Isa::Avx512 => (LANES, one.channels.div_ceil(LANES)),
-            16.. => (16, one.channels.div_ceil(16)),
-            8.. => (8, one.channels.div_ceil(8)),
-            channels => (1, channels),
-        };
         args.team.run(one.images * one.pixels[0], |row| {
-            for block in 0..blocks {
-                let strip = Strip {
-                    depthwise: self,
-                    started: &started,
-                    images: operands[0].at(0),
-                    constants: constants.at(0),
-                    weights: weights.at(0),
-                    point,
-                    output: output.at(0),
-                    image: row / one.pixels[0],
-                    row: row % one.pixels[0],
-                    // The last channels are computed twice if they fill no block.
-                    channel: (block * lanes).min(one.channels - lanes),
-                };
-                // SAFETY: only this task writes this row.
-                unsafe { strip.run(lanes, fits) };
-            }
+            let pairs = Pairs {
+                from: pairs.at(0),
+                channels: one.channels,
+                taps: self.taps(),
+                constants: constants.at(0),
+                signed: self.signed[0],
+            };
+            let (image, y) = (row / one.pixels[0], row % one.pixels[0]);
+            let images = operands[0].at(image * one.image[0] * one.image[1] * one.channels);
+            let taps = self.taps_of(images, y, outside.at(0));
+            let row =
+                Row { depthwise: self, started: &started, pairs, taps, outside: outside.at(0), image, y };
+            // SAFETY: only this task writes this row.
+            unsafe { row.run(output.at(0)) };
         });
     }
 }
 
+/// Where a tap of the first pixel of a row lies, and the distance between pixels.
+#[derive(Clone, Copy)]
+struct Tap {
+    from: *const u8,
+    step: usize,
+}
+
 impl Depthwise {
-    /// Writes the weights minus their zero points, and what the zero point of the images adds to the sums of each
-    /// channel. Returns whether all products of bytes with the weights fit into 16 bits.
-    ///
-    /// # Safety
-    /// The operands must be those of the call, and there must be room for the results.
-    unsafe fn prepare(
-        &self,
-        given: *const u8,
-        points: *const u8,
-        image: u8,
-        constants: *mut i32,
-        to: *mut i16,
-    ) -> bool {
-        let channels = self.geometry.channels;
-        let wide = |byte: u8, signed: bool| match signed {
-            true => i16::from(byte.cast_signed()),
-            false => i16::from(byte),
-        };
-        let image = i32::from(wide(image, self.signed[0]));
-        let mut fits = true;
-        // SAFETY: as the caller promises.
-        unsafe {
-            for channel in 0..channels {
-                let own = if self.by_output { channel } else { 0 };
-                let point = wide(*points.add(own), self.signed[1]);
-                let mut sum = 0;
-                for tap in 0..self.taps() {
-                    let at = tap * channels + channel;
-                    let weight = wide(*given.add(at), self.signed[1]) - point;
-                    *to.add(at) = weight;
-                    sum += i32::from(weight);
-                    fits &= (-128..=128).contains(&weight);
+    /// Returns the taps of a row. They lie on one pixel where their row is outside of the image.
+    fn taps_of(&self, image: *const u8, y: usize, outside: *const u8) -> Vec<Tap> {
+        let one = &self.geometry;
+        let tap = |tap: usize| {
+            let [row, column] = [tap / one.window[1], tap % one.window[1]];
+            let row = (y * one.strides[0] + row * one.dilations[0]).checked_sub(one.begin[0]);
+            match row.filter(|row| *row < one.image[0]) {
+                Some(row) => {
+                    let first = row * one.image[1] + column * one.dilations[1];
+                    let from =
+                        image.wrapping_add(first * one.channels).wrapping_sub(one.begin[1] * one.channels);
+                    Tap { from, step: one.strides[1] * one.channels }
                 }
-                *constants.add(channel) = sum.wrapping_mul(-image);
+                None => Tap { from: outside, step: 0 },
             }
-        }
-        fits
+        };
+        (0..self.taps()).map(tap).collect()
     }
 }
 
-/// Some channels of a row of the result.
-struct Strip<'a> {
+/// A row of the result.
+struct Row<'a> {
     depthwise: &'a Depthwise,
     started: &'a Started<'a>,
-    images: *const u8,
-    constants: *const i32,
-    weights: *const i16,
-    point: u8,
-    output: *mut u8,
+    pairs: Pairs,
+    taps: Vec<Tap>,
+    outside: *const u8,
     image: usize,
-    row: usize,
-    channel: usize,
+    y: usize,
 }
 
-impl Strip<'_> {
-    /// Computes the levels of this many channels; `fits` says whether products fit into 16 bits.
+impl Row<'_> {
+    /// Computes the levels of the row.
     ///
     /// # Safety
     /// All elements must be in bounds.
-    unsafe fn run(&self, lanes: usize, fits: bool) {
+    unsafe fn run(&self, output: *mut u8) {
+        let channels = self.depthwise.geometry.channels;
         // SAFETY: as the caller promises, and the processor has the instructions.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             {
-                if Isa::running() >= Isa::Avx512 && is_x86_feature_detected!("avx512bw") {
-                    return self.avx512(lanes, fits);
+                let signed = self.depthwise.signed[0];
+                if channels >= LANES && Isa::running() >= Isa::Avx512 && is_x86_feature_detected!("avx512bw")
+                {
+                    return match signed {
+                        true => self.avx512::<true>(output),
+                        false => self.avx512::<false>(output),
+                    };
                 }
-                if Isa::running() >= Isa::Avx2 {
-                    return self.avx2(lanes, fits);
+                if channels >= HALF && Isa::running() >= Isa::Avx2 {
+                    return match signed {
+                        true => self.avx2::<true>(output),
+                        false => self.avx2::<false>(output),
+                    };
                 }
             }
-            self.with(lanes, fits);
-        }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx2,fma")]
-    unsafe fn avx512(&self, lanes: usize, fits: bool) {
-        // SAFETY: as the caller of `run` promises.
-        unsafe { self.with(lanes, fits) }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn avx2(&self, lanes: usize, fits: bool) {
-        // SAFETY: as the caller of `run` promises.
-        unsafe { self.with(lanes, fits) }
-    }
-
-    #[inline(always)]
-    unsafe fn with(&self, lanes: usize, fits: bool) {
-        let signed = self.depthwise.signed[0];
-        // SAFETY: as the caller of `run` promises.
-        unsafe {
-            match (lanes, fits && !signed) {
-                (LANES, true) => self.tiles::<LANES>(|x, w| i32::from(i16::from(x).wrapping_mul(w))),
-                (16, true) => self.tiles::<16>(|x, w| i32::from(i16::from(x).wrapping_mul(w))),
-                (LANES, false) if signed => {
-                    self.tiles::<LANES>(|x, w| i32::from(x.cast_signed()) * i32::from(w))
-                }
-                (LANES, false) => self.tiles::<LANES>(|x, w| i32::from(x) * i32::from(w)),
-                (16, false) if signed => self.tiles::<16>(|x, w| i32::from(x.cast_signed()) * i32::from(w)),
-                (16, false) => self.tiles::<16>(|x, w| i32::from(x) * i32::from(w)),
-                (8, _) if signed => self.tiles::<8>(|x, w| i32::from(x.cast_signed()) * i32::from(w)),
-                (8, _) => self.tiles::<8>(|x, w| i32::from(x) * i32::from(w)),
-                _ if signed => self.tiles::<1>(|x, w| i32::from(x.cast_signed()) * i32::from(w)),
-                _ => self.tiles::<1>(|x, w| i32::from(x) * i32::from(w)),
+            for channel in (0..channels).step_by(LANES) {
+                let lanes = LANES.min(channels - channel);
+                self.channels(output, channel, lanes, |pixel, sums, together| {
+                    if together {
+                        let place = |tap, at| self.inside(pixel + at, tap, channel);
+                        self.pairs.portable::<TOGETHER>(channel, lanes, place, sums);
+                    } else {
+                        self.pairs.portable::<1>(
+                            channel,
+                            lanes,
+                            |tap, _| self.any(pixel, tap, channel),
+                            sums,
+                        );
+                    }
+                });
             }
         }
     }
 
+    /// # Safety
+    /// As for [`Row::run`].
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn avx512<const SIGNED: bool>(&self, output: *mut u8) {
+        let channels = self.depthwise.geometry.channels;
+        for block in 0..channels.div_ceil(LANES) {
+            // The last channels are computed twice if they fill no block.
+            let channel = (block * LANES).min(channels - LANES);
+            // SAFETY: as the caller promises.
+            unsafe {
+                self.channels(output, channel, LANES, |pixel, sums, together| {
+                    if together {
+                        let place = |tap, at| self.inside(pixel + at, tap, channel);
+                        self.pairs.avx512::<TOGETHER, SIGNED>(channel, place, sums);
+                    } else {
+                        let place = |tap, _| self.any(pixel, tap, channel);
+                        self.pairs.avx512::<1, SIGNED>(channel, place, sums);
+                    }
+                });
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Row::run`].
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn avx2<const SIGNED: bool>(&self, output: *mut u8) {
+        let channels = self.depthwise.geometry.channels;
+        for block in 0..channels.div_ceil(HALF) {
+            let channel = (block * HALF).min(channels - HALF);
+            // SAFETY: as the caller promises.
+            unsafe {
+                self.channels(output, channel, HALF, |pixel, sums, together| {
+                    if together {
+                        let place = |tap, at| self.inside(pixel + at, tap, channel);
+                        self.pairs.avx2::<TOGETHER, SIGNED>(channel, place, sums);
+                    } else {
+                        let place = |tap, _| self.any(pixel, tap, channel);
+                        self.pairs.avx2::<1, SIGNED>(channel, place, sums);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Returns where a channel of a tap lies, for a pixel whose window lies between the ends of the image's rows.
     #[inline(always)]
-    unsafe fn tiles<const L: usize>(&self, product: impl Fn(u8, i16) -> i32 + Copy) {
+    fn inside(&self, pixel: usize, tap: usize, channel: usize) -> *const u8 {
+        let Tap { from, step } = self.taps[tap];
+        from.wrapping_add(pixel * step + channel)
+    }
+
+    /// Returns where a channel of a tap lies, for any pixel.
+    #[inline(always)]
+    fn any(&self, pixel: usize, tap: usize, channel: usize) -> *const u8 {
         let one = &self.depthwise.geometry;
-        let (channels, area) = (one.channels, one.area());
-        // The pixels whose windows lie between the left and the right end of the image.
+        let column = pixel * one.strides[1] + tap % one.window[1] * one.dilations[1];
+        match column.checked_sub(one.begin[1]) {
+            Some(column) if column < one.image[1] => self.inside(pixel, tap, channel),
+            _ => self.outside.wrapping_add(channel),
+        }
+    }
+
+    /// Computes the levels of this many channels. `compute` writes the sums of a pixel, or of [`TOGETHER`] pixels whose
+    /// windows lie between the ends of the image's rows.
+    ///
+    /// # Safety
+    /// All elements must be in bounds.
+    #[inline(always)]
+    unsafe fn channels(
+        &self,
+        output: *mut u8,
+        channel: usize,
+        lanes: usize,
+        compute: impl Fn(usize, &mut [[i32; LANES]], bool),
+    ) {
+        let one = &self.depthwise.geometry;
         let spanned = (one.window[1] - 1) * one.dilations[1];
         let first_inside = one.begin[1].div_ceil(one.strides[1]);
         let end_inside = match (one.image[1] + one.begin[1]).checked_sub(spanned + 1) {
             Some(last) => last / one.strides[1] + 1,
             None => 0,
         };
-        let mut sums = [[0_i32; L]; PIXELS];
-        // SAFETY: as the caller of `run` promises.
-        unsafe {
-            for first in (0..one.pixels[1]).step_by(PIXELS) {
-                let count = PIXELS.min(one.pixels[1] - first);
-                let mut at = 0;
-                while at < count {
-                    let pixel = first + at;
-                    let inside = pixel >= first_inside && pixel + TOGETHER <= end_inside;
-                    if inside && at + TOGETHER <= count {
-                        let to = sums[at..].first_chunk_mut::<TOGETHER>().expect("there are as many");
-                        self.inside::<L>(pixel, to, product);
-                        at += TOGETHER;
-                    } else {
-                        self.single::<L>(pixel, &mut sums[at], product);
-                        at += 1;
-                    }
-                }
-                let pixel = self.row * one.pixels[1] + first;
+        let mut sums = [[0_i32; LANES]; PIXELS];
+        for first in (0..one.pixels[1]).step_by(PIXELS) {
+            let count = PIXELS.min(one.pixels[1] - first);
+            let mut at = 0;
+            while at < count {
+                let pixel = first + at;
+                let inside = pixel >= first_inside && pixel + TOGETHER <= end_inside;
+                let together = inside && at + TOGETHER <= count;
+                compute(pixel, &mut sums[at..], together);
+                at += if together { TOGETHER } else { 1 };
+            }
+            let pixel = self.y * one.pixels[1] + first;
+            let target = (self.image * one.area() + pixel) * one.channels + channel;
+            // SAFETY: as the caller promises.
+            unsafe {
                 self.started.run(&Rows {
                     source: sums.as_ptr().cast(),
-                    source_row: L,
-                    target: self.output.add((self.image * area + pixel) * channels + self.channel),
-                    target_row: channels,
+                    source_row: LANES,
+                    target: output.add(target),
+                    target_row: one.channels,
                     rows: count,
-                    columns: L,
-                    places: self.depthwise.extras.places(self.image, pixel, self.channel),
+                    columns: lanes,
+                    places: self.depthwise.extras.places(self.image, pixel, channel),
                 });
             }
-        }
-    }
-
-    /// Returns the first of these channels in the row of the image that a row of the window reads; `None` outside of the
-    /// image.
-    #[inline(always)]
-    fn line(&self, y: usize) -> Option<*const u8> {
-        let one = &self.depthwise.geometry;
-        let row = (self.row * one.strides[0] + y * one.dilations[0]).checked_sub(one.begin[0])?;
-        let rows = self.image * one.image[0] + row;
-        (row < one.image[0])
-            .then(|| self.images.wrapping_add(rows * one.image[1] * one.channels + self.channel))
-    }
-
-    /// Computes the sums of adjacent pixels whose windows lie between the ends of a row.
-    ///
-    /// # Safety
-    /// All elements must be in bounds.
-    #[allow(clippy::needless_range_loop)]
-    #[inline(always)]
-    unsafe fn inside<const L: usize>(
-        &self,
-        pixel: usize,
-        sums: &mut [[i32; L]; TOGETHER],
-        product: impl Fn(u8, i16) -> i32,
-    ) {
-        let one = &self.depthwise.geometry;
-        let outside = [self.point; L];
-        // SAFETY: as the caller promises.
-        unsafe {
-            let mut own = [self.constants.add(self.channel).cast::<[i32; L]>().read_unaligned(); TOGETHER];
-            let mut weights = self.weights.add(self.channel);
-            for y in 0..one.window[0] {
-                let (mut from, step, next) = match self.line(y) {
-                    Some(line) => (
-                        line.add((pixel * one.strides[1] - one.begin[1]) * one.channels),
-                        one.strides[1] * one.channels,
-                        one.dilations[1] * one.channels,
-                    ),
-                    None => (outside.as_ptr(), 0, 0),
-                };
-                for _ in 0..one.window[1] {
-                    let factors = weights.cast::<[i16; L]>().read_unaligned();
-                    for at in 0..TOGETHER {
-                        let bytes = &*from.add(at * step).cast::<[u8; L]>();
-                        for lane in 0..L {
-                            own[at][lane] += product(bytes[lane], factors[lane]);
-                        }
-                    }
-                    from = from.wrapping_add(next);
-                    weights = weights.wrapping_add(one.channels);
-                }
-            }
-            *sums = own;
-        }
-    }
-
-    /// Computes the sums of a pixel.
-    ///
-    /// # Safety
-    /// All elements must be in bounds.
-    #[allow(clippy::needless_range_loop)]
-    #[inline(always)]
-    unsafe fn single<const L: usize>(
-        &self,
-        pixel: usize,
-        sums: &mut [i32; L],
-        product: impl Fn(u8, i16) -> i32,
-    ) {
-        let one = &self.depthwise.geometry;
-        let outside = [self.point; L];
-        // SAFETY: as the caller promises.
-        unsafe {
-            let mut own = self.constants.add(self.channel).cast::<[i32; L]>().read_unaligned();
-            let mut weights = self.weights.add(self.channel);
-            for y in 0..one.window[0] {
-                let line = self.line(y);
-                for x in 0..one.window[1] {
-                    let column = (pixel * one.strides[1] + x * one.dilations[1]).checked_sub(one.begin[1]);
-                    let from = match (line, column) {
-                        (Some(line), Some(column)) if column < one.image[1] => {
-                            line.add(column * one.channels)
-                        }
-                        _ => outside.as_ptr(),
-                    };
-                    let (bytes, factors) =
-                        (&*from.cast::<[u8; L]>(), weights.cast::<[i16; L]>().read_unaligned());
-                    for lane in 0..L {
-                        own[lane] += product(bytes[lane], factors[lane]);
-                    }
-                    weights = weights.wrapping_add(one.channels);
-                }
-            }
-            *sums = own;
         }
     }
 }

@@ -7,9 +7,8 @@
 use super::bands::{BAND, Bands, tiles};
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
 use super::geometry::Geometry;
-use super::pair::{NO_SUMS, PAIR_ROWS, Pair};
-use super::prepared::{Weights, depth, pair_columns, room, width};
-use super::quad::COLUMNS;
+use super::pair::{PAIR_COLUMNS, Pair};
+use super::prepared::{Weights, depth, pair_columns, room, subtract_points, width};
 use crate::args::{Shared, part};
 use crate::{ISAS, plain_contract, reference};
 use ovolo::attr::Attrs;
@@ -135,7 +134,10 @@ struct Fused {
     threads: usize,
 }
 
-const _: () = assert!(PAIR_ROWS * COLUMNS <= AREA);
+/// The pixels whose sums are kept in the first-level cache until they become levels.
+const SUMS: usize = 32;
+
+const _: () = assert!(SUMS * PAIR_COLUMNS <= AREA);
 
 impl Fused {
     fn new(call: &Call<'_>) -> Option<Self> {
@@ -182,23 +184,25 @@ impl Fused {
         unsafe {
             let line = columns * to.channels;
             let line = std::slice::from_raw_parts_mut(copy.add(row * line), line);
-            for (column, pixel) in line.chunks_exact_mut(to.channels).enumerate() {
+            line.fill(0);
+            let pixels = line.chunks_exact_mut(to.channels);
+            let Some(y) = y else {
+                pixels.for_each(|pixel| pixel[..from.channels].iter_mut().for_each(|to| *to = point));
+                return;
+            };
+            let (place, area) = (y * from.image[1], from.image[0] * from.image[1]);
+            let (first, pixel_step, channel_step) = match self.apart {
+                true => (image * from.channels * area + place, 1, area),
+                false => ((image * area + place) * from.channels, from.channels, 1),
+            };
+            for (column, pixel) in pixels.enumerate() {
                 let x = column.checked_sub(from.begin[1]).filter(|x| *x < from.image[1]);
-                let (channels, filling) = pixel.split_at_mut(from.channels);
-                match y.zip(x) {
-                    Some((y, x)) => {
-                        let (place, area) = (y * from.image[1] + x, from.image[0] * from.image[1]);
-                        let (at, step) = match self.apart {
-                            true => (image * from.channels * area + place, area),
-                            false => ((image * area + place) * from.channels, 1),
-                        };
-                        for (channel, to) in channels.iter_mut().enumerate() {
-                            *to = *images.add(at + channel * step) ^ flip;
-                        }
-                    }
-                    None => channels.fill(point),
+                for (channel, to) in pixel[..from.channels].iter_mut().enumerate() {
+                    *to = match x {
+                        Some(x) => *images.add(first + x * pixel_step + channel * channel_step) ^ flip,
+                        None => point,
+                    };
                 }
-                filling.fill(0);
             }
         }
     }
@@ -281,7 +285,7 @@ impl Kernel for Fused {
             images = copy;
         }
         let bands = Bands::new(self.geometry.area());
-        let pairs = self.geometry.outputs.div_ceil(2 * COLUMNS);
+        let pairs = self.geometry.outputs.div_ceil(PAIR_COLUMNS);
         // Where there are few bands, the outputs are divided as well.
         let wanted = TASKS * args.team.threads();
         let parts = wanted.div_ceil(self.geometry.images * bands.count).clamp(1, pairs);
@@ -342,8 +346,20 @@ impl Band<'_> {
             let rows = if one.is_whole() {
                 image.add(self.pixels.start * depth)
             } else {
-                for (at, pixel) in self.pixels.clone().enumerate() {
-                    self.gather(image, pixel, self.windows.add(at * depth));
+                let columns = one.pixels[1];
+                let (mut row, mut column) = (self.pixels.start / columns, self.pixels.start % columns);
+                for at in 0..self.pixels.len() {
+                    let (place, to) =
+                        ([row * one.strides[0], column * one.strides[1]], self.windows.add(at * depth));
+                    // A copy has all pixels of all windows.
+                    match self.fused.copies && one.dilations[1] == 1 {
+                        true => self.gather_inside(image, place, to),
+                        false => self.gather(image, place, to),
+                    }
+                    column += 1;
+                    if column == columns {
+                        (row, column) = (row + 1, 0);
+                    }
                 }
                 self.windows.cast_const()
             };
@@ -353,11 +369,24 @@ impl Band<'_> {
         }
     }
 
-    /// Copies the window of a pixel, with the zero point where it lies outside of the image.
-    unsafe fn gather(&self, image: *const u8, pixel: usize, to: *mut u8) {
+    /// Copies a window that begins at a row and a column, and lies in the image.
+    unsafe fn gather_inside(&self, image: *const u8, [y, x]: [usize; 2], to: *mut u8) {
+        let one = &self.fused.source;
+        let (row, piece) = (one.image[1] * one.channels, one.window[1] * one.channels);
+        for step in 0..one.window[0] {
+            // SAFETY: the window is in the image, and there is room for it.
+            unsafe {
+                let from = image.add((y + step * one.dilations[0]) * row + x * one.channels);
+                copy(from, std::slice::from_raw_parts_mut(to.add(step * piece), piece));
+            }
+        }
+    }
+
+    /// Copies a window that begins at a row and a column, counted from the padding, with the zero point where it lies
+    /// outside of the image.
+    unsafe fn gather(&self, image: *const u8, [y, x]: [usize; 2], to: *mut u8) {
         let one = &self.fused.source;
         let channels = one.channels;
-        let [y, x] = [pixel / one.pixels[1] * one.strides[0], pixel % one.pixels[1] * one.strides[1]];
         let inside = |at: usize, step: usize, axis: usize| {
             (at + step * one.dilations[axis]).checked_sub(one.begin[axis]).filter(|at| *at < one.image[axis])
         };
@@ -393,31 +422,31 @@ impl Band<'_> {
     unsafe fn pair(&self, rows: *const u8, pair: usize) {
         let one = &self.fused.geometry;
         let (depth, area) = (depth(one), one.area());
-        let columns = pair_columns(one.outputs, pair);
+        let columns = pair_columns(one.outputs, pair).iter().sum();
+        let output = pair * PAIR_COLUMNS;
+        let count = self.pixels.len();
         // SAFETY: as the caller of `run` promises.
         unsafe {
             let [first, second] = self.weights.pair(one, pair, self.panels);
-            let mut sums = NO_SUMS;
-            for tile in tiles(self.pixels.len()) {
-                let product = Pair::new(rows.add(tile.start * depth), depth, tile.len(), [&first, &second]);
-                product.products([&first.constants, &second.constants], &mut sums);
-                for (at, (sums, prepared)) in sums.iter_mut().zip([&first, &second]).enumerate() {
-                    if columns[at] == 0 {
-                        continue;
-                    }
-                    prepared.subtract_points(sums, &product);
-                    let (pixel, output) = (self.pixels.start + tile.start, (2 * pair + at) * COLUMNS);
-                    let first = (self.image * area + pixel) * one.outputs + output;
-                    self.started.run(&Rows {
-                        source: sums.as_ptr().cast(),
-                        source_row: COLUMNS,
-                        target: self.output.add(first),
-                        target_row: one.outputs,
-                        rows: product.rows,
-                        columns: columns[at],
-                        places: self.fused.extras.places(self.image, pixel, output),
-                    });
+            let mut sums = [[0; PAIR_COLUMNS]; SUMS];
+            for start in (0..count).step_by(SUMS) {
+                let sums = &mut sums[..SUMS.min(count - start)];
+                for tile in tiles(sums.len()) {
+                    let from = rows.add((start + tile.start) * depth);
+                    let product = Pair::new(from, depth, tile.len(), [&first, &second]);
+                    product.products([&first.constants, &second.constants], &mut sums[tile.clone()]);
+                    subtract_points([&first, &second], &mut sums[tile], &product);
                 }
+                let pixel = self.pixels.start + start;
+                self.started.run(&Rows {
+                    source: sums.as_ptr().cast(),
+                    source_row: PAIR_COLUMNS,
+                    target: self.output.add((self.image * area + pixel) * one.outputs + output),
+                    target_row: one.outputs,
+                    rows: sums.len(),
+                    columns,
+                    places: self.fused.extras.places(self.image, pixel, output),
+                });
             }
         }
     }

@@ -8,10 +8,11 @@ use super::quad::{COLUMNS, Facts, Panel, Quads, ROWS};
 /// The most rows that are multiplied at once.
 pub(super) const PAIR_ROWS: usize = 2 * ROWS;
 
-/// The sums of the rows with both panels.
-pub(super) type PairSums = [[[i32; COLUMNS]; PAIR_ROWS]; 2];
-/// Room for the sums of a product.
-pub(super) const NO_SUMS: PairSums = [[[0; COLUMNS]; PAIR_ROWS]; 2];
+/// The columns of both panels.
+pub(super) const PAIR_COLUMNS: usize = 2 * COLUMNS;
+
+/// The sums of a row with both panels.
+pub(super) type PairSums = [i32; PAIR_COLUMNS];
 
 /// Rows of integers without a sign, and a pair of prepared panels to multiply them by.
 pub(super) struct Pair<'a> {
@@ -34,11 +35,12 @@ impl<'a> Pair<'a> {
         Self { a, stride: depth, rows, quads: depth / 4, panels }
     }
 
-    /// Writes the products of the rows, each plus the constant of its column. Other rows are of no use afterwards.
+    /// Writes the products of the rows, each plus the constant of its column. There must be room for all rows.
     ///
     /// # Safety
     /// All elements must be in bounds.
-    pub(super) unsafe fn products(&self, constants: [&[i32; COLUMNS]; 2], sums: &mut PairSums) {
+    pub(super) unsafe fn products(&self, constants: [&[i32; COLUMNS]; 2], sums: &mut [PairSums]) {
+        let sums = &mut sums[..self.rows];
         // SAFETY: as the caller promises, and the processor has the instructions.
         unsafe {
             #[cfg(target_arch = "x86_64")]
@@ -55,18 +57,20 @@ impl<'a> Pair<'a> {
                 }
                 return;
             }
-            for (((panel, facts), sums), constants) in self.panels.iter().zip(sums).zip(constants) {
-                sums[..self.rows].fill(*constants);
-                for (at, sums) in sums.chunks_exact_mut(ROWS).enumerate().take(self.rows.div_ceil(ROWS)) {
+            for (half, ((panel, facts), constants)) in self.panels.iter().zip(constants).enumerate() {
+                for (at, sums) in sums.chunks_mut(ROWS).enumerate() {
                     let product = Quads {
                         a: self.a.add(at * ROWS * self.stride),
                         stride: self.stride,
-                        rows: (self.rows - at * ROWS).min(ROWS),
+                        rows: sums.len(),
                         b: *panel,
                         quads: self.quads,
                     };
-                    let sums = sums.try_into().expect("chunks have this size");
-                    product.add(facts, sums);
+                    let mut own = [*constants; ROWS];
+                    product.add(facts, &mut own);
+                    for (sums, own) in sums.iter_mut().zip(&own) {
+                        sums[half * COLUMNS..][..COLUMNS].copy_from_slice(own);
+                    }
                 }
             }
         }
@@ -74,7 +78,7 @@ impl<'a> Pair<'a> {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512vnni")]
-    unsafe fn vnni<const R: usize>(&self, constants: [&[i32; COLUMNS]; 2], sums: &mut PairSums) {
+    unsafe fn vnni<const R: usize>(&self, constants: [&[i32; COLUMNS]; 2], sums: &mut [PairSums]) {
         use std::arch::x86_64::{
             __m512i, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_storeu_si512,
         };
@@ -95,10 +99,10 @@ impl<'a> Pair<'a> {
                     totals[1] = _mm512_dpbusd_epi32(totals[1], four, weights[1]);
                 }
             }
-            for (row, totals) in totals.iter().enumerate() {
-                for (sums, total) in sums.iter_mut().zip(totals) {
-                    _mm512_storeu_si512(sums[row].as_mut_ptr().cast::<__m512i>(), *total);
-                }
+            for (sums, totals) in sums.iter_mut().zip(&totals) {
+                let to = sums.as_mut_ptr().cast::<__m512i>();
+                _mm512_storeu_si512(to, totals[0]);
+                _mm512_storeu_si512(to.add(1), totals[1]);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A panel of a convolution's weights, prepared for products, with what zero points add to these.
 
 use super::geometry::Geometry;
-use super::pair::{PAIR_ROWS, Pair};
+use super::pair::{Pair, PairSums};
 use super::quad::{COLUMNS, Facts, Panel, QUAD, prepare};
 
 /// The weights of a convolution, in panels of 16 outputs.
@@ -110,23 +110,29 @@ impl Prepared {
         }
     }
 
-    /// Subtracts what the zero points of the weights add to the products of the rows. The arithmetic is that of 32
-    /// bits throughout, which wraps.
-    ///
-    /// # Safety
-    /// The sums must be those of the product.
-    pub(super) unsafe fn subtract_points(&self, sums: &mut [[i32; COLUMNS]; PAIR_ROWS], product: &Pair<'_>) {
-        if self.points == [0; COLUMNS] {
-            return;
-        }
-        for (row, sums) in sums[..product.rows].iter_mut().enumerate() {
-            // SAFETY: the row is one of the product.
-            let total = total(unsafe {
-                std::slice::from_raw_parts(product.a.add(row * product.stride), 4 * product.quads)
-            });
-            for (sum, point) in sums.iter_mut().zip(&self.points) {
-                *sum = sum.wrapping_sub(point.wrapping_mul(total));
-            }
+    /// Returns whether the zero points of the weights add something to the products.
+    fn has_points(&self) -> bool {
+        self.points != [0; COLUMNS]
+    }
+}
+
+/// Subtracts what the zero points of the weights add to the products of rows with a pair of panels. The arithmetic is that
+/// of 32 bits throughout, which wraps.
+///
+/// # Safety
+/// The sums must be those of the product.
+pub(super) unsafe fn subtract_points(pair: [&Prepared; 2], sums: &mut [PairSums], product: &Pair<'_>) {
+    if !pair.iter().any(|prepared| prepared.has_points()) {
+        return;
+    }
+    for (row, sums) in sums[..product.rows].iter_mut().enumerate() {
+        // SAFETY: the row is one of the product.
+        let total = total(unsafe {
+            std::slice::from_raw_parts(product.a.add(row * product.stride), 4 * product.quads)
+        });
+        let points = pair.into_iter().flat_map(|prepared| &prepared.points);
+        for (sum, point) in sums.iter_mut().zip(points) {
+            *sum = sum.wrapping_sub(point.wrapping_mul(total));
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Writes the sums of some pixels transposed, so that those of one output are adjacent.
 
-use super::pair::PAIR_ROWS;
+use super::pair::{PAIR_ROWS, PairSums};
 use super::quad::COLUMNS;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::Isa;
 
 /// Sums of some pixels, one row for each, with a column for each output.
 pub(super) struct Sums<'a> {
-    pub sums: &'a [[i32; COLUMNS]; PAIR_ROWS],
+    pub sums: &'a [PairSums; PAIR_ROWS],
+    /// The first column.
+    pub first: usize,
     pub rows: usize,
     pub columns: usize,
 }
@@ -26,7 +28,7 @@ impl Sums<'_> {
             }
             for column in 0..self.columns {
                 for (row, sums) in self.sums[..self.rows].iter().enumerate() {
-                    *to.add(column * area + row) = sums[column];
+                    *to.add(column * area + row) = sums[self.first + column];
                 }
             }
         }
@@ -42,8 +44,9 @@ impl Sums<'_> {
         for half in 0..2 {
             // SAFETY: as the caller promises.
             unsafe {
-                let row =
-                    |at: usize| _mm256_loadu_si256(self.sums[at].as_ptr().add(8 * half).cast::<__m256i>());
+                let row = |at: usize| {
+                    _mm256_loadu_si256(self.sums[at].as_ptr().add(self.first + 8 * half).cast::<__m256i>())
+                };
                 // Two rows give pairs, two pairs of rows give fours, and the halves of two registers give eights.
                 let pairs = [0, 2, 4, 6].map(|at| {
                     let (one, other) = (row(at), row(at + 1));

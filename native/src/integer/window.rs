@@ -7,9 +7,9 @@
 
 use super::bands::{BAND, Bands};
 use super::geometry::Geometry;
-use super::pair::{NO_SUMS, PAIR_ROWS, Pair};
+use super::pair::{PAIR_COLUMNS, PAIR_ROWS, Pair};
 use super::pixels::{BLOCK as PIXELS, Pixels};
-use super::prepared::{Weights, depth, pair_columns, room, width};
+use super::prepared::{Weights, depth, pair_columns, room, subtract_points, width};
 use super::quad::COLUMNS;
 use super::sums::Sums;
 use crate::args::{Shared, part};
@@ -310,20 +310,18 @@ impl Band<'_> {
         // SAFETY: as the caller of `run` promises.
         unsafe {
             let [first, second] = self.weights.pair(one, pair, self.panels);
-            let mut sums = NO_SUMS;
+            let mut sums = [[0; PAIR_COLUMNS]; PAIR_ROWS];
             // Whole products, whose sums are transposed in registers.
             for start in (0..self.count).step_by(PAIR_ROWS) {
                 let count = PAIR_ROWS.min(self.count - start);
                 let product = Pair::new(rows.add(start * depth), depth, count, [&first, &second]);
                 product.products([&first.constants, &second.constants], &mut sums);
-                for (at, (sums, prepared)) in sums.iter_mut().zip([&first, &second]).enumerate() {
-                    if columns[at] == 0 {
-                        continue;
-                    }
-                    prepared.subtract_points(sums, &product);
+                subtract_points([&first, &second], &mut sums, &product);
+                for (at, columns) in columns.into_iter().enumerate() {
                     let output = (2 * pair + at) * COLUMNS;
                     let to = (self.image * one.outputs + output) * area + self.first + start;
-                    Sums { sums, rows: product.rows, columns: columns[at] }.write(self.output.add(to), area);
+                    let sums = Sums { sums: &sums, first: at * COLUMNS, rows: product.rows, columns };
+                    sums.write(self.output.wrapping_add(to), area);
                 }
             }
         }
