@@ -437,7 +437,7 @@ impl Started<'_> {
                 let mut at = 0;
                 macro_rules! groups {
                     ($count:literal) => {
-                        while at + $count <= vectors {
+                        while vectors - at >= $count {
                             let first = if below { (at, line * V::COUNT) } else { (line, at * V::COUNT) };
                             self.group::<V, $count>(steps, rows, first, below);
                             at += $count;
