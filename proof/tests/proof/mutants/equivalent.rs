@@ -340,7 +340,41 @@ pub const EQUIVALENT: &[Reason] = &[
     ),
     (
         "a convolution in groups means the same with packed weights; only the kernel is for one group",
-        &["pack-conv-integer-native: left 0: any groups of conv-integer"],
+        &[
+            "pack-conv-integer-native: left 0: any groups of conv-integer",
+            "pack-conv-requantize-native: left 0: any groups of conv-requantize",
+            "pack-first-conv-requantize-native: left 0: any groups of conv-requantize",
+        ],
+    ),
+    (
+        "the kernel reads images in either layout; which images it reads so is decided by what pays",
+        &[
+            "pack-conv-requantize-native: right 0: no pack",
+            "pack-first-conv-requantize-native: without less(dim(?x, 1), 4)",
+        ],
+    ),
+    (
+        "maxima and concatenations of all types are the same with channels innermost; other rules are for floats",
+        &[
+            "pack-concat-of-levels-native: without any(is-dtype(?x, u8), is-dtype(?x, i8))",
+            "pack-max-pool-i8-native: without is-dtype(?x, i8)",
+            "pack-max-pool-u8-native: without is-dtype(?x, u8)",
+        ],
+    ),
+    (
+        "a scale and a zero point of rank 0 are as good; they get a rank so that they can be packed with the other operands",
+        &[
+            "requantize-alone: right 0: no reshape",
+            "requantize-alone: right 0: no reshape (2)",
+            "requantize-u8-u8: right 0: no reshape",
+            "requantize-u8-u8: right 0: no reshape (2)",
+            "requantize-with-levels: right 0: no reshape",
+            "requantize-with-levels: right 0: no reshape (2)",
+        ],
+    ),
+    (
+        "the guard leaves windows without dilation alone, which is the default",
+        &["dequantize-after-max-pool: right 0: dilations of max-pool dropped"],
     ),
     (
         "narrow values are exact in a wider type, and the rule's precision allows the rounding of the result",
