@@ -433,7 +433,7 @@ impl Band<'_> {
                 let sums = &mut sums[..SUMS.min(count - start)];
                 for tile in tiles(sums.len()) {
                     let from = rows.add((start + tile.start) * depth);
-                    let product = Pair::new(from, depth, tile.len(), [&first, &second]);
+                    let product = Pair::new(from, depth, tile.len(), [first.operand(), second.operand()]);
                     product.products([&first.constants, &second.constants], &mut sums[tile.clone()]);
                     subtract_points([&first, &second], &mut sums[tile], &product);
                 }

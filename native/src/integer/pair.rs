@@ -1,6 +1,5 @@
 //! Products of up to eight rows with a pair of panels, so that each element of a row serves 32 columns.
 
-use super::prepared::Prepared;
 #[cfg(target_arch = "x86_64")]
 use super::quad::QUAD;
 use super::quad::{COLUMNS, Facts, Panel, Quads, ROWS};
@@ -30,8 +29,7 @@ pub(super) struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     /// Returns the product of rows with two prepared panels; `depth` is the inner dimension.
-    pub(super) fn new(a: *const u8, depth: usize, rows: usize, panels: [&'a Prepared; 2]) -> Self {
-        let panels = panels.map(|one| (one.panel, &one.facts));
+    pub(super) fn new(a: *const u8, depth: usize, rows: usize, panels: [(Panel, &'a Facts); 2]) -> Self {
         Self { a, stride: depth, rows, quads: depth / 4, panels }
     }
 

@@ -64,8 +64,8 @@ impl Weights {
 /// A panel, and what zero points add to its products.
 #[derive(Clone, Copy)]
 pub(super) struct Prepared {
-    pub panel: Panel,
-    pub facts: Facts,
+    panel: Panel,
+    facts: Facts,
     /// The zero point of each column.
     points: [i32; COLUMNS],
     /// What is added to all sums of a column.
@@ -108,6 +108,11 @@ impl Prepared {
             }
             Self { panel: room.or_given(&facts, given), facts, points, constants }
         }
+    }
+
+    /// Returns the panel for products.
+    pub(super) fn operand(&self) -> (Panel, &Facts) {
+        (self.panel, &self.facts)
     }
 
     /// Returns whether the zero points of the weights add something to the products.

@@ -314,7 +314,8 @@ impl Band<'_> {
             // Whole products, whose sums are transposed in registers.
             for start in (0..self.count).step_by(PAIR_ROWS) {
                 let count = PAIR_ROWS.min(self.count - start);
-                let product = Pair::new(rows.add(start * depth), depth, count, [&first, &second]);
+                let product =
+                    Pair::new(rows.add(start * depth), depth, count, [first.operand(), second.operand()]);
                 product.products([&first.constants, &second.constants], &mut sums);
                 subtract_points([&first, &second], &mut sums, &product);
                 for (at, columns) in columns.into_iter().enumerate() {

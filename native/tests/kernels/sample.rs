@@ -48,6 +48,10 @@ fn points_of_a_grid_agree_with_the_reference() {
     ] {
         for mode in ["linear", "nearest", "cubic"] {
             for padding in ["zeros", "border", "reflection"] {
+                // An image without pixels has no border.
+                if padding != "zeros" && x[2..].contains(&0) {
+                    continue;
+                }
                 for corners in [0, 1] {
                     let attributes = grid(mode, padding, corners);
                     for dtype in [DType::F32, DType::F64] {

@@ -266,7 +266,9 @@ fn sampled(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
     let known = sample.attrs.iter().filter(|(name, _)| def.attr(name).is_some());
     let attrs = known.fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value.clone()));
     let form = match def.lowered.as_ref().map(|lowered| lowered.declaration.layouts) {
-        Some(Layouts::Forms(forms)) => Some(random.pick(forms)),
+        Some(Layouts::Forms(forms) | Layouts::Typed { samples: forms, .. }) if !forms.is_empty() => {
+            Some(random.pick(forms))
+        }
         _ => None,
     };
     let placed = sample.operands.into_iter().enumerate().map(|(at, (ty, _))| {
