@@ -27,6 +27,7 @@ const REQUEST: [&str; 10] = [
     "pipeline",
     "cost model",
     "precision",
+    "assumptions",
     "unroll",
     "calibration",
     "threads",
@@ -156,6 +157,7 @@ fn each_setting_changes_its_own_field() {
     assert_eq!(with(&|request| request.missing_weights = MissingWeights::Seeded), ["missing weights"]);
     assert_eq!(with(&|request| request.threads = 2), ["threads"]);
     assert_eq!(with(&|request| request.pipeline.precision = ovolo::rule::Precision::Bf16), ["precision"]);
+    assert_eq!(with(&|request| request.pipeline.assume.clear()), ["assumptions"]);
     assert_eq!(with(&|request| request.pipeline.unroll = 64), ["unroll"]);
     assert_eq!(with(&|request| request.pipeline.name.push('2')), ["pipeline"]);
     let without_plan = with(&|request| drop(request.pipeline.passes.pop()));
