@@ -5,7 +5,7 @@ use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::tensor::{DType, Tensor};
 
 /// Returns a tensor of all values of an 8-bit type, the largest and the smallest among its first ones.
-fn bytes(random: &mut Random, dtype: DType, shape: &[usize]) -> Tensor {
+pub(crate) fn bytes(random: &mut Random, dtype: DType, shape: &[usize]) -> Tensor {
     let count = shape.iter().product();
     let least = if dtype == DType::I8 { -128.0 } else { 0.0 };
     let mut value = |at: usize| match at {

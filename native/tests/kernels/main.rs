@@ -28,6 +28,7 @@ mod convolution;
 mod families;
 mod fixture;
 mod integer;
+mod levels;
 mod order;
 mod pool;
 mod recurrent;

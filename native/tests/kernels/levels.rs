@@ -1,0 +1,137 @@
+//! Convolutions from levels to levels, held to the reference evaluation. Scales are powers of two, so that every way to
+//! compute the levels is exact.
+
+use crate::check::{Random, verify};
+use crate::integer::bytes;
+use ovolo::attr::{Attr, Attrs, Step};
+use ovolo::tensor::{DType, Layout, Tensor};
+
+/// Images, channels, rows and columns; outputs and the rows and columns of a window; strides, dilations and pads.
+type Case = ([usize; 4], [usize; 3], [i64; 2], [i64; 2], [i64; 4]);
+
+fn layout(name: &str) -> Layout {
+    name.parse().unwrap()
+}
+
+/// Returns floats that are small multiples of a power of two, in `nhwc`.
+fn floats(random: &mut Random, shape: &[usize], unit: f64) -> Tensor {
+    let values: Vec<f64> =
+        (0..shape.iter().product()).map(|_| (random.below(200) as f64 - 100.0) * unit).collect();
+    Tensor::from_f64(DType::F32, shape.to_vec(), &values).to_layout(&layout("nhwc"))
+}
+
+/// Returns powers of two for the outputs.
+fn scales(random: &mut Random, outputs: usize) -> Tensor {
+    let values: Vec<f64> = (0..outputs).map(|_| [0.25, 0.0625, 0.0078125][random.below(3)]).collect();
+    Tensor::from_f64(DType::F32, vec![1, outputs, 1, 1], &values).to_layout(&layout("nhwc"))
+}
+
+/// Levels with a scale and a zero point, as the operands of a step.
+fn levels(random: &mut Random, dtype: DType, shape: &[usize]) -> [Tensor; 3] {
+    let one = |dtype: DType, value: f64| {
+        Tensor::from_f64(dtype, vec![1, 1, 1, 1], &[value]).to_layout(&layout("nhwc"))
+    };
+    [bytes(random, dtype, shape).to_layout(&layout("nhwc")), one(DType::F32, 0.5), one(dtype, 9.0)]
+}
+
+/// Verifies a convolution with all types, zero points and several chains; `images` are the layouts of its images.
+fn check(random: &mut Random, op: &str, weights: &str, images: &[&str], case: &Case, groups: usize) {
+    let (image, [outputs, rows, columns], strides, dilations, pads) = case;
+    let size = |axis: usize, window: usize| {
+        let spanned = (window as i64 - 1) * dilations[axis] + 1;
+        ((image[2 + axis] as i64 + pads[axis] + pads[axis + 2] - spanned) / strides[axis] + 1) as usize
+    };
+    let result = [image[0], *outputs, size(0, *rows), size(1, *columns)];
+    let convolution = Attrs::new()
+        .with("strides", Attr::Ints(strides.to_vec()))
+        .with("dilations", Attr::Ints(dilations.to_vec()))
+        .with("pads", Attr::Ints(pads.to_vec()))
+        .with("groups", Attr::Int(groups as i64));
+    for (a, b) in [DType::U8, DType::I8].into_iter().flat_map(|a| [(a, DType::U8), (a, DType::I8)]) {
+        let x = bytes(random, a, image);
+        let w = bytes(random, b, &[*outputs, image[1] / groups, *rows, *columns]).to_layout(&layout(weights));
+        let (scale, bias) = (scales(random, *outputs), floats(random, &[1, *outputs, 1, 1], 0.5));
+        let residual = floats(random, &result, 0.25);
+        let [other, other_scale, other_zero] = levels(random, b, &result);
+        let chains: [(&[&'static str], Vec<&Tensor>); 5] = [
+            (&[], vec![]),
+            (&["mul", "add", "relu"], vec![&scale, &bias]),
+            (&["mul", "add", "add"], vec![&scale, &bias, &residual]),
+            (&["mul", "sub"], vec![&scale, &other, &other_scale, &other_zero]),
+            // A step that no kernel applies in registers.
+            (&["mul", "abs", "add"], vec![&scale, &other, &other_scale, &other_zero]),
+        ];
+        let zero = Tensor::from_f64(b, vec![*outputs], &vec![0.0; *outputs]);
+        for (n, (steps, extras)) in chains.into_iter().enumerate() {
+            let q = [bytes(random, b, &[]), bytes(random, b, &[*outputs]), zero.clone()][n % 3].clone();
+            let p = bytes(random, a, &[]);
+            let to = [DType::U8, DType::I8][n % 2];
+            let (s, z) = (Tensor::scalar(2.0_f32), Tensor::from_f64(to, vec![], &[5.0]));
+            let post = steps.iter().map(|op| Step { op: (*op).into(), parameters: Vec::new() }).collect();
+            let attrs = convolution.clone().with("post", Attr::Post(post));
+            for images in images {
+                let x = if *images == "plain" { x.clone() } else { x.to_layout(&layout(images)) };
+                let operands: Vec<&Tensor> =
+                    [&x, &w, &p, &q, &s, &z].into_iter().chain(extras.clone()).collect();
+                let contract = verify(op, &attrs, &operands, 0.0);
+                assert!(["panels", "lanes"].contains(&contract.implementation.as_str()));
+            }
+        }
+    }
+}
+
+#[test]
+fn convolutions_of_levels_are_exact() {
+    let mut random = Random::new(17);
+    let cases: [Case; 9] = [
+        ([1, 1, 1, 1], [1, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+        ([2, 20, 9, 11], [33, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
+        ([1, 16, 12, 20], [32, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+        ([1, 36, 17, 19], [20, 1, 1], [2, 3], [1, 1], [0, 0, 0, 0]),
+        ([1, 5, 6, 5], [7, 1, 1], [2, 2], [1, 1], [1, 2, 3, 0]),
+        ([1, 3, 23, 40], [16, 7, 7], [2, 2], [1, 1], [3, 3, 3, 3]),
+        ([1, 8, 9, 9], [49, 3, 2], [1, 2], [2, 3], [2, 3, 0, 1]),
+        ([3, 4, 4, 4], [48, 3, 3], [1, 1], [1, 1], [2, 2, 2, 2]),
+        ([1, 32, 7, 7], [64, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
+    ];
+    for case in &cases {
+        check(&mut random, "native.conv-requantize", "AcdB16a4b", &["nhwc", "plain"], case, 1);
+    }
+}
+
+#[test]
+fn depthwise_convolutions_of_levels_are_exact() {
+    let mut random = Random::new(19);
+    for channels in [1, 7, 16, 20, 32, 40, 70] {
+        let cases: [Case; 6] = [
+            ([1, channels, 6, 21], [channels, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
+            ([2, channels, 9, 20], [channels, 3, 3], [2, 2], [1, 1], [0, 1, 1, 0]),
+            ([1, channels, 7, 7], [channels, 5, 5], [1, 1], [1, 1], [2, 2, 2, 2]),
+            ([1, channels, 8, 19], [channels, 2, 3], [1, 2], [2, 2], [1, 2, 1, 2]),
+            ([1, channels, 3, 2], [channels, 1, 7], [1, 1], [1, 1], [0, 3, 0, 3]),
+            ([1, channels, 1, 13], [channels, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+        ];
+        for case in &cases {
+            check(&mut random, "native.conv-requantize-depthwise", "hwio", &["nhwc"], case, channels);
+        }
+    }
+}
+
+#[test]
+fn maxima_of_levels_are_exact() {
+    let mut random = Random::new(23);
+    for dtype in [DType::U8, DType::I8] {
+        for shape in [[2, 33, 9, 12], [1, 1, 5, 5]] {
+            for name in ["nhwc", "plain"] {
+                let x = bytes(&mut random, dtype, &shape);
+                let x = if name == "plain" { x } else { x.to_layout(&layout(name)) };
+                let attrs = Attrs::new()
+                    .with("kernel", Attr::Ints(vec![3, 2]))
+                    .with("strides", Attr::Ints(vec![2, 1]))
+                    .with("pads", Attr::Ints(vec![1, 1, 1, 0]))
+                    .with("dilations", Attr::Ints(vec![1, 1]));
+                assert_eq!(verify("native.max-pool", &attrs, &[&x], 0.0).implementation, "windows");
+            }
+        }
+    }
+}
