@@ -35,7 +35,7 @@ fn levels(random: &mut Random, dtype: DType, shape: &[usize]) -> [Tensor; 3] {
 }
 
 /// Verifies a convolution with all types, zero points and several chains; `images` are the layouts of its images.
-fn check(random: &mut Random, op: &str, weights: &str, images: &[&str], case: &Case, groups: usize) {
+fn check(random: &mut Random, op: &'static str, weights: &str, images: &[&str], case: &Case, groups: usize) {
     let (image, [outputs, rows, columns], strides, dilations, pads) = case;
     let size = |axis: usize, window: usize| {
         let spanned = (window as i64 - 1) * dilations[axis] + 1;

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The fields of a request before those of its passes.
-const REQUEST: [&str; 10] = [
+const REQUEST: [&str; 11] = [
     "model",
     "external data",
     "dims",
