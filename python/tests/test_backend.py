@@ -42,6 +42,10 @@ EXPECTED = {
         "attention_4d_gqa_with_past_and_present_fp16",
         "attention_4d_gqa_with_past_and_present_fp16_expanded",
     ],
+    "where ovolo gives 0, the values of the suite are 1.9e-7, and it allows 1e-7": [
+        "dft_inverse",
+        "dft_inverse_opset19",
+    ],
     "the suite cannot compare sequences that have scalars": ["loop16_seq_none"],
 }
 
