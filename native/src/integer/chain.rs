@@ -15,7 +15,8 @@ use std::mem::MaybeUninit;
 pub(super) const EXTRAS: usize = 7;
 /// The elements of the buffer.
 pub(super) const AREA: usize = 1024;
-/// The vectors of a row from which on these are in registers at a time, and not vectors of several rows.
+/// If a row has at least this number of vectors, those of one row are in registers together; otherwise those of several
+/// rows are.
 const GROUP: usize = 4;
 
 /// An extra operand of a step.
@@ -23,7 +24,7 @@ const GROUP: usize = 4;
 pub(super) struct Extra {
     /// The position among the operands of the call.
     pub operand: usize,
-    /// Whether it is levels, whose scale and zero point are the next two operands.
+    /// Its type. The next two operands are the scale and the zero point of levels.
     kind: Kind,
 }
 
@@ -229,7 +230,7 @@ struct Rounding {
 const NEAR: f32 = 1e-4;
 
 impl Rounding {
-    /// Returns the levels of numbers. What is no number has the least one.
+    /// Returns the levels of numbers. NaN has the least level.
     ///
     /// A quotient takes several times as long as a product, so numbers are multiplied by the inverse of the scale, and
     /// divided only where a product lies near the middle between two levels.

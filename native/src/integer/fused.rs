@@ -59,7 +59,11 @@ pub(super) fn infer(
     }
     for (at, ty) in types.iter().enumerate().skip(OWN) {
         if steps(ty, &result, &nhwc).is_none() {
-            return Err(OpError::operand(at, ty, ", which the kernel cannot read beside its sums"));
+            return Err(OpError::operand(
+                at,
+                ty,
+                ", which has neither one element nor, in `nhwc`, the size of the result or of some of its axes, rows and columns together",
+            ));
         }
     }
     Ok(result.with_layout(nhwc))
@@ -171,8 +175,8 @@ impl Fused {
         Places { copy: copy.next_multiple_of(ALIGNMENT), windows, panel, of_thread: windows + 2 * panel }
     }
 
-    /// Copies a row of an image, with the zero point around it, a sign taken away, and zeros after the channels of each
-    /// pixel. The channels of the images may be adjacent or apart.
+    /// Copies a row of an image, as bytes without a sign. The zero point stands around the image, and zeros follow the
+    /// channels of each pixel. The channels of the images may be adjacent or apart.
     ///
     /// # Safety
     /// The buffers must be those of the call.

@@ -22,13 +22,13 @@ pub(super) struct Geometry {
 
 impl Geometry {
     /// Returns the sizes of the convolution of images with weights of these shapes, whose result has this shape;
-    /// `None` if an attribute is negative, or if the result is empty.
+    /// `None` if an attribute is negative, if the images have no channels, or if the result is empty.
     pub(super) fn new(attrs: &Attrs, images: &Shape, weights: &Shape, result: &Shape) -> Option<Self> {
         let two = |name: &str| -> Option<[usize; 2]> {
             let list = attrs.expect_ints(name);
             Some([usize::try_from(list[0]).ok()?, usize::try_from(list[1]).ok()?])
         };
-        if images.rank() != 4 || weights.rank() != 4 || result.count() == 0 {
+        if images.rank() != 4 || weights.rank() != 4 || images[1] == 0 || result.count() == 0 {
             return None;
         }
         Some(Self {

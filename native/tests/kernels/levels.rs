@@ -4,7 +4,7 @@
 use crate::check::{Random, verify};
 use crate::integer::bytes;
 use ovolo::attr::{Attr, Attrs, Step};
-use ovolo::tensor::{DType, Layout, Tensor};
+use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 
 /// Images, channels, rows and columns; outputs and the rows and columns of a window; strides, dilations and pads.
 type Case = ([usize; 4], [usize; 3], [i64; 2], [i64; 2], [i64; 4]);
@@ -134,4 +134,23 @@ fn maxima_of_levels_are_exact() {
             }
         }
     }
+}
+
+#[test]
+fn a_convolution_without_channels_gives_the_levels_of_its_bias() {
+    let mut random = Random::new(29);
+    let nhwc = layout("nhwc");
+    let x = Tensor::zeros(TensorType::plain(DType::U8, [1, 0, 4, 4])).to_layout(&nhwc);
+    let w = Tensor::zeros(TensorType::plain(DType::I8, [3, 0, 2, 2])).to_layout(&layout("AcdB16a4b"));
+    let (p, q) = (bytes(&mut random, DType::U8, &[]), bytes(&mut random, DType::I8, &[]));
+    let (s, z) = (Tensor::scalar(0.5_f32), Tensor::from_f64(DType::U8, vec![], &[100.0]));
+    let bias = floats(&mut random, &[1, 3, 1, 1], 0.25);
+    let post = vec![Step { op: "add".into(), parameters: Vec::new() }];
+    let attrs = Attrs::new()
+        .ints("strides", &[1, 1])
+        .ints("dilations", &[1, 1])
+        .ints("pads", &[1, 0, 0, 0])
+        .int("groups", 1)
+        .with("post", Attr::Post(post));
+    verify("native.conv-requantize", &attrs, &[&x, &w, &p, &q, &s, &z, &bias], 0.0);
 }

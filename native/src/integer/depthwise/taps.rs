@@ -126,7 +126,8 @@ impl Pairs {
         sums: &mut [[i32; LANES]],
     ) {
         use std::arch::x86_64::*;
-        // Interleaving is done in each 128 bits, so sums of channels 0 to 3 of each eight are apart from the others.
+        // Interleaving works within each 128 bits, so one vector has the sums of the first four of every eight channels, and
+        // another one has those of the other four.
         const LOW: [i32; 16] = [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27];
         const HIGH: [i32; 16] = [4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31];
         const FIRST: [i32; 16] = [0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23];

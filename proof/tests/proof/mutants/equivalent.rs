@@ -347,7 +347,7 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "the kernel reads images in either layout; which images it reads so is decided by what pays",
+        "the kernel reads images in either layout, and only the price decides between them",
         &[
             "pack-conv-requantize-native: right 0: no pack",
             "pack-first-conv-requantize-native: without less(dim(?x, 1), 4)",
