@@ -36,6 +36,7 @@ pub use coverage::{COARSE, Coverage, OVERFLOW};
 pub use member::{Member, MemberError, Members, members};
 pub(crate) use member::{distance, tolerance};
 pub use refusal::Reason;
+pub use sampler::has_sampler;
 pub use typing::{Clash, Typing, typings};
 pub use untyped::Untyped;
 

@@ -393,12 +393,55 @@ fn no_file_leaves_work_undone() {
     }
 }
 
-/// The library is not compiled as a program of tests, so that tests in its files would never run.
+/// Returns whether a crate's library has a setting of Cargo that is `false`.
+fn library_is_without(folder: &str, setting: &str) -> bool {
+    let manifest = crate::common::root().join(folder).with_file_name("Cargo.toml");
+    let text = std::fs::read_to_string(manifest).unwrap();
+    let library = text.split("\n[").find(|table| table.starts_with("lib]"));
+    library.is_some_and(|table| table.lines().any(|line| line == format!("{setting} = false")))
+}
+
+/// Libraries with few tests in their files are not compiled a second time for them: `tests/` compiles those files alone.
+/// Any other test in them would never run.
 #[test]
-fn the_files_of_the_library_have_no_tests() {
-    for (_, path, text) in files("src") {
-        for word in ["#[test]", "cfg(test)"] {
-            assert!(!text.contains(word), "{} has `{word}`", path.display());
+fn tests_in_the_files_of_a_library_are_run() {
+    let off: Vec<&&str> = CRATES.iter().filter(|folder| library_is_without(folder, "test")).collect();
+    assert!(off.contains(&&"src"));
+    for folder in off {
+        let mut tests = Vec::new();
+        let beside = crate::common::root().join(folder).with_file_name("tests");
+        if beside.exists() {
+            files_with("rs", &beside, &mut tests);
+        }
+        let tests: String = tests.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        for (_, path, text) in files(folder) {
+            let relative = path.strip_prefix(crate::common::root().join(folder)).unwrap();
+            let compiled = tests.contains(&format!("../src/{}\"]", relative.display()));
+            let run = compiled && *folder != "src";
+            for word in ["#[test]", "cfg(test)"] {
+                assert!(run || !text.contains(word), "{} has `{word}`", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn examples_in_documentation_are_run() {
+    let off: Vec<&&str> = CRATES.iter().filter(|folder| library_is_without(folder, "doctest")).collect();
+    assert!(off.contains(&&"cli/src") && !off.contains(&&"src"));
+    for folder in off {
+        for (_, path, text) in files(folder) {
+            let mut fences = text
+                .lines()
+                .map(str::trim)
+                .filter(|line| line.starts_with("//"))
+                .filter_map(|line| line.split_once("```"));
+            let mut opened = None;
+            let wrong = fences.find(|(_, kind)| {
+                opened = if opened.is_some() { None } else { Some(*kind) };
+                opened.is_some_and(|kind| !["text", "sh", "json", "ron"].contains(&kind))
+            });
+            assert!(wrong.is_none(), "{}: an example that no test runs", path.display());
         }
     }
 }

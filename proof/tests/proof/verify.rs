@@ -30,6 +30,14 @@ fn verified(text: &str) -> Verification {
 }
 
 #[test]
+fn every_op_has_a_sampler() {
+    let all = op::Ops::new().all();
+    let without: Vec<&str> =
+        all.into_iter().filter(|def| !verify::has_sampler(*def)).map(|def| def.name).collect();
+    assert!(without.is_empty(), "{without:?}");
+}
+
+#[test]
 fn every_shipped_rule_holds_on_200_instances() {
     let rules = common::rules();
     let all = verify::rules(rules.rules(), common::ops(), Settings::default(), 2, &|_| ());

@@ -284,7 +284,7 @@ fn a_fitted_model_prices_kernels_and_one_of_another_machine_is_refused() {
     refused(&run(&["compile", "a.ovolo", "--cost", "learned"]), "run `ovolo fit MODEL`");
     refused(&run(&["fit", "a.ovolo"]), "the table has no times for its kernels: run `ovolo tune a.ovolo");
     for name in ["a.ovolo", "b.ovolo", "c.ovolo"] {
-        said(&run(&["tune", name, "--budget", "3s"]));
+        said(&run(&["tune", name, "--budget", "1s"]));
     }
     refused(
         &run(&["fit", "a.ovolo", "--learner", "deep"]),
@@ -308,7 +308,7 @@ fn a_fitted_model_prices_kernels_and_one_of_another_machine_is_refused() {
     // A dimension applies to the models that have it; one that no model has is a mistake.
     let digits = crate::common::root().join("examples/digits/digits.onnx");
     let digits = digits.to_str().unwrap();
-    said(&run(&["tune", digits, "--dim", "N=1", "--budget", "3s"]));
+    said(&run(&["tune", digits, "--dim", "N=1", "--budget", "1s"]));
     let both = ["fit", digits, "a.ovolo", "--dim", "N=1", "--out", "both.json"];
     assert!(said(&run(&both)).contains("kernels of 2 model(s)"));
     let slip = run(&["fit", digits, "a.ovolo", "--dim", "N=1", "--dim", "M=2"]);

@@ -5,6 +5,7 @@
 // part, is an error. Shared memory holds garbage when a block starts, so a value that is read before it is
 // written shows: in one of the two orders, the thread that should have waited reads too early.
 #include <cmath>
+#include <csetjmp>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -58,7 +59,10 @@ static inline unsigned short brain_of_float(float x) {
 namespace fibre {
 enum State { READY, BLOCK, WARP, DONE };
 static const unsigned MOST = 1024, LANES = 32, STACK = 64 << 10;
-static ucontext_t scheduler, contexts[MOST];
+static ucontext_t contexts[MOST];
+// Where the scheduler and each thread continue. A jump is much faster than `swapcontext`, which calls the system.
+static jmp_buf scheduler, places[MOST];
+static bool started[MOST];
 static State states[MOST];
 static char exchange[MOST][8];
 static char* stacks;
@@ -72,22 +76,31 @@ static void forget_copies();
 static void wait(State state) {
   if (!running) { misplaced = true; return; }
   states[current] = state;
-  swapcontext(&contexts[current], &scheduler);
+  if (!_setjmp(places[current])) _longjmp(scheduler, 1);
 }
 static void begin() {
   kernel(arguments);
   states[current] = DONE;
-  swapcontext(&contexts[current], &scheduler);
+  _longjmp(scheduler, 1);
 }
 static void place(unsigned thread) {
   current = thread;
   threadIdx = {thread % blockDim.x, thread / blockDim.x, 0};
+}
+// Lets a thread go on until it waits or ends.
+static void proceed(unsigned thread) {
+  place(thread);
+  if (_setjmp(scheduler)) return;
+  if (started[thread]) _longjmp(places[thread], 1);
+  started[thread] = true;
+  setcontext(&contexts[thread]);
 }
 // Runs a block; returns whether all threads reached every barrier.
 static bool block(bool backwards) {
   if (!stacks) stacks = (char*)malloc((size_t)MOST * STACK);
   for (unsigned i = 0; i < count; ++i) {
     states[i] = READY;
+    started[i] = false;
     getcontext(&contexts[i]);
     contexts[i].uc_stack.ss_sp = stacks + (size_t)i * STACK;
     contexts[i].uc_stack.ss_size = STACK;
@@ -103,8 +116,7 @@ static bool block(bool backwards) {
       unsigned thread = backwards ? count - 1 - i : i;
       if (states[thread] != READY) continue;
       moved = true;
-      place(thread);
-      swapcontext(&scheduler, &contexts[thread]);
+      proceed(thread);
     }
     for (unsigned i = 0; i < count; ++i) {
       done += states[i] == DONE;

@@ -10,10 +10,11 @@ use ovolo::pass::pricing::pricings;
 use ovolo::plan::Plan;
 use ovolo::session::Session;
 use ovolo::tensor::DType;
-use ovolo_tune::{Tuned, Tuner};
+use ovolo_tune::{TimeLimit, Tuned, Tuner};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 const MODEL: &str = "graph {
     x: f32[1,16,14,14] = input
@@ -34,7 +35,14 @@ fn tuned(tuner: &mut Tuner<'_>) -> Tuned {
     ovolo_tune::compile(&text::parse(common::ops(), MODEL).unwrap(), options(), tuner).unwrap()
 }
 
-/// A tuned plan with what it was chosen by: it takes seconds, and serves several tests.
+/// Returns a tuner that stops after a second: how good its plan is does not count here.
+fn brief(folder: Option<&Path>) -> Tuner<'static> {
+    let mut tuner = Tuner::open(folder, 1, Machine::NOMINAL, common::registry().backends());
+    tuner.limit = Some(TimeLimit::from_now(Duration::from_secs(1)));
+    tuner
+}
+
+/// A tuned plan with what it was chosen by: it takes a second, and serves several tests.
 struct Chosen {
     program: Graph,
     plan: Plan,
@@ -43,7 +51,7 @@ struct Chosen {
 }
 
 static CHOSEN: LazyLock<Chosen> = LazyLock::new(|| {
-    let mut tuner = Tuner::open(None, 1, Machine::NOMINAL, common::registry().backends());
+    let mut tuner = brief(None);
     let Tuned { compilation, basis, .. } = tuned(&mut tuner);
     Chosen { program: compilation.program, plan: compilation.plan, basis, stored: tuner.stored().clone() }
 });
@@ -113,7 +121,7 @@ fn another_table_adds_the_lines_it_lacks() {
     assert_eq!((again.tally.timed, again.known), (0, true));
     assert_eq!(again.basis, basis);
     // Different lines that exist already stay.
-    let mut own = Tuner::open(None, 1, Machine::NOMINAL, common::registry().backends());
+    let mut own = brief(None);
     let Tuned { basis: ours, .. } = tuned(&mut own);
     if ours != basis {
         assert!(own.adopt(&basis).is_err());
