@@ -3,61 +3,22 @@
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
+#[path = "tune/fixture.rs"]
+mod fixture;
 
+use fixture::{THREADS, folder, graph, options, tuner};
 use ovolo::backend::{Args, Backend, Kernel};
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::{Entry, InPlans, Leaning, Machine, Measured, State, Stored, stored};
-use ovolo::graph::Graph;
 use ovolo::host;
 use ovolo::op::Lowering;
 use ovolo::pass::pricing::pricings;
 use ovolo::registry::Registry;
 use ovolo_native::Native;
-use ovolo_tune::{TimeLimit, Tuner, TuningStage, Within};
+use ovolo_tune::TimeLimit;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-
-const THREADS: usize = 2;
-
-/// Three small, different convolutions.
-fn graph() -> Graph {
-    let text = "graph {
-        x: f32[1,16,14,14] = input
-        w1: f32[32,16,3,3] = const ~1
-        b1: f32[32] = const ~2
-        c1 = conv(x, w1, b1) {pads: [1,1,1,1]}
-        r1 = relu(c1)
-        w2: f32[32,32,1,1] = const ~3
-        b2: f32[32] = const ~4
-        c2 = conv(r1, w2, b2)
-        s2 = add(c2, r1)
-        w3: f32[16,32,3,3] = const ~5
-        b3: f32[16] = const ~6
-        c3 = conv(s2, w3, b3) {strides: [2,2]}
-        y = sigmoid(c3)
-        return y
-    }";
-    ovolo::graph::text::parse(common::ops(), text).unwrap()
-}
-
-fn options() -> Options {
-    let mut options = common::options(THREADS);
-    options.pipeline.extract_mut().unwrap().price_by("measured", pricings()).unwrap();
-    options
-}
-
-/// An empty folder.
-fn folder(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tune-{name}"));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
-fn tuner(folder: &Path) -> Tuner<'static> {
-    Tuner::open(Some(folder), THREADS, Machine::NOMINAL, common::registry().backends())
-}
 
 /// The file of a table of times in a folder.
 fn table_file(folder: &Path) -> PathBuf {
@@ -383,56 +344,6 @@ fn the_best_plan_is_decided_once() {
 }
 
 #[test]
-fn kernels_of_a_plan_are_priced_by_their_time_within_plans() {
-    let folder = folder("in-plans");
-    let mut first = tuner(&folder);
-    let mut settings = options();
-    let (chosen, tally) = ovolo_tune::settle(&graph(), &mut settings, &mut first).unwrap();
-    assert!(tally.in_plans > 0);
-    let stored = first.stored().clone();
-    let timed = |entry: &Entry| matches!(entry.in_plans, InPlans::Timed(_));
-    let likely = stored.table.entries.values().filter(|entry| matches!(entry.in_plans, InPlans::Likely(_)));
-    assert!(likely.count() > 0, "not all candidates are in some plan");
-    // Each step of the plan costs what it took in one.
-    for step in &chosen.plan.steps {
-        let of_step = |(key, entry): &(&String, &Entry)| {
-            key.starts_with(step.op.name) && timed(entry) && (entry.price() - step.seconds).abs() < 1e-12
-        };
-        let view = step.seconds == 0.0;
-        assert!(view || stored.table.entries.iter().any(|line| of_step(&line)), "{}: {step:?}", step.name);
-    }
-    // If all of that is known, nothing is timed, and the plan is the same.
-    let mut second = tuner(&folder);
-    let (again, tally) = ovolo_tune::settle(&graph(), &mut options(), &mut second).unwrap();
-    assert_eq!((tally.timed, tally.in_plans), (0, 0));
-    assert_eq!(again.plan.to_string(), chosen.plan.to_string());
-    assert_eq!(*second.stored(), stored);
-    drop(second);
-    // Plans farther away have other kernels, which are timed if they are asked for; known times stay.
-    let mut seen = Vec::new();
-    let mut third = tuner(&folder);
-    third.within = Some(Within { plans: 20, spread: 4 });
-    third.progress = Box::new(|progress| {
-        seen.extend((progress.stage == TuningStage::Plans).then_some((progress.done, progress.all)));
-        true
-    });
-    let (_, tally) = ovolo_tune::settle(&graph(), &mut options(), &mut third).unwrap();
-    assert!(tally.in_plans > 0, "{tally:?}");
-    for (key, entry) in stored.table.entries.iter().filter(|(_, entry)| timed(entry)) {
-        assert_eq!(third.stored().table.entries.get(key), Some(entry), "{key} is not timed again");
-    }
-    drop(third);
-    assert!(matches!(seen[..], [(0, _), ..]), "{seen:?}");
-    let (done, all) = *seen.last().unwrap();
-    assert!(done == all && all > 0, "{seen:?}");
-    // If it is stopped between plans, it says so.
-    let mut fourth = tuner(&self::folder("in-plans-stopped"));
-    fourth.progress = Box::new(|progress| progress.stage == TuningStage::Kernels);
-    let stopped = ovolo_tune::settle(&graph(), &mut options(), &mut fourth).unwrap_err().to_string();
-    assert!(stopped.contains("kept"), "{stopped}");
-}
-
-#[test]
 fn a_time_within_plans_counts_in_place_of_the_time_alone() {
     let folder = folder("in-plans-counts");
     let mut stored = timed(&folder);
@@ -470,55 +381,6 @@ fn rough_times_hold_until_a_tuning_that_refines() {
     let mut refining = tuner(&folder);
     refining.refine = true;
     assert_eq!(refining.fill(&graph(), &options()).unwrap().timed, marked);
-}
-
-#[test]
-fn plans_are_drawn_and_the_fastest_can_be_compiled_again() {
-    let folder = folder("sampled");
-    let mut first = tuner(&folder);
-    first.sampling = Some(ovolo_tune::Sampling { plans: 6, seed: 3 });
-    let tuned = ovolo_tune::compile(&graph(), options(), &mut first).unwrap();
-    let ways: Vec<&str> = tuned.sampled.iter().map(|(way, _)| way.as_str()).collect();
-    assert!(ways.len() > 3 && ways[1..].iter().all(|way| way.starts_with("sample-3.")), "{ways:?}");
-    let time = |way: &str| tuned.sampled.iter().find(|(known, _)| known == way).unwrap().1;
-    assert!(time(&tuned.decision.winner) <= time(ways[0]), "it is not slower than the first plan");
-    // The same seed draws the same plans; the winner is compiled again without timing anything.
-    let mut second = tuner(&folder);
-    let again = ovolo_tune::compile(&graph(), options(), &mut second).unwrap();
-    assert!(again.known && again.sampled.is_empty());
-    assert_eq!(again.compilation.plan.to_string(), tuned.compilation.plan.to_string());
-    let draw = |seed: u64| -> Vec<String> {
-        let mut options = Options { measured: Some(second.measured()), ..options() };
-        let sampling = ovolo_tune::Sampling { plans: 6, seed };
-        let drawn = ovolo_tune::draw(&saturated(&options), &mut options, sampling, 1).unwrap();
-        drawn.into_iter().map(|one| one.text).collect()
-    };
-    assert_eq!(draw(3), draw(3));
-    assert_ne!(draw(3), draw(4));
-    let distinct: std::collections::BTreeSet<String> = draw(3).into_iter().collect();
-    assert_eq!(distinct.len(), draw(3).len(), "plans differ from each other");
-    // Of more plans, those whose prices are farther apart stay, including the extracted one.
-    let drawn = |plans: usize, among: usize| -> Vec<(Option<usize>, f64)> {
-        let mut options = Options { measured: Some(second.measured()), ..options() };
-        let sampling = ovolo_tune::Sampling { plans, seed: 3 };
-        let drawn = ovolo_tune::draw_evenly(&saturated(&options), &mut options, sampling, 2, among).unwrap();
-        drawn.into_iter().map(|one| (one.draw, one.planned.plan.seconds().ln())).collect()
-    };
-    let (all, kept) = (drawn(20, 1), drawn(4, 5));
-    assert!(kept.len() == 5 && kept[0].0.is_none() && kept.iter().all(|one| all.contains(one)), "{kept:?}");
-    assert_eq!(kept, drawn(4, 5));
-    // A plan that is left out is not farther from all that stay than any two of these are from each other.
-    let mut prices: Vec<f64> = kept.iter().map(|(_, price)| *price).collect();
-    prices.sort_by(f64::total_cmp);
-    let closest = prices.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
-    let away = |price: f64| prices.iter().map(|kept| (kept - price).abs()).fold(f64::INFINITY, f64::min);
-    let farthest = all.iter().map(|(_, price)| away(*price)).fold(0.0, f64::max);
-    assert!(all.len() > 5 && farthest <= closest + 1e-12, "{farthest} {closest}");
-}
-
-/// The graph after all rewriting.
-fn saturated(options: &Options) -> ovolo::stage::Saturated {
-    options.saturate(&graph()).unwrap()
 }
 
 #[test]

@@ -124,14 +124,17 @@ fn main() {
     trials.extend(trials![
         [browser()],
         experiment::shards_give_the_results_of_one_run_and_other_machines_are_refused,
-        experiment::the_page_of_the_second_example_has_every_plot,
         experiment::failed_tasks_are_tried_again_and_a_changed_program_is_another_experiment,
         report::each_device_has_a_picture_of_its_memory,
         report::the_pictures_of_squeezenet_are_complete,
-        report::the_pictures_of_bert_are_complete,
         report::names_that_look_like_markup_are_shown_unchanged,
         report::a_model_without_steps_has_a_page_as_well,
         report::the_page_of_a_profile_has_a_row_for_each_step_the_longest_first,
+    ]);
+    trials.extend(trials![
+        [browser(), need::patience()],
+        experiment::the_page_of_the_second_example_has_every_plot,
+        report::the_pictures_of_bert_are_complete,
     ]);
     trials.extend(trials![[ray()], ray::shards_of_a_local_cluster_give_the_results_of_one_run,]);
     trials.extend(trials![[language_client()], editors::a_client_drives_the_language_server]);
