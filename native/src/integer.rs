@@ -23,6 +23,7 @@ mod prepared;
 mod quad;
 mod requantize;
 mod sums;
+mod table;
 mod window;
 
 use super::args::{Shared, part};

@@ -76,39 +76,95 @@ impl Depthwise {
     ///
     /// # Safety
     /// The operands must be those of the call, and there must be room for the results.
-    unsafe fn prepare(
-        &self,
-        given: *const u8,
-        points: *const u8,
-        image: u8,
-        constants: *mut i32,
-        to: *mut [i16; 2],
-    ) {
-        let channels = self.geometry.channels;
-        let wide = |byte: u8, signed: bool| match signed {
-            true => i16::from(byte.cast_signed()),
-            false => i16::from(byte),
-        };
-        let image = i32::from(wide(image, self.signed[0]));
+    unsafe fn prepare(&self, weights: &Weights) {
+        // SAFETY: as the caller promises, and the processor has the instructions.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if Isa::running() >= Isa::Avx512 && is_x86_feature_detected!("avx512bw") {
+                return self.prepare_avx512(weights);
+            } else if Isa::running() >= Isa::Avx2 {
+                return self.prepare_avx2(weights);
+            }
+            self.prepare_on(weights);
+        }
+    }
+
+    /// # Safety
+    /// As for [`Depthwise::prepare`].
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn prepare_avx512(&self, weights: &Weights) {
+        // SAFETY: as the caller promises.
+        unsafe { self.prepare_on(weights) }
+    }
+
+    /// # Safety
+    /// As for [`Depthwise::prepare`].
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn prepare_avx2(&self, weights: &Weights) {
+        // SAFETY: as the caller promises.
+        unsafe { self.prepare_on(weights) }
+    }
+
+    /// # Safety
+    /// As for [`Depthwise::prepare`].
+    #[inline(always)]
+    unsafe fn prepare_on(&self, weights: &Weights) {
+        // A loop for each case has no condition inside, so the compiler uses vectors for it.
         // SAFETY: as the caller promises.
         unsafe {
-            let constants = std::slice::from_raw_parts_mut(constants, channels);
+            match (self.signed[1], self.by_output) {
+                (true, true) => self.prepare_each::<true, true>(weights),
+                (true, false) => self.prepare_each::<true, false>(weights),
+                (false, true) => self.prepare_each::<false, true>(weights),
+                (false, false) => self.prepare_each::<false, false>(weights),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Depthwise::prepare`].
+    #[inline(always)]
+    unsafe fn prepare_each<const SIGNED: bool, const BY_OUTPUT: bool>(&self, weights: &Weights) {
+        let channels = self.geometry.channels;
+        let image = i32::from(if self.signed[0] {
+            i16::from(weights.image.cast_signed())
+        } else {
+            i16::from(weights.image)
+        });
+        let wide = |byte: u8| if SIGNED { i16::from(byte.cast_signed()) } else { i16::from(byte) };
+        // SAFETY: as the caller promises.
+        unsafe {
+            let points = std::slice::from_raw_parts(weights.points, if BY_OUTPUT { channels } else { 1 });
+            let constants = std::slice::from_raw_parts_mut(weights.constants, channels);
             constants.fill(0);
             for pair in 0..self.taps().div_ceil(2) {
                 let taps = [2 * pair, (2 * pair + 1).min(self.taps() - 1)];
-                let bytes = taps.map(|tap| std::slice::from_raw_parts(given.add(tap * channels), channels));
+                let first = std::slice::from_raw_parts(weights.given.add(taps[0] * channels), channels);
+                let second = std::slice::from_raw_parts(weights.given.add(taps[1] * channels), channels);
                 // The second weight of the last pair is zero if the number of taps is odd.
                 let mask = if taps[0] == taps[1] { 0 } else { -1 };
-                for (channel, sum) in constants.iter_mut().enumerate() {
-                    let point = wide(*points.add(if self.by_output { channel } else { 0 }), self.signed[1]);
-                    let weights = bytes.map(|bytes| wide(bytes[channel], self.signed[1]) - point);
-                    let weights = [weights[0], weights[1] & mask];
-                    to.add(pair * channels + channel).write(weights);
-                    *sum -= (i32::from(weights[0]) + i32::from(weights[1])) * image;
+                let to = weights.pairs.add(pair * channels);
+                for channel in 0..channels {
+                    let point = wide(points[if BY_OUTPUT { channel } else { 0 }]);
+                    let both = [wide(first[channel]) - point, (wide(second[channel]) - point) & mask];
+                    to.add(channel).write(both);
+                    constants[channel] -= (i32::from(both[0]) + i32::from(both[1])) * image;
                 }
             }
         }
     }
+}
+
+/// The weights of a call, and what is made of them.
+struct Weights {
+    given: *const u8,
+    points: *const u8,
+    /// The zero point of the images.
+    image: u8,
+    constants: *mut i32,
+    pairs: *mut [i16; 2],
 }
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
@@ -136,7 +192,13 @@ impl Kernel for Depthwise {
         // SAFETY: the scratch memory has room for all of this, and the operands are those of the call.
         let started = unsafe {
             let point = *operands[2].at(0);
-            self.prepare(operands[1].at(0), operands[3].at(0), point, constants.at(0), pairs.at(0));
+            self.prepare(&Weights {
+                given: operands[1].at(0),
+                points: operands[3].at(0),
+                image: point,
+                constants: constants.at(0),
+                pairs: pairs.at(0),
+            });
             outside.at(0).write_bytes(point, one.channels);
             self.chain.start(args)
         };
@@ -165,6 +227,8 @@ impl Kernel for Depthwise {
 struct Tap {
     from: *const u8,
     step: usize,
+    /// The column of the image in which it lies, modulo 2^64: columns before the first one are greater than all others.
+    column: usize,
 }
 
 impl Depthwise {
@@ -172,16 +236,17 @@ impl Depthwise {
     fn taps_of(&self, image: *const u8, y: usize, outside: *const u8) -> Vec<Tap> {
         let one = &self.geometry;
         let tap = |tap: usize| {
-            let [row, column] = [tap / one.window[1], tap % one.window[1]];
+            let [row, column] = [tap / one.window[1], tap % one.window[1] * one.dilations[1]];
             let row = (y * one.strides[0] + row * one.dilations[0]).checked_sub(one.begin[0]);
             match row.filter(|row| *row < one.image[0]) {
                 Some(row) => {
-                    let first = row * one.image[1] + column * one.dilations[1];
+                    let first = row * one.image[1] + column;
                     let from =
                         image.wrapping_add(first * one.channels).wrapping_sub(one.begin[1] * one.channels);
-                    Tap { from, step: one.strides[1] * one.channels }
+                    let step = one.strides[1] * one.channels;
+                    Tap { from, step, column: column.wrapping_sub(one.begin[1]) }
                 }
-                None => Tap { from: outside, step: 0 },
+                None => Tap { from: outside, step: 0, column: 0 },
             }
         };
         (0..self.taps()).map(tap).collect()
@@ -294,7 +359,7 @@ impl Row<'_> {
     /// Returns where a channel of a tap lies, for a pixel whose window lies between the ends of the image's rows.
     #[inline(always)]
     fn inside(&self, pixel: usize, tap: usize, channel: usize) -> *const u8 {
-        let Tap { from, step } = self.taps[tap];
+        let Tap { from, step, .. } = self.taps[tap];
         from.wrapping_add(pixel * step + channel)
     }
 
@@ -302,10 +367,11 @@ impl Row<'_> {
     #[inline(always)]
     fn any(&self, pixel: usize, tap: usize, channel: usize) -> *const u8 {
         let one = &self.depthwise.geometry;
-        let column = pixel * one.strides[1] + tap % one.window[1] * one.dilations[1];
-        match column.checked_sub(one.begin[1]) {
-            Some(column) if column < one.image[1] => self.inside(pixel, tap, channel),
-            _ => self.outside.wrapping_add(channel),
+        let column = self.taps[tap].column.wrapping_add(pixel * one.strides[1]);
+        if column < one.image[1] {
+            self.inside(pixel, tap, channel)
+        } else {
+            self.outside.wrapping_add(channel)
         }
     }
 

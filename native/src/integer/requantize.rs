@@ -1,6 +1,10 @@
 //! `native.requantize`: a chain of steps on integers or floats whose results become levels, in one pass.
+//!
+//! A chain that reads bytes, and scalars beside them, has at most 256 results. They are computed once, and the others
+//! are looked up.
 
-use super::chain::{AREA, Chain, EXTRAS, Place, Rows};
+use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
+use super::table::Table;
 use crate::args::Shared;
 use crate::broadcast::Broadcast;
 use crate::map::{self, Block, OPERANDS};
@@ -15,11 +19,17 @@ pub(super) const OP: Lowering =
 
 const _: () = assert!(AREA == map::AREA && EXTRAS + 1 == OPERANDS);
 
+/// The fewest elements that are worth a table.
+const TABLE: usize = 512;
+
 struct Requantize {
     chain: Chain,
     /// The loops over the result, the operand, and the extra operands of the chain.
     loops: Broadcast<OPERANDS>,
+    /// The bytes of an element of the operand.
     size: usize,
+    /// Whether results come from a table.
+    by_table: bool,
 }
 
 impl Requantize {
@@ -40,13 +50,34 @@ impl Requantize {
         if loops.strides.iter().any(|stride| *stride > 1) {
             chain.only_in_buffer();
         }
-        Some(Self { chain, loops, size: x.dtype.size() })
+        let size = x.dtype.size();
+        let by_table =
+            size == 1 && x.shape.count() >= TABLE && extras.iter().all(|extra| extra.shape.count() == 1);
+        Some(Self { chain, loops, size, by_table })
+    }
+
+    /// Returns the results for all bytes.
+    fn table(started: &Started<'_>) -> Table {
+        let bytes: [u8; 256] = std::array::from_fn(|byte| u8::try_from(byte).unwrap_or(u8::MAX));
+        let mut table = Table([0; 256]);
+        let rows = Rows {
+            source: bytes.as_ptr(),
+            source_row: bytes.len(),
+            target: table.0.as_mut_ptr(),
+            target_row: bytes.len(),
+            rows: 1,
+            columns: bytes.len(),
+            places: [Place::default(); EXTRAS],
+        };
+        // SAFETY: the chain reads bytes, and its extra operands have one element.
+        unsafe { started.run(&rows) };
+        table
     }
 }
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Requantize::new(call) {
-        Some(_) => Ok(plain_contract("steps")),
+        Some(requantize) => Ok(plain_contract(if requantize.by_table { "table" } else { "steps" })),
         None => reference::contract(call),
     }
 }
@@ -64,6 +95,7 @@ impl Kernel for Requantize {
         // SAFETY: the operands are those of the call.
         let started = unsafe { self.chain.start(args) };
         let strides = &self.loops.strides;
+        let table = self.by_table.then(|| Self::table(&started));
         Block::all(&self.loops, args.team, |block| {
             let place = |n: usize| Place {
                 first: block.offsets[n + 1],
@@ -81,7 +113,17 @@ impl Kernel for Requantize {
                 places: std::array::from_fn(place),
             };
             // SAFETY: blocks are within the loops, which were computed from the types.
-            unsafe { started.run(&rows) };
+            unsafe {
+                match &table {
+                    Some(table) => {
+                        for row in 0..rows.rows {
+                            let (from, to) = (row * rows.source_row, row * rows.target_row);
+                            table.run(rows.source.add(from), rows.target.add(to), rows.columns);
+                        }
+                    }
+                    None => started.run(&rows),
+                }
+            }
         });
     }
 }

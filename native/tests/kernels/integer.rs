@@ -149,7 +149,8 @@ fn levels_after_a_chain_are_those_of_the_definition() {
                     let operands: Vec<&Tensor> =
                         [&x, &s, &z].into_iter().chain(extras.iter().copied()).collect();
                     let contract = verify("native.requantize", &attrs, &operands, 0.0);
-                    assert_eq!(contract.implementation, "steps");
+                    let of_bytes = source == DType::I8 && extras.is_empty() && x.ty().shape.count() >= 512;
+                    assert_eq!(contract.implementation, if of_bytes { "table" } else { "steps" });
                 }
             }
         }

@@ -154,3 +154,36 @@ fn a_convolution_without_channels_gives_the_levels_of_its_bias() {
         .with("post", Attr::Post(post));
     verify("native.conv-requantize", &attrs, &[&x, &w, &p, &q, &s, &z, &bias], 0.0);
 }
+
+#[test]
+fn functions_of_bytes_are_looked_up_in_tables() {
+    let mut random = Random::new(31);
+    let types = [DType::U8, DType::I8];
+    for (from, to) in types.into_iter().flat_map(|from| types.map(|to| (from, to))) {
+        // Fewer elements than a table has, whole vectors, and vectors that are not whole.
+        for (shape, implementation) in
+            [(vec![2, 7, 5, 7], "steps"), (vec![1, 64, 8, 8], "table"), (vec![2, 33, 9, 13], "table")]
+        {
+            let count: usize = shape.iter().product();
+            let values: Vec<f64> = (0..count)
+                .map(|at| (at % 256) as f64 - if from == DType::I8 { 128.0 } else { 0.0 })
+                .collect();
+            let x = Tensor::from_f64(from, shape.clone(), &values);
+            let point = Tensor::from_f64(DType::F32, vec![1, 1, 1, 1], &[17.0]);
+            let [other, scale, zero] = levels(&mut random, to, &[1, 1, 1, 1]);
+            let (s, z) = (Tensor::scalar(0.5_f32), Tensor::from_f64(to, vec![], &[3.0]));
+            for name in ["plain", "nhwc"] {
+                let to_layout = |tensor: &Tensor| tensor.to_layout(&layout(name));
+                let (x, point, other) = (to_layout(&x), to_layout(&point), to_layout(&other));
+                let (scale, zero) = (to_layout(&scale), to_layout(&zero));
+                for steps in [["sub", "add", "relu"], ["sub", "mul", "abs"]] {
+                    let post = steps.iter().map(|op| Step { op: (*op).into(), parameters: Vec::new() });
+                    let attrs = Attrs::new().with("post", Attr::Post(post.collect()));
+                    let operands = [&x, &s, &z, &point, &other, &scale, &zero];
+                    let contract = verify("native.requantize", &attrs, &operands, 0.0);
+                    assert_eq!(contract.implementation, implementation, "{from} {to} {shape:?} {name}");
+                }
+            }
+        }
+    }
+}
