@@ -7,13 +7,15 @@
 //! minus `q` times the sum of `a - p`. All of this is exact modulo 2^32.
 
 use super::broadcast;
-use super::quad::{COLUMNS, Panel, QUAD, Quads, ROWS, Sums, prepare};
+use super::pair::{PAIR_COLUMNS, PAIR_ROWS, Pair};
+use super::quad::{COLUMNS, Facts, Panel, QUAD, Quads, ROWS, prepare};
 use crate::args::{Shared, part};
 use crate::lanes::Isa;
 use crate::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::DType;
+use std::ops::Range;
 
 /// The op.
 pub(super) const OP: Lowering = Lowering {
@@ -23,7 +25,7 @@ pub(super) const OP: Lowering = Lowering {
 };
 
 /// The rows of a task.
-const BAND: usize = 64 * ROWS;
+const BAND: usize = 32 * PAIR_ROWS;
 /// The multiply-adds from which on a task is worth waking a thread.
 const WORK: usize = 128 * 1024;
 
@@ -80,7 +82,7 @@ impl Product {
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(product) = Product::new(call) else { return reference::contract(call) };
     let rows = product.rows * size_of::<[i32; 2]>() + product.bytes();
-    let scratch = rows + product.threads * product.panel();
+    let scratch = rows + product.threads * 2 * product.panel();
     Ok(Contract { scratch, ..plain_contract("panels") })
 }
 
@@ -101,7 +103,6 @@ impl Kernel for Product {
         let output = Shared::<i32>::output(args);
         let shifts = [if self.signed[0] { 128 } else { 0 }, if self.signed[1] { 0 } else { 128 }];
         let width = 4 * self.quads();
-        let panels = self.columns.div_ceil(COLUMNS);
         let few = self.rows * self.depth * self.columns < WORK;
         let threads = if few { 1 } else { args.team.threads().min(self.threads) };
         let parts = if self.rows * self.depth < super::super::args::PARALLEL { 1 } else { threads };
@@ -116,72 +117,162 @@ impl Kernel for Product {
                 }
             }
         });
-        let bands = self.rows.div_ceil(BAND);
-        args.team.share(threads, panels * bands, |thread, task| {
-            let (panel, band) = (task % panels, task / panels);
-            let column = panel * COLUMNS;
-            let columns = COLUMNS.min(self.columns - column);
-            let mut points = [0_i32; COLUMNS];
-            for (at, point) in points[..columns].iter_mut().enumerate() {
-                let own = if self.by_column { column + at } else { 0 };
-                // SAFETY: there is a zero point for each column, or one for all of them.
-                *point = i32::from(unsafe { *q.at(own) }.wrapping_add(shifts[1]).cast_signed());
-            }
-            let panel = b.at(panel * self.quads() * QUAD);
-            let prepared = prepared.at(thread * self.panel());
-            let rests = prepared.wrapping_add(self.quads() * Panel::WEIGHTS).cast();
-            let prepared = Panel { weights: prepared.cast(), rests };
-            // SAFETY: the panel has columns of this depth, and only this thread uses its part of the scratch memory.
-            let facts = unsafe { prepare(panel, self.depth, shifts[1], prepared) };
-            let prepared = prepared.or_given(&facts, panel);
-            let end = ((band + 1) * BAND).min(self.rows);
-            for row in (band * BAND..end).step_by(ROWS) {
-                let count = ROWS.min(end - row);
-                let mut sums = [[0; COLUMNS]; ROWS];
-                let one = Quads {
-                    a: unsigned.at(row * width),
-                    stride: width,
-                    rows: count,
-                    b: prepared,
-                    quads: self.quads(),
-                };
-                // SAFETY: rows and columns are within the factors and the result, and only this task writes them.
-                unsafe {
-                    one.add(&facts, &mut sums);
-                    let zeros = Zeros {
-                        rows: std::slice::from_raw_parts(rows.at(row), count),
-                        points: &points,
-                        totals: &facts.totals,
-                        depth: self.depth,
-                    };
-                    zeros.subtract(&mut sums);
-                    for (at, sums) in sums[..count].iter().enumerate() {
-                        let to = output.at((row + at) * self.columns + column);
-                        if columns == COLUMNS {
-                            to.cast::<[i32; COLUMNS]>().write(*sums);
-                        } else {
-                            std::ptr::copy_nonoverlapping(sums.as_ptr(), to, columns);
-                        }
-                    }
+        let factors = Factors {
+            product: self,
+            weights: b.at(0),
+            points: q.at(0),
+            shift: shifts[1],
+            bytes: unsigned.at(0),
+            width,
+            rows: rows.at(0),
+            output: output.at(0),
+        };
+        // With few rows, the memory limits the speed, and tasks of one panel are spread more evenly.
+        let paired = self.rows >= ROWS;
+        let wide = if paired { PAIR_COLUMNS } else { COLUMNS };
+        let (lines, bands) = (self.columns.div_ceil(wide), self.rows.div_ceil(BAND));
+        let panels = self.columns.div_ceil(COLUMNS);
+        args.team.share(threads, lines * bands, |thread, task| {
+            let (line, band) = (task % lines, task / lines);
+            let to = prepared.at(thread * 2 * self.panel());
+            let range = band * BAND..((band + 1) * BAND).min(self.rows);
+            // SAFETY: the columns and rows are within the factors and the result, only this task writes them, and only
+            // this thread uses its part of the scratch memory, which has room for two panels.
+            unsafe {
+                match line * wide / COLUMNS {
+                    panel if paired && panel + 1 < panels => factors.pair(panel, range, to),
+                    panel => factors.single(panel, range, to),
                 }
             }
         });
     }
 }
 
-/// What zero points subtract from the products of some rows with a panel.
+/// The factors of a product that is being computed.
+struct Factors<'a> {
+    product: &'a Product,
+    /// The panels as they are given, the zero points of columns, and what is subtracted from all of them.
+    weights: *const u8,
+    points: *const u8,
+    shift: u8,
+    /// The bytes of the rows, and the distance between them.
+    bytes: *const u8,
+    width: usize,
+    /// The sum of each row, and its zero point.
+    rows: *const [i32; 2],
+    output: *mut i32,
+}
+
+// SAFETY: the pointers are only addresses; each access to the memory has its own justification.
+unsafe impl Sync for Factors<'_> {}
+
+/// A panel that is ready to be multiplied.
+struct Ready {
+    panel: Panel,
+    facts: Facts,
+    /// The zero point of each column.
+    points: [i32; COLUMNS],
+}
+
+impl Factors<'_> {
+    /// Prepares a panel in scratch memory.
+    ///
+    /// # Safety
+    /// The panel must be one of the product's, and there must be room for it.
+    unsafe fn ready(&self, panel: usize, to: *mut u8) -> Ready {
+        let one = self.product;
+        let column = panel * COLUMNS;
+        let mut points = [0_i32; COLUMNS];
+        // SAFETY: there is a zero point for each column, or one for all of them. The panel has columns of this depth, and
+        // there is room, as the caller promises.
+        unsafe {
+            for (at, point) in points[..COLUMNS.min(one.columns - column)].iter_mut().enumerate() {
+                let own = if one.by_column { column + at } else { 0 };
+                *point = i32::from((*self.points.add(own)).wrapping_add(self.shift).cast_signed());
+            }
+            let given = self.weights.add(panel * one.quads() * QUAD);
+            let rests = to.add(one.quads() * Panel::WEIGHTS).cast();
+            let prepared = Panel { weights: to.cast(), rests };
+            let facts = prepare(given, one.depth, self.shift, prepared);
+            Ready { panel: prepared.or_given(&facts, given), facts, points }
+        }
+    }
+
+    /// Computes some rows of a panel's columns.
+    ///
+    /// # Safety
+    /// As for [`Factors::ready`], and no other thread may write these elements.
+    unsafe fn single(&self, panel: usize, rows: Range<usize>, to: *mut u8) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let ready = self.ready(panel, to);
+            for row in rows.clone().step_by(ROWS) {
+                let mut sums = [[0; COLUMNS]; ROWS];
+                let one = Quads {
+                    a: self.bytes.add(row * self.width),
+                    stride: self.width,
+                    rows: ROWS.min(rows.end - row),
+                    b: ready.panel,
+                    quads: self.product.quads(),
+                };
+                one.add(&ready.facts, &mut sums);
+                self.write(panel, row, &[&ready], sums[..one.rows].as_flattened_mut());
+            }
+        }
+    }
+
+    /// Computes some rows of the columns of a panel and the next one.
+    ///
+    /// # Safety
+    /// As for [`Factors::single`].
+    unsafe fn pair(&self, panel: usize, rows: Range<usize>, to: *mut u8) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let both = [self.ready(panel, to), self.ready(panel + 1, to.add(self.product.panel()))];
+            for row in rows.clone().step_by(PAIR_ROWS) {
+                let mut sums = [[0; PAIR_COLUMNS]; PAIR_ROWS];
+                let one = Pair {
+                    a: self.bytes.add(row * self.width),
+                    stride: self.width,
+                    rows: PAIR_ROWS.min(rows.end - row),
+                    quads: self.product.quads(),
+                    panels: both.each_ref().map(|ready| (ready.panel, &ready.facts)),
+                };
+                one.products([&[0; COLUMNS]; 2], &mut sums);
+                self.write(panel, row, &both.each_ref(), sums[..one.rows].as_flattened_mut());
+            }
+        }
+    }
+
+    /// Writes the sums of some rows with some panels, without what their zero points add.
+    ///
+    /// # Safety
+    /// As for [`Factors::single`].
+    unsafe fn write(&self, panel: usize, row: usize, panels: &[&Ready], sums: &mut [i32]) {
+        let wide = panels.len() * COLUMNS;
+        let columns = wide.min(self.product.columns - panel * COLUMNS);
+        // SAFETY: as the caller promises.
+        unsafe {
+            let rows = std::slice::from_raw_parts(self.rows.add(row), sums.len() / wide);
+            Zeros { rows, panels, depth: self.product.depth }.subtract(sums);
+            for (at, sums) in sums.chunks_exact(wide).enumerate() {
+                let to = self.output.add((row + at) * self.product.columns + panel * COLUMNS);
+                std::ptr::copy_nonoverlapping(sums.as_ptr(), to, columns);
+            }
+        }
+    }
+}
+
+/// What zero points subtract from the products of some rows with some panels.
 struct Zeros<'a> {
     /// The sum of each row, and its zero point.
     rows: &'a [[i32; 2]],
-    /// The zero point of each column.
-    points: &'a [i32; COLUMNS],
-    /// The sum of each column.
-    totals: &'a [i32; COLUMNS],
+    panels: &'a [&'a Ready],
     depth: usize,
 }
 
 impl Zeros<'_> {
-    fn subtract(&self, sums: &mut Sums) {
+    fn subtract(&self, sums: &mut [i32]) {
         #[cfg(target_arch = "x86_64")]
         if Isa::running() >= Isa::Avx2 {
             // SAFETY: the processor has the instructions.
@@ -192,17 +283,20 @@ impl Zeros<'_> {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    unsafe fn subtract_avx2(&self, sums: &mut Sums) {
+    unsafe fn subtract_avx2(&self, sums: &mut [i32]) {
         self.subtract_on(sums);
     }
 
     #[inline(always)]
-    fn subtract_on(&self, sums: &mut Sums) {
-        for (sums, [sum_of_row, p]) in sums.iter_mut().zip(self.rows) {
+    fn subtract_on(&self, sums: &mut [i32]) {
+        let (parts, _) = sums.as_chunks_mut::<COLUMNS>();
+        for (parts, [sum_of_row, p]) in parts.chunks_exact_mut(self.panels.len()).zip(self.rows) {
             // The arithmetic is that of 32 bits throughout, which wraps.
             let centred = sum_of_row.wrapping_sub(p.wrapping_mul(self.depth as i32));
-            for ((sum, q), total) in sums.iter_mut().zip(self.points).zip(self.totals) {
-                *sum = sum.wrapping_sub(p.wrapping_mul(*total)).wrapping_sub(q.wrapping_mul(centred));
+            for (sums, Ready { facts, points, .. }) in parts.iter_mut().zip(self.panels) {
+                for ((sum, q), total) in sums.iter_mut().zip(points).zip(&facts.totals) {
+                    *sum = sum.wrapping_sub(p.wrapping_mul(*total)).wrapping_sub(q.wrapping_mul(centred));
+                }
             }
         }
     }

@@ -21,9 +21,16 @@ pub(crate) fn bytes(random: &mut Random, dtype: DType, shape: &[usize]) -> Tenso
 fn packed_products_of_all_bytes_are_exact() {
     let mut random = Random::new(7);
     for (a, b) in [DType::U8, DType::I8].into_iter().flat_map(|a| [(a, DType::U8), (a, DType::I8)]) {
-        for (rows, depth, columns) in
-            [(1, 1, 1), (1, 64, 48), (5, 33, 17), (13, 7, 16), (100, 130, 70), (2, 0, 3)]
-        {
+        for (rows, depth, columns) in [
+            (1, 1, 1),
+            (1, 64, 48),
+            (5, 33, 17),
+            (13, 7, 16),
+            (100, 130, 70),
+            (2, 0, 3),
+            (4, 12, 48),
+            (530, 9, 33),
+        ] {
             let x = bytes(&mut random, a, &[rows, depth]);
             let w = bytes(&mut random, b, &[depth, columns]).to_layout(&"BA16b4a".parse().unwrap());
             for (p, q) in [(vec![], vec![]), (vec![rows, 1], vec![columns]), (vec![], vec![1, columns])] {
