@@ -103,11 +103,11 @@ pub fn plans_that_run() -> Need {
     Need::undemanded("plans that this processor runs", found)
 }
 
-/// Time. A test that takes long and seldom fails runs only if it is asked for, as in CI.
+/// Time. A test that takes a long time and seldom fails runs only if it is asked for, as in CI.
 pub fn patience() -> Need {
     let found = match std::env::var_os("OVOLO_SLOW_TESTS") {
         Some(_) => Ok(()),
-        None => Err("it takes long; `OVOLO_SLOW_TESTS=1` runs it".to_owned()),
+        None => Err("it takes a long time; `OVOLO_SLOW_TESTS=1` runs it".to_owned()),
     };
     Need::new("OVOLO_SLOW_TESTS", found, "OVOLO_SLOW_TESTS")
 }

@@ -401,8 +401,8 @@ fn library_is_without(folder: &str, setting: &str) -> bool {
     library.is_some_and(|table| table.lines().any(|line| line == format!("{setting} = false")))
 }
 
-/// Libraries with few tests in their files are not compiled a second time for them: `tests/` compiles those files alone.
-/// Any other test in them would never run.
+/// A library with `test = false` is not compiled a second time for the tests in its files. Such a test only runs if a file
+/// of `tests/` includes its file.
 #[test]
 fn tests_in_the_files_of_a_library_are_run() {
     let off: Vec<&&str> = CRATES.iter().filter(|folder| library_is_without(folder, "test")).collect();

@@ -1,4 +1,5 @@
-//! Tests of plans that are timed whole, many of them: they count as ignored unless `OVOLO_SLOW_TESTS` is set, as in CI.
+//! Tests that run many whole plans, which takes a long time. They count as ignored unless `OVOLO_SLOW_TESTS` is set, as
+//! in CI.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../tests/common/mod.rs"]

@@ -1,7 +1,7 @@
 //! `native.requantize`: a chain of steps on integers or floats whose results become levels, in one pass.
 //!
-//! A chain that reads bytes, and scalars beside them, has at most 256 results. They are computed once, and the others
-//! are looked up.
+//! If a chain reads bytes and its extra operands have one element each, it has at most 256 different results. They are
+//! computed first, into a table, and each byte then takes its result from there.
 
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
 use super::table::Table;
@@ -19,7 +19,7 @@ pub(super) const OP: Lowering =
 
 const _: () = assert!(AREA == map::AREA && EXTRAS + 1 == OPERANDS);
 
-/// The fewest elements that are worth a table.
+/// The fewest elements for which a table is made. With fewer, computing it takes longer than it saves.
 const TABLE: usize = 512;
 
 struct Requantize {

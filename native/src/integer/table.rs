@@ -1,4 +1,4 @@
-//! Results of functions of one byte, of which a table has all 256.
+//! Functions of one byte. A table holds their results for all 256 bytes.
 
 use crate::lanes::Isa;
 
@@ -41,7 +41,8 @@ impl Table {
             while at < count {
                 let some = u64::MAX >> (BYTES - BYTES.min(count - at));
                 let bytes = _mm512_maskz_loadu_epi8(some, from.add(at).cast());
-                // An instruction looks bytes up in 128, by their lower seven bits.
+                // One instruction finds an entry among 128 by the lower seven bits of a byte. Its highest bit then chooses
+                // between the lower and the upper half of the table.
                 let lower = _mm512_permutex2var_epi8(parts[0], bytes, parts[1]);
                 let upper = _mm512_permutex2var_epi8(parts[2], bytes, parts[3]);
                 let found = _mm512_mask_blend_epi8(_mm512_movepi8_mask(bytes), lower, upper);

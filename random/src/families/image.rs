@@ -39,7 +39,7 @@ pub(super) fn convolution(draft: &mut Draft<'_>) -> Option<()> {
         [1, 1, 1, 2, channels].into_iter().filter(|&g| channels.is_multiple_of(g)).collect();
     let groups = draft.rng.pick(&groups);
     if !x.finite && groups > 1 && groups < channels {
-        return None; // `native` and `cpu` assume finite numbers, and their rule `widen-groups` multiplies by zeros.
+        return None; // `native` and `cpu` assume finite numbers: their rules `widen-groups-*` multiply by zeros.
     }
     let outputs = groups * draft.rng.pick(&[1, 1, 2, 3, 8]);
     let padded = draft.rng.percent(60);
