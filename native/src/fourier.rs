@@ -12,8 +12,7 @@ use super::{plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{ALIGN, Lowering, OpError};
 use ovolo::tensor::DType;
-use rustfft::num_complex::Complex;
-use rustfft::{Fft, FftDirection, FftNum, FftPlanner, FftPlannerScalar};
+use ovolo_fourier::{Complex, Fft, FftNum};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -54,14 +53,9 @@ impl<T: FftNum + Into<f64>> Transform<T> {
         let shape = &call.output.shape;
         let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
         let inverse = call.attrs.expect_int("inverse") != 0;
-        let direction = if inverse { FftDirection::Inverse } else { FftDirection::Forward };
         let size = shape[axis];
-        let fft = match Isa::running() {
-            Isa::Portable => FftPlannerScalar::new().plan_fft(size.max(1), direction),
-            _ => FftPlanner::new().plan_fft(size.max(1), direction),
-        };
         Self {
-            fft,
+            fft: ovolo_fourier::plan(size.max(1), inverse, Isa::running() == Isa::Portable),
             outer: shape[..axis].iter().product(),
             size,
             inner: shape[axis + 1..shape.rank() - 1].iter().product(),

@@ -15,6 +15,7 @@ use ovolo::op::KernelChoice;
 use ovolo::op::recurrent::{Activation, Cell, Kind, Layer};
 use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::{DType, Layout, TensorType};
+use std::ops::Range;
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
@@ -320,11 +321,7 @@ unsafe fn step_body<V: Lanes>(one: &Direction<'_>, step: usize, phase: usize, fi
                     Shared::<f32>::input(one.args, at).at(one.index * count).cast_const()
                 }),
             };
-            let mut at = first;
-            while at < end {
-                unit.compute::<V>(one, phase, at, (end - at).min(V::COUNT));
-                at += V::COUNT;
-            }
+            unit.compute::<V>(one, phase, first..end);
             if phase + 1 == one.phases() {
                 keep(new, one.place(time, row).add(first));
             }
@@ -348,82 +345,160 @@ impl Unit {
     /// # Safety
     /// The units must be in bounds.
     #[inline(always)]
-    unsafe fn compute<V: Lanes>(&self, one: &Direction<'_>, phase: usize, at: usize, count: usize) {
-        let Layer { cell, hidden, .. } = *one.layer;
+    unsafe fn compute<V: Lanes>(&self, one: &Direction<'_>, phase: usize, units: Range<usize>) {
+        let Layer { cell, hidden, linear, coupled, clip, .. } = *one.layer;
         let functions = one.layer.activations(one.index);
-        let whole = count == V::COUNT;
+        let gate = |gate: usize| self.gates.wrapping_add(gate * hidden);
         // These are no closures, because a closure is compiled for no instruction set unless it is inlined.
+        macro_rules! each {
+            (|$at:ident| $($to:expr => $value:expr;)+) => {
+                let mut $at = units.start;
+                while $at < units.end {
+                    let count = (units.end - $at).min(V::COUNT);
+                    $(put($value, $to.wrapping_add($at), count);)+
+                    $at += V::COUNT;
+                }
+            };
+        }
         macro_rules! load {
-            ($from:expr) => {
-                if whole { V::load($from.add(at)) } else { V::load_first($from.add(at), count) }
+            ($from:expr, $at:ident) => {
+                get::<V>($from.wrapping_add($at).cast_const(), (units.end - $at).min(V::COUNT))
             };
         }
-        macro_rules! store {
-            ($value:expr, $to:expr) => {
-                if whole { $value.store($to.add(at)) } else { $value.store_first($to.add(at), count) }
-            };
-        }
-        macro_rules! activate {
-            ($which:expr, $value:expr) => {
-                activation(functions[$which], limited(one.layer.clip, $value))
-            };
-        }
-        macro_rules! product {
-            ($gate:expr) => {
-                load!(self.gates.add($gate * hidden).cast_const())
+        macro_rules! input {
+            ($gate:expr, $at:ident) => {
+                load!(self.x.cast_mut().wrapping_add($gate * hidden), $at)
             };
         }
         macro_rules! sum {
-            ($gate:expr) => {
-                load!(self.x.add($gate * hidden)).add(product!($gate))
+            ($gate:expr, $at:ident) => {
+                input!($gate, $at).add(load!(gate($gate), $at))
             };
         }
         // The sum of a gate that looks at the memory.
         macro_rules! look {
-            ($which:expr, $gate:expr, $memory:expr) => {
+            ($which:expr, $gate:expr, $memory:expr, $at:ident) => {
                 match self.extra {
-                    Some(p) => load!(p.add($which * hidden)).mul_add($memory, sum!($gate)),
-                    None => sum!($gate),
+                    Some(p) => load!(p.cast_mut().wrapping_add($which * hidden), $at)
+                        .mul_add($memory, sum!($gate, $at)),
+                    None => sum!($gate, $at),
                 }
+            };
+        }
+        macro_rules! activate {
+            ($which:expr, $clip:expr, $values:expr) => {
+                activate(functions[$which], $clip, $values.wrapping_add(units.start), units.len())
             };
         }
         // SAFETY: as the caller promises.
         unsafe {
-            let new = match (cell, phase) {
+            match (cell, phase) {
                 (Cell::Lstm, _) => {
-                    let memory = load!(self.memory.cast_const());
-                    let input = activate!(0, look!(0, 0, memory));
-                    let forget = if one.layer.coupled {
-                        V::splat(1.0).sub(input)
+                    each!(|at| gate(0) => look!(0, 0, load!(self.memory, at), at); gate(3) => sum!(3, at););
+                    activate!(0, clip, gate(0));
+                    activate!(1, clip, gate(3));
+                    if coupled {
+                        each!(|at| gate(2) => V::splat(1.0).sub(load!(gate(0), at)););
                     } else {
-                        activate!(0, look!(2, 2, memory))
-                    };
-                    let memory = forget.mul(memory).add(input.mul(activate!(1, sum!(3))));
-                    store!(memory, self.memory);
-                    activate!(0, look!(1, 1, memory)).mul(activation(functions[2], memory))
+                        each!(|at| gate(2) => look!(2, 2, load!(self.memory, at), at););
+                        activate!(0, clip, gate(2));
+                    }
+                    each!(|at|
+                        self.new => load!(gate(2), at)
+                            .mul(load!(self.memory, at))
+                            .add(load!(gate(0), at).mul(load!(gate(3), at)));
+                        self.memory => load!(self.new, at);
+                        gate(1) => look!(1, 1, load!(self.memory, at), at);
+                    );
+                    activate!(0, clip, gate(1));
+                    activate!(2, None, self.new);
+                    each!(|at| self.new => load!(gate(1), at).mul(load!(self.new, at)););
                 }
-                (Cell::Gru, 0) if !one.layer.linear => {
+                (Cell::Gru, 0) if !linear => {
                     // The update gate replaces its products.
-                    store!(activate!(0, sum!(0)), self.gates);
-                    store!(activate!(0, sum!(1)).mul(load!(self.seen)), self.reset);
-                    return;
+                    each!(|at| gate(0) => sum!(0, at); gate(1) => sum!(1, at););
+                    activate!(0, clip, gate(0));
+                    activate!(0, clip, gate(1));
+                    each!(|at| self.reset => load!(gate(1), at).mul(load!(self.seen.cast_mut(), at)););
                 }
                 (Cell::Gru, _) => {
-                    let (update, inner) = if one.layer.linear {
-                        let bias = match self.extra {
-                            Some(bias) => load!(bias),
-                            None => V::splat(0.0),
-                        };
-                        (activate!(0, sum!(0)), activate!(0, sum!(1)).mul(product!(2).add(bias)))
-                    } else {
-                        (product!(0), product!(2))
-                    };
-                    let hidden = activate!(1, load!(self.x.add(2 * hidden)).add(inner));
-                    V::splat(1.0).sub(update).mul(hidden).add(update.mul(load!(self.old)))
+                    if linear {
+                        each!(|at| gate(0) => sum!(0, at); gate(1) => sum!(1, at););
+                        activate!(0, clip, gate(0));
+                        activate!(0, clip, gate(1));
+                        each!(|at|
+                            gate(2) => load!(gate(1), at).mul(load!(gate(2), at).add(match self.extra {
+                                Some(bias) => load!(bias.cast_mut(), at),
+                                None => V::splat(0.0),
+                            }));
+                        );
+                    }
+                    each!(|at| gate(2) => sum!(2, at););
+                    activate!(1, clip, gate(2));
+                    each!(|at|
+                        self.new => V::splat(1.0)
+                            .sub(load!(gate(0), at))
+                            .mul(load!(gate(2), at))
+                            .add(load!(gate(0), at).mul(load!(self.old.cast_mut(), at)));
+                    );
                 }
-                (Cell::Rnn, _) => activate!(0, sum!(0)),
-            };
-            store!(new, self.new);
+                (Cell::Rnn, _) => {
+                    each!(|at| self.new => sum!(0, at););
+                    activate!(0, clip, self.new);
+                }
+            }
+        }
+    }
+}
+
+/// Loads the first lanes of a vector.
+///
+/// # Safety
+/// They must be in bounds.
+#[inline(always)]
+unsafe fn get<V: Lanes>(from: *const f32, count: usize) -> V {
+    // SAFETY: as the caller promises.
+    unsafe { if count == V::COUNT { V::load(from) } else { V::load_first(from, count) } }
+}
+
+/// Stores the first lanes of a vector.
+///
+/// # Safety
+/// They must be in bounds.
+#[inline(always)]
+unsafe fn put<V: Lanes>(value: V, to: *mut f32, count: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { if count == V::COUNT { value.store(to) } else { value.store_first(to, count) } }
+}
+
+widened! {
+    /// Applies a function in place, to numbers that are limited first.
+    ///
+    /// This is a function of its own, and not a part of each step that needs it, since it is long and compiled for each
+    /// instruction set.
+    ///
+    /// # Safety
+    /// The numbers must be in bounds.
+    unsafe fn activate(activation: Activation, clip: Option<f64>, values: *mut f32, count: usize) = activate_body;
+}
+
+#[inline(always)]
+unsafe fn activate_body<V: Lanes>(activation: Activation, clip: Option<f64>, values: *mut f32, count: usize) {
+    macro_rules! each {
+        ($value:ident => $result:expr) => {
+            for at in (0..count).step_by(V::COUNT) {
+                let lanes = (count - at).min(V::COUNT);
+                let $value = limited(clip, get::<V>(values.add(at), lanes));
+                put($result, values.add(at), lanes);
+            }
+        };
+    }
+    // SAFETY: as the caller promises.
+    unsafe {
+        match activation.kind {
+            Kind::Sigmoid => each!(value => math::sigmoid(value)),
+            Kind::Tanh => each!(value => math::tanh(value)),
+            _ => each!(value => value.each(|lane| one(activation, lane))),
         }
     }
 }
@@ -441,15 +516,10 @@ unsafe fn limited<V: Lanes>(clip: Option<f64>, value: V) -> V {
     }
 }
 
-#[inline(always)]
-unsafe fn activation<V: Lanes>(activation: Activation, value: V) -> V {
-    // SAFETY: the caller is compiled for the processor.
-    unsafe {
-        match activation.kind {
-            Kind::Sigmoid => math::sigmoid(value),
-            Kind::Tanh => math::tanh(value),
-            #[allow(clippy::cast_possible_truncation)]
-            _ => value.each(|lane| activation.apply(f64::from(lane)) as f32),
-        }
-    }
+/// Applies a rare function to a number. This is not inlined, because it has no vectors, and its callers are compiled for each
+/// instruction set with many calls each.
+#[inline(never)]
+#[allow(clippy::cast_possible_truncation)]
+fn one(activation: Activation, x: f32) -> f32 {
+    activation.apply(f64::from(x)) as f32
 }

@@ -4,7 +4,7 @@
 //! another step, its steps are applied one after another to a buffer in the first-level cache.
 
 use super::levels::Levels;
-use crate::chain::{Action, Area, Simple, apply_on};
+use crate::chain::{Action, Area, Simple, apply};
 use crate::lanes::widened;
 use ovolo::backend::Args;
 use ovolo::op::Call;
@@ -496,7 +496,7 @@ impl Started<'_> {
                         }
                     };
                 }
-                apply_on::<V>(action, &area);
+                apply(action, &area);
             }
             for row in 0..rows.rows {
                 let from = x.add(row * rows.columns);

@@ -74,33 +74,39 @@ impl<'a> Pair<'a> {
         }
     }
 
+    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512vnni")]
     unsafe fn vnni<const R: usize>(&self, constants: [&[i32; COLUMNS]; 2], sums: &mut [PairSums]) {
         use std::arch::x86_64::{
             __m512i, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_storeu_si512,
         };
-        // SAFETY: a row of constants is a vector.
-        let first =
-            constants.map(|constants| unsafe { _mm512_loadu_si512(constants.as_ptr().cast::<__m512i>()) });
-        let mut totals = [first; R];
-        let panels = self.panels.map(|(panel, _)| panel.weights.cast_const());
-        // SAFETY: as the caller of `products` promises; a quad is a vector.
+        // SAFETY: as the caller of `products` promises; a row of constants is a vector, and so is a quad.
         unsafe {
+            let first = [
+                _mm512_loadu_si512(constants[0].as_ptr().cast::<__m512i>()),
+                _mm512_loadu_si512(constants[1].as_ptr().cast::<__m512i>()),
+            ];
+            let mut totals = [first; R];
+            let [even, odd] = [self.panels[0].0.weights.cast_const(), self.panels[1].0.weights.cast_const()];
             for quad in 0..self.quads {
-                let weights =
-                    panels.map(|panel| _mm512_loadu_si512(panel.add(quad * QUAD).cast::<__m512i>()));
-                for (row, totals) in totals.iter_mut().enumerate() {
+                let weights = [
+                    _mm512_loadu_si512(even.add(quad * QUAD).cast::<__m512i>()),
+                    _mm512_loadu_si512(odd.add(quad * QUAD).cast::<__m512i>()),
+                ];
+                for row in 0..R {
                     let four = self.a.add(row * self.stride + 4 * quad).cast::<i32>().read_unaligned();
                     let four = _mm512_set1_epi32(four);
-                    totals[0] = _mm512_dpbusd_epi32(totals[0], four, weights[0]);
-                    totals[1] = _mm512_dpbusd_epi32(totals[1], four, weights[1]);
+                    totals[row][0] = _mm512_dpbusd_epi32(totals[row][0], four, weights[0]);
+                    totals[row][1] = _mm512_dpbusd_epi32(totals[row][1], four, weights[1]);
                 }
             }
-            for (sums, totals) in sums.iter_mut().zip(&totals) {
-                let to = sums.as_mut_ptr().cast::<__m512i>();
-                _mm512_storeu_si512(to, totals[0]);
-                _mm512_storeu_si512(to.add(1), totals[1]);
+            // A loop of as many turns as the compiler knows, so that the totals never leave the registers.
+            for row in 0..R {
+                let to = sums.as_mut_ptr().add(row).cast::<__m512i>();
+                _mm512_storeu_si512(to, totals[row][0]);
+                _mm512_storeu_si512(to.add(1), totals[row][1]);
             }
         }
     }

@@ -152,6 +152,8 @@ impl Quads {
         }
     }
 
+    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512vnni")]
     unsafe fn vnni<const R: usize>(&self, sums: &mut Sums) {
@@ -164,33 +166,37 @@ impl Quads {
         let mut totals = [[_mm512_setzero_si512(); R]; CHAINS];
         // SAFETY: as the caller of `add` promises; a quad is a vector.
         unsafe {
-            let add = |quad: usize, totals: &mut [__m512i; R]| {
-                let weights = _mm512_loadu_si512(self.b.weights.add(quad * QUAD).cast::<__m512i>());
-                for (row, total) in totals.iter_mut().enumerate() {
-                    let four = self.a.add(row * self.stride + 4 * quad).cast::<i32>().read_unaligned();
-                    *total = _mm512_dpbusd_epi32(*total, _mm512_set1_epi32(four), weights);
-                }
-            };
+            macro_rules! add {
+                ($quad:expr, $totals:expr) => {
+                    let weights = _mm512_loadu_si512(self.b.weights.add($quad * QUAD).cast::<__m512i>());
+                    for row in 0..R {
+                        let four = self.a.add(row * self.stride + 4 * $quad).cast::<i32>().read_unaligned();
+                        $totals[row] = _mm512_dpbusd_epi32($totals[row], _mm512_set1_epi32(four), weights);
+                    }
+                };
+            }
             let whole = self.quads - self.quads % CHAINS;
             for quad in (0..whole).step_by(CHAINS) {
-                for (at, totals) in totals.iter_mut().enumerate() {
-                    add(quad + at, totals);
+                for at in 0..CHAINS {
+                    add!(quad + at, totals[at]);
                 }
             }
             for quad in whole..self.quads {
-                add(quad, &mut totals[0]);
+                add!(quad, totals[0]);
             }
-            for (row, sums) in sums.iter_mut().enumerate().take(R) {
-                let to = sums.as_mut_ptr().cast::<__m512i>();
+            for row in 0..R {
+                let to = sums.as_mut_ptr().add(row).cast::<__m512i>();
                 let mut total = _mm512_loadu_si512(to);
-                for totals in &totals {
-                    total = _mm512_add_epi32(total, totals[row]);
+                for at in 0..CHAINS {
+                    total = _mm512_add_epi32(total, totals[at][row]);
                 }
                 _mm512_storeu_si512(to, total);
             }
         }
     }
 
+    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     unsafe fn avx2<const R: usize>(&self, rests: [&[Rest]; 2], sums: &mut Sums) {
@@ -202,13 +208,14 @@ impl Quads {
         let mut totals = [[_mm256_setzero_si256(); R]; 2];
         // SAFETY: as the caller of `add` promises.
         unsafe {
-            let four = |row: usize, quad: usize| {
-                let from = self.a.add(row * self.stride + 4 * quad).cast::<i32>();
-                _mm256_set1_epi32(from.read_unaligned())
-            };
-            let product = |four: __m256i, weights: __m256i| {
-                _mm256_madd_epi16(_mm256_maddubs_epi16(four, weights), ones)
-            };
+            macro_rules! add {
+                ($total:expr, $row:expr, $quad:expr, $weights:expr) => {
+                    let from = self.a.add($row * self.stride + 4 * $quad).cast::<i32>();
+                    let four = _mm256_set1_epi32(from.read_unaligned());
+                    let product = _mm256_madd_epi16(_mm256_maddubs_epi16(four, $weights), ones);
+                    $total = _mm256_add_epi32($total, product);
+                };
+            }
             for quad in 0..self.quads {
                 let from = self.b.weights.add(quad * QUAD).cast::<__m256i>();
                 if R == 1 {
@@ -217,25 +224,20 @@ impl Quads {
                 }
                 let weights = [_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1))];
                 for row in 0..R {
-                    let four = four(row, quad);
-                    for (totals, weights) in totals.iter_mut().zip(weights) {
-                        totals[row] = _mm256_add_epi32(totals[row], product(four, weights));
-                    }
+                    add!(totals[0][row], row, quad, weights[0]);
+                    add!(totals[1][row], row, quad, weights[1]);
                 }
             }
-            for (totals, rests) in totals.iter_mut().zip(rests) {
-                for rest in rests {
+            for half in 0..2 {
+                for rest in rests[half] {
                     let weights = _mm256_loadu_si256(rest.weights.as_ptr().cast());
-                    for (row, total) in totals.iter_mut().enumerate() {
-                        let four = four(row, rest.quad as usize);
-                        *total = _mm256_add_epi32(*total, product(four, weights));
+                    for row in 0..R {
+                        add!(totals[half][row], row, rest.quad as usize, weights);
                     }
                 }
-            }
-            for (half, totals) in totals.into_iter().enumerate() {
-                for (sums, total) in sums.iter_mut().zip(totals) {
-                    let to = sums.as_mut_ptr().add(8 * half).cast::<__m256i>();
-                    _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), total));
+                for row in 0..R {
+                    let to = sums.as_mut_ptr().add(row).cast::<__m256i>().add(half);
+                    _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), totals[half][row]));
                 }
             }
         }
@@ -259,6 +261,8 @@ pub(super) unsafe fn add_four(products: &[(Quads, &Facts); 4], sums: &mut [Sums;
     }
 }
 
+// Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+#[allow(clippy::needless_range_loop)]
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vnni")]
 unsafe fn four_vnni(products: &[(Quads, &Facts); 4], sums: &mut [Sums; 4]) {
@@ -272,26 +276,27 @@ unsafe fn four_vnni(products: &[(Quads, &Facts); 4], sums: &mut [Sums; 4]) {
     let mut totals = [[_mm512_setzero_si512(); 4]; 2];
     // SAFETY: as the caller promises; a quad is a vector.
     unsafe {
-        let add = |quad: usize, totals: &mut [__m512i; 4]| {
-            let four = _mm512_set1_epi32(a.add(4 * quad).cast::<i32>().read_unaligned());
-            for (panel, total) in panels.iter().zip(totals) {
-                let weights = _mm512_loadu_si512(panel.add(quad * QUAD).cast::<__m512i>());
-                *total = _mm512_dpbusd_epi32(*total, four, weights);
-            }
-        };
+        macro_rules! add {
+            ($quad:expr, $totals:expr) => {
+                let four = _mm512_set1_epi32(a.add(4 * $quad).cast::<i32>().read_unaligned());
+                for at in 0..4 {
+                    let weights = _mm512_loadu_si512(panels[at].add($quad * QUAD).cast::<__m512i>());
+                    $totals[at] = _mm512_dpbusd_epi32($totals[at], four, weights);
+                }
+            };
+        }
         let even = quads - quads % 2;
         for quad in (0..even).step_by(2) {
-            add(quad, &mut totals[0]);
-            add(quad + 1, &mut totals[1]);
+            add!(quad, totals[0]);
+            add!(quad + 1, totals[1]);
         }
         if even < quads {
-            add(even, &mut totals[0]);
+            add!(even, totals[0]);
         }
-        let [even, odd] = totals;
-        for (sums, (even, odd)) in sums.iter_mut().zip(even.into_iter().zip(odd)) {
-            let to = sums[0].as_mut_ptr().cast::<__m512i>();
-            let total = _mm512_add_epi32(_mm512_loadu_si512(to), _mm512_add_epi32(even, odd));
-            _mm512_storeu_si512(to, total);
+        for at in 0..4 {
+            let to = sums[at][0].as_mut_ptr().cast::<__m512i>();
+            let total = _mm512_add_epi32(totals[0][at], totals[1][at]);
+            _mm512_storeu_si512(to, _mm512_add_epi32(_mm512_loadu_si512(to), total));
         }
     }
 }
