@@ -1,5 +1,10 @@
 //! Errors of the importer.
 
+mod problem;
+
+pub use self::problem::{Duplicate, InputProblem, UnboundDim, Undefined, UnknownDim};
+pub(super) use self::problem::{closest, suggestion};
+
 use crate::graph::NodeId;
 use crate::op::OpError;
 use crate::table::Unknown;
@@ -67,16 +72,16 @@ pub enum OnnxError {
         names: Vec<String>,
     },
     /// Names that nothing defines.
-    #[error("{} that nothing defines:{}", plural(.names.len(), "value"), listed(.names))]
+    #[error("{} that nothing defines:{}", plural(.values.len(), "value"), listed(.values))]
     Undefined {
-        /// One line for each: the name, the node that reads it, and a suggestion.
-        names: Vec<String>,
+        /// The values.
+        values: Vec<Undefined>,
     },
     /// Names that are defined more than once.
-    #[error("{} defined more than once, and a value has one maker:{}", plural(.names.len(), "value"), listed(.names))]
+    #[error("{} defined more than once, and a value has one maker:{}", plural(.values.len(), "value"), listed(.values))]
     Duplicate {
-        /// One line for each: the name and what defines it.
-        names: Vec<String>,
+        /// The values.
+        values: Vec<Duplicate>,
     },
     /// Nodes that wait for each other.
     #[error("the graph has a cycle, so no order of its nodes exists; each of these needs the one before it:{}", listed(.nodes))]
@@ -122,14 +127,14 @@ pub enum OnnxError {
     /// Dimensions without a number.
     #[error("{} without a size:{}\n  give each a size with --dim NAME=N", plural(.dims.len(), "dimension"), listed(.dims))]
     UnboundDims {
-        /// One line for each: the name and where it is used.
-        dims: Vec<String>,
+        /// The dimensions.
+        dims: Vec<UnboundDim>,
     },
     /// Sizes for dimensions that the model does not have.
     #[error("--dim that does not fit the model:{}", listed(.dims))]
     UnknownDims {
-        /// One line for each: the name and a suggestion.
-        dims: Vec<String>,
+        /// The dimensions.
+        dims: Vec<UnknownDim>,
     },
     /// A constant that cannot be read.
     #[error("{tensor}: {why}")]
@@ -160,8 +165,8 @@ pub enum OnnxError {
     /// Inputs of a run that do not fit the model.
     #[error("the inputs do not fit the model:{}", listed(.problems))]
     Inputs {
-        /// One line for each problem.
-        problems: Vec<String>,
+        /// All problems.
+        problems: Vec<InputProblem>,
     },
 }
 
@@ -364,15 +369,4 @@ fn listed<T: fmt::Display>(lines: &[T]) -> String {
         text += &format!("\n  and {} more", lines.len() - SHOWN);
     }
     text
-}
-
-/// Returns advice such as `; did you mean `x`?` if one of the known names is close; empty otherwise.
-pub(super) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    const CLOSE: f64 = 0.8;
-    let score = |candidate: &&str| strsim::jaro_winkler(name, candidate);
-    let best = known
-        .into_iter()
-        .filter(|candidate| *candidate != name && score(candidate) >= CLOSE)
-        .max_by(|a, b| score(a).total_cmp(&score(b)).then_with(|| b.cmp(a)));
-    best.map_or_else(String::new, |best| format!("; did you mean `{best}`?"))
 }

@@ -1,7 +1,7 @@
 //! Checks the inputs of a run against the graph, before anything runs.
 
 use super::OnnxError;
-use super::error::suggestion;
+use super::error::{InputProblem, closest};
 use crate::graph::Graph;
 use crate::tensor::{Tensor, TensorType};
 use std::collections::BTreeSet;
@@ -31,39 +31,24 @@ pub fn check_types<N: AsRef<str>>(
     for (name, tensor) in inputs {
         let name = name.as_ref();
         if !given.insert(name) {
-            problems.push(format!("input `{name}` is given twice; give it once"));
+            problems.push(InputProblem::Twice { name: name.to_owned() });
             continue;
         }
         let Some((_, want)) = expected.iter().find(|(known, _)| **known == *name) else {
-            let hint = suggestion(name, expected.iter().map(|(known, _)| &**known));
-            problems.push(format!("the model has no input `{name}`{hint}"));
+            let close = closest(name, expected.iter().map(|(known, _)| &**known));
+            problems.push(InputProblem::Unknown { name: name.to_owned(), close });
             continue;
         };
         let have = tensor.ty();
+        let (name, ty, given) = (name.to_owned(), want.clone(), have.clone());
         if want.dtype != have.dtype {
-            problems.push(format!(
-                "input `{name}` must be {want}, but is {have}; convert its elements to {}",
-                want.dtype
-            ));
-        } else if want.shape != have.shape {
-            let why = if want.shape.count() == have.shape.count() {
-                "; it has as many elements, so reshape it".to_owned()
-            } else if want.shape.rank() != have.shape.rank() {
-                format!("; it needs {} dimensions, not {}", want.shape.rank(), have.shape.rank())
-            } else {
-                let axes = (0..want.shape.rank()).filter(|&axis| want.shape[axis] != have.shape[axis]);
-                let list: Vec<String> = axes
-                    .map(|axis| format!("dimension {axis} is {}, not {}", have.shape[axis], want.shape[axis]))
-                    .collect();
-                format!("; {}", list.join(", "))
-            };
-            problems.push(format!("input `{name}` must be {want}, but is {have}{why}"));
+            problems.push(InputProblem::Elements { name, dtype: want.dtype, ty: Some(ty), given });
         } else if want != have {
-            problems.push(format!("input `{name}` must be {want}, but is {have}"));
+            problems.push(InputProblem::Type { name, ty, given });
         }
     }
     for (name, ty) in expected.iter().filter(|(name, _)| !given.contains(&**name)) {
-        problems.push(format!("input `{name}` ({ty}) is not given"));
+        problems.push(InputProblem::Missing { name: name.to_string(), ty: Some(ty.clone()) });
     }
     if problems.is_empty() { Ok(()) } else { Err(OnnxError::Inputs { problems }) }
 }

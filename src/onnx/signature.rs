@@ -1,7 +1,7 @@
 //! The types of the inputs and outputs that a model declares, with symbolic dimensions bound.
 
 use super::element::{checked_type, element_type};
-use super::error::suggestion;
+use super::error::{InputProblem, UnboundDim, UnknownDim, closest};
 use super::proto::{DimensionProto, GraphProto, ValueInfoProto};
 use super::{Item, OnnxError, Refusal};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -15,7 +15,7 @@ pub(super) fn input_types<'a>(
 ) -> Result<Vec<(&'a str, TensorType)>, OnnxError> {
     let initializers: FxHashSet<&str> = graph.initializer.iter().map(|i| i.name.as_str()).collect();
     let mut types = Vec::new();
-    let mut free: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut free: BTreeMap<String, Vec<(usize, String)>> = BTreeMap::new();
     let mut known = BTreeSet::new();
     for input in graph.input.iter().filter(|input| !initializers.contains(input.name.as_str())) {
         let refuse = |why: String| OnnxError::Port { port: "input", name: input.name.clone(), why };
@@ -40,9 +40,7 @@ pub(super) fn input_types<'a>(
                     }
                     let size = bound.get(&name).or_else(|| bound.get(NAMELESS).filter(|_| together)).copied();
                     if size.is_none() {
-                        free.entry(name.clone())
-                            .or_default()
-                            .push(format!("dimension {axis} of input `{}`", input.name));
+                        free.entry(name.clone()).or_default().push((axis, input.name.clone()));
                     }
                     shape.push(size.unwrap_or(1));
                     known.insert(name);
@@ -52,14 +50,14 @@ pub(super) fn input_types<'a>(
         let ty = checked_type(dtype, shape).map_err(|why| refuse(why.to_string()))?;
         types.push((input.name.as_str(), ty));
     }
-    let strange: Vec<String> = bound
+    let strange: Vec<UnknownDim> = bound
         .iter()
-        .filter_map(|(name, size)| match known.contains(name) {
-            true => None,
-            false => {
-                let hint = suggestion(name, known.iter().map(String::as_str));
-                Some(format!("{name}={size}: {}{hint}", symbols(&known)))
-            }
+        .filter(|(name, _)| !known.contains(*name))
+        .map(|(name, size)| UnknownDim {
+            name: name.clone(),
+            size: *size,
+            known: known.iter().cloned().collect(),
+            close: closest(name, known.iter().map(String::as_str)),
         })
         .collect();
     if !strange.is_empty() {
@@ -68,7 +66,7 @@ pub(super) fn input_types<'a>(
     if free.is_empty() {
         return Ok(types);
     }
-    let dims = free.iter().map(|(name, places)| format!("`{name}`: {}", places.join(", "))).collect();
+    let dims = free.into_iter().map(|(name, places)| UnboundDim { name, places }).collect();
     Err(OnnxError::UnboundDims { dims })
 }
 
@@ -90,14 +88,6 @@ pub(super) fn free_axes(input: &ValueInfoProto) -> impl Iterator<Item = (String,
     let dims = declared_type(input).ok().and_then(|(_, dims)| dims).unwrap_or_default();
     let free = dims.iter().enumerate().filter(|(_, dim)| fixed(dim).is_none());
     free.map(|(axis, dim)| (symbol(input, axis, dim), axis))
-}
-
-fn symbols(known: &BTreeSet<String>) -> String {
-    if known.is_empty() {
-        return "every dimension of the model has a size".to_owned();
-    }
-    let list: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-    format!("the model's dimensions without a size are {}", list.join(", "))
 }
 
 /// What some exporters call every dimension without a size.
@@ -193,38 +183,33 @@ pub(super) fn check_given(
         match given.get(&input.name) {
             Some(Item::Tensor(tensor)) => problems.extend(misfit(input, tensor)),
             None if !defaults.contains(&input.name) => {
-                problems.push(format!("input `{}` is not given", input.name))
+                problems.push(InputProblem::Missing { name: input.name.clone(), ty: None })
             }
             Some(Item::Sequence(_) | Item::Maps(..) | Item::Absent) | None => {}
         }
     }
     for name in given.keys().filter(|name| declared.iter().all(|input| input.name != **name)) {
-        let hint = suggestion(name, declared.iter().map(|input| input.name.as_str()));
-        problems.push(format!("the model has no input `{name}`{hint}"));
+        let close = closest(name, declared.iter().map(|input| input.name.as_str()));
+        problems.push(InputProblem::Unknown { name: name.clone(), close });
     }
     if problems.is_empty() { Ok(()) } else { Err(OnnxError::Inputs { problems }) }
 }
 
 /// Returns how a tensor does not fit the declaration of an input.
-fn misfit(input: &ValueInfoProto, tensor: &Tensor) -> Option<String> {
+fn misfit(input: &ValueInfoProto, tensor: &Tensor) -> Option<InputProblem> {
     let (dtype, dims) = declared_type(input).ok()?;
-    let (have, name) = (tensor.ty(), &input.name);
-    if dtype != have.dtype {
-        return Some(format!(
-            "input `{name}` must be of {dtype}, but is {have}; convert its elements to {dtype}"
-        ));
+    let (name, given) = (input.name.clone(), tensor.ty().clone());
+    if dtype != given.dtype {
+        return Some(InputProblem::Elements { name, dtype, ty: None, given });
     }
     let dims = dims?;
-    if dims.len() != have.shape.rank() {
-        return Some(format!("input `{name}` must have {} dimensions, but is {have}", dims.len()));
+    if dims.len() != given.shape.rank() {
+        return Some(InputProblem::Rank { name, rank: dims.len(), given });
     }
-    let axis = (0..dims.len()).find(|axis| {
-        fixed(&dims[*axis])
-            .and_then(|size| usize::try_from(size).ok())
-            .is_some_and(|size| size != have.shape[*axis])
-    })?;
-    let size = dims[axis].dim_value.unwrap_or_default();
-    Some(format!("input `{name}` is {have}, and its dimension {axis} must be {size}"))
+    let size = |axis: usize| fixed(&dims[axis]).and_then(|size| usize::try_from(size).ok());
+    let wrong = |axis: usize| size(axis).filter(|size| *size != given.shape[axis]);
+    let (axis, size) = (0..dims.len()).find_map(|axis| Some((axis, wrong(axis)?)))?;
+    Some(InputProblem::Dimension { name, axis, size, given })
 }
 
 /// Returns the sizes that inputs give to the dimensions of a model that have no size; `None` if one dimension would

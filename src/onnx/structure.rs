@@ -2,7 +2,7 @@
 
 use super::OnnxError;
 use super::document::Operation;
-use super::error::suggestion;
+use super::error::{Duplicate, Undefined, closest};
 use super::proto::{GraphProto, NodeProto};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
@@ -94,13 +94,13 @@ fn makers<'a>(
         Maker::Node(index) => describe(&operations[index].node),
     };
     let mut makers: FxHashMap<&str, Maker> = FxHashMap::default();
-    let mut names = Vec::new();
+    let mut values = Vec::new();
     let mut define = |name: &'a str, maker: Maker| {
         let first = makers.insert(name, maker);
         // Old models also list every initializer as an input, whose default value it is.
         let default = matches!((first, maker), (Some(Maker::Leaf("input")), Maker::Leaf("initializer")));
         if let Some(first) = first.filter(|_| !default) {
-            names.push(format!("`{name}`: {} and {}", say(first), say(maker)));
+            values.push(Duplicate { name: name.to_owned(), makers: [say(first), say(maker)] });
         }
     };
     for input in &graph.input {
@@ -114,7 +114,7 @@ fn makers<'a>(
             define(output, Maker::Node(index));
         }
     }
-    if names.is_empty() { Ok(makers) } else { Err(OnnxError::Duplicate { names }) }
+    if values.is_empty() { Ok(makers) } else { Err(OnnxError::Duplicate { values }) }
 }
 
 fn undefined(
@@ -122,12 +122,12 @@ fn undefined(
     operations: &[Operation],
     makers: &FxHashMap<&str, Maker>,
 ) -> Result<(), OnnxError> {
-    let mut names = Vec::new();
+    let mut values = Vec::new();
     let mut told = FxHashSet::default();
     let mut check = |name: &str, reader: &dyn Fn() -> String| {
         if !makers.contains_key(name) && told.insert(name.to_owned()) {
-            let hint = suggestion(name, makers.keys().copied());
-            names.push(format!("`{name}`, read by {}{hint}", reader()));
+            let close = closest(name, makers.keys().copied());
+            values.push(Undefined { name: name.to_owned(), reader: reader(), close });
         }
     };
     for operation in operations {
@@ -138,7 +138,7 @@ fn undefined(
     for output in &graph.output {
         check(&output.name, &|| "the graph as its output".to_owned());
     }
-    if names.is_empty() { Ok(()) } else { Err(OnnxError::Undefined { names }) }
+    if values.is_empty() { Ok(()) } else { Err(OnnxError::Undefined { values }) }
 }
 
 /// Finds a cycle: walks from a node that never became ready to one that it waits for, until a node comes up twice.

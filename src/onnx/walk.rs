@@ -14,6 +14,7 @@ mod sequence;
 
 use super::builder::{Builder, ImportedValue};
 use super::document::{Body, Operation};
+use super::error::Undefined;
 use super::proto::NodeProto;
 use super::structure::{describe, is_own};
 use super::{OnnxError, Refusal, Tables, node};
@@ -242,7 +243,11 @@ impl Walk {
         let outputs = self.frames.last().map_or(&[][..], |frame| &frame.body.outputs);
         let find = |output: &super::proto::ValueInfoProto| {
             self.find(&output.name).cloned().ok_or_else(|| OnnxError::Undefined {
-                names: vec![format!("`{}`, an output of a subgraph", output.name)],
+                values: vec![Undefined {
+                    name: output.name.clone(),
+                    reader: "a subgraph as its output".to_owned(),
+                    close: None,
+                }],
             })
         };
         outputs.iter().map(find).collect()
