@@ -11,6 +11,7 @@ mod binary;
 mod broadcast;
 mod cast;
 mod chain;
+mod col2im;
 mod concat;
 mod conv;
 mod convert;
@@ -108,6 +109,7 @@ const FAMILIES: &[&[Lowering]] = &[
     running::OPS,
     fourier::OPS,
     sample::OPS,
+    col2im::OPS,
     suppress::OPS,
     reference::OPS,
 ];

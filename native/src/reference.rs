@@ -13,7 +13,6 @@ pub(super) const OPS: &[Lowering] = &[
     alone("native.nonzero", "nonzero"),
     alone("native.unique-position", "unique-position"),
     alone("native.unique-inverse", "unique-inverse"),
-    alone("native.col2im", "col2im"),
     alone("native.det", "det"),
     alone("native.bit-not", "bit-not"),
     alone("native.max-pool-index", "max-pool-index"),

@@ -23,6 +23,7 @@ mod product;
 mod cast;
 #[path = "../../../tests/common/kernel.rs"]
 mod check;
+mod col2im;
 mod convert;
 mod convolution;
 mod families;
