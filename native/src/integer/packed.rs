@@ -8,7 +8,7 @@
 
 use super::broadcast;
 use super::pair::{PAIR_COLUMNS, PAIR_ROWS, Pair};
-use super::quad::{COLUMNS, Facts, Panel, QUAD, Quads, ROWS, prepare};
+use super::quad::{COLUMNS, Facts, Panel, QUAD, Quads, ROWS, prepare, used_as_given};
 use crate::args::{Shared, part};
 use crate::lanes::Isa;
 use crate::{ISAS, plain_contract, reference};
@@ -181,21 +181,35 @@ impl Factors<'_> {
     /// The panel must be one of the product's, and there must be room for it.
     unsafe fn ready(&self, panel: usize, to: *mut u8) -> Ready {
         let one = self.product;
-        let column = panel * COLUMNS;
-        let mut points = [0_i32; COLUMNS];
-        // SAFETY: there is a zero point for each column, or one for all of them. The panel has columns of this depth, and
-        // there is room, as the caller promises.
+        // SAFETY: the panel has columns of this depth, and there is room, as the caller promises.
         unsafe {
-            for (at, point) in points[..COLUMNS.min(one.columns - column)].iter_mut().enumerate() {
-                let own = if one.by_column { column + at } else { 0 };
-                *point = i32::from((*self.points.add(own)).wrapping_add(self.shift).cast_signed());
-            }
-            let given = self.weights.add(panel * one.quads() * QUAD);
+            let given = self.given(panel);
             let rests = to.add(one.quads() * Panel::WEIGHTS).cast();
             let prepared = Panel { weights: to.cast(), rests };
             let facts = prepare(given, one.depth, self.shift, prepared);
-            Ready { panel: prepared.or_given(&facts, given), facts, points }
+            Ready { panel: prepared.or_given(&facts, given), facts, points: self.points_of(panel) }
         }
+    }
+
+    /// Returns where the weights of a panel are given.
+    fn given(&self, panel: usize) -> *const u8 {
+        self.weights.wrapping_add(panel * self.product.quads() * QUAD)
+    }
+
+    /// Returns the zero points of a panel's columns.
+    ///
+    /// # Safety
+    /// The panel must be one of the product's.
+    unsafe fn points_of(&self, panel: usize) -> [i32; COLUMNS] {
+        let one = self.product;
+        let column = panel * COLUMNS;
+        let mut points = [0_i32; COLUMNS];
+        for (at, point) in points[..COLUMNS.min(one.columns - column)].iter_mut().enumerate() {
+            let own = if one.by_column { column + at } else { 0 };
+            // SAFETY: there is a zero point for each column, or one for all of them.
+            *point = i32::from(unsafe { *self.points.add(own) }.wrapping_add(self.shift).cast_signed());
+        }
+        points
     }
 
     /// Computes some rows of a panel's columns.
@@ -203,18 +217,28 @@ impl Factors<'_> {
     /// # Safety
     /// As for [`Factors::ready`], and no other thread may write these elements.
     unsafe fn single(&self, panel: usize, rows: Range<usize>, to: *mut u8) {
+        let quads = |row: usize, b: Panel| Quads {
+            a: self.bytes.wrapping_add(row * self.width),
+            stride: self.width,
+            rows: ROWS.min(rows.end - row),
+            b,
+            quads: self.product.quads(),
+        };
         // SAFETY: as the caller promises.
         unsafe {
+            if rows.len() <= ROWS && used_as_given(self.product.depth, self.shift) {
+                let given =
+                    Panel { weights: self.given(panel).cast_mut().cast(), rests: std::ptr::null_mut() };
+                let mut sums = [[0; COLUMNS]; ROWS];
+                let facts = quads(rows.start, given).add_with_totals(&mut sums);
+                let ready = Ready { panel: given, facts, points: self.points_of(panel) };
+                self.write(panel, rows.start, &[&ready], sums[..rows.len()].as_flattened_mut());
+                return;
+            }
             let ready = self.ready(panel, to);
             for row in rows.clone().step_by(ROWS) {
                 let mut sums = [[0; COLUMNS]; ROWS];
-                let one = Quads {
-                    a: self.bytes.add(row * self.width),
-                    stride: self.width,
-                    rows: ROWS.min(rows.end - row),
-                    b: ready.panel,
-                    quads: self.product.quads(),
-                };
+                let one = quads(row, ready.panel);
                 one.add(&ready.facts, &mut sums);
                 self.write(panel, row, &[&ready], sums[..one.rows].as_flattened_mut());
             }

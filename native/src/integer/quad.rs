@@ -113,10 +113,10 @@ impl Quads {
             #[cfg(target_arch = "x86_64")]
             if facts.whole {
                 return match self.rows {
-                    1 => self.vnni::<1>(sums),
-                    2 => self.vnni::<2>(sums),
-                    3 => self.vnni::<3>(sums),
-                    _ => self.vnni::<4>(sums),
+                    1 => self.vnni::<1>(sums, None),
+                    2 => self.vnni::<2>(sums, None),
+                    3 => self.vnni::<3>(sums, None),
+                    _ => self.vnni::<4>(sums, None),
                 };
             }
             let rests = self.b.lists(self.quads, facts);
@@ -131,6 +131,30 @@ impl Quads {
                 _ => self.portable(rests, sums),
             }
         }
+    }
+
+    /// Adds the products of the rows to sums, and returns the facts about the panel. Its weights must be
+    /// [used as they are given](used_as_given). With few rows, half of the time is reading the weights, which are read once
+    /// here for both.
+    ///
+    /// # Safety
+    /// All elements must be in bounds.
+    pub(super) unsafe fn add_with_totals(&self, sums: &mut Sums) -> Facts {
+        let mut facts = Facts { whole: true, as_given: true, ..Facts::default() };
+        // SAFETY: as the caller promises; where weights are used as they are given, the processor has the instructions.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            let totals = Some(&mut facts.totals);
+            match self.rows {
+                1 => self.vnni::<1>(sums, totals),
+                2 => self.vnni::<2>(sums, totals),
+                3 => self.vnni::<3>(sums, totals),
+                _ => self.vnni::<4>(sums, totals),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (sums, &mut facts);
+        facts
     }
 
     unsafe fn portable(&self, rests: [&[Rest]; 2], sums: &mut Sums) {
@@ -156,7 +180,8 @@ impl Quads {
     #[allow(clippy::needless_range_loop)]
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512vnni")]
-    unsafe fn vnni<const R: usize>(&self, sums: &mut Sums) {
+    #[inline]
+    unsafe fn vnni<const R: usize>(&self, sums: &mut Sums, of_columns: Option<&mut [i32; COLUMNS]>) {
         use std::arch::x86_64::{
             __m512i, _mm512_add_epi32, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32,
             _mm512_setzero_si512, _mm512_storeu_si512,
@@ -164,25 +189,39 @@ impl Quads {
         // Several sums for each row, so that an instruction does not wait for the one before.
         const CHAINS: usize = 4;
         let mut totals = [[_mm512_setzero_si512(); R]; CHAINS];
+        // The sums of the columns are products with a row of ones.
+        let (ones, mut columns) = (_mm512_set1_epi32(0x0101_0101), [_mm512_setzero_si512(); CHAINS]);
+        let with_columns = of_columns.is_some();
         // SAFETY: as the caller of `add` promises; a quad is a vector.
         unsafe {
             macro_rules! add {
-                ($quad:expr, $totals:expr) => {
+                ($quad:expr, $at:expr) => {
                     let weights = _mm512_loadu_si512(self.b.weights.add($quad * QUAD).cast::<__m512i>());
                     for row in 0..R {
                         let four = self.a.add(row * self.stride + 4 * $quad).cast::<i32>().read_unaligned();
-                        $totals[row] = _mm512_dpbusd_epi32($totals[row], _mm512_set1_epi32(four), weights);
+                        totals[$at][row] =
+                            _mm512_dpbusd_epi32(totals[$at][row], _mm512_set1_epi32(four), weights);
+                    }
+                    if with_columns {
+                        columns[$at] = _mm512_dpbusd_epi32(columns[$at], ones, weights);
                     }
                 };
             }
             let whole = self.quads - self.quads % CHAINS;
             for quad in (0..whole).step_by(CHAINS) {
                 for at in 0..CHAINS {
-                    add!(quad + at, totals[at]);
+                    add!(quad + at, at);
                 }
             }
             for quad in whole..self.quads {
-                add!(quad, totals[0]);
+                add!(quad, 0);
+            }
+            if let Some(to) = of_columns {
+                let total = _mm512_add_epi32(
+                    _mm512_add_epi32(columns[0], columns[1]),
+                    _mm512_add_epi32(columns[2], columns[3]),
+                );
+                _mm512_storeu_si512(to.as_mut_ptr().cast::<__m512i>(), total);
             }
             for row in 0..R {
                 let to = sums.as_mut_ptr().add(row).cast::<__m512i>();
@@ -301,6 +340,12 @@ unsafe fn four_vnni(products: &[(Quads, &Facts); 4], sums: &mut [Sums; 4]) {
     }
 }
 
+/// Returns whether weights with this inner dimension are multiplied where they are given, if this is subtracted from them.
+/// Then they need no preparation but their totals, which [`Quads::add_with_totals`] computes as well.
+pub(super) fn used_as_given(depth: usize, shift: u8) -> bool {
+    has_vnni() && shift == 0 && depth.is_multiple_of(4)
+}
+
 /// Whether kernels may use `vpdpbusd` on whole vectors.
 fn has_vnni() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -320,8 +365,8 @@ fn has_vnni() -> bool {
 /// [`Panel::WEIGHTS`] and [`Panel::RESTS`] bytes for each four of them.
 pub(super) unsafe fn prepare(b: *const u8, depth: usize, shift: u8, to: Panel) -> Facts {
     let (quads, whole) = (depth.div_ceil(4), depth / 4);
-    let mut facts = Facts { whole: has_vnni(), ..Facts::default() };
-    facts.as_given = facts.whole && shift == 0 && whole == quads;
+    let as_given = used_as_given(depth, shift);
+    let mut facts = Facts { whole: has_vnni(), as_given, ..Facts::default() };
     let mut preparation = Preparation { quads, shift, to, facts: &mut facts };
     // SAFETY: as the caller promises; any bytes are integers.
     unsafe {

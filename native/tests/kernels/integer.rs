@@ -29,6 +29,11 @@ fn packed_products_of_all_bytes_are_exact() {
             (100, 130, 70),
             (2, 0, 3),
             (4, 12, 48),
+            // With weights that are used as they are given: each number of rows, and quads that are no multiple of four.
+            (1, 20, 17),
+            (2, 36, 5),
+            (3, 44, 33),
+            (4, 28, 19),
             (530, 9, 33),
         ] {
             let x = bytes(&mut random, a, &[rows, depth]);
