@@ -1,5 +1,7 @@
 //! Ops that compute with strings. Those that only move or compare them need no code of their own.
 
+mod pattern;
+
 use super::broadcast::Broadcast;
 use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
@@ -79,7 +81,7 @@ fn case() -> OpDef {
 
 /// Returns the expression that matches what a pattern matches as a whole.
 fn whole(attrs: &Attrs) -> Result<Regex, OpError> {
-    Regex::new(&format!(r"\A(?:{})\z", attrs.expect_str("pattern")))
+    Regex::new(&format!(r"\A(?:{})\z", pattern::of_re2(attrs.expect_str("pattern"))))
         .map_err(|why| OpError::attribute("pattern", format!("is no regular expression: {why}")))
 }
 
@@ -88,10 +90,7 @@ fn matches() -> OpDef {
         name: "regex-full-match",
         doc: "whether a regular expression matches the whole text of x",
         arity: Arity::Exactly(1),
-        attrs: vec![text(
-            "pattern",
-            "the expression, in the syntax of the crate `regex`, which is that of RE2",
-        )],
+        attrs: vec![text("pattern", "the expression, in the syntax of RE2")],
         flags: Flags::default(),
         infer: |attrs, types| {
             strings(types)?;

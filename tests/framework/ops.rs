@@ -3,6 +3,7 @@
 
 mod layout;
 mod random;
+mod text;
 mod value;
 
 use crate::common;
