@@ -3,6 +3,7 @@
 mod ablate;
 mod check;
 mod list;
+mod pages;
 mod test;
 mod verify;
 mod why;
@@ -36,6 +37,8 @@ pub(super) enum Rules {
     Reference,
     /// Run the examples of the rules.
     Test(test::Test),
+    /// Write a page for each rule: its law, what it does, what verified it, and what it is worth.
+    Pages(pages::Pages),
 }
 
 impl Rules {
@@ -51,6 +54,7 @@ impl Rules {
                 Ok(())
             }
             Self::Test(command) => command.run(registry),
+            Self::Pages(command) => command.run(registry),
         }
     }
 }
@@ -167,9 +171,16 @@ impl Source {
         let (all, mistakes) = RuleSet::read_right(registry.vocabulary(), &texts);
         let set = match &self.only[..] {
             [] => all.clone(),
-            only => all.keep(only).map_err(|unknown| match mistakes.is_empty() {
-                true => unknown.to_string(),
-                false => format!("{mistakes}\n\n{unknown}"),
+            only => all.keep(only).map_err(|unknown| {
+                // A rule with a mistake is not in the set, but its name is in its file.
+                let written =
+                    |name: &String| files.iter().any(|(_, text)| text.contains(&format!("\"{name}\"")));
+                let read = |name: &String| all.keep(std::slice::from_ref(name)).is_ok();
+                match (mistakes.is_empty(), only.iter().all(|name| read(name) || written(name))) {
+                    (true, _) => unknown.to_string(),
+                    (false, true) => mistakes.to_string(),
+                    (false, false) => format!("{mistakes}\n\n{unknown}"),
+                }
             })?,
         };
         Ok((Loaded { files, set, all }, mistakes))

@@ -14,7 +14,7 @@ use ovolo::verify;
 pub const NO_MATCH: &str = "no match";
 
 /// The most elements of a value in an example, because examples are evaluated.
-pub(super) const LARGEST: usize = 1 << 22;
+pub const LARGEST: usize = 1 << 22;
 
 /// The result of one example.
 #[derive(Clone, Debug, PartialEq)]

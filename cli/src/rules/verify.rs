@@ -9,7 +9,7 @@ use ovolo::error::Span;
 use ovolo::graph::text::Constants;
 use ovolo::registry::Registry;
 use ovolo::rule::Rule;
-use ovolo_proof::verify::{self, Member, Members, Reason, Verdict, Verification};
+use ovolo_proof::verify::{self, Coverage, Member, Members, Reason, Verdict, Verification};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -194,7 +194,7 @@ pub fn verify_rules(registry: &Registry, asked: &VerifySettings) -> Result<Vec<s
 }
 
 /// Verifies the rules of some files. `done` is called after each.
-fn verified(
+pub(super) fn verified(
     registry: &Registry,
     loaded: &Loaded,
     settings: verify::Settings,
@@ -208,12 +208,19 @@ fn verified(
     Ok(verify::rules(rules, registry.ops(), settings, threads(asked)?, done))
 }
 
-fn verdict(one: &Verification) -> &'static str {
+pub(super) fn verdict(one: &Verification) -> &'static str {
     match one.verdict {
         Verdict::Holds => "holds",
         Verdict::Wrong { .. } => "WRONG",
         Verdict::Uncovered { .. } => "UNCOVERED",
     }
+}
+
+/// Returns the element types and the features of instances.
+pub(super) fn features(coverage: &Coverage) -> String {
+    let features: Vec<String> =
+        coverage.features.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    format!("{}; {}", coverage.dtypes.join(" "), features.join(", "))
 }
 
 fn table(all: &[Verification]) -> String {
@@ -222,11 +229,9 @@ fn table(all: &[Verification]) -> String {
         format!("{:width$}  verdict    instances   tries  examples  types  attributes  seen\n", "rule");
     for one in all {
         let coverage = &one.coverage;
-        let features: Vec<String> =
-            coverage.features.iter().map(|(name, count)| format!("{name} {count}")).collect();
         let _ = writeln!(
             text,
-            "{:width$}  {:9}  {:9}  {:6}  {:8}  {:5}  {:10}  {}; {}",
+            "{:width$}  {:9}  {:9}  {:6}  {:8}  {:5}  {:10}  {}",
             one.rule,
             verdict(one),
             one.instances,
@@ -234,8 +239,7 @@ fn table(all: &[Verification]) -> String {
             one.examples,
             coverage.shapes,
             coverage.attributes,
-            coverage.dtypes.join(" "),
-            features.join(", ")
+            features(coverage)
         );
     }
     let held = all.iter().filter(|one| one.holds()).count();
