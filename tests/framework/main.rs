@@ -14,6 +14,7 @@ mod fields;
 mod fit;
 mod growth;
 mod library;
+mod links;
 mod merge;
 mod onnx_errors;
 mod onnx_import;

@@ -1,6 +1,7 @@
 //! Developer tasks of the ovolo workspace: `cargo xtask TASK`.
 
 mod asan;
+mod book;
 mod cuda_libraries;
 mod editors;
 mod gpu;
@@ -22,6 +23,7 @@ type Task = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 /// All tasks. A new task is a module and an entry here.
 const TASKS: &[Task] = &[
     ("asan", "run kernels and plans under AddressSanitizer, where a nightly toolchain is present", asan::run),
+    ("book", "build the documentation as a book, with mdBook", book::run),
     (
         "cuda-libraries",
         "fetch NVIDIA's libraries cuBLASLt and cuDNN (1.3 GB), which backends of these names need",
