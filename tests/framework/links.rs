@@ -1,4 +1,5 @@
 //! The links of the documentation lead somewhere, and the book has all pages.
+#![allow(clippy::unwrap_used)]
 
 use crate::common::root;
 use std::collections::BTreeMap;

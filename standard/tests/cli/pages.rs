@@ -7,6 +7,7 @@
 //! - `console`: each line that begins with `$ ` is a command for the shell. The lines below it are what it prints, on
 //!   standard output and on standard error. A line `...` stands for any number of lines, and `[..]` for any text within a
 //!   line. A command that fails ends with a line `? CODE`.
+#![allow(clippy::unwrap_used)]
 
 use regex::Regex;
 use std::ffi::OsString;

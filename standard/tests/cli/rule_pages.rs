@@ -1,4 +1,5 @@
 //! `ovolo rules pages`.
+#![allow(clippy::unwrap_used)]
 
 use crate::common::{self, ovolo};
 use regex::Regex;
