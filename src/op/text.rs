@@ -81,8 +81,11 @@ fn case() -> OpDef {
 
 /// Returns the expression that matches what a pattern matches as a whole.
 fn whole(attrs: &Attrs) -> Result<Regex, OpError> {
-    Regex::new(&format!(r"\A(?:{})\z", pattern::of_re2(attrs.expect_str("pattern"))))
-        .map_err(|why| OpError::attribute("pattern", format!("is no regular expression: {why}")))
+    let refused = |why: String| OpError::attribute("pattern", format!("is no regular expression: {why}"));
+    let pattern = pattern::of_re2(attrs.expect_str("pattern")).map_err(|why| refused(why.to_string()))?;
+    // Alone first, or a `)` of the pattern could end the group around it.
+    let alone = Regex::new(&pattern).and_then(|_| Regex::new(&format!(r"\A(?:{pattern})\z")));
+    alone.map_err(|why| refused(why.to_string()))
 }
 
 fn matches() -> OpDef {

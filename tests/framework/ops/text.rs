@@ -26,6 +26,7 @@ fn classes_of_letters_are_of_ascii() {
         (r"[\w-]+", "a-b", "é-b"),
         (r"[^\w]", "é", "_"),
         (r"é\b.", "éa", "é "),
+        (r"é\B.", "é ", "éa"),
         (r"[[:word:]]", "_", "é"),
     ] {
         assert!(matches(pattern, right), "{pattern} {right:?}");
@@ -51,6 +52,11 @@ fn signs_in_a_class_are_letters() {
         ("[a~~b]", "~", "c"),
         (r"[\]a]", "]", r"\"),
         ("a&&b~~[c]d", "a&&b~~cd", "a"),
+        ("[+--/]+", ",/", "."),
+        ("[a-b-c]+", "a-c", "d"),
+        ("[a-]+", "-a", "b"),
+        (r"[\w-]+", "a-b", "+"),
+        ("[[:a]+", "[:a", "]"),
     ] {
         assert!(matches(pattern, right), "{pattern} {right:?}");
         assert!(!matches(pattern, wrong), "{pattern} {wrong:?}");
@@ -66,9 +72,49 @@ fn quoted_text_is_taken_as_it_is() {
 }
 
 #[test]
+fn signs_outside_of_classes_are_those_of_re2() {
+    for (pattern, right, wrong) in [
+        (r"\<a\>\_", "<a>_", "a"),
+        ("{a}", "{a}", "a"),
+        ("a{b", "a{b", "a"),
+        ("a{,3}", "a{,3}", "aaa"),
+        ("a{2}", "aa", "a{2}"),
+        ("a{1,}?", "aaa", ""),
+        (r"a\b{start}", "a{start}", "a"),
+        (r"\101\x41\x{41}", "AAA", "101"),
+        (r"\p{^Greek}", "a", "α"),
+        (r"\P{^Greek}", "α", "a"),
+        ("(?i:ab)(?P<n>c)(?:d)", "ABcd", "abCd"),
+        ("] } & ~ - #", "] } & ~ - #", ""),
+    ] {
+        assert!(matches(pattern, right), "{pattern} {right:?}");
+        assert!(!matches(pattern, wrong), "{pattern} {wrong:?}");
+    }
+}
+
+#[test]
 fn a_pattern_that_is_none_is_refused() {
     let ty = TensorType::plain(DType::Text, [1]);
-    for pattern in ["(", "[a", "\\"] {
+    for pattern in [
+        "(",
+        "[a",
+        "\\",
+        "*",
+        "a**",
+        "a{2}{3}",
+        "a{1001}",
+        "(?x)a b",
+        r"\u0041",
+        r"\1",
+        r"\x4",
+        r"\é",
+        r"[\Qa\E]",
+        "[[:foo:]]",
+        r"[a-\d]",
+        "[b-a]",
+        r"\C",
+        r"\p{Nothing}",
+    ] {
         let attrs = Attrs::new().with("pattern", Attr::Str(pattern.into()));
         let why = infer("regex-full-match", attrs, std::slice::from_ref(&ty)).expect_err(pattern).to_string();
         assert!(why.contains("is no regular expression"), "{why}");
