@@ -182,6 +182,46 @@ fn a_bound_that_is_nan_bounds_nothing() {
 }
 
 #[test]
+fn the_image_of_a_region_must_exist() {
+    for image in [-1.0, 1.0] {
+        let leaves = vec![
+            input("x", DType::F32, &[1, 1, 2, 2], &[1.0; 4]),
+            input("r", DType::F32, &[2, 4], &[0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0]),
+            input("i", DType::I64, &[2], &[0.0, image]),
+        ];
+        let attributes = vec![int("output_height", 1), int("output_width", 1)];
+        let one = model(leaves, vec![node("RoiAlign", &["x", "r", "i"], "y", attributes)], DType::F32);
+        let why =
+            format!("the number of the image {image} (element 1 of that operand) must be between 0 and 0");
+        refuses(&one, Kind::Failed, &why);
+    }
+}
+
+#[test]
+fn a_sequence_is_no_longer_than_the_steps() {
+    for (op, gates) in [("LSTM", 4), ("GRU", 3), ("RNN", 1)] {
+        let one = |length: f64| {
+            let ones =
+                |name, dims: &[usize]| input(name, DType::F32, dims, &vec![1.0; dims.iter().product()]);
+            let leaves = vec![
+                ones("x", &[5, 2, 3]),
+                ones("w", &[1, gates * 2, 3]),
+                ones("r", &[1, gates * 2, 2]),
+                input("n", DType::I32, &[2], &[5.0, length]),
+            ];
+            let layer = node(op, &["x", "w", "r", "", "n"], "y", vec![int("hidden_size", 2)]);
+            model(leaves, vec![layer], DType::F32)
+        };
+        for length in [-1.0, 6.0] {
+            let why = format!(
+                "the length of the sequence {length} (element 1 of that operand) must be between 0 and 5"
+            );
+            refuses(&one(length), Kind::Failed, &why);
+        }
+    }
+}
+
+#[test]
 fn an_index_out_of_range_is_an_error_that_names_it() {
     let leaves = |index: &[f64], dims: &[usize]| {
         vec![input("x", DType::F32, &[3, 4], &[0.0; 12]), input("i", DType::I64, dims, index)]

@@ -25,6 +25,18 @@ pub enum Unmet {
         /// The size of that dimension.
         size: usize,
     },
+    /// A number is negative or too large.
+    #[error("the {what} {number} (element {element} of that operand) must be between 0 and {most}")]
+    Outside {
+        /// What the number is.
+        what: &'static str,
+        /// The number.
+        number: i64,
+        /// Its position in the operand.
+        element: usize,
+        /// The largest number that is allowed.
+        most: i64,
+    },
     /// An integer is divided by zero.
     #[error("division of integers by zero: element {element} of the divisor is 0")]
     Zero {
@@ -49,6 +61,8 @@ enum Kind {
     Axis { axis: usize, size: usize },
     /// The elements are groups of positions along these axes, the first of which has this number.
     Axes { first: usize, sizes: Vec<usize> },
+    /// The elements are numbers from 0 to `most`, and are called this.
+    Number { what: &'static str, most: i64 },
     /// No element is zero.
     Divisor,
 }
@@ -57,20 +71,33 @@ impl Demand {
     /// Returns what an op demands for operands of these types; `None` if any elements will do.
     pub fn new(op: Op, attrs: &Attrs, types: &[&TensorType]) -> Option<Self> {
         let size = |attr: &str| usize::try_from(attrs.expect_int(attr)).ok();
-        let kind = match op.logical().name {
+        let most = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        let (operand, kind) = match op.logical().name {
             "gather" | "gather-elements" | "scatter-elements" => {
                 let axis = size("axis")?;
-                Kind::Axis { axis, size: *types[0].shape.get(axis)? }
+                (1, Kind::Axis { axis, size: *types[0].shape.get(axis)? })
             }
             "gather-nd" | "scatter-nd" => {
                 let first = if op.logical() == "gather-nd" { size("batch-dims")? } else { 0 };
                 let depth = *types[1].shape.last()?;
-                Kind::Axes { first, sizes: types[0].shape.get(first..first + depth)?.to_vec() }
+                (1, Kind::Axes { first, sizes: types[0].shape.get(first..first + depth)?.to_vec() })
             }
-            "div" | "mod" if types[1].dtype.is_integer() => Kind::Divisor,
+            "roi-align" => {
+                let images = *types[0].shape.first()?;
+                (2, Kind::Number { what: "number of the image", most: most(images) - 1 })
+            }
+            // No other operand of a recurrent layer is of this type.
+            "lstm" | "gru" | "rnn" | "lstm-integer" => {
+                let is_lengths = |ty: &&TensorType| ty.dtype == DType::I32 && ty.shape.rank() == 1;
+                let steps = *types[0].shape.first()?;
+                let kind = Kind::Number { what: "length of the sequence", most: most(steps) };
+                (types.iter().position(is_lengths)?, kind)
+            }
+            "div" | "mod" if types[1].dtype.is_integer() => (1, Kind::Divisor),
             _ => return None,
         };
-        Some(Self { operand: 1, dtype: types[1].dtype, count: types[1].shape.count(), kind })
+        let ty = types[operand];
+        Some(Self { operand, dtype: ty.dtype, count: ty.shape.count(), kind })
     }
 
     /// Returns what is wrong with the bytes of the operand.
@@ -102,6 +129,12 @@ impl Demand {
                 let size = |at: usize| sizes[at % sizes.len()];
                 let found = (!sizes.is_empty()).then(|| all().find(|(at, value)| outside(*value, size(*at))));
                 found.flatten().map(|(at, value)| (at, value, first + at % sizes.len(), size(at)))
+            }
+            Kind::Number { what, most } => {
+                return match all().find(|(_, number)| !(0..=*most).contains(number)) {
+                    Some((element, number)) => Err(Unmet::Outside { what, number, element, most: *most }),
+                    None => Ok(()),
+                };
             }
             Kind::Divisor => {
                 return match all().find(|(_, value)| *value == 0) {
