@@ -174,7 +174,7 @@ impl Source {
             only => all.keep(only).map_err(|unknown| {
                 // A rule with a mistake is not in the set, but its name is in its file.
                 let written =
-                    |name: &String| files.iter().any(|(_, text)| text.contains(&format!("\"{name}\"")));
+                    |name: &String| files.iter().any(|(_, text)| text.contains(&format!("name: \"{name}\"")));
                 let read = |name: &String| all.keep(std::slice::from_ref(name)).is_ok();
                 match (mistakes.is_empty(), only.iter().all(|name| read(name) || written(name))) {
                     (true, _) => unknown.to_string(),

@@ -7,8 +7,11 @@
 use crate::python::{build_folder, command, remove, root};
 use std::collections::BTreeSet;
 use std::fs;
+use std::num::NonZero;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The version of mdBook that is installed where it is absent.
 const VERSION: &str = "0.5.4";
@@ -51,8 +54,46 @@ pub fn run(words: &[String]) -> Result<(), String> {
     let mut build = Command::new(mdbook()?);
     build.arg("build").arg(&folder);
     command(&mut build)?;
+    check(&folder.join("book"))?;
     println!("{}", folder.join("book/index.html").display());
     Ok(())
+}
+
+/// Checks that each link between pages of the built book leads to a file.
+fn check(book: &Path) -> Result<(), String> {
+    let mut folders = vec![book.to_owned()];
+    let mut lost = Vec::new();
+    let mut links = 0;
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            // The page for absent pages has links from the root, and that for printing has all pages in one.
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if !name.ends_with(".html") || ["404.html", "print.html", "toc.html"].contains(&name) {
+                continue;
+            }
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            for link in text.split("<a href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+                let file = link.split('#').next().unwrap_or_default();
+                if !file.is_empty() && !file.contains(':') {
+                    links += 1;
+                    if !folder.join(file).exists() {
+                        lost.push(format!("{}: {link}", path.display()));
+                    }
+                }
+            }
+        }
+    }
+    match lost.is_empty() && links > 0 {
+        true => Ok(()),
+        false => {
+            Err(format!("{} of {links} links of the book lead nowhere:\n{}", lost.len(), lost.join("\n")))
+        }
+    }
 }
 
 /// The line of the summary after which the pages of rules are listed.
@@ -71,18 +112,39 @@ fn rules(folder: &Path, words: &[String]) -> Result<String, String> {
         .collect();
     models.sort();
     let worth = folder.join("worth.json");
-    let mut ablate = Command::new(&ovolo);
-    ablate.args(["rules", "ablate", "--json", "--seeded-weights"]).args(&models);
-    let output = ablate.output().map_err(|error| format!("{}: {error}", ovolo.display()))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    write(&worth, &String::from_utf8_lossy(&output.stdout))?;
+    write(&worth, &worths(&ovolo, &models)?)?;
     let pages = folder.join("src").join(RULES);
     let mut write_pages = Command::new(&ovolo);
     command(write_pages.args(["rules", "pages", "--worth"]).arg(&worth).arg("--out").arg(&pages))?;
     let list = fs::read_to_string(pages.join("README.md")).map_err(|error| format!("{RULES}: {error}"))?;
     Ok(RULES_HERE.to_owned() + &chapters(&list))
+}
+
+/// Returns what the rules are worth on some models, as `ovolo rules ablate --json` prints it. As many models are measured at
+/// the same time as there are processors.
+fn worths(ovolo: &Path, models: &[PathBuf]) -> Result<String, String> {
+    let one = |model: &PathBuf| {
+        let mut ablate = Command::new(ovolo);
+        ablate.args(["rules", "ablate", "--json", "--seeded-weights"]).arg(model);
+        let output = ablate.output().map_err(|error| format!("{}: {error}", ovolo.display()))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    };
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(vec![String::new(); models.len()]);
+    let worker = || {
+        while let Some((at, model)) = models.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+            let lines = one(model)?;
+            found.lock().unwrap_or_else(PoisonError::into_inner)[at] = lines;
+        }
+        Ok::<(), String>(())
+    };
+    let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
+        all.into_iter().try_for_each(|one| one.join().map_err(|_| "a thread panicked".to_owned())?)
+    })?;
+    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner).concat())
 }
 
 /// Returns the lines of a summary for the pages that a list of rules has, a chapter for each file of rules.
@@ -144,8 +206,18 @@ fn rewritten(page: &Path, text: &str, pages: &BTreeSet<PathBuf>) -> String {
     each_link(text, |link| {
         let file = link.split('#').next().unwrap_or_default();
         let target = joined(page.parent().unwrap_or(Path::new("")), file);
-        let stays = file.is_empty() || link.contains("://") || pages.contains(&target);
-        if stays { link.to_owned() } else { format!("{FILES}{}{}", target.display(), &link[file.len()..]) }
+        let part = &link[file.len()..];
+        if file.is_empty() || link.contains("://") {
+            link.to_owned()
+        } else if !pages.contains(&target) {
+            format!("{FILES}{}{part}", target.display())
+        } else {
+            // mdBook writes the page README.md as index.html, but leaves links to it as they are.
+            match file.strip_suffix("README.md") {
+                Some(folder) => format!("{folder}index.md{part}"),
+                None => link.to_owned(),
+            }
+        }
     })
 }
 
@@ -188,6 +260,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_link_of_the_book_that_leads_nowhere_is_found() {
+        let book = std::env::temp_dir().join(format!("ovolo-book-{}", std::process::id()));
+        let page = |link: &str| {
+            format!("<a href=\"{link}\">x</a> <a href=\"https://x.org\">y</a> <a href=\"#here\">z</a>")
+        };
+        let result = |link: &str| {
+            write(&book.join("a/one.html"), &page(link))?;
+            write(&book.join("index.html"), &page("a/one.html"))?;
+            check(&book)
+        };
+        let (right, wrong) = (result("../index.html#top"), result("README.html"));
+        assert_eq!(remove(&book), Ok(()));
+        assert_eq!(right, Ok(()));
+        assert!(
+            wrong.is_err_and(|why| why.starts_with("1 of 2 links") && why.ends_with("one.html: README.html"))
+        );
+    }
+
+    #[test]
     fn each_file_of_rules_is_a_chapter() {
         let list = "# Rules\n\n## fuse\n\n- [a-$b](fuse/a-b.md): the law (of `x`)\n";
         let expected = "  - [The shipped rules](rules/pages/README.md)\n    - [fuse]()\n      - [a-$b](rules/pages/fuse/a-b.md)\n";
@@ -202,7 +293,7 @@ mod tests {
         assert_eq!(pages, ["README.md", "docs/RULES.md"].map(PathBuf::from).into());
         assert_eq!(listed("- [Rules](RULES.md)\n"), "- [Rules](docs/RULES.md)\n");
         let page = "[a](../README.md#top), [b](#here), [c](https://x.org), [d](../src/lib.rs) and [e](ABSENT.md#part)\n```\n[f](g)\n```\n";
-        let expected = "[a](../README.md#top), [b](#here), [c](https://x.org), \
+        let expected = "[a](../index.md#top), [b](#here), [c](https://x.org), \
             [d](https://github.com/ovolo/ovolo/blob/main/src/lib.rs) and \
             [e](https://github.com/ovolo/ovolo/blob/main/docs/ABSENT.md#part)\n```\n[f](g)\n```\n";
         assert_eq!(rewritten(Path::new("docs/RULES.md"), page, &pages), expected);

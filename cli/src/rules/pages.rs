@@ -26,7 +26,8 @@ pub(crate) struct Pages {
     /// The folder that the pages are written to: FILE/RULE.md for each rule, and README.md.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// What the rules are worth: the lines that `ovolo rules ablate MODELS --json` has printed.
+    /// What the rules are worth: the lines that `ovolo rules ablate MODELS --json` has printed. A page names the models whose
+    /// plans cost more without the rule.
     #[arg(long, value_name = "FILE")]
     worth: Option<PathBuf>,
     /// The instances on which each rule is verified.

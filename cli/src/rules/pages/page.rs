@@ -139,14 +139,25 @@ impl Page<'_> {
             }
         }
         if rows.is_empty() {
-            let _ =
-                writeln!(text, "None of the plans of {} models costs more without it alone.", worth.models());
+            let measured = written.rules.iter().any(|(rule, _)| worth.measured(&rule.name));
+            let _ = match measured {
+                true => writeln!(
+                    text,
+                    "None of the measured plans of {} models costs more without it alone.",
+                    worth.models()
+                ),
+                false => writeln!(
+                    text,
+                    "This is not known: it led to none of the measured plans of {} models. Plans of other pipelines may need it.",
+                    worth.models()
+                ),
+            };
             return;
         }
         let _ = write!(
             text,
-            "The cost of the plan without the rule, divided by that of the plan with it, on those of {} models where it is \
-             more than 1:\n\n| without | model | cost |\n|---|---|---|\n{rows}",
+            "The cost of the plan without the rule, divided by that of the plan with it, on those of {} models where it \
+             is more than 1:\n\n| without | model | cost |\n|---|---|---|\n{rows}",
             worth.models()
         );
     }

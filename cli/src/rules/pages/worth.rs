@@ -34,6 +34,11 @@ impl Worth {
         Ok(Self { lines })
     }
 
+    /// Returns whether the rule led to the plan of a model, so that the plan without it was priced.
+    pub(super) fn measured(&self, rule: &str) -> bool {
+        self.lines.iter().any(|line| line.rule == rule)
+    }
+
     /// Returns the number of models.
     pub(super) fn models(&self) -> usize {
         self.lines.iter().map(|line| &line.model).collect::<BTreeSet<_>>().len()
