@@ -360,6 +360,13 @@ impl<'a> Tuner<'a> {
             }
         }
         clock.keep();
+        self.tell(start, &without_memory, &tally);
+        self.keep();
+        Ok(tally)
+    }
+
+    /// Adds notes about kernels that were timed badly or not at all.
+    fn tell(&mut self, start: Instant, without_memory: &BTreeSet<&str>, tally: &Tally) {
         if self.limit.is_none() && start.elapsed() > self.budget {
             self.notes.push(format!(
                 "tuning used up its {:.0} s before all kernels had all their runs: the last ones had only {}",
@@ -368,7 +375,7 @@ impl<'a> Tuner<'a> {
             ));
         }
         if !without_memory.is_empty() {
-            let ops: Vec<&str> = without_memory.into_iter().collect();
+            let ops: Vec<&str> = without_memory.iter().copied().collect();
             self.notes.push(format!(
                 "the device has not enough memory to time some kernels of {}: they keep their estimates, and \
                  `ovolo tune` times them when other programs leave more",
@@ -382,8 +389,6 @@ impl<'a> Tuner<'a> {
                 tally.rough
             ));
         }
-        self.keep();
-        Ok(tally)
     }
 
     /// Keeps the estimates of kernels that are not timed, because the limited time is used up.

@@ -8,6 +8,14 @@ use ovolo::tensor::{DType, Tensor};
 /// Matrix products, convolutions and attention, with post chains.
 pub fn product(r: &mut Random) -> Vec<Option<Case>> {
     let mut cases = Vec::new();
+    matrices(r, &mut cases);
+    windows(r, &mut cases);
+    heads(r, &mut cases);
+    cases
+}
+
+/// Products of matrices, and large ones of which parts are squares.
+fn matrices(r: &mut Random, cases: &mut Vec<Option<Case>>) {
     let matrices: [(&[usize], &[usize]); 8] = [
         (&[65, 33], &[33, 70]),
         (&[64, 64], &[64, 64]),
@@ -38,6 +46,10 @@ pub fn product(r: &mut Random) -> Vec<Option<Case>> {
     let weights = vec![r.tensor(DType::F32, &[128, 3, 3, 3]), r.tensor(DType::F32, &[128])];
     let window = Attrs::new().ints("strides", &[1, 1]).ints("pads", &[1; 4]);
     cases.push(Case::new("conv", window, std::iter::once(image).chain(weights).collect()));
+}
+
+/// Convolutions.
+fn windows(r: &mut Random, cases: &mut Vec<Option<Case>>) {
     // Input, weights, groups, strides, dilations, pads.
     type Window = ([usize; 4], [usize; 4], i64, [i64; 2], [i64; 2], [i64; 4]);
     let windows: [Window; 9] = [
@@ -66,6 +78,10 @@ pub fn product(r: &mut Random) -> Vec<Option<Case>> {
             cases.push(Case::new("conv", attrs.ints("pads", &pads), operands));
         }
     }
+}
+
+/// Attention.
+fn heads(r: &mut Random, cases: &mut Vec<Option<Case>>) {
     for ([batch, heads, rows, length, depth, width], mask) in [
         ([1, 2, 5, 7, 8, 8], None),
         ([2, 3, 17, 33, 16, 24], Some(vec![2, 1, 1, 33])),
@@ -110,7 +126,6 @@ pub fn product(r: &mut Random) -> Vec<Option<Case>> {
         operands.extend(mask.map(|mask: Vec<usize>| r.tensor(dtype, &mask)));
         cases.push(Case::new("attention", Attrs::new().float("scale", 0.25), operands));
     }
-    cases
 }
 
 /// Products on tensor cores: with edges in all directions, batches, post chains, and tiles of both sizes.
