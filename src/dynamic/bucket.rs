@@ -146,11 +146,11 @@ impl Pair<'_> {
             _ => None,
         };
         if self.one.attrs.iter().count() != self.other.attrs.iter().count() {
-            return Err("has other attributes for another size".to_owned());
+            return Err("has attributes that change with the size".to_owned());
         }
         for ((name, value), (_, other)) in self.one.attrs.iter().zip(self.other.attrs.iter()) {
             if value != other && free != Some(name) {
-                return Err(format!("has another `{name}` for another size"));
+                return Err(format!("has an attribute `{name}` that changes with the size"));
             }
         }
         let apart = self.axes.is_empty() && (0..self.one.inputs.len()).all(|at| self.of(at).is_empty());
@@ -313,7 +313,7 @@ impl Pair<'_> {
         };
         let begun =
             self.axes.iter().fold(other.clone(), |part, axis| resized(&part, *axis, self.sizes.small));
-        if begins(begun) { Ok(()) } else { Err("has other elements for another size".to_owned()) }
+        if begins(begun) { Ok(()) } else { Err("has elements that change with the size".to_owned()) }
     }
 }
 

@@ -158,7 +158,7 @@ fn proof(
             _ => None,
         };
         let Some(axes) = axes else {
-            return Ok(Err(format!("the output `{name}` is another one for another size")));
+            return Ok(Err(format!("the output `{name}` has other values if the size changes")));
         };
         cuts.extend(axes.into_iter().map(|axis| Cut { output, axis, size: sizes.small }));
     }

@@ -294,7 +294,7 @@ impl Surveyor<'_> {
         let dynamic = match why {
             OnnxError::Node { why, .. } => match &**why {
                 Refusal::Dynamic { what, value, .. } => {
-                    Some(format!("needs the elements of its {what} `{value}`, which only a run knows"))
+                    Some(format!("must know its {what}, `{value}`, which only a run knows"))
                 }
                 _ => None,
             },

@@ -4,7 +4,7 @@
 
 use super::element::{self, STRING, element_number, element_type};
 use super::proto::{
-    DimensionProto, ElementKind, MapProto, ModelProto, OptionalProto, SequenceProto, TensorProto, TypeProto,
+    DimensionProto, ElementKind, MapProto, OptionalProto, SequenceProto, TensorProto, TypeProto,
     ValueInfoProto,
 };
 use super::{OnnxError, Refusal, weight};
@@ -69,12 +69,7 @@ impl Interface {
         let Some(map) = weight::map(path).map_err(read)? else {
             return Err(OnnxError::Empty { model: name });
         };
-        let length = map.len();
-        let model = ModelProto::decode(Bytes::from_owner(map)).map_err(|why| OnnxError::Damaged {
-            model: name,
-            why: why.to_string(),
-            length,
-        })?;
+        let model = super::decode(Bytes::from_owner(map), &name)?;
         let graph = model.graph.unwrap_or_default();
         let metadata = model.metadata_props.into_iter().map(|entry| (entry.key, entry.value)).collect();
         let about = About {

@@ -408,7 +408,7 @@ fn cut(error: &OnnxError) -> Option<String> {
     match error {
         OnnxError::Node { node, why, .. } => match &**why {
             Refusal::Dynamic { what, value, node: Some(_) } => {
-                Some(format!("{node} needs the elements of its {what} `{value}`"))
+                Some(format!("{node} must know its {what}, `{value}`"))
             }
             _ => None,
         },

@@ -444,7 +444,10 @@ fn infer_col2im(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpEr
         return Err(OpError::operand(
             0,
             types[0],
-            format!(": an image of {image:?} has another number of blocks"),
+            match blocks {
+                Some(blocks) => format!(": an image of {image:?} has {blocks} blocks"),
+                None => format!(": an image of {image:?} is smaller than a block"),
+            },
         ));
     }
     Ok(TensorType::plain(types[0].dtype, [&[x[0], x[1] / area], &image[..]].concat()))
@@ -455,7 +458,10 @@ fn blocks(attrs: &Attrs, image: &[usize], block: &[usize]) -> Result<Option<Vec<
     let (strides, pads, dilations) =
         (sizes(attrs, "strides")?, sizes(attrs, "pads")?, sizes(attrs, "dilations")?);
     let rank = image.len();
-    if strides.len() != rank || dilations.len() != rank || pads.len() != 2 * rank || strides.contains(&0) {
+    if strides.contains(&0) {
+        return Err(OpError::attribute("strides", format!("must be at least 1, and is {strides:?}")));
+    }
+    if strides.len() != rank || dilations.len() != rank || pads.len() != 2 * rank {
         return Err(OpError::attribute("strides", format!("or pads or dilations do not fit {rank} axes")));
     }
     let along = |at: usize| {

@@ -155,7 +155,7 @@ fn sizes(call: &Call<'_>, x: &ImportedValue) -> Result<Vec<Size>, Refusal> {
         numbers(call, 3, "sizes")?.ok_or_else(|| Refusal::other("it has neither scales nor sizes"))?;
     given("sizes", &wanted)?;
     if let Some(size) = wanted.iter().find(|size| **size < 1.0 || **size > f64::from(i32::MAX)) {
-        return Err(Refusal::other(format!("its size {size} is no number of elements")));
+        return Err(Refusal::other(format!("its size must be between 1 and {}, and is {size}", i32::MAX)));
     }
     let ratios = axes.iter().zip(&wanted).map(|(axis, size)| size / x.dims()[*axis] as f64);
     let common = match policy {

@@ -71,7 +71,9 @@ fn affine_grid(call: &mut Call<'_>) -> Results {
     let space: Option<Vec<usize>> =
         size.get(2..).map(|space| space.iter().map(|size| usize::try_from(*size).unwrap_or(0)).collect());
     let Some(space) = space.filter(|space| matches!(space.len(), 2 | 3) && !space.contains(&0)) else {
-        return Err(Refusal::other(format!("its size {size:?} is none of an image of two or three axes")));
+        return Err(Refusal::other(format!(
+            "its size {size:?} is not the size of an image with two or three axes"
+        )));
     };
     let (rank, count): (usize, usize) = (space.len(), space.iter().product());
     #[allow(clippy::cast_precision_loss)]

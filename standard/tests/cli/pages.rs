@@ -1,7 +1,7 @@
 //! Runs the commands of the documentation.
 //!
 //! A page may have blocks of these kinds, which are used in their order, in a folder of the page's own in which `examples`,
-//! `rules` and `passes` are those of the repository:
+//! `rules` and `passes` are those of the repository, with the pipeline `native`:
 //!
 //! - `ron file=PATH` (or another language): the text becomes that file.
 //! - `console`: each line that begins with `$ ` is a command for the shell. The lines below it are what it prints, on
