@@ -464,7 +464,9 @@ fn buckets_are_refused_where_an_operator_mixes_positions_or_reads_the_size() {
         node
     };
     let with = |nodes: Vec<NodeProto>| [vec![index("first", 0), index("last", -1)], nodes].concat();
-    for (after, expected) in [(mean, "reduce-mean"), (size, "has elements that change with the size"), (last, "last")] {
+    for (after, expected) in
+        [(mean, "reduce-mean"), (size, "has elements that change with the size"), (last, "last")]
+    {
         let file = rows(with(after));
         let mut session = file.open();
         session.bucket("rows", &[8]).unwrap();
