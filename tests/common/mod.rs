@@ -12,9 +12,10 @@ use ovolo::registry::Registry;
 use ovolo::rule::RuleSet;
 use ovolo::tensor::{DType, Tensor};
 use ovolo_native::Isa;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 
 /// The registry with the backends of this repository.
 pub fn registry() -> &'static Arc<Registry> {
@@ -174,8 +175,10 @@ pub fn temporary() -> PathBuf {
     std::env::var_os("OVOLO_TEST_FOLDER").map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from)
 }
 
-/// Returns a new folder for one test.
+/// Returns a new folder for one test. Tests run side by side, so two of them may not use the same name.
 pub fn folder(name: &str) -> PathBuf {
+    static NAMES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    assert!(NAMES.lock().unwrap().insert(name.to_owned()), "two folders of tests are called `{name}`");
     let folder = temporary().join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,7 +1,7 @@
 //! Tests `check` from outside: what it lists of a model, and what it refuses.
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{ovolo, root};
+use crate::common::{self, ovolo, root};
 use crate::proto::{BOOL, FLOAT, named, node, of_domain, value};
 use ovolo::onnx::proto::{AttributeProto, AttributeType, GraphProto, ModelProto, NodeProto, OperatorSetId};
 use prost::Message;
@@ -10,10 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check").join(name);
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+    common::folder(&format!("check/{name}"))
 }
 
 fn branch(attribute: &str, nodes: Vec<NodeProto>, output: &str) -> AttributeProto {

@@ -1,7 +1,7 @@
 //! Tests `compare` from outside: what it says, and what it refuses.
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{ovolo, root};
+use crate::common::{self, ovolo, root};
 use ovolo::npy;
 use ovolo::tensor::{DType, Tensor};
 use serde_json::Value;
@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compare").join(name);
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(folder.join("rules")).unwrap();
+    let folder = common::folder(&format!("compare/{name}"));
+    std::fs::create_dir(folder.join("rules")).unwrap();
     std::fs::write(folder.join("net.ovolo"), NET).unwrap();
     folder
 }

@@ -10,10 +10,7 @@ const DIGITS: &str = "examples/digits/digits.onnx --dim N=1 --cost flops --threa
 
 /// Returns an empty folder for one test.
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("devices").join(name);
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+    crate::common::folder(&format!("devices/{name}"))
 }
 
 /// Runs a command and returns the text of both streams and its exit code.

@@ -11,6 +11,7 @@ use ovolo_cuda::nvrtc::Architecture;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A100; RTX 4090; H100 and H200; RTX 5090.
 const ARCHITECTURES: [Architecture; 4] =
@@ -32,9 +33,13 @@ impl Mix {
         let module =
             Module::new(&[case.ok_or("the op refuses the call")?.job().map_err(|why| why.to_string())?]);
         let cubin = nvrtc::compiler()?.compile(&module.source(), architecture)?;
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mix_{architecture}.cubin"));
+        // Tests run side by side: each call has a file of its own.
+        static CALLS: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("mix_{}.cubin", CALLS.fetch_add(1, Ordering::Relaxed));
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::write(&file, &cubin.code)?;
         let output = Command::new(disassembler()?).arg("--print-code").arg(&file).output()?;
+        std::fs::remove_file(&file)?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
         }

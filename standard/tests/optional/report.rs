@@ -16,10 +16,7 @@ use std::process::{Command, Output};
 
 /// Returns a folder for one test.
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report").join(name);
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+    crate::common::folder(&format!("report/{name}"))
 }
 
 fn ovolo(arguments: &[&str]) -> Output {

@@ -215,7 +215,7 @@ fn an_entry_whose_weights_are_gone_is_removed() {
 
 #[test]
 fn files_of_killed_writers_count_towards_the_limit_and_are_removed() {
-    let at = folder("parts");
+    let at = folder("parts-of-plans");
     let bench = Bench::new(&at);
     let before = bench.cache.bytes();
     let (path, whole) = &bench.files[0];

@@ -10,10 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Returns an empty folder for one test.
 pub fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{name}"));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+    common::folder(&format!("cache-{name}"))
 }
 
 /// Runs a session on seeded inputs and returns its outputs.
