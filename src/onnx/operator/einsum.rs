@@ -48,18 +48,14 @@ fn einsum(call: &mut Call<'_>) -> Results {
         diagonal(call, at, term)?;
     }
     let terms = broadcast(call, terms)?;
-    // An axis of the result that no operand has is of size 1.
-    let known = |label: &&char| terms.iter().any(|term| term.labels.contains(label));
-    let given: Vec<char> = output.iter().filter(known).copied().collect();
-    let attrs = Attrs::new().with("equation", Attr::Str(equation_of(&terms, &given).into()));
-    let operands: Vec<&ImportedValue> = terms.iter().map(|term| &term.value).collect();
-    if given.len() == output.len() {
-        return Ok(vec![call.result("einsum", attrs, &operands)?]);
+    // A digit of the result is an axis of an ellipsis that an operand has.
+    if let Some(label) = output.iter().find(|label| !terms.iter().any(|term| term.labels.contains(label))) {
+        let why = format!("has `{label}` in the result and in no operand");
+        return Err(Refusal::attribute("equation", why));
     }
-    let size = |label: &char| terms.iter().find_map(|term| term.size(*label)).unwrap_or(1);
-    let dims: Vec<usize> = output.iter().map(size).collect();
-    let product = call.helper("product", "einsum", attrs, &operands)?;
-    Ok(vec![call.reshape(None, &product, &dims)?])
+    let attrs = Attrs::new().with("equation", Attr::Str(equation_of(&terms, &output).into()));
+    let operands: Vec<&ImportedValue> = terms.iter().map(|term| &term.value).collect();
+    Ok(vec![call.result("einsum", attrs, &operands)?])
 }
 
 /// Takes away axes of size 1 whose label has another size in another operand: they are broadcast, and so the operand
