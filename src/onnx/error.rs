@@ -203,7 +203,7 @@ pub enum Refusal {
     Strangers(Vec<String>),
     /// A value decides a shape, and is known only when the model runs.
     #[error(
-        "its {what} `{value}` depends on the values of the model's inputs; ovolo fixes all shapes before the model runs"
+        "its {what} `{value}` depends on the values of the model's inputs, so it is known only when the model runs"
     )]
     Dynamic {
         /// What the operator uses the value for.
