@@ -12,10 +12,11 @@ use ovolo::registry::Registry;
 use ovolo::rule::RuleSet;
 use ovolo::tensor::{DType, Tensor};
 use ovolo_native::Isa;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex};
+use std::thread::ThreadId;
 
 /// The registry with the backends of this repository.
 pub fn registry() -> &'static Arc<Registry> {
@@ -175,10 +176,13 @@ pub fn temporary() -> PathBuf {
     std::env::var_os("OVOLO_TEST_FOLDER").map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from)
 }
 
-/// Returns a new folder for one test. Tests run side by side, so two of them may not use the same name.
+/// Returns a new folder for one test, which may ask for it again. Tests run side by side, each on a thread of its own, so
+/// two of them may not use the same name.
 pub fn folder(name: &str) -> PathBuf {
-    static NAMES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    assert!(NAMES.lock().unwrap().insert(name.to_owned()), "two folders of tests are called `{name}`");
+    static THREADS: Mutex<BTreeMap<String, ThreadId>> = Mutex::new(BTreeMap::new());
+    let own = std::thread::current().id();
+    let owner = *THREADS.lock().unwrap().entry(name.to_owned()).or_insert(own);
+    assert_eq!(owner, own, "two tests use the folder `{name}`");
     let folder = temporary().join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();

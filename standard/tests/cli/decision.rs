@@ -72,7 +72,7 @@ fn run_says_in_one_line_which_steps_have_no_kernel_for_their_types() {
 
 #[test]
 fn growth_and_memory_name_what_no_rule_did_and_what_is_kept() {
-    let at = common::folder("beside");
+    let at = common::folder("decided-beside");
     let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/digits/digits.onnx");
     let (growth, _) = output(&at, &format!("compile {digits} --dim N=4 --growth"));
     let beside = growth.lines().filter(|line| line.contains("beside the rules: ")).count();
