@@ -123,6 +123,14 @@ impl<'c> DynamicSession<'c> {
         Self::with(model, registry, Arc::clone(&self.compile), Arc::clone(&self.store))
     }
 
+    /// Runs the plans that are made from now on on a given team, if they are for as many threads. Other sessions may run
+    /// on the same team, from any thread; their runs take turns.
+    #[must_use]
+    pub fn on(mut self, team: &Arc<Team>) -> Self {
+        self.team = Some(Arc::clone(team));
+        self
+    }
+
     /// Limits the memory that the session takes over time. When there are more plans, or when runs have passed more
     /// regions, those are dropped that were used longest ago. A region that comes again is imported and compiled again,
     /// or read from the cache.

@@ -336,8 +336,8 @@ impl Session {
         Ok(self)
     }
 
-    /// Makes the session run on a given team. Other sessions may run on the same team, from any thread; their
-    /// kernels take turns.
+    /// Makes the session run on a given team. Other sessions may run on the same team, from any thread; their runs take
+    /// turns if the team has several threads.
     ///
     /// # Panics
     /// If the number of the team's threads is not that of the plan, since kernels have scratch memory for each
@@ -400,6 +400,8 @@ impl Session {
         let workspace = Arc::clone(&self.workspace);
         let mut held = workspace.hold();
         self.prepare(inputs, &mut held)?;
+        let team = Arc::clone(&self.host.team);
+        let _turn = team.turn();
         match &mut self.runner {
             None => (0..self.host.kernels.len()).try_for_each(|step| self.host.step(step))?,
             Some(runner) => self.host.run_with(&mut **runner, &self.schedule, inputs)?,

@@ -20,6 +20,7 @@ use ovolo::plan::Plan;
 use ovolo::registry::Registry;
 use ovolo::session::Session;
 use ovolo::stage::{Curve, Scale};
+use ovolo::team::Team;
 use ovolo::tensor::{Device, Tensor};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -95,7 +96,7 @@ impl Job {
     }
 
     /// Makes the model ready to run, as `ovolo run` does: its plan comes from the cache or is compiled now, unless a
-    /// size or a branch depends on the inputs.
+    /// size or a branch depends on the inputs. All models of a process with the same number of threads share a team.
     ///
     /// # Errors
     /// The model, a pipeline or another file has mistakes, or the model cannot be compiled.
@@ -104,9 +105,13 @@ impl Job {
             Prepared::Fixed(ready) => {
                 let Ready { made, .. } = *ready;
                 unfit(made.plan()).iter().for_each(|line| say!("{line}"));
-                Ok(Runnable::Fixed(Box::new(made)))
+                let team = Team::shared(made.plan().threads);
+                Ok(Runnable::Fixed(Box::new(made.on(&team))))
             }
-            Prepared::Dynamic(session) => Ok(Runnable::Dynamic(session)),
+            Prepared::Dynamic(session) => {
+                let team = Team::shared(self.settings.threads()?);
+                Ok(Runnable::Dynamic(Box::new(session.on(&team))))
+            }
         }
     }
 

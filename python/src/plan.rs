@@ -6,6 +6,7 @@ use crate::settings::{Asked, Given};
 use ovolo::compile::{Compilation, Options};
 use ovolo::pass::PassReport;
 use ovolo::stage::Scale;
+use ovolo::team::Team;
 use ovolo::tensor::Device;
 use ovolo_cli::Job;
 use pyo3::prelude::*;
@@ -56,6 +57,8 @@ impl Plan {
         let session = self.session.get_or_try_init(py, || {
             let backends = self.options.registry.backends();
             let session = py.detach(|| self.compilation.session(backends)).map_err(error)?;
+            let team = Team::shared(session.plan().threads);
+            let session = session.on(&team);
             Ok::<_, PyErr>(Fixed::new(py, Box::new(session)))
         })?;
         session.run(py, asked, feeds)

@@ -24,31 +24,48 @@ mod ordinary {
     /// The waiting of one thread for one event: it spins, then yields, then gives up.
     pub struct Backoff {
         polls: u32,
-        /// When the waiting began; `None` if it never gives up.
-        start: Option<Instant>,
+        patience: Patience,
+    }
+
+    enum Patience {
+        /// It gives up at once.
+        None,
+        /// It gives up some time after this moment.
+        Since(Instant),
+        /// It never gives up.
+        Endless,
     }
 
     impl Backoff {
         /// Starts waiting with a time limit.
         pub fn new() -> Self {
-            Self { polls: 0, start: Some(Instant::now()) }
+            Self { polls: 0, patience: Patience::Since(Instant::now()) }
         }
 
         /// Starts waiting without a time limit: it spins, then yields as often as necessary.
         pub fn endless() -> Self {
-            Self { polls: 0, start: None }
+            Self { polls: 0, patience: Patience::Endless }
+        }
+
+        /// Parks at once.
+        pub fn none() -> Self {
+            Self { polls: 0, patience: Patience::None }
         }
 
         /// Waits a little. Returns false when it is time to park.
         pub fn wait(&mut self) -> bool {
             self.polls = self.polls.saturating_add(1);
-            let Some(start) = self.start else {
-                if self.polls < ENDLESS {
-                    spin_loop()
-                } else {
-                    yield_now()
+            let start = match self.patience {
+                Patience::None => return false,
+                Patience::Since(start) => start,
+                Patience::Endless if self.polls < ENDLESS => {
+                    spin_loop();
+                    return true;
                 }
-                return true;
+                Patience::Endless => {
+                    yield_now();
+                    return true;
+                }
             };
             if !self.polls.is_multiple_of(POLLS) {
                 spin_loop();
@@ -77,6 +94,10 @@ mod modelled {
     impl Backoff {
         pub fn new() -> Self {
             Self { endless: false }
+        }
+
+        pub fn none() -> Self {
+            Self::new()
         }
 
         pub fn endless() -> Self {

@@ -12,6 +12,8 @@ pub struct FairLock {
     /// How often the turn was passed to a caller that waited.
     passed: AtomicUsize,
     queue: Mutex<Queue>,
+    /// How a caller waits before it sleeps.
+    patience: fn() -> Backoff,
 }
 
 /// The callers that wait.
@@ -26,10 +28,10 @@ struct Queue {
 pub struct FairLockGuard<'a>(&'a FairLock);
 
 impl FairLock {
-    /// Returns a lock that nobody has taken.
-    pub fn new() -> Self {
+    /// Returns a lock that nobody has taken, whose callers wait in this way before they sleep.
+    pub fn new(patience: fn() -> Backoff) -> Self {
         let queue = Mutex::new(Queue { arrived: 0, asleep: Vec::new() });
-        Self { inside: AtomicUsize::new(0), passed: AtomicUsize::new(0), queue }
+        Self { inside: AtomicUsize::new(0), passed: AtomicUsize::new(0), queue, patience }
     }
 
     /// Waits for the caller's turn. The caller then sees everything that earlier callers have written.
@@ -48,7 +50,7 @@ impl FairLock {
         };
         // The turn is not passed on until this caller has had it, so equality is enough.
         let is_my_turn = || self.passed.load(Ordering::Acquire) == number;
-        let mut backoff = Backoff::new();
+        let mut backoff = (self.patience)();
         while !is_my_turn() {
             if !backoff.wait() {
                 let mut queue = self.queue();

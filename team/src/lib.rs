@@ -12,7 +12,7 @@
 //!
 //! # Several callers
 //! Several threads may share a team. Their jobs run one at a time, in the order in which the callers arrived, so no
-//! caller starves.
+//! caller starves. A caller with a sequence of jobs should take a [`Team::turn`] for all of them.
 //!
 //! # Jobs within jobs
 //! If a task itself runs a job, on this team or another, then all tasks of that inner job run in order on the thread
@@ -40,10 +40,14 @@ mod gate;
 #[cfg(all(test, loom))]
 mod model;
 mod pin;
+#[cfg(not(loom))]
+mod shared;
 mod sync;
 #[cfg(all(test, not(loom)))]
 mod test;
+mod turn;
 
+use backoff::Backoff;
 use fair_lock::FairLock;
 use gate::Gate;
 use std::any::Any;
@@ -51,6 +55,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::thread::{self, JoinHandle};
 use sync::{Arc, AtJob, Mutex, PoisonError, UnsafeCell};
+pub use turn::Turn;
 
 /// The largest number of threads of a team.
 pub const MOST_THREADS: usize = gate::MOST_WORKERS + 1;
@@ -72,7 +77,10 @@ pub struct Team {
 
 /// The state that the caller and the workers share.
 struct Shared {
+    /// Held for one job.
     turn: FairLock,
+    /// Held for several jobs of one caller.
+    run: FairLock,
     gate: Gate,
     work: WorkCell,
     /// For each thread, the next task of its range.
@@ -114,7 +122,8 @@ impl Team {
         let workers = threads.max(1) - 1;
         assert!(workers <= gate::MOST_WORKERS, "a team has at most {MOST_THREADS} threads, not {threads}");
         let shared = Arc::new(Shared {
-            turn: FairLock::new(),
+            turn: FairLock::new(Backoff::new),
+            run: FairLock::new(Backoff::none),
             gate: Gate::new(workers),
             work: WorkCell(UnsafeCell::new(Work { job: NOTHING, tasks: 0, members: 0 })),
             next: (0..=workers).map(|_| PaddedCounter(AtomicUsize::new(0))).collect(),

@@ -103,7 +103,7 @@ fn two_callers_take_turns() {
 fn three_callers_take_turns() {
     // This test checks the turn alone, without workers. The turn is passed to a caller before it sleeps, or after.
     check(4, || {
-        let turn = Arc::new(crate::fair_lock::FairLock::new());
+        let turn = Arc::new(crate::fair_lock::FairLock::new(crate::backoff::Backoff::new));
         let results = Arc::new(Results::new(1));
         let caller = |value| {
             let (turn, results) = (Arc::clone(&turn), Arc::clone(&results));

@@ -15,6 +15,7 @@ pub use loom::thread;
 pub use std::sync::PoisonError;
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 
 /// A cell whose caller justifies every access. The model checker's cell has the same functions, and reports
 /// concurrent accesses.
@@ -41,11 +42,13 @@ impl<T> UnsafeCell<T> {
 #[cfg(not(loom))]
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static TURN: Cell<bool> = const { Cell::new(false) };
 }
 
 #[cfg(loom)]
 loom::thread_local! {
     static INSIDE: Cell<bool> = Cell::new(false);
+    static TURN: Cell<bool> = Cell::new(false);
 }
 
 /// A guard: while it lives, the thread is at a job.
@@ -67,5 +70,27 @@ impl AtJob {
 impl Drop for AtJob {
     fn drop(&mut self) {
         INSIDE.with(|inside| inside.set(false));
+    }
+}
+
+/// A guard: while it lives, the thread has the turn of a team. It stays on its thread.
+pub struct HasTurn(PhantomData<*const ()>);
+
+impl HasTurn {
+    /// Returns whether the calling thread has the turn of a team.
+    pub fn get() -> bool {
+        TURN.with(Cell::get)
+    }
+
+    /// Marks the calling thread, which must have no turn, as having one.
+    pub fn enter() -> Self {
+        TURN.with(|turn| turn.set(true));
+        Self(PhantomData)
+    }
+}
+
+impl Drop for HasTurn {
+    fn drop(&mut self) {
+        TURN.with(|turn| turn.set(false));
     }
 }

@@ -3,8 +3,8 @@
 
 use crate::{MOST_THREADS, Team};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -232,4 +232,57 @@ fn teams_can_be_created_and_dropped_repeatedly() {
             thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+#[test]
+fn a_shared_team_is_one_team_as_long_as_somebody_holds_it() {
+    let team = Team::shared(3);
+    assert!(Arc::ptr_eq(&team, &Team::shared(3)) && !Arc::ptr_eq(&team, &Team::shared(2)));
+    assert_eq!((team.threads(), Team::shared(2).threads(), Team::shared(0).threads()), (3, 2, 1));
+    let held = Arc::downgrade(&team);
+    drop(team);
+    assert!(held.upgrade().is_none());
+    assert_eq!(Team::shared(3).threads(), 3);
+}
+
+#[test]
+fn callers_with_a_turn_run_all_of_their_jobs_before_others() {
+    let (team, other) = (Team::new(2), Team::new(2));
+    let order = Mutex::new(Vec::new());
+    let ready = Barrier::new(4);
+    thread::scope(|scope| {
+        for caller in 0..4 {
+            let (team, other, order, ready) = (&team, &other, &order, &ready);
+            scope.spawn(move || {
+                ready.wait();
+                for _ in 0..50 {
+                    let turn = team.turn();
+                    // A turn within a turn is there at once, also of another team.
+                    let _within = (team.turn(), other.turn());
+                    for _ in 0..3 {
+                        team.run(2, |_| {});
+                        order.lock().unwrap().push(caller);
+                    }
+                    drop(turn);
+                }
+            });
+        }
+    });
+    let order = order.into_inner().unwrap();
+    assert_eq!(order.len(), 4 * 50 * 3);
+    assert!(order.chunks(3).all(|jobs| jobs[0] == jobs[1] && jobs[1] == jobs[2]), "{order:?}");
+}
+
+#[test]
+fn threads_on_a_team_of_one_do_not_wait_for_each_other() {
+    let team = Team::new(1);
+    let together = Barrier::new(2);
+    let run = || {
+        let _turn = team.turn();
+        together.wait();
+    };
+    thread::scope(|scope| {
+        scope.spawn(run);
+        scope.spawn(run);
+    });
 }
