@@ -14,13 +14,6 @@ struct Term {
     labels: Vec<char>,
 }
 
-impl Term {
-    fn size(&self, label: char) -> Option<usize> {
-        let at = self.labels.iter().position(|own| *own == label)?;
-        Some(self.value.dims()[at])
-    }
-}
-
 fn einsum(call: &mut Call<'_>) -> Results {
     let equation: String = call.text("equation", "")?.chars().filter(|c| !c.is_whitespace()).collect();
     let (left, right) = match equation.split_once("->") {
