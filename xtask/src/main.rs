@@ -53,7 +53,7 @@ const TASKS: &[Task] = &[
         "compare random models with the reference evaluation and with ONNX Runtime: --count N, --seed S",
         random::run,
     ),
-    ("ray", "install the Python package Ray, which the test of experiments on a cluster needs", ray::run),
+    ("ray", "install the Python package Ray, which tests of experiments and of servers need", ray::run),
 ];
 
 /// Refuses words after the name of a task that takes none.

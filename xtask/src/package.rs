@@ -21,6 +21,11 @@ pub fn run(words: &[String]) -> Result<(), String> {
         .arg(&package)
         .arg(package.join("tests"))
         .args(words);
+    // Ray Serve and MLServer need versions of other packages that exclude each other.
+    let ray = build_folder().join("ray").join("bin").join("python");
+    if ray.exists() {
+        test.env("OVOLO_RAY", ray);
+    }
     test.current_dir(build_folder());
     command(&mut test)
 }

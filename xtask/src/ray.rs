@@ -1,9 +1,10 @@
-//! `cargo xtask ray`: installs the Python package Ray, which the test of experiments on a cluster needs.
+//! `cargo xtask ray`: installs the Python package Ray, which the tests of experiments on a cluster and of the example for
+//! Ray Serve need.
 
 use crate::python::{build_folder, with};
 
 /// The packages, from the Python package index.
-const PACKAGES: &[&str] = &["ray==2.60.0"];
+const PACKAGES: &[&str] = &["ray[serve]==2.60.0", "numpy>=2"];
 
 /// Installs Ray into an environment of its own in the build folder, because it brings many packages.
 pub fn run(words: &[String]) -> Result<(), String> {
