@@ -5,16 +5,22 @@ import contextlib
 import json
 import os
 import random
+import sys
 
 import aiohttp
-import grpc
 import numpy as np
 import pytest
+
+if sys.version_info >= (3, 13):
+    pytest.skip("MLServer needs Python 3.12 or older", allow_module_level=True)
+
+import grpc
 from mlserver.codecs import NumpyCodec
 from mlserver.grpc import converters
 from mlserver.grpc.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from mlserver.types import InferenceRequest
 from serving import JSON, Server
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
