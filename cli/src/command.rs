@@ -3,7 +3,7 @@
 use super::{Outcome, failed, finished, written};
 use super::{
     ablate, bench, cache, check, compare, compile, costs, doctor, experiment, explain, extract, features,
-    fit, fmt, merge, pack, reduce, rules, run, save, test, tune,
+    fit, fmt, merge, pack, reduce, rules, run, save, shell, test, tune,
 };
 use clap::{Parser, Subcommand};
 use ovolo::registry::Registry;
@@ -75,11 +75,15 @@ pub(super) enum Command {
     LoadCache(save::Load),
     /// Show what this machine has: processor, instruction sets, backends.
     Doctor(doctor::Doctor),
+    /// Print the completions of all commands and options for a shell.
+    Completions(shell::Completions),
+    /// Write a manual page for each command.
+    ManPages(shell::Pages),
 }
 
 impl Command {
-    /// Runs the command, prints its error, and returns the exit code.
-    pub(super) fn run(self, registry: &Arc<Registry>) -> ExitCode {
+    /// Runs the command, prints its error, and returns the exit code. `definition` has all commands of the program.
+    pub(super) fn run(self, registry: &Arc<Registry>, definition: clap::Command) -> ExitCode {
         let outcome: Outcome = match self {
             Self::Diff(command) => {
                 // As the command `diff` has it: 1 for a difference, 2 for trouble.
@@ -112,6 +116,8 @@ impl Command {
             Self::SaveCache(command) => command.run(registry),
             Self::LoadCache(command) => command.run(registry),
             Self::Doctor(command) => command.run(registry),
+            Self::Completions(command) => command.run(definition),
+            Self::ManPages(command) => command.run(definition),
         };
         finished(outcome)
     }

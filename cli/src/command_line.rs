@@ -94,7 +94,7 @@ impl CommandLine {
             return finished((added.run)(arguments, &self.registry).map_err(|why| why.to_string()));
         }
         match Arguments::from_arg_matches(&matches) {
-            Ok(arguments) => arguments.command.run(&self.registry),
+            Ok(arguments) => arguments.command.run(&self.registry, definition),
             Err(why) => why.format(&mut definition).exit(),
         }
     }

@@ -39,6 +39,7 @@ mod refusal;
 mod rules;
 mod run;
 mod save;
+mod shell;
 mod test;
 mod tune;
 mod value;

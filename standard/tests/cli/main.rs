@@ -20,4 +20,5 @@ mod quantize;
 mod reduce;
 mod regions;
 mod rule_pages;
+mod shell;
 mod test;
