@@ -4,6 +4,7 @@
 mod errors;
 mod modules;
 mod public;
+mod release;
 
 use errors::texts_for_errors;
 use modules::{Modules, Ties, circles, within};
@@ -17,6 +18,7 @@ const CRATES: &[&str] = &[
     "cli/src",
     "cuda/src",
     "fingerprint/src",
+    "fourier/src",
     "lab/src",
     "lsp/src",
     "native/src",
@@ -464,4 +466,22 @@ fn the_example_cost_model_names_every_text_feature() {
     for feature in ovolo::cost::FEATURES.iter().filter(|feature| !feature.is_number()) {
         assert!(lists.contains(&format!("\"{}\"", feature.name)), "`{}` is in neither list", feature.name);
     }
+}
+
+#[test]
+fn crates_can_be_published() {
+    let mut packages = release::packages();
+    assert_eq!(release::obstacles(&packages), Vec::<String>::new());
+    // What would keep them from it is found.
+    let lab = packages.iter_mut().find(|package| package["name"] == "ovolo-lab").unwrap();
+    lab["license"] = serde_json::Value::Null;
+    lab["publish"] = serde_json::json!([]);
+    let cli = packages.iter_mut().find(|package| package["name"] == "ovolo-cli").unwrap();
+    cli["license"] = serde_json::Value::Null;
+    let found = release::obstacles(&packages).join("\n");
+    assert!(found.contains("ovolo-cli has no license") && !found.contains("ovolo-lab has no"), "{found}");
+    assert!(
+        found.contains("ovolo-cli depends on ovolo-lab, which has no version or is not published"),
+        "{found}"
+    );
 }
