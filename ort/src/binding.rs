@@ -65,14 +65,19 @@ impl Binding {
 }
 
 api! {
-    fn CreateIoBinding(session: *mut OrtSession as &Session, out: *mut *mut OrtIoBinding as Out<*mut OrtIoBinding>) {
+    fn CreateIoBinding(
+        session: *mut OrtSession as &Session,
+        out: *mut *mut OrtIoBinding as Out<*mut OrtIoBinding>,
+    ) {
         let _ = session;
         out.set(Binding::default().lend());
         Ok(())
     }
 
     fn BindInput(
-        binding_ptr: *mut OrtIoBinding as &Binding, name: *const c_char as &str, val_ptr: *const OrtValue as &Value,
+        binding_ptr: *mut OrtIoBinding as &Binding,
+        name: *const c_char as &str,
+        val_ptr: *const OrtValue as &Value,
     ) {
         let inputs = &mut binding_ptr.bound().inputs;
         match inputs.iter_mut().find(|(bound, _)| bound == name) {
@@ -83,14 +88,17 @@ api! {
     }
 
     fn BindOutput(
-        binding_ptr: *mut OrtIoBinding as &Binding, name: *const c_char as &str, val_ptr: *const OrtValue as &Value,
+        binding_ptr: *mut OrtIoBinding as &Binding,
+        name: *const c_char as &str,
+        val_ptr: *const OrtValue as &Value,
     ) {
         binding_ptr.bind_output(name, Some(val_ptr.clone()));
         Ok(())
     }
 
     fn BindOutputToDevice(
-        binding_ptr: *mut OrtIoBinding as &Binding, name: *const c_char as &str,
+        binding_ptr: *mut OrtIoBinding as &Binding,
+        name: *const c_char as &str,
         mem_info_ptr: *const OrtMemoryInfo as &MemoryInfo,
     ) {
         // There is one device.
@@ -100,7 +108,8 @@ api! {
     }
 
     fn RunWithBinding(
-        session: *mut OrtSession as &Session, run_options: *const OrtRunOptions as Option<&RunOptions>,
+        session: *mut OrtSession as &Session,
+        run_options: *const OrtRunOptions as Option<&RunOptions>,
         binding_ptr: *const OrtIoBinding as &Binding,
     ) {
         run_options.map_or(Ok(()), RunOptions::check)?;
@@ -108,8 +117,10 @@ api! {
     }
 
     fn GetBoundOutputValues(
-        binding_ptr: *const OrtIoBinding as &Binding, allocator: *mut OrtAllocator as Allocator,
-        output: *mut *mut *mut OrtValue as Out<*mut *mut OrtValue>, output_count: *mut usize as Out<usize>,
+        binding_ptr: *const OrtIoBinding as &Binding,
+        allocator: *mut OrtAllocator as Allocator,
+        output: *mut *mut *mut OrtValue as Out<*mut *mut OrtValue>,
+        output_count: *mut usize as Out<usize>,
     ) {
         let bound = binding_ptr.bound();
         let value = |output: &Output| {

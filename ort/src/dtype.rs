@@ -56,8 +56,8 @@ pub fn visible(dtype: DType) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::invalid(format!(
-        "a tensor of {dtype} cannot be passed to ovolo or back, since its elements are smaller than a byte: let the \
-         model convert it to a larger type"
+        "a tensor of {dtype} cannot be passed to ovolo or back, since its elements are smaller than a byte: let \
+         the model convert it to a larger type"
     )))
 }
 

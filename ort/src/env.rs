@@ -2,9 +2,9 @@
 
 use crate::argument::{Argument, Handle, Out, api};
 use crate::log::{self, Logger};
-use crate::options::threads;
-use crate::session::registry;
+use crate::registry::registry;
 use crate::status::{Failure, quietly};
+use crate::threads::threads;
 use ort_sys::{OrtApi, OrtEnv, OrtLoggingFunction, OrtLoggingLevel, OrtThreadingOptions};
 use std::ffi::{c_char, c_int, c_void};
 
@@ -59,7 +59,8 @@ impl Argument<OrtLoggingFunction> for OrtLoggingFunction {
 
 api! {
     fn CreateEnv(
-        log_severity_level: OrtLoggingLevel as OrtLoggingLevel, logid: *const c_char as &str,
+        log_severity_level: OrtLoggingLevel as OrtLoggingLevel,
+        logid: *const c_char as &str,
         out: *mut *mut OrtEnv as Out<*mut OrtEnv>,
     ) {
         let _ = logid;
@@ -68,8 +69,10 @@ api! {
     }
 
     fn CreateEnvWithCustomLogger(
-        logging_function: OrtLoggingFunction as OrtLoggingFunction, logger_param: *mut c_void as *mut c_void,
-        log_severity_level: OrtLoggingLevel as OrtLoggingLevel, logid: *const c_char as &str,
+        logging_function: OrtLoggingFunction as OrtLoggingFunction,
+        logger_param: *mut c_void as *mut c_void,
+        log_severity_level: OrtLoggingLevel as OrtLoggingLevel,
+        logid: *const c_char as &str,
         out: *mut *mut OrtEnv as Out<*mut OrtEnv>,
     ) {
         let _ = logid;
@@ -79,8 +82,10 @@ api! {
     }
 
     fn CreateEnvWithGlobalThreadPools(
-        log_severity_level: OrtLoggingLevel as OrtLoggingLevel, logid: *const c_char as &str,
-        tp_options: *const OrtThreadingOptions as &Threading, out: *mut *mut OrtEnv as Out<*mut OrtEnv>,
+        log_severity_level: OrtLoggingLevel as OrtLoggingLevel,
+        logid: *const c_char as &str,
+        tp_options: *const OrtThreadingOptions as &Threading,
+        out: *mut *mut OrtEnv as Out<*mut OrtEnv>,
     ) {
         let _ = logid;
         out.set(Env::begin(None, log_severity_level, Some(tp_options))?);
@@ -88,9 +93,12 @@ api! {
     }
 
     fn CreateEnvWithCustomLoggerAndGlobalThreadPools(
-        logging_function: OrtLoggingFunction as OrtLoggingFunction, logger_param: *mut c_void as *mut c_void,
-        log_severity_level: OrtLoggingLevel as OrtLoggingLevel, logid: *const c_char as &str,
-        tp_options: *const OrtThreadingOptions as &Threading, out: *mut *mut OrtEnv as Out<*mut OrtEnv>,
+        logging_function: OrtLoggingFunction as OrtLoggingFunction,
+        logger_param: *mut c_void as *mut c_void,
+        log_severity_level: OrtLoggingLevel as OrtLoggingLevel,
+        logid: *const c_char as &str,
+        tp_options: *const OrtThreadingOptions as &Threading,
+        out: *mut *mut OrtEnv as Out<*mut OrtEnv>,
     ) {
         let _ = logid;
         let logger = Logger::new(logging_function, logger_param);
@@ -99,7 +107,8 @@ api! {
     }
 
     fn UpdateEnvWithCustomLogLevel(
-        ort_env: *mut OrtEnv as &Env, log_severity_level: OrtLoggingLevel as OrtLoggingLevel,
+        ort_env: *mut OrtEnv as &Env,
+        log_severity_level: OrtLoggingLevel as OrtLoggingLevel,
     ) {
         let _ = ort_env;
         log::set_least(log_severity_level);
@@ -122,7 +131,10 @@ api! {
         Ok(())
     }
 
-    fn SetGlobalIntraOpNumThreads(tp_options: *mut OrtThreadingOptions as &mut Threading, count: c_int as c_int) {
+    fn SetGlobalIntraOpNumThreads(
+        tp_options: *mut OrtThreadingOptions as &mut Threading,
+        count: c_int as c_int,
+    ) {
         tp_options.threads = threads(count)?;
         Ok(())
     }

@@ -172,8 +172,11 @@ impl Argument<OrtMemType> for OrtMemType {
 
 api! {
     fn CreateMemoryInfo(
-        name: *const c_char as &str, type_: OrtAllocatorType as OrtAllocatorType, id: c_int as c_int,
-        mem_type: OrtMemType as OrtMemType, out: *mut *mut OrtMemoryInfo as Out<*mut OrtMemoryInfo>,
+        name: *const c_char as &str,
+        type_: OrtAllocatorType as OrtAllocatorType,
+        id: c_int as c_int,
+        mem_type: OrtMemType as OrtMemType,
+        out: *mut *mut OrtMemoryInfo as Out<*mut OrtMemoryInfo>,
     ) {
         if name.as_bytes() != DEVICE.to_bytes() {
             return Err(other_device(name));
@@ -183,7 +186,8 @@ api! {
     }
 
     fn CreateCpuMemoryInfo(
-        type_: OrtAllocatorType as OrtAllocatorType, mem_type: OrtMemType as OrtMemType,
+        type_: OrtAllocatorType as OrtAllocatorType,
+        mem_type: OrtMemType as OrtMemType,
         out: *mut *mut OrtMemoryInfo as Out<*mut OrtMemoryInfo>,
     ) {
         out.set(MemoryInfo { id: 0, allocator: type_, kind: mem_type }.lend());
@@ -191,14 +195,18 @@ api! {
     }
 
     fn CompareMemoryInfo(
-        info1: *const OrtMemoryInfo as &MemoryInfo, info2: *const OrtMemoryInfo as &MemoryInfo,
+        info1: *const OrtMemoryInfo as &MemoryInfo,
+        info2: *const OrtMemoryInfo as &MemoryInfo,
         out: *mut c_int as Out<c_int>,
     ) {
         out.set(c_int::from(info1 != info2));
         Ok(())
     }
 
-    fn MemoryInfoGetName(ptr: *const OrtMemoryInfo as &MemoryInfo, out: *mut *const c_char as Out<*const c_char>) {
+    fn MemoryInfoGetName(
+        ptr: *const OrtMemoryInfo as &MemoryInfo,
+        out: *mut *const c_char as Out<*const c_char>,
+    ) {
         let _ = ptr;
         out.set(DEVICE.as_ptr());
         Ok(())
@@ -209,13 +217,17 @@ api! {
         Ok(())
     }
 
-    fn MemoryInfoGetMemType(ptr: *const OrtMemoryInfo as &MemoryInfo, out: *mut OrtMemType as Out<OrtMemType>) {
+    fn MemoryInfoGetMemType(
+        ptr: *const OrtMemoryInfo as &MemoryInfo,
+        out: *mut OrtMemType as Out<OrtMemType>,
+    ) {
         out.set(ptr.kind);
         Ok(())
     }
 
     fn MemoryInfoGetType(
-        ptr: *const OrtMemoryInfo as &MemoryInfo, out: *mut OrtAllocatorType as Out<OrtAllocatorType>,
+        ptr: *const OrtMemoryInfo as &MemoryInfo,
+        out: *mut OrtAllocatorType as Out<OrtAllocatorType>,
     ) {
         out.set(ptr.allocator);
         Ok(())
@@ -227,7 +239,9 @@ api! {
     }
 
     fn AllocatorAlloc(
-        ort_allocator: *mut OrtAllocator as Allocator, size: usize as usize, out: *mut *mut c_void as Out<*mut c_void>,
+        ort_allocator: *mut OrtAllocator as Allocator,
+        size: usize as usize,
+        out: *mut *mut c_void as Out<*mut c_void>,
     ) {
         out.set(ort_allocator.allocate(size)?);
         Ok(())
@@ -244,7 +258,8 @@ api! {
     }
 
     fn AllocatorGetInfo(
-        ort_allocator: *const OrtAllocator as Allocator, out: *mut *const OrtMemoryInfo as Out<*const OrtMemoryInfo>,
+        ort_allocator: *const OrtAllocator as Allocator,
+        out: *mut *const OrtMemoryInfo as Out<*const OrtMemoryInfo>,
     ) {
         // SAFETY: the caller of the C API has given a pointer to an allocator.
         let found = unsafe { (*ort_allocator.0).Info.map(|function| function(ort_allocator.0)) };

@@ -28,7 +28,8 @@ macro_rules! texts {
     ($($name:ident: $field:ident),* $(,)?) => {
         api! {$(
             fn $name(
-                model_metadata: *const OrtModelMetadata as &Metadata, allocator: *mut OrtAllocator as Allocator,
+                model_metadata: *const OrtModelMetadata as &Metadata,
+                allocator: *mut OrtAllocator as Allocator,
                 value: *mut *mut c_char as Out<*mut c_char>,
             ) {
                 value.set(allocator.text(&model_metadata.0.about.$field)?);
@@ -46,14 +47,19 @@ texts!(
 );
 
 api! {
-    fn ModelMetadataGetVersion(model_metadata: *const OrtModelMetadata as &Metadata, value: *mut i64 as Out<i64>) {
+    fn ModelMetadataGetVersion(
+        model_metadata: *const OrtModelMetadata as &Metadata,
+        value: *mut i64 as Out<i64>,
+    ) {
         value.set(model_metadata.0.about.version);
         Ok(())
     }
 
     fn ModelMetadataLookupCustomMetadataMap(
-        model_metadata: *const OrtModelMetadata as &Metadata, allocator: *mut OrtAllocator as Allocator,
-        key: *const c_char as &str, value: *mut *mut c_char as Out<*mut c_char>,
+        model_metadata: *const OrtModelMetadata as &Metadata,
+        allocator: *mut OrtAllocator as Allocator,
+        key: *const c_char as &str,
+        value: *mut *mut c_char as Out<*mut c_char>,
     ) {
         value.set(match model_metadata.0.about.metadata.get(key) {
             Some(text) => allocator.text(text)?,
@@ -63,15 +69,17 @@ api! {
     }
 
     fn ModelMetadataGetCustomMetadataMapKeys(
-        model_metadata: *const OrtModelMetadata as &Metadata, allocator: *mut OrtAllocator as Allocator,
-        keys: *mut *mut *mut c_char as Out<*mut *mut c_char>, num_keys: *mut i64 as Out<i64>,
+        model_metadata: *const OrtModelMetadata as &Metadata,
+        allocator: *mut OrtAllocator as Allocator,
+        keys: *mut *mut *mut c_char as Out<*mut *mut c_char>,
+        num_keys: *mut i64 as Out<i64>,
     ) {
         let names = &model_metadata.0.about.metadata;
         let list = if names.is_empty() {
             ptr::null_mut()
         } else {
-            let texts: Vec<*mut c_char> = names.keys().map(|name| allocator.text(name)).collect::<Result<_, _>>()?;
-            allocator.list(&texts)?
+            let texts = names.keys().map(|name| allocator.text(name));
+            allocator.list(&texts.collect::<Result<Vec<*mut c_char>, _>>()?)?
         };
         keys.set(list);
         num_keys.set(i64::try_from(names.len()).unwrap_or(i64::MAX));

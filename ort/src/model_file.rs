@@ -24,7 +24,7 @@ impl ModelFile {
     pub fn of(bytes: &[u8]) -> Result<Self, Failure> {
         let folder = folder().map_err(refused)?;
         let file = Self { path: folder.join("model.onnx"), own: Some(folder) };
-        std::fs::write(&file.path, bytes).map_err(refused)?;
+        ovolo::file::write(&file.path, &[bytes]).map_err(refused)?;
         Ok(file)
     }
 

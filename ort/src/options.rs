@@ -1,8 +1,8 @@
 //! The options of sessions.
 
 use crate::argument::{Argument, Handle, Out, Room, api, release};
-use crate::env::Env;
 use crate::status::Failure;
+use crate::threads::threads;
 use ort_sys::{
     ExecutionMode, GraphOptimizationLevel, OrtApi, OrtExecutionProviderDevicePolicy,
     OrtPrepackedWeightsContainer, OrtSessionOptions,
@@ -38,9 +38,10 @@ const PIPELINE: &str = "ovolo.pipeline";
 const CACHE: &str = "ovolo.cache";
 
 impl SessionOptions {
-    /// Returns the number of threads; `None` for as many as there are processors.
-    pub fn threads(&self, env: &Env) -> Option<usize> {
-        if self.of_env { env.threads() } else { self.threads }
+    /// Returns the number of threads, where `shared` is that of the environment; `None` for as many as there are
+    /// processors.
+    pub fn threads(&self, shared: Option<usize>) -> Option<usize> {
+        if self.of_env { shared } else { self.threads }
     }
 
     /// Returns the sizes that were set for dimensions, by their names.
@@ -74,17 +75,6 @@ impl SessionOptions {
         }
         self.entries.insert(key.to_owned(), value.to_owned());
         Ok(())
-    }
-}
-
-/// Returns a number of threads; 0 stands for the default.
-pub fn threads(count: c_int) -> Result<Option<usize>, Failure> {
-    match usize::try_from(count) {
-        Ok(0) => Ok(None),
-        Ok(count) => Ok(Some(count)),
-        Err(_) => {
-            Err(Failure::invalid(format!("{count} is no number of threads: give 0 for the default, or more")))
-        }
     }
 }
 
@@ -156,24 +146,29 @@ api! {
     }
 
     fn AddFreeDimensionOverrideByName(
-        options: *mut OrtSessionOptions as &mut SessionOptions, dim_name: *const c_char as &str, dim_value: i64 as i64,
+        options: *mut OrtSessionOptions as &mut SessionOptions,
+        dim_name: *const c_char as &str,
+        dim_value: i64 as i64,
     ) {
         let size = usize::try_from(dim_value).map_err(|_| {
-            Failure::invalid(format!("the dimension `{dim_name}` cannot have the size {dim_value}: give 0 or more"))
+            let given = format!("the dimension `{dim_name}` cannot have the size {dim_value}");
+            Failure::invalid(format!("{given}: give 0 or more"))
         })?;
         options.sizes.insert(dim_name.to_owned(), size);
         Ok(())
     }
 
     fn AddSessionConfigEntry(
-        options: *mut OrtSessionOptions as &mut SessionOptions, config_key: *const c_char as &str,
+        options: *mut OrtSessionOptions as &mut SessionOptions,
+        config_key: *const c_char as &str,
         config_value: *const c_char as &str,
     ) {
         options.set(config_key, config_value)
     }
 
     fn HasSessionConfigEntry(
-        options: *const OrtSessionOptions as &SessionOptions, config_key: *const c_char as &str,
+        options: *const OrtSessionOptions as &SessionOptions,
+        config_key: *const c_char as &str,
         out: *mut c_int as Out<c_int>,
     ) {
         out.set(c_int::from(options.entries.contains_key(config_key)));
@@ -181,8 +176,10 @@ api! {
     }
 
     fn GetSessionConfigEntry(
-        options: *const OrtSessionOptions as &SessionOptions, config_key: *const c_char as &str,
-        config_value: *mut c_char as Room<c_char>, size: *mut usize as &mut usize,
+        options: *const OrtSessionOptions as &SessionOptions,
+        config_key: *const c_char as &str,
+        config_value: *mut c_char as Room<c_char>,
+        size: *mut usize as &mut usize,
     ) {
         let Some(value) = options.entries.get(config_key) else {
             return Err(Failure::invalid(format!("the options have no entry `{config_key}`")));

@@ -31,7 +31,8 @@ pub fn refusal(function: &str, name: &str) -> Failure {
 
 api! {
     fn GetAvailableProviders(
-        out_ptr: *mut *mut *mut c_char as Out<*mut *mut c_char>, provider_length: *mut c_int as Out<c_int>,
+        out_ptr: *mut *mut *mut c_char as Out<*mut *mut c_char>,
+        provider_length: *mut c_int as Out<c_int>,
     ) {
         // The C API says that callers only read the list.
         out_ptr.set(ptr::from_ref(&NAMES.0).cast_mut().cast());
@@ -40,8 +41,10 @@ api! {
     }
 
     fn SessionOptionsAppendExecutionProvider(
-        options: *mut OrtSessionOptions as &SessionOptions, provider_name: *const c_char as &str,
-        keys: *const *const c_char as List<*const c_char>, values: *const *const c_char as List<*const c_char>,
+        options: *mut OrtSessionOptions as &SessionOptions,
+        provider_name: *const c_char as &str,
+        keys: *const *const c_char as List<*const c_char>,
+        values: *const *const c_char as List<*const c_char>,
         num_keys: usize as usize,
     ) {
         let _ = (options, keys, values, num_keys);
@@ -49,7 +52,8 @@ api! {
     }
 
     fn GetEpDevices(
-        env: *const OrtEnv as &crate::env::Env, ep_devices: *mut *const *const OrtEpDevice as Out<*const *const OrtEpDevice>,
+        env: *const OrtEnv as &crate::env::Env,
+        ep_devices: *mut *const *const OrtEpDevice as Out<*const *const OrtEpDevice>,
         num_ep_devices: *mut usize as Out<usize>,
     ) {
         // There is no provider to choose, so there is no device of one.

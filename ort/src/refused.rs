@@ -26,28 +26,86 @@ macro_rules! refuse {
 refuse! {
     "it has no execution providers, since it is one itself: leave the provider out, and name one \
      of its pipelines in the entry `ovolo.pipeline` of the session's configuration" => [
-        SessionOptionsAppendExecutionProvider_CUDA_V2(*mut OrtSessionOptions, *const OrtCUDAProviderOptionsV2),
+        SessionOptionsAppendExecutionProvider_CUDA_V2(
+            *mut OrtSessionOptions,
+            *const OrtCUDAProviderOptionsV2
+        ),
         SessionOptionsAppendExecutionProvider_CUDA(*mut OrtSessionOptions, *const OrtCUDAProviderOptions),
         CreateCUDAProviderOptions(*mut *mut OrtCUDAProviderOptionsV2),
-        UpdateCUDAProviderOptions(*mut OrtCUDAProviderOptionsV2, *const *const c_char, *const *const c_char, usize),
+        UpdateCUDAProviderOptions(
+            *mut OrtCUDAProviderOptionsV2,
+            *const *const c_char,
+            *const *const c_char,
+            usize
+        ),
         SessionOptionsAppendExecutionProvider_ROCM(*mut OrtSessionOptions, *const OrtROCMProviderOptions),
         CreateROCMProviderOptions(*mut *mut OrtROCMProviderOptions),
-        UpdateROCMProviderOptions(*mut OrtROCMProviderOptions, *const *const c_char, *const *const c_char, usize),
-        SessionOptionsAppendExecutionProvider_OpenVINO(*mut OrtSessionOptions, *const OrtOpenVINOProviderOptions),
-        SessionOptionsAppendExecutionProvider_OpenVINO_V2(*mut OrtSessionOptions, *const *const c_char, *const *const c_char, usize),
-        SessionOptionsAppendExecutionProvider_TensorRT(*mut OrtSessionOptions, *const OrtTensorRTProviderOptions),
-        SessionOptionsAppendExecutionProvider_TensorRT_V2(*mut OrtSessionOptions, *const OrtTensorRTProviderOptionsV2),
+        UpdateROCMProviderOptions(
+            *mut OrtROCMProviderOptions,
+            *const *const c_char,
+            *const *const c_char,
+            usize
+        ),
+        SessionOptionsAppendExecutionProvider_OpenVINO(
+            *mut OrtSessionOptions,
+            *const OrtOpenVINOProviderOptions
+        ),
+        SessionOptionsAppendExecutionProvider_OpenVINO_V2(
+            *mut OrtSessionOptions,
+            *const *const c_char,
+            *const *const c_char,
+            usize
+        ),
+        SessionOptionsAppendExecutionProvider_TensorRT(
+            *mut OrtSessionOptions,
+            *const OrtTensorRTProviderOptions
+        ),
+        SessionOptionsAppendExecutionProvider_TensorRT_V2(
+            *mut OrtSessionOptions,
+            *const OrtTensorRTProviderOptionsV2
+        ),
         CreateTensorRTProviderOptions(*mut *mut OrtTensorRTProviderOptionsV2),
-        UpdateTensorRTProviderOptions(*mut OrtTensorRTProviderOptionsV2, *const *const c_char, *const *const c_char, usize),
-        SessionOptionsAppendExecutionProvider_MIGraphX(*mut OrtSessionOptions, *const OrtMIGraphXProviderOptions),
+        UpdateTensorRTProviderOptions(
+            *mut OrtTensorRTProviderOptionsV2,
+            *const *const c_char,
+            *const *const c_char,
+            usize
+        ),
+        SessionOptionsAppendExecutionProvider_MIGraphX(
+            *mut OrtSessionOptions,
+            *const OrtMIGraphXProviderOptions
+        ),
         SessionOptionsAppendExecutionProvider_CANN(*mut OrtSessionOptions, *const OrtCANNProviderOptions),
         CreateCANNProviderOptions(*mut *mut OrtCANNProviderOptions),
-        UpdateCANNProviderOptions(*mut OrtCANNProviderOptions, *const *const c_char, *const *const c_char, usize),
+        UpdateCANNProviderOptions(
+            *mut OrtCANNProviderOptions,
+            *const *const c_char,
+            *const *const c_char,
+            usize
+        ),
         SessionOptionsAppendExecutionProvider_Dnnl(*mut OrtSessionOptions, *const OrtDnnlProviderOptions),
         CreateDnnlProviderOptions(*mut *mut OrtDnnlProviderOptions),
-        UpdateDnnlProviderOptions(*mut OrtDnnlProviderOptions, *const *const c_char, *const *const c_char, usize),
-        SessionOptionsAppendExecutionProvider_VitisAI(*mut OrtSessionOptions, *const *const c_char, *const *const c_char, usize),
-        SessionOptionsAppendExecutionProvider_V2(*mut OrtSessionOptions, *mut OrtEnv, *const *const OrtEpDevice, usize, *const *const c_char, *const *const c_char, usize),
+        UpdateDnnlProviderOptions(
+            *mut OrtDnnlProviderOptions,
+            *const *const c_char,
+            *const *const c_char,
+            usize
+        ),
+        SessionOptionsAppendExecutionProvider_VitisAI(
+            *mut OrtSessionOptions,
+            *const *const c_char,
+            *const *const c_char,
+            usize
+        ),
+        SessionOptionsAppendExecutionProvider_V2(
+            *mut OrtSessionOptions,
+            *mut OrtEnv,
+            *const *const OrtEpDevice,
+            usize,
+            *const *const c_char,
+            *const *const c_char,
+            usize
+        ),
         RegisterExecutionProviderLibrary(*mut OrtEnv, *const c_char, *const os_char),
         UnregisterExecutionProviderLibrary(*mut OrtEnv, *const c_char),
         GetExecutionProviderApi(*const c_char, u32, *mut *const c_void),
@@ -62,12 +120,31 @@ refuse! {
         RegisterCustomOpsUsingFunction(*mut OrtSessionOptions, *const c_char),
         EnableOrtCustomOps(*mut OrtSessionOptions),
         CreateOpAttr(*const c_char, *const c_void, c_int, OrtOpAttrType, *mut *mut OrtOpAttr),
-        CreateOp(*const OrtKernelInfo, *const c_char, *const c_char, c_int, *mut *const c_char, *const ONNXTensorElementDataType, c_int, *const *const OrtOpAttr, c_int, c_int, c_int, *mut *mut OrtOp),
+        CreateOp(
+            *const OrtKernelInfo,
+            *const c_char,
+            *const c_char,
+            c_int,
+            *mut *const c_char,
+            *const ONNXTensorElementDataType,
+            c_int,
+            *const *const OrtOpAttr,
+            c_int,
+            c_int,
+            c_int,
+            *mut *mut OrtOp
+        ),
     ];
     "a plan is compiled for the weights that are in the model: put them into the model" => [
         AddInitializer(*mut OrtSessionOptions, *const c_char, *const OrtValue),
         AddExternalInitializers(*mut OrtSessionOptions, *const *const c_char, *const *const OrtValue, usize),
-        AddExternalInitializersFromMemory(*mut OrtSessionOptions, *const *const os_char, *const *mut c_char, *const usize, usize),
+        AddExternalInitializersFromMemory(
+            *mut OrtSessionOptions,
+            *const *const os_char,
+            *const *mut c_char,
+            *const usize,
+            usize
+        ),
         SessionGetOverridableInitializerName(*const OrtSession, usize, *mut OrtAllocator, *mut *mut c_char),
         SessionGetOverridableInitializerTypeInfo(*const OrtSession, usize, *mut *mut OrtTypeInfo),
         CreateLoraAdapter(*const os_char, *mut OrtAllocator, *mut *mut OrtLoraAdapter),
@@ -109,12 +186,29 @@ refuse! {
         ModelMetadataGetGraphDescription(*const OrtModelMetadata, *mut OrtAllocator, *mut *mut c_char),
     ];
     "the names of bound outputs are those that the caller has bound, in that order" => [
-        GetBoundOutputNames(*const OrtIoBinding, *mut OrtAllocator, *mut *mut c_char, *mut *mut usize, *mut usize),
+        GetBoundOutputNames(
+            *const OrtIoBinding,
+            *mut OrtAllocator,
+            *mut *mut c_char,
+            *mut *mut usize,
+            *mut usize
+        ),
     ];
     "models carry nothing that was compiled for a device" => [
-        GetModelCompatibilityForEpDevices(*const *const OrtEpDevice, usize, *const c_char, *mut OrtCompiledModelCompatibility),
+        GetModelCompatibilityForEpDevices(
+            *const *const OrtEpDevice,
+            usize,
+            *const c_char,
+            *mut OrtCompiledModelCompatibility
+        ),
         GetCompatibilityInfoFromModel(*const os_char, *const c_char, *mut OrtAllocator, *mut *mut c_char),
-        GetCompatibilityInfoFromModelBytes(*const c_void, usize, *const c_char, *mut OrtAllocator, *mut *mut c_char),
+        GetCompatibilityInfoFromModelBytes(
+            *const c_void,
+            usize,
+            *const c_char,
+            *mut OrtAllocator,
+            *mut *mut c_char
+        ),
     ];
     "its allocator has no settings" => [
         CreateArenaCfg(usize, c_int, c_int, c_int, *mut *mut OrtArenaCfg),
@@ -124,7 +218,13 @@ refuse! {
         GetDenotationFromTypeInfo(*const OrtTypeInfo, *mut *const c_char, *mut usize),
     ];
     "there are no sparse tensors: make a dense one" => [
-        CreateSparseTensorAsOrtValue(*mut OrtAllocator, *const i64, usize, ONNXTensorElementDataType, *mut *mut OrtValue),
+        CreateSparseTensorAsOrtValue(
+            *mut OrtAllocator,
+            *const i64,
+            usize,
+            ONNXTensorElementDataType,
+            *mut *mut OrtValue
+        ),
     ];
     "there are no opaque values" => [
         CreateOpaqueValue(*const c_char, *const c_char, *const c_void, usize, *mut *mut OrtValue),

@@ -105,10 +105,13 @@ impl<T> Handed<T> {
 
 api! {
     fn Run(
-        session: *mut OrtSession as &Session, run_options: *const OrtRunOptions as Option<&RunOptions>,
+        session: *mut OrtSession as &Session,
+        run_options: *const OrtRunOptions as Option<&RunOptions>,
         input_names: *const *const c_char as List<*const c_char>,
-        inputs: *const *const OrtValue as List<*const OrtValue>, input_len: usize as usize,
-        output_names: *const *const c_char as List<*const c_char>, output_names_len: usize as usize,
+        inputs: *const *const OrtValue as List<*const OrtValue>,
+        input_len: usize as usize,
+        output_names: *const *const c_char as List<*const c_char>,
+        output_names_len: usize as usize,
         outputs: *mut *mut OrtValue as Places,
     ) {
         let raw = Raw {
@@ -120,11 +123,15 @@ api! {
     }
 
     fn RunAsync(
-        session: *mut OrtSession as &Session, run_options: *const OrtRunOptions as Option<&RunOptions>,
+        session: *mut OrtSession as &Session,
+        run_options: *const OrtRunOptions as Option<&RunOptions>,
         input_names: *const *const c_char as List<*const c_char>,
-        input: *const *const OrtValue as List<*const OrtValue>, input_len: usize as usize,
-        output_names: *const *const c_char as List<*const c_char>, output_names_len: usize as usize,
-        output: *mut *mut OrtValue as Places, callback: RunAsyncCallbackFn as RunAsyncCallbackFn,
+        input: *const *const OrtValue as List<*const OrtValue>,
+        input_len: usize as usize,
+        output_names: *const *const c_char as List<*const c_char>,
+        output_names_len: usize as usize,
+        output: *mut *mut OrtValue as Places,
+        callback: RunAsyncCallbackFn as RunAsyncCallbackFn,
         user_data: *mut c_void as *mut c_void,
     ) {
         let callback = callback.ok_or_else(|| Failure::invalid("`run_async_callback` is a null pointer"))?;
@@ -141,7 +148,10 @@ api! {
             let status = guard(|| unsafe {
                 Request::read(&raw)?.run(&*session, options.map(|options| &*options))
             });
-            let (places, count) = if status.0.is_null() { (raw.places, raw.outputs) } else { (std::ptr::null_mut(), 0) };
+            let (places, count) = match status.0.is_null() {
+                true => (raw.places, raw.outputs),
+                false => (std::ptr::null_mut(), 0),
+            };
             // SAFETY: the callback is the caller's. After it, nothing of what was handed over is used.
             unsafe { callback(user_data, places, count, status) };
         };

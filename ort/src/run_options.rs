@@ -62,7 +62,10 @@ api! {
         Ok(())
     }
 
-    fn RunOptionsGetRunTag(options: *const OrtRunOptions as &RunOptions, run_tag: *mut *const c_char as Out<*const c_char>) {
+    fn RunOptionsGetRunTag(
+        options: *const OrtRunOptions as &RunOptions,
+        run_tag: *mut *const c_char as Out<*const c_char>,
+    ) {
         run_tag.set(options.settings().tag.as_ptr());
         Ok(())
     }
@@ -73,7 +76,8 @@ api! {
     }
 
     fn RunOptionsGetRunLogSeverityLevel(
-        options: *const OrtRunOptions as &RunOptions, level: *mut c_int as Out<c_int>,
+        options: *const OrtRunOptions as &RunOptions,
+        level: *mut c_int as Out<c_int>,
     ) {
         level.set(options.settings().severity);
         Ok(())
@@ -85,7 +89,8 @@ api! {
     }
 
     fn RunOptionsGetRunLogVerbosityLevel(
-        options: *const OrtRunOptions as &RunOptions, level: *mut c_int as Out<c_int>,
+        options: *const OrtRunOptions as &RunOptions,
+        level: *mut c_int as Out<c_int>,
     ) {
         level.set(options.settings().verbosity);
         Ok(())
@@ -93,7 +98,8 @@ api! {
 
     // The entries are about devices and arenas of ONNX Runtime; they can be read back.
     fn AddRunConfigEntry(
-        options: *mut OrtRunOptions as &RunOptions, config_key: *const c_char as &CStr,
+        options: *mut OrtRunOptions as &RunOptions,
+        config_key: *const c_char as &CStr,
         config_value: *const c_char as &CStr,
     ) {
         options.settings().entries.insert(config_key.to_owned(), config_value.to_owned());

@@ -5,17 +5,17 @@ use crate::identity::Identity;
 use crate::model_file::ModelFile;
 use crate::options::SessionOptions;
 use crate::port::{Port, Ports, position};
+use crate::registry::registry;
 use crate::status::Failure;
 use crate::value::Value;
 use ort_sys::{OrtErrorCode, OrtSession};
 use ovolo::SessionError;
 use ovolo::dynamic::DynamicSession;
 use ovolo::onnx::{Interface, Item, OnnxError};
-use ovolo::registry::Registry;
 use ovolo::tensor::Tensor;
 use ovolo_cli::{Job, Runnable, Settings};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A model that is ready to run. Threads may share it; their runs take turns.
 pub struct Session {
@@ -37,12 +37,6 @@ enum Ready {
 
 impl Handle for Session {
     type Sys = OrtSession;
-}
-
-/// Returns the registry that all sessions share.
-pub fn registry() -> Arc<Registry> {
-    static SHARED: OnceLock<Arc<Registry>> = OnceLock::new();
-    Arc::clone(SHARED.get_or_init(|| Arc::new(ovolo_standard::registry())))
 }
 
 impl Session {

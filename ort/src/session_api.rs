@@ -18,7 +18,7 @@ use ort_sys::{
 use std::ffi::{c_char, c_void};
 
 fn open(env: &Env, path: Path, options: &SessionOptions) -> Result<*mut OrtSession, Failure> {
-    Ok(Session::open(ModelFile::at(path.0), options, options.threads(env))?.lend())
+    Ok(Session::open(ModelFile::at(path.0), options, options.threads(env.threads()))?.lend())
 }
 
 fn open_bytes(
@@ -29,21 +29,26 @@ fn open_bytes(
 ) -> Result<*mut OrtSession, Failure> {
     // SAFETY: the caller of the C API has as many bytes.
     let bytes = unsafe { data.of(length, "model_data") }?;
-    Ok(Session::from_bytes(bytes, options, options.threads(env))?.lend())
+    Ok(Session::from_bytes(bytes, options, options.threads(env.threads()))?.lend())
 }
 
 api! {
     fn CreateSession(
-        env: *const OrtEnv as &Env, model_path: *const os_char as Path,
-        options: *const OrtSessionOptions as Option<&SessionOptions>, out: *mut *mut OrtSession as Out<*mut OrtSession>,
+        env: *const OrtEnv as &Env,
+        model_path: *const os_char as Path,
+        options: *const OrtSessionOptions as Option<&SessionOptions>,
+        out: *mut *mut OrtSession as Out<*mut OrtSession>,
     ) {
         out.set(open(env, model_path, options.unwrap_or(&SessionOptions::default()))?);
         Ok(())
     }
 
     fn CreateSessionFromArray(
-        env: *const OrtEnv as &Env, model_data: *const c_void as List<u8>, model_data_length: usize as usize,
-        options: *const OrtSessionOptions as Option<&SessionOptions>, out: *mut *mut OrtSession as Out<*mut OrtSession>,
+        env: *const OrtEnv as &Env,
+        model_data: *const c_void as List<u8>,
+        model_data_length: usize as usize,
+        options: *const OrtSessionOptions as Option<&SessionOptions>,
+        out: *mut *mut OrtSession as Out<*mut OrtSession>,
     ) {
         let default = SessionOptions::default();
         out.set(open_bytes(env, &model_data, model_data_length, options.unwrap_or(&default))?);
@@ -51,7 +56,8 @@ api! {
     }
 
     fn CreateSessionWithPrepackedWeightsContainer(
-        env: *const OrtEnv as &Env, model_path: *const os_char as Path,
+        env: *const OrtEnv as &Env,
+        model_path: *const os_char as Path,
         options: *const OrtSessionOptions as &SessionOptions,
         prepacked_weights_container: *mut OrtPrepackedWeightsContainer as &Prepacked,
         out: *mut *mut OrtSession as Out<*mut OrtSession>,
@@ -62,7 +68,9 @@ api! {
     }
 
     fn CreateSessionFromArrayWithPrepackedWeightsContainer(
-        env: *const OrtEnv as &Env, model_data: *const c_void as List<u8>, model_data_length: usize as usize,
+        env: *const OrtEnv as &Env,
+        model_data: *const c_void as List<u8>,
+        model_data_length: usize as usize,
         options: *const OrtSessionOptions as &SessionOptions,
         prepacked_weights_container: *mut OrtPrepackedWeightsContainer as &Prepacked,
         out: *mut *mut OrtSession as Out<*mut OrtSession>,
@@ -82,7 +90,10 @@ api! {
         Ok(())
     }
 
-    fn SessionGetOverridableInitializerCount(session: *const OrtSession as &Session, out: *mut usize as Out<usize>) {
+    fn SessionGetOverridableInitializerCount(
+        session: *const OrtSession as &Session,
+        out: *mut usize as Out<usize>,
+    ) {
         // A plan is compiled for the weights of the model, which no run can replace.
         let _ = session;
         out.set(0);
@@ -90,7 +101,9 @@ api! {
     }
 
     fn SessionGetInputName(
-        session: *const OrtSession as &Session, index: usize as usize, allocator: *mut OrtAllocator as Allocator,
+        session: *const OrtSession as &Session,
+        index: usize as usize,
+        allocator: *mut OrtAllocator as Allocator,
         value: *mut *mut c_char as Out<*mut c_char>,
     ) {
         value.set(allocator.text(&numbered(session.inputs(), "input", index)?.name)?);
@@ -98,7 +111,9 @@ api! {
     }
 
     fn SessionGetOutputName(
-        session: *const OrtSession as &Session, index: usize as usize, allocator: *mut OrtAllocator as Allocator,
+        session: *const OrtSession as &Session,
+        index: usize as usize,
+        allocator: *mut OrtAllocator as Allocator,
         value: *mut *mut c_char as Out<*mut c_char>,
     ) {
         value.set(allocator.text(&numbered(session.outputs(), "output", index)?.name)?);
@@ -106,7 +121,8 @@ api! {
     }
 
     fn SessionGetInputTypeInfo(
-        session: *const OrtSession as &Session, index: usize as usize,
+        session: *const OrtSession as &Session,
+        index: usize as usize,
         type_info: *mut *mut OrtTypeInfo as Out<*mut OrtTypeInfo>,
     ) {
         type_info.set(numbered(session.inputs(), "input", index)?.info.clone().lend());
@@ -114,7 +130,8 @@ api! {
     }
 
     fn SessionGetOutputTypeInfo(
-        session: *const OrtSession as &Session, index: usize as usize,
+        session: *const OrtSession as &Session,
+        index: usize as usize,
         type_info: *mut *mut OrtTypeInfo as Out<*mut OrtTypeInfo>,
     ) {
         type_info.set(numbered(session.outputs(), "output", index)?.info.clone().lend());
@@ -122,14 +139,16 @@ api! {
     }
 
     fn SessionGetModelMetadata(
-        session: *const OrtSession as &Session, out: *mut *mut OrtModelMetadata as Out<*mut OrtModelMetadata>,
+        session: *const OrtSession as &Session,
+        out: *mut *mut OrtModelMetadata as Out<*mut OrtModelMetadata>,
     ) {
         out.set(Metadata::of(session).lend());
         Ok(())
     }
 
     fn SessionGetMemoryInfoForInputs(
-        session: *const OrtSession as &Session, inputs_memory_info: *mut *const OrtMemoryInfo as Room<*const OrtMemoryInfo>,
+        session: *const OrtSession as &Session,
+        inputs_memory_info: *mut *const OrtMemoryInfo as Room<*const OrtMemoryInfo>,
         num_inputs: usize as usize,
     ) {
         // SAFETY: the caller of the C API has room for as many pointers.
@@ -137,7 +156,8 @@ api! {
     }
 
     fn SessionGetMemoryInfoForOutputs(
-        session: *const OrtSession as &Session, outputs_memory_info: *mut *const OrtMemoryInfo as Room<*const OrtMemoryInfo>,
+        session: *const OrtSession as &Session,
+        outputs_memory_info: *mut *const OrtMemoryInfo as Room<*const OrtMemoryInfo>,
         num_outputs: usize as usize,
     ) {
         // SAFETY: the caller of the C API has room for as many pointers.
@@ -145,7 +165,8 @@ api! {
     }
 
     fn CreateAllocator(
-        session: *const OrtSession as &Session, mem_info: *const OrtMemoryInfo as &crate::memory::MemoryInfo,
+        session: *const OrtSession as &Session,
+        mem_info: *const OrtMemoryInfo as &crate::memory::MemoryInfo,
         out: *mut *mut OrtAllocator as Out<*mut OrtAllocator>,
     ) {
         let _ = (session, mem_info);

@@ -10,7 +10,7 @@ use ort_sys::{
 use ovolo::onnx::Size;
 use ovolo::{DType, ValueType};
 use std::collections::BTreeMap;
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 
 /// The type of a value.
@@ -127,7 +127,10 @@ fn cast<T>(info: &TypeInfo, wanted: ONNXType) -> *const T {
 }
 
 api! {
-    fn GetOnnxTypeFromTypeInfo(type_info: *const OrtTypeInfo as &TypeInfo, out: *mut ONNXType as Out<ONNXType>) {
+    fn GetOnnxTypeFromTypeInfo(
+        type_info: *const OrtTypeInfo as &TypeInfo,
+        out: *mut ONNXType as Out<ONNXType>,
+    ) {
         out.set(type_info.kind());
         Ok(())
     }
@@ -192,7 +195,8 @@ api! {
     }
 
     fn GetMapValueType(
-        map_type_info: *const OrtMapTypeInfo as &TypeInfo, type_info: *mut *mut OrtTypeInfo as Out<*mut OrtTypeInfo>,
+        map_type_info: *const OrtMapTypeInfo as &TypeInfo,
+        type_info: *mut *mut OrtTypeInfo as Out<*mut OrtTypeInfo>,
     ) {
         let TypeInfo::Map(_, value) = map_type_info else { return Err(not_a("a map")) };
         type_info.set((**value).clone().lend());
@@ -207,14 +211,16 @@ api! {
     }
 
     fn SetTensorElementType(
-        info: *mut OrtTensorTypeAndShapeInfo as &mut TensorInfo, type_: Element as Element,
+        info: *mut OrtTensorTypeAndShapeInfo as &mut TensorInfo,
+        type_: Element as Element,
     ) {
         info.element = type_;
         Ok(())
     }
 
     fn SetDimensions(
-        info: *mut OrtTensorTypeAndShapeInfo as &mut TensorInfo, dim_values: *const i64 as List<i64>,
+        info: *mut OrtTensorTypeAndShapeInfo as &mut TensorInfo,
+        dim_values: *const i64 as List<i64>,
         dim_count: usize as usize,
     ) {
         // SAFETY: the caller of the C API has as many sizes.
@@ -225,35 +231,43 @@ api! {
 
     fn SetSymbolicDimensions(
         info: *mut OrtTensorTypeAndShapeInfo as &mut TensorInfo,
-        dim_params: *mut *const c_char as Room<*const c_char>, dim_params_length: usize as usize,
+        dim_params: *mut *const c_char as Room<*const c_char>,
+        dim_params_length: usize as usize,
     ) {
         // SAFETY: the caller of the C API has as many names.
         let names = unsafe { dim_params.values(dim_params_length, "dim_params") }?;
         if names.len() != info.dims.len() {
             let (names, dims) = (names.len(), info.dims.len());
-            return Err(Failure::invalid(format!("{names} names were given for {dims} dimensions: give one for each")));
+            let given = format!("{names} names were given for {dims} dimensions");
+            return Err(Failure::invalid(format!("{given}: give one for each")));
         }
         for (name, own) in names.iter().zip(&mut info.names) {
             // SAFETY: each of them is a text.
-            *own = unsafe { <&std::ffi::CStr as Argument<*const c_char>>::take(*name, "dim_params") }?.to_owned();
+            let name = unsafe { <&CStr as Argument<*const c_char>>::take(*name, "dim_params") }?;
+            *own = name.to_owned();
         }
         Ok(())
     }
 
     fn GetTensorElementType(
-        info: *const OrtTensorTypeAndShapeInfo as &TensorInfo, out: *mut Element as Out<Element>,
+        info: *const OrtTensorTypeAndShapeInfo as &TensorInfo,
+        out: *mut Element as Out<Element>,
     ) {
         out.set(info.element);
         Ok(())
     }
 
-    fn GetDimensionsCount(info: *const OrtTensorTypeAndShapeInfo as &TensorInfo, out: *mut usize as Out<usize>) {
+    fn GetDimensionsCount(
+        info: *const OrtTensorTypeAndShapeInfo as &TensorInfo,
+        out: *mut usize as Out<usize>,
+    ) {
         out.set(info.dims.len());
         Ok(())
     }
 
     fn GetDimensions(
-        info: *const OrtTensorTypeAndShapeInfo as &TensorInfo, dim_values: *mut i64 as Room<i64>,
+        info: *const OrtTensorTypeAndShapeInfo as &TensorInfo,
+        dim_values: *mut i64 as Room<i64>,
         dim_values_length: usize as usize,
     ) {
         // SAFETY: the caller of the C API has room for as many sizes.
@@ -261,7 +275,8 @@ api! {
     }
 
     fn GetSymbolicDimensions(
-        info: *const OrtTensorTypeAndShapeInfo as &TensorInfo, dim_params: *mut *const c_char as Room<*const c_char>,
+        info: *const OrtTensorTypeAndShapeInfo as &TensorInfo,
+        dim_params: *mut *const c_char as Room<*const c_char>,
         dim_params_length: usize as usize,
     ) {
         let names: Vec<*const c_char> = info.names.iter().map(|name| name.as_ptr()).collect();
@@ -270,7 +285,8 @@ api! {
     }
 
     fn GetTensorShapeElementCount(
-        info: *const OrtTensorTypeAndShapeInfo as &TensorInfo, out: *mut usize as Out<usize>,
+        info: *const OrtTensorTypeAndShapeInfo as &TensorInfo,
+        out: *mut usize as Out<usize>,
     ) {
         let mut sizes = info.dims.iter().map(|size| usize::try_from(*size).ok());
         let count = sizes.try_fold(1_usize, |count, size| count.checked_mul(size?));

@@ -22,8 +22,12 @@ fn numbers(value: &Value) -> Result<&Arc<Numbers>, Failure> {
         Value::Texts(_) => {
             Err(Failure::invalid("a tensor of strings has no memory that a caller can read or write"))
         }
-        _ => Err(Failure::invalid("the value is no tensor")),
+        _ => Err(no_tensor()),
     }
+}
+
+fn no_tensor() -> Failure {
+    Failure::invalid("the value is no tensor")
 }
 
 fn texts(value: &Value) -> Result<&Texts, Failure> {
@@ -56,8 +60,11 @@ fn write(target: *mut c_void, room: usize, bytes: &[u8]) -> Result<(), Failure> 
 
 api! {
     fn CreateTensorAsOrtValue(
-        allocator: *mut OrtAllocator as Allocator, dims: *const i64 as List<i64>, rank: usize as usize,
-        type_: Element as Element, out: *mut *mut OrtValue as Out<*mut OrtValue>,
+        allocator: *mut OrtAllocator as Allocator,
+        dims: *const i64 as List<i64>,
+        rank: usize as usize,
+        type_: Element as Element,
+        out: *mut *mut OrtValue as Out<*mut OrtValue>,
     ) {
         // Ovolo's tensors are aligned for vector instructions, so it allocates them itself.
         let _ = allocator;
@@ -72,8 +79,12 @@ api! {
     }
 
     fn CreateTensorWithDataAsOrtValue(
-        info: *const OrtMemoryInfo as &MemoryInfo, p_data: *mut c_void as *mut c_void, p_data_len: usize as usize,
-        dims: *const i64 as List<i64>, rank: usize as usize, type_: Element as Element,
+        info: *const OrtMemoryInfo as &MemoryInfo,
+        p_data: *mut c_void as *mut c_void,
+        p_data_len: usize as usize,
+        dims: *const i64 as List<i64>,
+        rank: usize as usize,
+        type_: Element as Element,
         out: *mut *mut OrtValue as Out<*mut OrtValue>,
     ) {
         // All places of memory that can be described are the processor's.
@@ -81,7 +92,9 @@ api! {
         // SAFETY: the caller of the C API has as many sizes.
         let ty = tensor_type(type_, unsafe { dims.of(rank, "shape") }?)?;
         if ty.dtype == DType::Text {
-            return Err(Failure::invalid("a tensor of strings cannot be made of memory: make it by an allocator, and fill it"));
+            return Err(Failure::invalid(
+                "a tensor of strings cannot be made of memory: make it by an allocator, and fill it",
+            ));
         }
         // SAFETY: the caller of the C API keeps the memory as long as the value.
         let numbers = unsafe { Numbers::lent(ty, p_data.cast(), p_data_len) }?;
@@ -115,8 +128,10 @@ api! {
     }
 
     fn TensorAt(
-        value: *mut OrtValue as &Value, location_values: *const i64 as List<i64>,
-        location_values_count: usize as usize, out: *mut *mut c_void as Out<*mut c_void>,
+        value: *mut OrtValue as &Value,
+        location_values: *const i64 as List<i64>,
+        location_values_count: usize as usize,
+        out: *mut *mut c_void as Out<*mut c_void>,
     ) {
         let numbers = numbers(value)?;
         // SAFETY: the caller of the C API has as many indices.
@@ -125,7 +140,8 @@ api! {
         let within = location.len() == dims.len()
             && location.iter().zip(dims).all(|(index, size)| (0..*size).contains(index));
         if !within {
-            return Err(Failure::invalid(format!("the tensor of the shape {dims:?} has no element {location:?}")));
+            let shape = format!("the tensor of the shape {dims:?}");
+            return Err(Failure::invalid(format!("{shape} has no element {location:?}")));
         }
         let flat = location.iter().zip(dims).fold(0, |flat, (index, size)| flat * size + index);
         let offset = usize::try_from(flat).unwrap_or_default() * numbers.ty().dtype.size();
@@ -134,15 +150,25 @@ api! {
         Ok(())
     }
 
-    fn FillStringTensor(value: *mut OrtValue as &Value, s: *const *const c_char as List<*const c_char>, s_len: usize as usize) {
+    fn FillStringTensor(
+        value: *mut OrtValue as &Value,
+        s: *const *const c_char as List<*const c_char>,
+        s_len: usize as usize,
+    ) {
         // SAFETY: the caller of the C API has as many texts.
         let pointers = unsafe { s.of(s_len, "s") }?;
-        // SAFETY: each of them is a text.
-        let text = |text: &*const c_char| unsafe { <&str as Argument<*const c_char>>::take(*text, "s") }.map(Arc::from);
+        let text = |text: &*const c_char| {
+            // SAFETY: each of them is a text.
+            unsafe { <&str as Argument<*const c_char>>::take(*text, "s") }.map(Arc::from)
+        };
         texts(value)?.fill(pointers.iter().map(text).collect::<Result<_, _>>()?)
     }
 
-    fn FillStringTensorElement(value: *mut OrtValue as &Value, s: *const c_char as &str, index: usize as usize) {
+    fn FillStringTensorElement(
+        value: *mut OrtValue as &Value,
+        s: *const c_char as &str,
+        index: usize as usize,
+    ) {
         text_at(value, index)?;
         texts(value)?.texts()[index] = Arc::from(s);
         Ok(())
@@ -154,8 +180,11 @@ api! {
     }
 
     fn GetStringTensorContent(
-        value: *const OrtValue as &Value, s: *mut c_void as *mut c_void, s_len: usize as usize,
-        offsets: *mut usize as crate::argument::Room<usize>, offsets_len: usize as usize,
+        value: *const OrtValue as &Value,
+        s: *mut c_void as *mut c_void,
+        s_len: usize as usize,
+        offsets: *mut usize as crate::argument::Room<usize>,
+        offsets_len: usize as usize,
     ) {
         let texts = texts(value)?.texts();
         let mut places = Vec::with_capacity(texts.len());
@@ -169,13 +198,20 @@ api! {
         unsafe { offsets.fill(offsets_len, &places) }
     }
 
-    fn GetStringTensorElementLength(value: *const OrtValue as &Value, index: usize as usize, out: *mut usize as Out<usize>) {
+    fn GetStringTensorElementLength(
+        value: *const OrtValue as &Value,
+        index: usize as usize,
+        out: *mut usize as Out<usize>,
+    ) {
         out.set(text_at(value, index)?.len());
         Ok(())
     }
 
     fn GetStringTensorElement(
-        value: *const OrtValue as &Value, s_len: usize as usize, index: usize as usize, s: *mut c_void as *mut c_void,
+        value: *const OrtValue as &Value,
+        s_len: usize as usize,
+        index: usize as usize,
+        s: *mut c_void as *mut c_void,
     ) {
         write(s, s_len, text_at(value, index)?.as_bytes())
     }
@@ -184,17 +220,19 @@ api! {
         value: *const OrtValue as &Value,
         out: *mut *mut OrtTensorTypeAndShapeInfo as Out<*mut OrtTensorTypeAndShapeInfo>,
     ) {
-        let TypeInfo::Tensor(info) = value.info() else { return Err(Failure::invalid("the value is no tensor")) };
+        let TypeInfo::Tensor(info) = value.info() else { return Err(no_tensor()) };
         out.set(info.lend());
         Ok(())
     }
 
     fn GetTensorElementTypeAndShapeDataReference(
-        value: *const OrtValue as &Value, elem_type: *mut Element as Out<Element>,
-        shape_data: *mut *const i64 as Out<*const i64>, shape_data_count: *mut usize as Out<usize>,
+        value: *const OrtValue as &Value,
+        elem_type: *mut Element as Out<Element>,
+        shape_data: *mut *const i64 as Out<*const i64>,
+        shape_data_count: *mut usize as Out<usize>,
     ) {
         let (Some(element), Some(dims)) = (value.element(), value.dims()) else {
-            return Err(Failure::invalid("the value is no tensor"));
+            return Err(no_tensor());
         };
         elem_type.set(element);
         shape_data.set(dims.as_ptr());
@@ -213,7 +251,8 @@ api! {
     }
 
     fn GetTensorMemoryInfo(
-        value: *const OrtValue as &Value, mem_info: *mut *const OrtMemoryInfo as Out<*const OrtMemoryInfo>,
+        value: *const OrtValue as &Value,
+        mem_info: *mut *const OrtMemoryInfo as Out<*const OrtMemoryInfo>,
     ) {
         let _ = value;
         mem_info.set(PROCESSOR.pointer());
@@ -230,7 +269,9 @@ api! {
     }
 
     fn GetValue(
-        value: *const OrtValue as &Value, index: c_int as c_int, allocator: *mut OrtAllocator as Allocator,
+        value: *const OrtValue as &Value,
+        index: c_int as c_int,
+        allocator: *mut OrtAllocator as Allocator,
         out: *mut *mut OrtValue as Out<*mut OrtValue>,
     ) {
         let _ = allocator;
@@ -241,20 +282,24 @@ api! {
             (Value::Map(_, values), Some(1)) => Some(&**values),
             _ => None,
         };
-        let part = part.ok_or_else(|| Failure::invalid(format!("the value has no part with the number {index}")))?;
+        let absent = || Failure::invalid(format!("the value has no part with the number {index}"));
         // The caller may write to a part without the value to change, as with ONNX Runtime.
-        out.set(part.copied().lend());
+        out.set(part.ok_or_else(absent)?.copied().lend());
         Ok(())
     }
 
     fn CreateValue(
-        in_: *const *const OrtValue as List<*const OrtValue>, num_values: usize as usize,
-        value_type: ONNXType as ONNXType, out: *mut *mut OrtValue as Out<*mut OrtValue>,
+        in_: *const *const OrtValue as List<*const OrtValue>,
+        num_values: usize as usize,
+        value_type: ONNXType as ONNXType,
+        out: *mut *mut OrtValue as Out<*mut OrtValue>,
     ) {
         // SAFETY: the caller of the C API has as many values.
         let pointers = unsafe { in_.of(num_values, "in") }?;
-        // SAFETY: each of them is a value.
-        let take = |value: &*const OrtValue| unsafe { <&Value as Argument<*const OrtValue>>::take(*value, "in") };
+        let take = |value: &*const OrtValue| {
+            // SAFETY: each of them is a value.
+            unsafe { <&Value as Argument<*const OrtValue>>::take(*value, "in") }
+        };
         let values: Vec<Value> = pointers.iter().map(|value| take(value).cloned()).collect::<Result<_, _>>()?;
         out.set(joined(values, value_type)?.lend());
         Ok(())

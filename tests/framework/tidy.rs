@@ -24,6 +24,7 @@ const CRATES: &[&str] = &[
     "native/src",
     "onednn/src",
     "onednn-sys/src",
+    "ort/src",
     "proof/src",
     "python/src",
     "quantize/src",

@@ -81,8 +81,8 @@ fn a_model_in_memory_leaves_no_file() {
         all.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with(&prefix)).count()
     };
     // Other tests of this process have sessions too, so the count of one session cannot be asked for.
-    let sessions: Vec<Session> = (0..50).map(|_| open(&model::doubled(FLOAT))).collect();
-    assert!(folders() >= 50);
+    let sessions: Vec<Session> = (0..12).map(|_| open(&model::doubled(FLOAT))).collect();
+    assert!(folders() >= 12);
     drop(sessions);
-    assert!(folders() < 50);
+    assert!(folders() < 12);
 }
