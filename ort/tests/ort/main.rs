@@ -7,6 +7,7 @@ mod errors;
 mod model;
 mod options;
 mod raw;
+#[cfg(target_os = "linux")]
 mod release;
 mod run;
 mod sequence;
