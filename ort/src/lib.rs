@@ -9,7 +9,9 @@
 //! # fn main() -> ort::Result<()> {
 //! ort::set_api(ovolo_ort::api());
 //! let environment = ort::init().build()?;
-//! let mut session = Session::builder(&environment)?.commit_from_file("../examples/digits/digits.onnx")?;
+//! let mut builder = Session::builder(&environment)?;
+//! # let mut builder = builder.with_config_entry("ovolo.cache", "0")?;
+//! let mut session = builder.commit_from_file("../examples/digits/digits.onnx")?;
 //! let image = vec![0.0_f32; 64];
 //! let outputs = session.run(ort::inputs![TensorRef::from_array_view(([1_usize, 1, 8, 8], &*image))?])?;
 //! let (shape, scores) = outputs["scores"].try_extract_tensor::<f32>()?;

@@ -1,12 +1,13 @@
 //! Sequences, maps and optional values.
 
-use crate::onnx::{FLOAT, INT64, int, node, of_domain, value};
+use crate::onnx::{BOOL, FLOAT, INT64, int, node, of_domain, value};
 use crate::{environment, model, open};
-use ort::value::{DynTensorValueType, Map, Sequence, Tensor, TensorElementType, ValueType};
+use ort::value::{DynTensorValueType, DynValue, Map, Sequence, Tensor, TensorElementType, ValueType};
 use ovolo::onnx::proto::{
     AttributeProto, AttributeType, ElementTypeProto, MapTypeProto, ModelProto, OperatorSetId, TypeProto,
     ValueInfoProto,
 };
+use std::collections::HashMap;
 
 fn sequence(name: &str, inner: TypeProto) -> ValueInfoProto {
     let sequence_type = Some(Box::new(ElementTypeProto { elem_type: Some(Box::new(inner)) }));
@@ -74,6 +75,41 @@ fn maps_come_out_of_a_model() {
     let maps = maps.try_extract_sequence::<ort::value::MapValueType<i64, f32>>().unwrap();
     let found: Vec<Vec<(i64, f32)>> = maps.iter().map(|map| map.extract_key_values()).collect();
     assert_eq!(found, [[(7, 1.0), (9, 2.0)], [(7, 3.0), (9, 4.0)]]);
+}
+
+/// An optional tensor.
+fn optional(name: &str) -> ValueInfoProto {
+    let inner = value("", FLOAT, &["N"]).r#type.map(Box::new);
+    let optional_type = Some(Box::new(ElementTypeProto { elem_type: inner }));
+    ValueInfoProto {
+        name: name.to_owned(),
+        r#type: Some(TypeProto { optional_type, ..TypeProto::default() }),
+    }
+}
+
+#[test]
+fn optional_values_go_through_a_model() {
+    let there = node("OptionalHasElement", &["x"], &["there"]);
+    let nodes = vec![there, node("OptionalGetElement", &["x"], &["y"]), node("Identity", &["x"], &["z"])];
+    let outputs = vec![value("there", BOOL, &[]), value("y", FLOAT, &["N"]), optional("z")];
+    let mut session = open(&model::of(nodes, vec![optional("x")], outputs));
+    for port in [&session.inputs()[0], &session.outputs()[2]] {
+        assert!(matches!(port.dtype(), ValueType::Optional(inner) if inner.is_tensor()), "{port:?}");
+    }
+    let x = Tensor::from_array(([2_usize], vec![1.0_f32, 2.0])).unwrap();
+    let outputs = session.run(ort::inputs![x]).unwrap();
+    assert!(outputs["there"].try_extract_scalar::<bool>().unwrap());
+    assert_eq!(outputs["y"].try_extract_tensor::<f32>().unwrap().1, [1.0, 2.0]);
+    assert_eq!(outputs["z"].try_extract_tensor::<f32>().unwrap().1, [1.0, 2.0]);
+}
+
+#[test]
+fn an_optional_value_may_be_absent() {
+    let mut session = open(&model::of(vec![node("Optional", &[], &["y"])], vec![], vec![optional("y")]));
+    let outputs = session.run(HashMap::<String, DynValue>::new()).unwrap();
+    assert!(matches!(outputs["y"].dtype(), ValueType::Optional(inner) if inner.is_tensor()));
+    assert!(!outputs["y"].is_tensor());
+    assert!(outputs["y"].try_extract_tensor::<f32>().is_err());
 }
 
 #[test]
