@@ -40,6 +40,26 @@ fn null_pointers_are_refused() {
 }
 
 #[test]
+fn execution_providers_are_refused_by_name() {
+    environment();
+    let api = ort::api();
+    let mut options = ptr::null_mut();
+    // SAFETY: the options are new, and released once; no provider has options here.
+    let (generic, cuda) = unsafe {
+        assert!((api.CreateSessionOptions)(&raw mut options).0.is_null());
+        let name = c"XNNPACK".as_ptr();
+        let (none, append) = (ptr::null(), api.SessionOptionsAppendExecutionProvider);
+        let generic = read(append(options, name, none, none, 0));
+        let cuda = read((api.SessionOptionsAppendExecutionProvider_CUDA_V2)(options, ptr::null()));
+        (api.ReleaseSessionOptions)(options);
+        (generic, cuda)
+    };
+    assert_eq!((generic.0, cuda.0), (OrtErrorCode::ORT_NOT_IMPLEMENTED, OrtErrorCode::ORT_NOT_IMPLEMENTED));
+    assert!(generic.1.contains("ovolo has no execution provider `XNNPACK`"), "{}", generic.1);
+    assert!(cuda.1.contains("`SessionOptionsAppendExecutionProvider_CUDA_V2`"), "{}", cuda.1);
+}
+
+#[test]
 fn tensors_of_memory_are_checked() {
     environment();
     let api = ort::api();
