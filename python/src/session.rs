@@ -71,15 +71,8 @@ impl Fixed {
             }
             Err(why) => return Err(error(why)),
         };
-        match positions {
-            None => {
-                PyList::new(py, outputs.into_iter().map(|one| array(py, one)).collect::<PyResult<Vec<_>>>()?)
-            }
-            Some(positions) => {
-                let chosen = positions.into_iter().map(|at| array(py, outputs[at].clone()));
-                PyList::new(py, chosen.collect::<PyResult<Vec<_>>>()?)
-            }
-        }
+        let outputs = chosen(outputs, positions.as_deref());
+        PyList::new(py, outputs.into_iter().map(|one| array(py, one)).collect::<PyResult<Vec<_>>>()?)
     }
 
     /// Says what is wrong with inputs whose types are not those of the plan.
@@ -192,12 +185,21 @@ impl Session {
             ovolo::Error::Onnx(ovolo::onnx::OnnxError::Inputs { .. }) => invalid(why),
             other => error(other),
         })?;
-        let chosen: Vec<Item<Tensor>> = match positions {
-            None => outputs,
-            Some(positions) => positions.into_iter().map(|at| outputs[at].clone()).collect(),
-        };
-        PyList::new(py, chosen.into_iter().map(|one| object(py, one)).collect::<PyResult<Vec<_>>>()?)
+        let outputs = chosen(outputs, positions.as_deref());
+        PyList::new(py, outputs.into_iter().map(|one| object(py, one)).collect::<PyResult<Vec<_>>>()?)
     }
+}
+
+/// Returns the values at some positions, or all of them. A value that is asked for once is not shared afterwards, so its bytes
+/// need not be copied.
+fn chosen<T: Clone>(values: Vec<T>, positions: Option<&[usize]>) -> Vec<T> {
+    let Some(positions) = positions else { return values };
+    let mut values: Vec<Option<T>> = values.into_iter().map(Some).collect();
+    let take = |(at, position): (usize, &usize)| {
+        let again = positions[at + 1..].contains(position);
+        if again { values[*position].clone() } else { values[*position].take() }
+    };
+    positions.iter().enumerate().filter_map(take).collect()
 }
 
 /// Opens a model, and compiles it if its shapes are fixed.

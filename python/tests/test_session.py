@@ -87,6 +87,15 @@ def test_outputs_are_chosen_by_their_names_in_any_order():
         session.run(["c"], {"x": x})
 
 
+@pytest.mark.parametrize("size", [3, "N"])
+def test_an_output_that_is_asked_for_twice_is_two_arrays(size):
+    session = ovolo.InferenceSession(double((size,)), cache=False)
+    x = np.array([1, 2, 3], np.float32)
+    first, second = session.run(["y", "y"], {"x": x})
+    first[:] = 0
+    np.testing.assert_array_equal(second, [2, 4, 6])
+
+
 def test_outputs_of_one_run_outlive_the_next():
     session = ovolo.InferenceSession(double((2000,)))
     first, = session.run(None, {"x": np.ones(2000, np.float32)})
