@@ -153,6 +153,25 @@ impl<'c> DynamicSession<'c> {
         self.padding.bucket(dim, sizes)
     }
 
+    /// Proves that the outputs at one position of a dimension do not depend on the inputs at another one, so that requests can
+    /// be run together, up to `rows` of them: for inputs of these types, whatever their sizes along the dimension.
+    /// Nothing is compiled.
+    ///
+    /// # Errors
+    /// [`Error::Bucket`] with the first operator for which there is no proof; [`Error::NoDimension`]; or the inputs do not fit
+    /// the model.
+    pub fn separates(
+        &self,
+        dim: &str,
+        rows: usize,
+        inputs: &BTreeMap<String, Item<Tensor>>,
+    ) -> Result<(), Error> {
+        if self.model.places(dim).is_empty() {
+            return Err(Error::NoDimension { dim: dim.to_owned() });
+        }
+        padding::separates(&self.model, self.registry.onnx(), dim, rows, inputs)
+    }
+
     /// Returns the model.
     pub fn model(&self) -> &Dynamic {
         &self.model

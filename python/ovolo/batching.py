@@ -8,11 +8,13 @@ the price of one run::
     batcher = ovolo.batching.Batcher(session, "N", 8)
     scores, = await batcher.run({"image": image})
 
-Requests are gathered along a dimension that is the first one of all inputs and outputs. With ``buckets`` for that
-dimension a session refuses to run unless it can prove that no output depends on the rows of other requests.
+Requests are gathered along a dimension that is the first one of all inputs and outputs. Before requests of some types are
+run together for the first time, the session must prove that no output depends on the rows of another request
+(:meth:`ovolo.InferenceSession.separates`). Without a proof they are run one by one, and the logger ``ovolo`` says so.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from ._ovolo import Error
+from ._ovolo import Error, InvalidArgument
+
+#: How many forms of requests a batcher remembers.
+FORMS = 1024
 
 
 class Closed(Error):
@@ -39,19 +44,18 @@ class _Request:
             rows = {array.shape[0] for array in self.feeds.values()}
             self.rows = rows.pop() if len(rows) == 1 else 0
 
-    def fits(self, other: "_Request") -> bool:
-        """Whether the rows of another request can follow those of this one."""
-        return self.feeds.keys() == other.feeds.keys() and all(
-            array.dtype == other.feeds[name].dtype and array.shape[1:] == other.feeds[name].shape[1:]
-            for name, array in self.feeds.items()
-        )
+        #: What requests that are run together have in common: names, element types, and shapes but for the dimension.
+        self.form = None
+        if self.rows:
+            self.form = tuple((name, one.dtype.str, one.shape[1:]) for name, one in sorted(self.feeds.items()))
 
 
 class Batcher:
     """Runs a session for the tasks of one event loop, several requests at a time.
 
     ``session`` is anything with the methods ``run``, ``get_inputs`` and ``get_outputs`` of an
-    :class:`ovolo.InferenceSession`. Without ``dim``, each request is a run of its own.
+    :class:`ovolo.InferenceSession`. One without ``separates`` is taken at its word that rows are independent. Without
+    ``dim``, each request is a run of its own.
     """
 
     def __init__(self, session: Any, dim: str | None = None, rows: int = 1) -> None:
@@ -70,6 +74,8 @@ class Batcher:
         self._session = session
         self._dim = dim
         self._rows = rows
+        #: Whether requests of a form may be run together, as far as that was asked.
+        self._apart: dict[Any, bool] = {}
         self._waiting: deque[_Request] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ovolo-batcher")
         self._task: asyncio.Task[None] | None = None
@@ -96,6 +102,22 @@ class Batcher:
             await self._task
         self._thread.shutdown()
 
+    def _separates(self, form: Any, feeds: Mapping[str, np.ndarray]) -> bool:
+        """Whether requests with such inputs may be run together. It is asked once for each form."""
+        if form not in self._apart:
+            if len(self._apart) >= FORMS:
+                self._apart.clear()
+            try:
+                if hasattr(self._session, "separates"):
+                    self._session.separates(self._dim, self._rows, feeds)
+                self._apart[form] = True
+            except InvalidArgument:  # Each of them will be told.
+                self._apart[form] = False
+            except Error as why:
+                self._apart[form] = False
+                logging.getLogger("ovolo").warning("requests are run one by one: %s", why)
+        return self._apart[form]
+
     async def _work(self) -> None:
         while self._waiting:
             batch = self._take()
@@ -111,11 +133,11 @@ class Batcher:
             if request.done.cancelled():  # The client has left.
                 self._waiting.popleft()
                 continue
-            if batch and not (request.rows and rows + request.rows <= self._rows and batch[0].fits(request)):
+            if batch and (request.form != batch[0].form or rows + request.rows > self._rows):
                 break
             batch.append(self._waiting.popleft())
             rows += request.rows
-            if not request.rows:
+            if request.form is None or not self._apart.get(request.form, True):
                 break
         return batch
 
@@ -139,6 +161,8 @@ class Batcher:
     def _together(self, batch: Sequence[_Request]) -> list[list[Any]]:
         if len(batch) == 1:
             return [self._session.run(None, batch[0].feeds)]
+        if not self._separates(batch[0].form, batch[0].feeds):
+            return [self._session.run(None, one.feeds) for one in batch]
         feeds = {name: np.concatenate([one.feeds[name] for one in batch]) for name in batch[0].feeds}
         outputs = self._session.run(None, feeds)
         ends = np.cumsum([one.rows for one in batch])

@@ -9,7 +9,9 @@
     }
 
 ``batch`` is for a dimension that is the first one of all inputs and outputs. Requests that wait are run together, up to
-the largest of these sizes, and filled up to the next one. The plans of all sizes are compiled while the model is loaded.
+the largest of these sizes, and filled up to the next one. The plans of all sizes are compiled while the model is loaded,
+and it is refused unless ovolo can prove that requests do not depend on each other. Where other sizes are not known before
+a request comes, both happen then, and without a proof requests are run one by one.
 MLServer's own batching stays off: with it, one wrong request spoils those that came with it.
 """
 
@@ -55,11 +57,19 @@ class OvoloRuntime(MLModel):
         self._batcher = Batcher(session, dim, max(sizes))
         self.inputs = [_metadata(one) for one in session.get_inputs()]
         self.outputs = [_metadata(one) for one in session.get_outputs()]
-        for size in sizes if batch else []:
-            feeds = _zeros(session.get_inputs(), size)
-            if feeds is not None:
-                await self._batcher.run(feeds)
+        if batch:
+            await asyncio.to_thread(self._prepare, session, dim, sorted(sizes))
         return True
+
+    def _prepare(self, session: Any, dim: str, sizes: list[int]) -> None:
+        """Proves that requests may be run together, and compiles the plans of all sizes, as far as sizes are known."""
+        for size in sizes:
+            feeds = _zeros(session.get_inputs(), size)
+            if feeds is None:
+                return
+            if size == sizes[-1] and hasattr(session, "separates"):
+                session.separates(dim, size, feeds)
+            session.run(None, feeds)
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         """Runs the model on the tensors of a request. A client's mistake is an ``InferenceError``."""

@@ -88,6 +88,14 @@ class InferenceSession:
         """
         return self._run(output_names, input_feed if type(input_feed) is dict else dict(input_feed))
 
+    def separates(self, dim: str, rows: int, input_feed: Mapping[str, Any]) -> None:
+        """Proves that outputs at one position of a dimension do not depend on inputs at another one.
+
+        Then up to ``rows`` requests with inputs of these types may be run together. An :class:`ovolo.Error` that names
+        the operator for which there is no proof.
+        """
+        self._session.separates(dim, rows, dict(input_feed))
+
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that must be given, as a list of :class:`NodeArg`."""
         return [NodeArg(*one) for one in self._session.inputs()]

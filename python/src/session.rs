@@ -142,6 +142,19 @@ impl Session {
         matches!(self.ready, Ready::Dynamic(_))
     }
 
+    /// Proves that outputs at one position of a dimension do not depend on inputs at another one.
+    fn separates(&self, py: Python<'_>, dim: &str, rows: usize, feeds: &Bound<'_, PyDict>) -> PyResult<()> {
+        let Ready::Dynamic(session) = &self.ready else {
+            return Err(error(format!("all sizes of the model are fixed, also that of `{dim}`")));
+        };
+        let inputs = self.items(feeds)?;
+        py.detach(|| {
+            let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+            session.separates(dim, rows, &inputs)
+        })
+        .map_err(misfit)
+    }
+
     /// Rounds the sizes of a dimension up to these sizes.
     fn bucket(&self, py: Python<'_>, dim: &str, sizes: Vec<usize>) -> PyResult<()> {
         match &self.ready {
@@ -157,6 +170,19 @@ impl Session {
 }
 
 impl Session {
+    /// Returns inputs as values of the types that the model declares.
+    fn items(&self, feeds: &Bound<'_, PyDict>) -> PyResult<BTreeMap<String, Item<Tensor>>> {
+        let mut inputs = BTreeMap::new();
+        for (name, value) in feeds.iter() {
+            let name: String = name.extract()?;
+            let ty: Option<&ValueType> = self.interface.input(&name);
+            // An optional input that is absent need not be an optional value: ONNX Runtime takes None for both.
+            let value = item(&value, ty)?;
+            inputs.insert(name, value);
+        }
+        Ok(inputs)
+    }
+
     fn run_dynamic<'py>(
         &self,
         py: Python<'py>,
@@ -166,14 +192,7 @@ impl Session {
     ) -> PyResult<Bound<'py, PyList>> {
         let names = || self.interface.outputs.iter().map(|(name, _)| name.as_str()).collect();
         let positions = positions(asked, names)?;
-        let mut inputs: BTreeMap<String, Item<Tensor>> = BTreeMap::new();
-        for (name, value) in feeds.iter() {
-            let name: String = name.extract()?;
-            let ty: Option<&ValueType> = self.interface.input(&name);
-            // An optional input that is absent need not be an optional value: ONNX Runtime takes None for both.
-            let value = item(&value, ty)?;
-            inputs.insert(name, value);
-        }
+        let inputs = self.items(feeds)?;
         let ran = py.detach(|| {
             let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
             let outputs = session.run(&inputs)?;
@@ -181,12 +200,17 @@ impl Session {
             let own = |(_, item): (String, Item<Tensor>)| item.map(&mut Tensor::owned);
             Ok::<Vec<Item<Tensor>>, ovolo::Error>(outputs.into_iter().map(own).collect())
         });
-        let outputs = ran.map_err(|why| match why {
-            ovolo::Error::Onnx(ovolo::onnx::OnnxError::Inputs { .. }) => invalid(why),
-            other => error(other),
-        })?;
+        let outputs = ran.map_err(misfit)?;
         let outputs = chosen(outputs, positions.as_deref());
         PyList::new(py, outputs.into_iter().map(|one| object(py, one)).collect::<PyResult<Vec<_>>>()?)
+    }
+}
+
+/// The exception for an error of a run: inputs that do not fit are the caller's mistake.
+fn misfit(why: ovolo::Error) -> PyErr {
+    match why {
+        ovolo::Error::Onnx(ovolo::onnx::OnnxError::Inputs { .. }) => invalid(why),
+        other => error(other),
     }
 }
 

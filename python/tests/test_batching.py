@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import ovolo
 import pytest
-from conftest import double
+from conftest import double, model
+from onnx import TensorProto, helper, numpy_helper
 from ovolo.batching import Batcher, Closed
+from serving import recurrent
 
 
 class Recorder:
@@ -126,3 +128,41 @@ def test_a_model_without_the_dimension_cannot_be_gathered():
     session = ovolo.InferenceSession(double(), cache=False)
     with pytest.raises(ovolo.Error, match=r"along `N`: the input `x` has the shape \[3\]"):
         Batcher(session, "N", 4)
+
+
+def test_sequences_of_a_batch_are_independent():
+    made = recurrent(width=8, steps=4)
+    session, exact = ovolo.InferenceSession(made, buckets={"N": [1, 4]}), ovolo.InferenceSession(made)
+    x = np.random.default_rng(1).standard_normal((4, 4, 8), np.float32)
+    for rows in (1, 2, 3, 4):
+        [found], [expected] = (one.run(None, {"x": x[:rows]}) for one in (session, exact))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_lengths_belong_to_their_sequences():
+    rng = np.random.default_rng(2)
+    weights = [numpy_helper.from_array(rng.standard_normal((1, 12, 3), np.float32), name) for name in "wr"]
+    node = helper.make_node("LSTM", ["x", "w", "r", "", "lengths"], ["y"], hidden_size=3)
+    inputs = [("x", TensorProto.FLOAT, (5, "N", 3)), ("lengths", TensorProto.INT32, ("N",))]
+    made = model([node], inputs, [("y", TensorProto.FLOAT, (5, 1, "N", 3))], weights)
+    session, exact = ovolo.InferenceSession(made, buckets={"N": [4]}), ovolo.InferenceSession(made)
+    x = rng.standard_normal((5, 4, 3), np.float32)
+    lengths = np.int32([5, 2, 3, 1])
+    for rows in (1, 2, 3):
+        feeds = {"x": x[:, :rows], "lengths": lengths[:rows]}
+        [found], [expected] = (one.run(None, feeds) for one in (session, exact))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_requests_that_depend_on_each_other_are_run_one_by_one(caplog):
+    node = helper.make_node("Softmax", ["x"], ["y"], axis=0)
+    made = model([node], [("x", TensorProto.FLOAT, ("N", 2))], [("y", TensorProto.FLOAT, ("N", 2))])
+
+    async def go():
+        batcher = Batcher(ovolo.InferenceSession(made, cache=False), "N", 8)
+        return await asyncio.gather(*(batcher.run(rows(at)) for at in range(6)))
+
+    for [answer] in asyncio.run(go()):
+        np.testing.assert_array_equal(answer, [[1, 1]])
+    assert "requests are run one by one" in caplog.text
+    assert "softmax" in caplog.text

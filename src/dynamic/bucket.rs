@@ -33,6 +33,8 @@ enum Kind {
     Gather,
     /// Elements are added around the operand.
     Pad,
+    /// A recurrent layer: it mixes along everything but the sequences of a batch.
+    Recurrent,
 }
 
 /// The operators that keep positions apart along some axes, each with the kind that says along which. All others are
@@ -69,6 +71,9 @@ const KINDS: &[(&str, Kind)] = &[
     ("slice", Kind::Slice),
     ("gather", Kind::Gather),
     ("pad", Kind::Pad),
+    ("lstm", Kind::Recurrent),
+    ("gru", Kind::Recurrent),
+    ("rnn", Kind::Recurrent),
 ];
 
 /// A true size, and the size of its bucket.
@@ -76,6 +81,31 @@ const KINDS: &[(&str, Kind)] = &[
 pub(super) struct Sizes {
     pub small: usize,
     pub large: usize,
+}
+
+/// An axis whose size differs: it has the positions of the dimension, `outer` times one after another, and `inner` elements
+/// for each. Both are 1 unless axes were joined: of `f32[16,3,32]` as `f32[48,32]`, with 3 for the dimension, `outer` is 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Differing {
+    axis: usize,
+    outer: usize,
+    inner: usize,
+}
+
+impl Differing {
+    /// The dimension itself.
+    const fn alone(axis: usize) -> Self {
+        Self { axis, outer: 1, inner: 1 }
+    }
+
+    const fn is_alone(self) -> bool {
+        self.outer == 1 && self.inner == 1
+    }
+
+    /// The same elements at another axis.
+    const fn at(self, axis: usize) -> Self {
+        Self { axis, ..self }
+    }
 }
 
 /// Proves that the elements of the outputs at positions before the true size do not depend on what an input has behind
@@ -87,24 +117,44 @@ pub(super) fn prove(small: &Graph, large: &Graph, sizes: Sizes) -> Result<Vec<Ve
     if small.len() != large.len() || small.outputs().len() != large.outputs().len() {
         return Err("the model has other operators for other sizes".to_owned());
     }
-    let mut differing: Vec<Vec<usize>> = Vec::with_capacity(small.len());
+    let mut differing: Vec<Vec<Differing>> = Vec::with_capacity(small.len());
     for ((id, one), (_, other)) in small.nodes().zip(large.nodes()) {
         if one.op != other.op || one.inputs != other.inputs {
             return Err(format!("at `{}` the model has other operators for other sizes", one.name));
         }
-        let axes = axes(&one.ty, &other.ty, sizes)
+        let factors = factors(&one.ty, &other.ty, sizes)
             .ok_or_else(|| format!("`{}` ({}) is {} and {}", one.name, one.op, one.ty, other.ty))?;
-        let pair = Pair { id, one, other, small, large, differing: &differing, axes: &axes, sizes };
-        pair.check().map_err(|why| format!("`{}` ({}) {why}", one.name, one.op))?;
-        differing.push(axes);
+        let pair = Pair { id, one, other, small, large, differing: &differing, factors: &factors, sizes };
+        let own = pair.check().map_err(|why| format!("`{}` ({}) {why}", one.name, one.op))?;
+        differing.push(own);
     }
     let outputs = small.outputs().zip(large.outputs()).map(|((_, one), (_, other))| (one, other));
-    outputs
-        .map(|(one, other)| match one == other {
-            true => Ok(differing[one.index()].clone()),
-            false => Err("the model has other outputs for other sizes".to_owned()),
-        })
-        .collect()
+    let cut = |(one, other): (NodeId, NodeId)| {
+        if one != other {
+            return Err("the model has other outputs for other sizes".to_owned());
+        }
+        let own = &differing[one.index()];
+        match own.iter().all(|one| one.is_alone()) {
+            true => Ok(own.iter().map(|one| one.axis).collect()),
+            false => Err(format!("the output `{}` has the dimension joined with others", small[one].name)),
+        }
+    };
+    outputs.map(cut).collect()
+}
+
+/// Returns the axes along which two types differ, each with the number of elements for each position of the dimension; `None`
+/// if they differ in another way.
+fn factors(one: &TensorType, other: &TensorType, sizes: Sizes) -> Option<Vec<(usize, usize)>> {
+    if one.dtype != other.dtype || one.shape.rank() != other.shape.rank() {
+        return None;
+    }
+    let differs = |axis: &usize| one.shape[*axis] != other.shape[*axis];
+    let factor = |axis: usize| {
+        let factor = one.shape[axis].checked_div(sizes.small)?;
+        let fits = factor * sizes.small == one.shape[axis] && factor * sizes.large == other.shape[axis];
+        fits.then_some((axis, factor))
+    };
+    (0..one.shape.rank()).filter(differs).map(factor).collect()
 }
 
 /// Returns the axes along which two types differ; `None` if they differ in another way than by these sizes.
@@ -126,19 +176,21 @@ struct Pair<'a> {
     small: &'a Graph,
     large: &'a Graph,
     /// The differing axes of all nodes before.
-    differing: &'a [Vec<usize>],
-    /// The differing axes of the result.
-    axes: &'a [usize],
+    differing: &'a [Vec<Differing>],
+    /// The differing axes of the result, each with the elements for each position.
+    factors: &'a [(usize, usize)],
     sizes: Sizes,
 }
 
 impl Pair<'_> {
-    fn check(&self) -> Result<(), String> {
+    /// Checks the node, and returns the differing axes of its result.
+    fn check(&self) -> Result<Vec<Differing>, String> {
         if self.one.op == INPUT {
-            return Ok(());
+            return self.alone();
         }
         if self.one.op == CONST {
-            return self.constant();
+            self.constant()?;
+            return self.alone();
         }
         let free = match self.one.op.name {
             "reshape" | "expand" => Some("shape"),
@@ -153,19 +205,80 @@ impl Pair<'_> {
                 return Err(format!("has an attribute `{name}` that changes with the size"));
             }
         }
-        let apart = self.axes.is_empty() && (0..self.one.inputs.len()).all(|at| self.of(at).is_empty());
+        let apart = self.factors.is_empty() && (0..self.one.inputs.len()).all(|at| self.of(at).is_empty());
         if apart {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let row = KINDS.iter().find(|(name, _)| *name == self.one.op.name).map(|(_, kind)| kind);
         let kind = row.or(self.one.op.flags.elementwise.then_some(&Kind::Elementwise));
-        let mixes = || Err("may mix positions along the dimension".to_owned());
-        kind.map_or_else(mixes, |kind| self.keeps_apart(kind))
+        let Some(kind) = kind else { return Err("may mix positions along the dimension".to_owned()) };
+        match kind {
+            Kind::Reshape => return self.regrouped(),
+            Kind::Elementwise | Kind::Product | Kind::Transpose | Kind::From(_) => {}
+            Kind::Along(_)
+                if (0..self.one.inputs.len()).all(|at| self.rank(at) == self.one.ty.shape.rank()) => {}
+            // The others are told about axes by their numbers, and know nothing of what is joined.
+            _ if self.operands_are_alone() => {}
+            _ => return Err("has an operand in which the dimension is joined with others".to_owned()),
+        }
+        self.keeps_apart(kind)?;
+        self.factors.iter().map(|(axis, factor)| self.origin(kind, *axis, *factor)).collect()
+    }
+
+    /// Returns the differing axes of a result, in which nothing may be joined with the dimension.
+    fn alone(&self) -> Result<Vec<Differing>, String> {
+        match self.factors.iter().all(|(_, factor)| *factor == 1) {
+            true => Ok(self.factors.iter().map(|(axis, _)| Differing::alone(*axis)).collect()),
+            false => Err("has an axis whose size is a multiple of the dimension".to_owned()),
+        }
+    }
+
+    /// Returns what is at a differing axis of the result, by the axes of the operands that become it.
+    fn origin(&self, kind: &Kind, axis: usize, factor: usize) -> Result<Differing, String> {
+        let whole = self.one.ty.shape.rank();
+        let sources: Vec<(usize, usize)> = match kind {
+            Kind::Product if axis + 1 == whole => {
+                self.rank(1).checked_sub(1).map(|own| (1, own)).into_iter().collect()
+            }
+            Kind::Product if axis + 2 == whole => {
+                self.rank(0).checked_sub(2).map(|own| (0, own)).into_iter().collect()
+            }
+            Kind::Elementwise | Kind::Product => (0..self.one.inputs.len())
+                .filter_map(|at| Some((at, (axis + self.rank(at)).checked_sub(whole)?)))
+                .collect(),
+            Kind::From(_) => vec![(0, axis)],
+            Kind::Along(_) => (0..self.one.inputs.len()).map(|at| (at, axis)).collect(),
+            Kind::Transpose => {
+                let from =
+                    self.one.attrs.expect_ints("perm").get(axis).and_then(|from| (*from).try_into().ok());
+                from.map(|from| (0, from)).into_iter().collect()
+            }
+            _ => Vec::new(),
+        };
+        let found = |(at, own): &(usize, usize)| self.of(*at).iter().find(|one| one.axis == *own);
+        let mut found = sources.iter().filter_map(found).map(|one| one.at(axis));
+        let joined = Err("has an axis in which the dimension is joined with others".to_owned());
+        match found.next() {
+            Some(first) if first.outer * first.inner == factor && found.all(|other| other == first) => {
+                Ok(first)
+            }
+            None if factor == 1 => Ok(Differing::alone(axis)),
+            _ => joined,
+        }
+    }
+
+    fn operands_are_alone(&self) -> bool {
+        (0..self.one.inputs.len()).all(|at| self.of(at).iter().all(|one| one.is_alone()))
     }
 
     /// Returns the differing axes of an operand.
-    fn of(&self, operand: usize) -> &[usize] {
+    fn of(&self, operand: usize) -> &[Differing] {
         &self.differing[self.one.inputs[operand].index()]
+    }
+
+    /// Whether an operand differs along an axis.
+    fn differs(&self, operand: usize, axis: usize) -> bool {
+        self.of(operand).iter().any(|one| one.axis == axis)
     }
 
     fn rank(&self, operand: usize) -> usize {
@@ -186,16 +299,16 @@ impl Pair<'_> {
                     return Err("has more than two operands".to_owned());
                 }
                 let (a, b) = (self.rank(0), self.rank(1));
-                if self.of(0).contains(&(a - 1)) {
+                if self.differs(0, a - 1) {
                     return mixes(a - 1);
                 }
-                if self.of(1).contains(&(b - 2)) {
+                if self.differs(1, b - 2) {
                     return Err(format!("mixes positions along axis {} of its second operand", b - 2));
                 }
                 (0..2).try_for_each(|at| self.aligned(at, 2))
             }
-            Kind::Transpose => Ok(()),
-            Kind::Reshape => self.regrouped(),
+            // Where axes come from is told by [`Pair::origin`] and [`Pair::regrouped`].
+            Kind::Transpose | Kind::Reshape => Ok(()),
             Kind::Along(name) => {
                 let along: Vec<usize> = match self.one.attrs.get(name) {
                     Some(Attr::Int(axis)) => vec![*axis],
@@ -205,45 +318,61 @@ impl Pair<'_> {
                 .into_iter()
                 .filter_map(|axis| usize::try_from(axis).ok())
                 .collect();
-                let mixed = operands.clone().flat_map(|at| self.of(at)).find(|axis| along.contains(axis));
-                mixed.map_or(Ok(()), |axis| mixes(*axis))
+                let mixed = operands.clone().flat_map(|at| self.of(at)).find(|one| along.contains(&one.axis));
+                mixed.map_or(Ok(()), |one| mixes(one.axis))
             }
             Kind::From(name) => {
                 let first = usize::try_from(self.one.attrs.expect_int(name)).unwrap_or(0);
-                match self.of(0).iter().find(|axis| **axis >= first) {
-                    Some(axis) => mixes(*axis),
+                match self.of(0).iter().find(|one| one.axis >= first) {
+                    Some(one) => mixes(one.axis),
                     None => others_whole(),
                 }
             }
-            Kind::Except(free) => match self.of(0).iter().find(|axis| !free.contains(axis)) {
-                Some(axis) => mixes(*axis),
+            Kind::Except(free) => match self.of(0).iter().find(|one| !free.contains(&one.axis)) {
+                Some(one) => mixes(one.axis),
                 None => others_whole(),
             },
             Kind::Convolution => {
-                match self.of(0).iter().find(|axis| **axis == 1 || !self.pointwise(**axis)) {
-                    Some(axis) => mixes(*axis),
+                match self.of(0).iter().find(|one| one.axis == 1 || !self.pointwise(one.axis)) {
+                    Some(one) => mixes(one.axis),
                     None => others_whole(),
                 }
             }
             Kind::Slice => {
                 let (starts, steps) =
                     (self.one.attrs.expect_ints("starts"), self.one.attrs.expect_ints("steps"));
-                match self.axes.iter().find(|axis| starts[**axis] != 0 || steps[**axis] != 1) {
-                    Some(axis) => Err(format!("moves positions along axis {axis}")),
+                match self.factors.iter().find(|(axis, _)| starts[*axis] != 0 || steps[*axis] != 1) {
+                    Some((axis, _)) => Err(format!("moves positions along axis {axis}")),
                     None => Ok(()), // Where the result does not differ, it has the same elements for both sizes.
                 }
             }
             Kind::Gather => {
                 let axis = usize::try_from(self.one.attrs.expect_int("axis")).unwrap_or(0);
-                match self.of(0).contains(&axis) && !self.within() {
+                match self.differs(0, axis) && !self.within() {
                     true => Err(format!("looks up positions along axis {axis} that are not known")),
                     false => Ok(()),
                 }
             }
             Kind::Pad => {
                 let pads = self.one.attrs.expect_ints("pads");
-                let padded = |axis: &&usize| pads[**axis] != 0 || pads[self.rank(0) + **axis] != 0;
-                self.of(0).iter().find(padded).map_or(Ok(()), |axis| Err(format!("pads axis {axis}")))
+                let padded = |one: &&Differing| pads[one.axis] != 0 || pads[self.rank(0) + one.axis] != 0;
+                self.of(0).iter().find(padded).map_or(Ok(()), |one| Err(format!("pads axis {}", one.axis)))
+            }
+            Kind::Recurrent => {
+                if self.one.attrs.get("rounded") == Some(&Attr::Int(1)) {
+                    return Err("rounds the states of all sequences by one scale".to_owned());
+                }
+                // Products of the inputs are x[S,B,D,H], states [D,B,H] and lengths [B]; weights have no sequences.
+                let batch = |at: usize| match (at, self.rank(at)) {
+                    (1, _) | (_, 2) => None,
+                    (_, 1) => Some(0),
+                    _ => Some(1),
+                };
+                let mixed = |at: usize| self.of(at).iter().find(|one| Some(one.axis) != batch(at));
+                match operands.clone().find_map(|at| mixed(at).map(|one| (at, one.axis))) {
+                    Some((at, axis)) => Err(format!("mixes positions along axis {axis} of operand {at}")),
+                    None => Ok(()),
+                }
             }
         }
     }
@@ -254,8 +383,8 @@ impl Pair<'_> {
         let (rank, whole) = (self.rank(operand), self.one.ty.shape.rank());
         let ty = &self.small[self.one.inputs[operand]].ty;
         for axis in 0..rank.saturating_sub(last) {
-            let differs = self.of(operand).contains(&axis);
-            let result = self.axes.contains(&(axis + whole - rank));
+            let differs = self.differs(operand, axis);
+            let result = self.factors.iter().any(|(own, _)| *own == axis + whole - rank);
             if differs != result && (differs || ty.shape[axis] != 1) {
                 return Err(format!("broadcasts axis {axis} of operand {operand} for one size only"));
             }
@@ -263,22 +392,38 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Checks that a reshape keeps the differing axes, with as many elements before, between and behind them.
-    fn regrouped(&self) -> Result<(), String> {
-        let groups = |ty: &TensorType, differing: &[usize]| {
-            let mut groups = vec![1_usize];
-            for axis in 0..ty.shape.rank() {
-                match differing.contains(&axis) {
-                    true => groups.push(1),
-                    false => *groups.last_mut().unwrap_or(&mut 1) *= ty.shape[axis],
+    /// Returns the differing axes of a reshape: between the positions of the dimension there are as many elements as in its
+    /// operand.
+    fn regrouped(&self) -> Result<Vec<Differing>, String> {
+        let operand = &self.small[self.one.inputs[0]].ty.shape;
+        let mut groups = vec![1_usize];
+        for axis in 0..operand.rank() {
+            match self.of(0).iter().find(|one| one.axis == axis) {
+                Some(one) => {
+                    *groups.last_mut().unwrap_or(&mut 1) *= one.outer;
+                    groups.push(one.inner);
                 }
+                None => *groups.last_mut().unwrap_or(&mut 1) *= operand[axis],
             }
-            groups
-        };
-        let operand = &self.small[self.one.inputs[0]].ty;
-        match groups(operand, self.of(0)) == groups(&self.one.ty, self.axes) {
-            true => Ok(()),
-            false => Err("joins the dimension with others, or splits it".to_owned()),
+        }
+        let joins =
+            || "joins the dimension with others, or splits it, so that no axis has its positions".to_owned();
+        let shape = &self.one.ty.shape;
+        let (mut found, mut groups, mut before) = (Vec::new(), groups.into_iter(), 1);
+        for axis in 0..shape.rank() {
+            let Some((_, factor)) = self.factors.iter().find(|(own, _)| *own == axis) else {
+                before *= shape[axis];
+                continue;
+            };
+            let group = groups.next().ok_or_else(joins)?;
+            let outer = group.checked_div(before).filter(|outer| outer * before == group && *outer > 0);
+            let outer = outer.filter(|outer| factor.is_multiple_of(*outer)).ok_or_else(joins)?;
+            found.push(Differing { axis, outer, inner: factor / outer });
+            before = factor / outer;
+        }
+        match groups.next() == Some(before) && groups.next().is_none() {
+            true => Ok(found),
+            false => Err(joins()),
         }
     }
 
@@ -311,8 +456,10 @@ impl Pair<'_> {
         let begins = |other: Tensor| {
             one.identity() == other.identity() || one.taken().bytes() == other.taken().bytes()
         };
-        let begun =
-            self.axes.iter().fold(other.clone(), |part, axis| resized(&part, *axis, self.sizes.small));
+        let begun = self
+            .factors
+            .iter()
+            .fold(other.clone(), |part, (axis, _)| resized(&part, *axis, self.sizes.small));
         if begins(begun) { Ok(()) } else { Err("has elements that change with the size".to_owned()) }
     }
 }

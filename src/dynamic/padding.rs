@@ -104,6 +104,28 @@ impl Padding {
     }
 }
 
+/// Proves that the outputs at one position of a dimension do not depend on the inputs at another one: the proof that a model
+/// may be filled up tells for each operator whether it keeps positions apart, and so serves any of them.
+pub(super) fn separates(
+    model: &Dynamic,
+    tables: Tables<'_>,
+    dim: &str,
+    rows: usize,
+    given: &BTreeMap<String, Item<Tensor>>,
+) -> Result<(), Error> {
+    let mut inputs = given.clone();
+    for (name, axis) in model.places(dim) {
+        if let Some(Item::Tensor(tensor)) = inputs.get_mut(name)
+            && axis < tensor.ty().shape.rank()
+        {
+            *tensor = resized(tensor, axis, rows);
+        }
+    }
+    let mut padding = Padding::default();
+    padding.bucket(dim, &[rows + 1])?;
+    padding.fill(model, tables, &inputs).map(|_| ())
+}
+
 impl Filled {
     /// Cuts outputs back to the true sizes.
     pub fn cut(&self, mut outputs: Vec<(String, Item<Tensor>)>) -> Vec<(String, Item<Tensor>)> {

@@ -480,6 +480,87 @@ fn buckets_are_refused_where_an_operator_mixes_positions_or_reads_the_size() {
     }
 }
 
+/// Rows as two halves after one another, a product for all of them, and then what `last` says.
+fn halves(last: Vec<NodeProto>) -> Vec<NodeProto> {
+    let numbers = |name: &str, list: &[i64]| {
+        let mut node = node("Constant", &[], &[name]);
+        let t = Some(TensorProto {
+            data_type: INT64,
+            dims: vec![i64::try_from(list.len()).unwrap()],
+            int64_data: list.to_vec(),
+            ..TensorProto::default()
+        });
+        let r#type = AttributeType::Tensor as i32;
+        node.attribute.push(AttributeProto { name: "value".into(), t, r#type, ..Default::default() });
+        node
+    };
+    let turned = |input: &str, output: &str| {
+        let mut node = node("Transpose", &[input], &[output]);
+        let r#type = AttributeType::Ints as i32;
+        node.attribute.push(AttributeProto {
+            name: "perm".into(),
+            ints: vec![1, 0, 2],
+            r#type,
+            ..Default::default()
+        });
+        node
+    };
+    let before = vec![
+        numbers("parts", &[0, 2, -1]),
+        numbers("joined", &[-1, 4]),
+        numbers("apart", &[2, -1, 4]),
+        numbers("rows", &[-1, 8]),
+        numbers("zero", &[0]),
+        numbers("five", &[5]),
+        node("Reshape", &["c", "parts"], &["halves"]),
+        turned("halves", "t"),
+        node("Reshape", &["t", "joined"], &["j"]),
+        node("Softmax", &["j"], &["s"]),
+    ];
+    let after = [node("Reshape", &["s", "apart"], &["u"]), turned("u", "v")];
+    before.into_iter().chain(after).chain(last).collect()
+}
+
+#[test]
+fn buckets_are_followed_through_axes_that_are_joined() {
+    let file = rows(halves(vec![node("Reshape", &["v", "rows"], &["y"])]));
+    let (mut session, mut exact) = (file.open(), file.open());
+    session.bucket("rows", &[8]).unwrap();
+    for count in [1, 3, 5, 8] {
+        let given = some_rows(count);
+        let [result, expected] = [&mut session, &mut exact].map(|one| tensors(one.run(&given).unwrap()));
+        assert_eq!(result[0].ty(), expected[0].ty());
+        let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-6;
+        assert!(result[0].elements::<f32>().iter().zip(expected[0].elements::<f32>()).all(close), "{count}");
+    }
+    assert_eq!(session.made(), 1);
+    // Part of a joined axis has other elements for other sizes, and a joined axis cannot be cut back.
+    for (last, expected) in [
+        (node("Slice", &["s", "zero", "five", "zero"], &["y"]), "is joined with others"),
+        (node("Identity", &["s"], &["y"]), "has the dimension joined with others"),
+    ] {
+        let file = rows(halves(vec![last]));
+        let mut session = file.open();
+        session.bucket("rows", &[8]).unwrap();
+        let why = session.run(&some_rows(5)).unwrap_err().to_string();
+        assert!(why.contains(expected), "{why}");
+    }
+}
+
+#[test]
+fn rows_are_proved_to_be_independent_for_any_number_of_them() {
+    let file = rows(vec![node("Relu", &["c"], &["y"])]);
+    let session = file.open();
+    session.separates("rows", 16, &some_rows(3)).unwrap();
+    assert_eq!(session.made(), 0);
+    let why = session.separates("columns", 16, &some_rows(3)).unwrap_err().to_string();
+    assert!(why.contains("`columns`"), "{why}");
+    // A mean over rows, also for one row, for which it changes nothing.
+    let file = rows(vec![int("axis", 0, node("Softmax", &["c"], &["y"]))]);
+    let why = file.open().separates("rows", 16, &some_rows(1)).unwrap_err().to_string();
+    assert!(why.contains("softmax"), "{why}");
+}
+
 #[test]
 fn a_bucket_needs_a_dimension_without_a_size() {
     let file = rows(vec![node("Relu", &["c"], &["y"])]);
