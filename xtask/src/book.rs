@@ -170,6 +170,8 @@ fn mdbook() -> Result<PathBuf, String> {
     if !found {
         let mut install = Command::new(env!("CARGO"));
         install.args(["install", "mdbook", "--locked", "--no-default-features", "--features", "search"]);
+        // It runs for seconds: to optimise it would take longer than that saves.
+        install.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "0");
         command(install.args(["--version", VERSION, "--root"]).arg(&tools))?;
     }
     Ok(program)
