@@ -54,8 +54,8 @@ class Batcher:
     """Runs a session for the tasks of one event loop, several requests at a time.
 
     ``session`` is anything with the methods ``run``, ``get_inputs`` and ``get_outputs`` of an
-    :class:`ovolo.InferenceSession`. One without ``separates`` is taken at its word that rows are independent. Without
-    ``dim``, each request is a run of its own.
+    :class:`ovolo.InferenceSession`. If it has no method ``separates``, nothing is proved, and the caller must know that
+    rows are independent. Without ``dim``, each request is a run of its own.
     """
 
     def __init__(self, session: Any, dim: str | None = None, rows: int = 1) -> None:
@@ -111,7 +111,7 @@ class Batcher:
                 if hasattr(self._session, "separates"):
                     self._session.separates(self._dim, self._rows, feeds)
                 self._apart[form] = True
-            except InvalidArgument:  # Each of them will be told.
+            except InvalidArgument:  # The run of each request will say what is wrong with it.
                 self._apart[form] = False
             except Error as why:
                 self._apart[form] = False

@@ -12,7 +12,7 @@
 the largest of these sizes, and filled up to the next one. The plans of all sizes are compiled while the model is loaded,
 and it is refused unless ovolo can prove that requests do not depend on each other. Where other sizes are not known before
 a request comes, both happen then, and without a proof requests are run one by one.
-MLServer's own batching stays off: with it, one wrong request spoils those that came with it.
+MLServer's own batching should stay off: with it, one wrong request makes all requests of its batch fail.
 """
 
 import asyncio

@@ -217,7 +217,7 @@ impl Pair<'_> {
             Kind::Elementwise | Kind::Product | Kind::Transpose | Kind::From(_) => {}
             Kind::Along(_)
                 if (0..self.one.inputs.len()).all(|at| self.rank(at) == self.one.ty.shape.rank()) => {}
-            // The others are told about axes by their numbers, and know nothing of what is joined.
+            // The checks of other kinds compare the numbers of axes, which is not enough where axes are joined.
             _ if self.operands_are_alone() => {}
             _ => return Err("has an operand in which the dimension is joined with others".to_owned()),
         }

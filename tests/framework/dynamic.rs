@@ -555,7 +555,7 @@ fn rows_are_proved_to_be_independent_for_any_number_of_them() {
     assert_eq!(session.made(), 0);
     let why = session.separates("columns", 16, &some_rows(3)).unwrap_err().to_string();
     assert!(why.contains("`columns`"), "{why}");
-    // A mean over rows, also for one row, for which it changes nothing.
+    // A softmax over rows is found also if the given inputs have one row.
     let file = rows(vec![int("axis", 0, node("Softmax", &["c"], &["y"]))]);
     let why = file.open().separates("rows", 16, &some_rows(1)).unwrap_err().to_string();
     assert!(why.contains("softmax"), "{why}");
