@@ -73,6 +73,22 @@ pub trait CostModel: Sync {
     /// Returns the seconds to copy `bytes` bytes from one buffer to another, for the copies that a plan adds.
     fn copy(&self, bytes: usize) -> f64;
 
+    /// Returns whether the price of a kernel was measured, or estimated in place of a measurement; `None` if the model does
+    /// not measure.
+    fn is_measured(&self, query: &Query<'_>) -> Option<bool> {
+        let _ = query;
+        None
+    }
+
+    /// Begins a batch if the model prices many kernels at once, and returns whether it does. Until [`Self::end_batch`],
+    /// the model only learns which kernels there are, and callers must not use its answers.
+    fn begin_batch(&self) -> bool {
+        false
+    }
+
+    /// Ends a batch: the model prices the kernels for which it was asked.
+    fn end_batch(&self) {}
+
     /// Returns an error that occurred while kernels were priced, other than unknown kernels. Callers ask after all
     /// kernels are priced; if there is an error, they must not use the prices.
     fn trouble(&self) -> Option<String> {

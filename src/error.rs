@@ -178,8 +178,10 @@ pub enum Error {
         /// What depends on the size.
         why: String,
     },
-    /// A plan cannot be kept, since a program has priced its kernels.
-    #[error("a plan that a program has priced has no key: what the program would answer now is not known")]
+    /// A plan cannot be kept, since a program has priced or chosen its kernels.
+    #[error(
+        "a plan that a program has priced or chosen has no key: what the program would answer now is not known"
+    )]
     NoKey,
     /// A pass cannot describe its settings, which are part of the cache's key.
     #[error("the settings of pass `{pass}` cannot be described: {why}")]

@@ -30,6 +30,7 @@ mod ready;
 mod reduce;
 mod relax;
 mod search;
+mod selection;
 mod share;
 mod table;
 
@@ -80,16 +81,6 @@ pub fn kind<T: Extractor + Default + DeserializeOwned>() -> Kind<dyn Extractor> 
     )
 }
 
-/// Returns the extractor with this name and its default settings.
-pub fn find(name: &str) -> Option<Arc<dyn Extractor>> {
-    extractors().get(name).map(|kind| (kind.plain)())
-}
-
-/// Returns every extractor with its default settings.
-pub fn all() -> impl Iterator<Item = Arc<dyn Extractor>> {
-    extractors().iter().map(|(_, kind)| (kind.plain)())
-}
-
 /// The extractors that a build may lack, and the feature that adds each.
 const OPTIONAL: &[(&str, &str)] = &[("ilp", "ilp")];
 
@@ -132,6 +123,16 @@ pub trait Extractor: Settings {
     /// Returns the number of steps of an extraction that reached a limit; 0 if steps are not counted.
     fn work(&self) -> usize {
         0
+    }
+
+    /// Returns what the extractor must be given before it can choose, with advice; `None` if it needs nothing.
+    fn lacks(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns whether the same problem always gives the same choice. If not, plans are not cached.
+    fn repeats(&self) -> bool {
+        true
     }
 
     /// Chooses a candidate for each class that is needed.

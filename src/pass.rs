@@ -4,6 +4,7 @@ pub mod pipeline;
 
 mod absent;
 mod check;
+pub mod choosing;
 mod extract;
 mod kind;
 mod plan;
@@ -11,6 +12,7 @@ pub mod pricing;
 mod resident;
 mod rewrite;
 mod state;
+mod timeout;
 
 pub use check::{absent, check};
 pub use extract::Extract;
@@ -28,7 +30,7 @@ use crate::cost::{Machine, Measured};
 use crate::diagnostic::Source;
 use crate::egraph::Saturation;
 use crate::error::Error;
-use crate::extract::{self as extraction, Extraction, Extractors};
+use crate::extract::{Extraction, Extractors};
 use crate::memory::{self, Limit, Orders, Planners};
 use crate::op::Ops;
 use crate::plan::{Arena, KeptConstants};
@@ -89,7 +91,7 @@ impl Catalog {
     pub(crate) fn new() -> Self {
         Self {
             passes: passes().clone(),
-            extractors: extraction::extractors().clone(),
+            extractors: choosing::extractors().clone(),
             pricings: pricing::pricings().clone(),
             orders: memory::execution_orders(),
             planners: memory::planners(),

@@ -1,13 +1,14 @@
-//! A subprocess that answers lines, for the cost model `process`.
+//! Subprocesses that answer: line by line, for the cost model `process`, or once, for the extractor `process`.
 //!
-//! The subprocess is started by the shell. It reads lines from its standard input, must write one line for each of
-//! them before it reads the next, and ends when its input ends. If it writes anything else, does not answer in
-//! time, or writes a line without an end, the result is an error with its command and the number of the line.
+//! A subprocess is started by the shell. A [`Program`] reads lines from its standard input, must write one line for each
+//! of them before it reads the next, and ends when its input ends. If it writes anything else, does not answer in time,
+//! or writes a line without an end, the result is an error with its command and the number of the line. A [`filter`]
+//! reads all of its input and ends when it has written its answer.
 
 use crate::cost::{Answer, AnswerError};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,10 +22,10 @@ pub struct Invocation {
     pub folder: Option<PathBuf>,
     /// The longest time that an answer may take.
     pub patience: Duration,
+    /// The most bytes of an answer.
+    pub longest: u64,
 }
 
-/// The most bytes of an answer.
-const LONGEST: u64 = 64 << 10;
 /// The time without an answer after which the user is told about the wait.
 const NOTE: Duration = Duration::from_secs(5);
 /// The interval of the checks whether a program that does not answer has ended.
@@ -41,11 +42,15 @@ const WAITING: usize = 4;
 impl Invocation {
     /// The default for the seconds that an answer may take.
     pub const PATIENCE: u64 = 60;
+    /// The most bytes of a short line, which answers one question.
+    pub const LINE: u64 = 64 << 10;
+    /// The most bytes of an answer to all questions at once.
+    pub const WHOLE: u64 = 256 << 20;
 
     /// Makes an invocation that runs in the current folder.
     pub fn new(command: &str) -> Self {
         let patience = Duration::from_secs(Self::PATIENCE);
-        Self { command: command.to_owned(), folder: None, patience }
+        Self { command: command.to_owned(), folder: None, patience, longest: Self::LINE }
     }
 
     fn at(&self, word: &str) -> PathBuf {
@@ -63,6 +68,19 @@ impl Invocation {
             }
         }
         files
+    }
+
+    fn start(&self) -> Result<Child, AnswerError> {
+        let mut command = Command::new("sh");
+        command.args(["-c", &self.shell()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(folder) = self.folder.as_ref().filter(|folder| !folder.as_os_str().is_empty()) {
+            command.current_dir(folder);
+        }
+        command.spawn().map_err(|error| self.unstarted(&error))
+    }
+
+    fn unstarted(&self, why: &dyn std::fmt::Display) -> AnswerError {
+        AnswerError::Start { command: self.command.clone(), why: why.to_string() }
     }
 
     /// Returns the text for the shell. If the command is a single program, it replaces the shell, so that no other
@@ -99,9 +117,10 @@ pub(crate) struct Program {
 }
 
 struct Running {
-    child: Child,
-    /// The standard input, which is closed to end the program.
+    /// The standard input, which is closed to end the program. Fields are dropped in this order, so it is closed before
+    /// the program is killed.
     input: Option<ChildStdin>,
+    child: Killed,
     said: Receiver<Said>,
     /// The number of lines that were sent to it.
     asked: u32,
@@ -123,19 +142,15 @@ impl Program {
     /// # Errors
     /// If there is no shell, or it cannot be started.
     pub(crate) fn start(how: &Invocation) -> Result<Self, AnswerError> {
-        let start = |why: String| AnswerError::Start { command: how.command.clone(), why };
-        let failed = |error: std::io::Error| start(error.to_string());
-        let mut command = Command::new("sh");
-        command.args(["-c", &how.shell()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        if let Some(folder) = how.folder.as_ref().filter(|folder| !folder.as_os_str().is_empty()) {
-            command.current_dir(folder);
-        }
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = how.start()?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let output = output.ok_or_else(|| start("it has no output".to_owned()))?;
+        let output = output.ok_or_else(|| how.unstarted(&"it has no output"))?;
         let (to, said) = sync_channel(WAITING);
-        std::thread::Builder::new().spawn(move || listen(output, &to)).map_err(failed)?;
-        let running = Running { child, input, said, asked: 0, took: Duration::ZERO };
+        let longest = how.longest;
+        std::thread::Builder::new()
+            .spawn(move || listen(output, longest, &to))
+            .map_err(|error| how.unstarted(&error))?;
+        let running = Running { input, child: Killed(child), said, asked: 0, took: Duration::ZERO };
         Ok(Self { how: how.clone(), running: Mutex::new(running) })
     }
 
@@ -165,21 +180,72 @@ impl Program {
         match said {
             Said::Line(line) => self.wrong(format!("answered `{}`", short(line))),
             Said::Long => self.wrong(format!(
-                "wrote {LONGEST} bytes without an end of line: an answer is one short line of JSON"
+                "wrote {} bytes without an end of line: an answer is one line of JSON",
+                self.how.longest
             )),
             Said::Failed(error) => self.wrong(format!("cannot be read from: {error}")),
         }
     }
 }
 
-/// Sends on the lines of a program until it closes its output.
-fn listen(output: ChildStdout, to: &SyncSender<Said>) {
+/// Starts a program, gives it a text, and returns what it writes until it ends.
+///
+/// # Errors
+/// If it cannot be started, does not end in time, ends with a failure, or writes more than it may or no UTF-8.
+pub(crate) fn filter(how: &Invocation, input: String) -> Result<String, AnswerError> {
+    let broken = |what: String| AnswerError::Broken { command: how.command.clone(), what };
+    let mut child = how.start()?;
+    let (mut to, from) = (child.stdin.take(), child.stdout.take());
+    let (send, answer) = sync_channel(1);
+    let longest = how.longest;
+    let spawned = std::thread::Builder::new().spawn(move || {
+        // A program that answers before it has read everything closes its input, which is no mistake.
+        let write = move || to.as_mut().map_or(Ok(()), |to| to.write_all(input.as_bytes()));
+        let writer = std::thread::spawn(write);
+        let mut bytes = Vec::new();
+        let read = from.map_or(Ok(0), |from| from.take(longest + 1).read_to_end(&mut bytes));
+        let _ = send.send(read.map(|_| bytes));
+        drop(writer);
+    });
+    let mut child = Killed(child);
+    spawned.map_err(|error| how.unstarted(&error))?;
+    let start = Instant::now();
+    let bytes = match answer.recv_timeout(how.patience) {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(error)) => return Err(broken(format!("cannot be read from: {error}"))),
+        Err(_) => {
+            let (command, seconds) = (how.command.clone(), how.patience.as_secs());
+            return Err(AnswerError::Running { command, seconds });
+        }
+    };
+    if bytes.len() as u64 > longest {
+        return Err(broken(format!("wrote more than {longest} bytes")));
+    }
+    match child.wait(how.patience.saturating_sub(start.elapsed()).max(ENDING)) {
+        Ok(Some(status)) if status.success() => {}
+        Ok(Some(status)) => {
+            return Err(AnswerError::Ended {
+                command: how.command.clone(),
+                how: format!("failed ({status})"),
+            });
+        }
+        Ok(None) => {
+            let (command, seconds) = (how.command.clone(), how.patience.as_secs());
+            return Err(AnswerError::Running { command, seconds });
+        }
+        Err(error) => return Err(broken(format!("cannot be waited for: {error}"))),
+    }
+    String::from_utf8(bytes).map_err(|_| broken("wrote bytes that are not UTF-8".to_owned()))
+}
+
+/// Sends on the lines of a program, each of at most so many bytes, until it closes its output.
+fn listen(output: ChildStdout, longest: u64, to: &SyncSender<Said>) {
     let mut output = BufReader::new(output);
     loop {
         let mut line = Vec::new();
-        let said = match output.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
+        let said = match output.by_ref().take(longest).read_until(b'\n', &mut line) {
             Ok(0) => return,
-            Ok(_) if line.len() as u64 == LONGEST && !line.ends_with(b"\n") => Said::Long,
+            Ok(_) if line.len() as u64 == longest && !line.ends_with(b"\n") => Said::Long,
             Ok(_) => Said::Line(String::from_utf8_lossy(&line).into_owned()),
             Err(error) => Said::Failed(error),
         };
@@ -202,14 +268,10 @@ impl Running {
     /// Returns how the program ended, in words. It may still be running without its output.
     fn end(&mut self) -> String {
         self.input = None;
-        let start = Instant::now();
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return format!("ended before it answered ({status})"),
-                Ok(None) if start.elapsed() < ENDING => std::thread::sleep(TICK / 10),
-                Ok(None) => return "closed its input or output before it answered, and runs on".to_owned(),
-                Err(error) => return format!("ended before it answered ({error})"),
-            }
+        match self.child.wait(ENDING) {
+            Ok(Some(status)) => format!("ended before it answered ({status})"),
+            Ok(None) => "closed its input or output before it answered, and runs on".to_owned(),
+            Err(error) => format!("ended before it answered ({error})"),
         }
     }
 
@@ -230,7 +292,7 @@ impl Running {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             // After the program has ended, another process may still hold its output open.
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
+            if matches!(self.child.0.try_wait(), Ok(Some(_))) {
                 return Ok(self.said.recv_timeout(TICK).ok());
             }
             if !noted && start.elapsed() >= NOTE {
@@ -261,7 +323,7 @@ impl Answer for Program {
         let said = running.listen(self.how.patience, || {
             if let Some(say) = SAY.get() {
                 say(&format!(
-                    "the program `{}` has not answered for {} s; this is kernel {number}, and it may take {} s (--process-timeout)",
+                    "the program `{}` has not answered line {number} for {} s; it may take {} s (--process-timeout)",
                     self.how.command,
                     NOTE.as_secs(),
                     self.how.patience.as_secs()
@@ -281,7 +343,7 @@ impl Answer for Program {
                 running.input = None;
                 Err(AnswerError::Silent {
                     command: self.how.command.clone(),
-                    kernel: number,
+                    line: number,
                     seconds: self.how.patience.as_secs(),
                 })
             }
@@ -302,11 +364,26 @@ impl Answer for Program {
     }
 }
 
-impl Drop for Running {
+/// A child that is killed when nobody needs it any more.
+struct Killed(Child);
+
+impl Killed {
+    /// Waits until the child has ended; `None` if it has not within this time.
+    fn wait(&mut self, patience: Duration) -> std::io::Result<Option<ExitStatus>> {
+        let start = Instant::now();
+        loop {
+            match self.0.try_wait()? {
+                Some(status) => return Ok(Some(status)),
+                None if start.elapsed() < patience => std::thread::sleep(TICK / 10),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Drop for Killed {
     fn drop(&mut self) {
-        self.input = None;
-        // The program is killed if it does not end when its input does.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

@@ -12,11 +12,17 @@ pub(super) enum Costs {
     List,
     /// Print a shipped price list, as a start for your own.
     Show {
-        /// The file, as `ovolo costs list` names it.
+        /// The file, as `ovolo costs list` names it; its folder and its ending may be left out.
         file: String,
     },
     /// Print the reference for authors of price lists: everything that a price can depend on.
     Reference,
+}
+
+/// Returns whether a file has this name: `costs/base.ron`, `base.ron` or `base`.
+fn is_called(file: &str, name: &str) -> bool {
+    let last = file.rsplit('/').next().unwrap_or(file);
+    [file, last].contains(&name) || last.strip_suffix(".ron") == Some(name)
 }
 
 impl Costs {
@@ -32,7 +38,7 @@ impl Costs {
                 }
                 Ok(())
             }
-            Self::Show { file } => match list.sources().find(|source| *source.name == **file) {
+            Self::Show { file } => match list.sources().find(|source| is_called(&source.name, file)) {
                 Some(source) => {
                     print(&source.text);
                     Ok(())

@@ -132,8 +132,8 @@ fn told(out: &Path, done: &Done, json: bool) -> Outcome {
     match done.failed.first() {
         None => Ok(()),
         Some((task, why)) => Err(format!(
-            "{} task(s) failed, completely or in part; the first is `{task}`: {why}\n  help: run `ovolo experiment` again to try \
-                 them again",
+            "{} task(s) failed, completely or in part; the first is `{task}`: {why}\n  help: mend it, in the spec, a program or \
+                 the machine, and run `ovolo experiment` again: failed tasks are run again; failed.csv lists them",
             done.failed.len()
         )),
     }

@@ -28,6 +28,12 @@ impl Extract {
         let extractor = extractors.get(&self.extractor).map(|kind| (kind.plain)()).ok_or_else(|| {
             format!("--extractor {}: {}", self.extractor, extract::unknown(&self.extractor, extractors))
         })?;
+        if let Some(lacking) = extractor.lacks() {
+            return Err(format!(
+                "--extractor {}: it needs {lacking}, with `compile`, `explain` or `bench`",
+                self.extractor
+            ));
+        }
         let file = self.file.display();
         let named = Named::read(&read(&self.file)?).map_err(|error| format!("{file}: {error}"))?;
         let start = Instant::now();

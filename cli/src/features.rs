@@ -19,17 +19,24 @@ pub(super) struct Features {
     out: Option<PathBuf>,
 }
 
-/// The name of the last column: the price of the cost model, empty if it has none.
-const SECONDS: &str = "seconds";
+/// The last columns, with their descriptions.
+const LAST: [(&str, &str); 2] = [
+    (
+        "measured",
+        "1 if the price was measured, 0 if it was estimated in place of that; empty if the model does not measure",
+    ),
+    ("seconds", "the price by the cost model; empty if it has none"),
+];
 
 /// Returns a line of names, then a line for each kernel.
 fn table(kernels: &[PricedKernel]) -> Vec<Vec<String>> {
-    let names = FEATURES.iter().map(|feature| feature.name).chain([SECONDS]);
+    let names = FEATURES.iter().map(|feature| feature.name).chain(LAST.map(|(name, _)| name));
     let mut lines: Vec<Vec<String>> = vec![names.map(str::to_owned).collect()];
     for kernel in kernels {
         let values = kernel.features.iter().map(ToString::to_string);
         let seconds = kernel.seconds.map(|seconds| seconds.to_string()).unwrap_or_default();
-        lines.push(values.chain([seconds]).collect());
+        let measured = kernel.measured.map(|measured| u8::from(measured).to_string()).unwrap_or_default();
+        lines.push(values.chain([measured, seconds]).collect());
     }
     lines
 }
@@ -37,8 +44,7 @@ fn table(kernels: &[PricedKernel]) -> Vec<Vec<String>> {
 /// Describes each column.
 fn columns() -> String {
     let known = FEATURES.iter().map(|feature| (feature.name, feature.doc));
-    let last = (SECONDS, "the price by the cost model; empty if it has none");
-    let lines = known.chain([last]).map(|(name, doc)| format!("  {name:15} {doc}\n"));
+    let lines = known.chain(LAST).map(|(name, doc)| format!("  {name:15} {doc}\n"));
     format!("Columns:\n{}", lines.collect::<String>())
 }
 

@@ -19,7 +19,7 @@ use ovolo::pass::pipeline::Pipeline;
 use ovolo::plan::Plan;
 use ovolo::registry::Registry;
 use ovolo::session::Session;
-use ovolo::stage::{Curve, Scale};
+use ovolo::stage::{Curve, PricedKernel, Scale};
 use ovolo::team::Team;
 use ovolo::tensor::{Device, Tensor};
 use std::collections::BTreeMap;
@@ -192,6 +192,15 @@ impl Job {
         let saturated = options.saturate(imported(compilation)?).map_err(|error| error.to_string())?;
         let priced = options.price(&saturated).map_err(|error| error.to_string())?;
         Ok(priced.problem().clone())
+    }
+
+    /// Returns the features of each kernel that may be chosen, with its price.
+    ///
+    /// # Errors
+    /// As [`Job::compile`].
+    pub fn features(compilation: &Compilation, options: &Options) -> Result<Vec<PricedKernel>, Refusal> {
+        let saturated = options.saturate(imported(compilation)?).map_err(|error| error.to_string())?;
+        Ok(options.features(&saturated).map_err(|error| error.to_string())?)
     }
 
     /// Returns the same e-graph with its names, in the JSON form of the crate `egraph-serialize`.

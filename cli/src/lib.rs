@@ -53,6 +53,7 @@ pub use test::shown;
 
 use clap::Args;
 use ovolo::cache::Builds;
+use ovolo::pass::choosing;
 use ovolo::registry::Registry;
 use ovolo::subprocess::Invocation;
 use ovolo::tensor::Device;
@@ -119,9 +120,27 @@ pub struct Settings {
         value_parser = clap::value_parser!(u64).range(1..=86_400)
     )]
     pub process_timeout: u64,
+    /// Send all kernels to this program at once, as a line with a JSON list, and read one line with the list of its
+    /// answers.
+    #[arg(long, requires = "process")]
+    pub process_batch: bool,
     /// The extractor, instead of the pipeline's.
     #[arg(long)]
     pub extractor: Option<String>,
+    /// Take the selection in this file, as `ovolo extract --json` prints it for the e-graph of `ovolo dump --egraph`
+    /// (extractor `choices`): JSON of the form {"choices": {"c0": "c0.0"}}, with the chosen node of each e-class.
+    #[arg(long, value_name = "FILE.json", conflicts_with = "extractor")]
+    pub choices: Option<PathBuf>,
+    /// Choose by a program, which this command starts (extractor `process`). The program reads the e-graph as `ovolo
+    /// dump --egraph` writes it, and writes the chosen node of each e-class in the form of --choices.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["extractor", "choices"])]
+    pub extractor_process: Option<String>,
+    /// The seconds that this program may take.
+    #[arg(
+        long, value_name = "SECONDS", requires = "extractor_process", default_value_t = choosing::ByProgram::PATIENCE,
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
+    pub extractor_timeout: u64,
     /// Threads, including the calling one. Default: the processors that this process may use.
     #[arg(long)]
     pub threads: Option<usize>,
@@ -155,7 +174,11 @@ impl Settings {
             learned: None,
             process: None,
             process_timeout: Invocation::PATIENCE,
+            process_batch: false,
             extractor: None,
+            choices: None,
+            extractor_process: None,
+            extractor_timeout: choosing::ByProgram::PATIENCE,
             threads: None,
             memory_limit: Vec::new(),
             resident: None,

@@ -15,6 +15,7 @@ use ovolo::extract;
 use ovolo::graph::Graph;
 use ovolo::graph::text::{self, Constants, Seeds};
 use ovolo::onnx::{self, ImportOptions, Item, MissingWeights, UNROLL};
+use ovolo::pass::choosing;
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::{ByFit, ByProgram};
 use ovolo::pass::{self, Extract, Resident, Scope};
@@ -255,7 +256,7 @@ impl Settings {
         if let Some(command) = &self.process {
             let patience = Duration::from_secs(self.process_timeout);
             let program = Invocation { patience, ..Invocation::new(command) };
-            extract.cost = Arc::new(ByProgram { program: Some(program) });
+            extract.cost = Arc::new(ByProgram::new(program, self.process_batch));
         }
         if self.learned.is_some() {
             extract.cost = Arc::new(ByFit::default());
@@ -269,6 +270,15 @@ impl Settings {
         if let Some(name) = &self.extractor {
             let extractors = &registry.catalog().extractors;
             extract.choose_by(name, extractors).map_err(|_| extract::unknown(name, extractors))?;
+        }
+        if let Some(file) = &self.choices {
+            let file = Source::new(file.display().to_string(), read(file)?);
+            extract.extractor = Arc::new(choosing::ByFile { file: Some(file) });
+        }
+        if let Some(command) = &self.extractor_process {
+            let patience = Duration::from_secs(self.extractor_timeout);
+            let program = Invocation { patience, ..Invocation::new(command) };
+            extract.extractor = Arc::new(choosing::ByProgram::new(program));
         }
         Ok(())
     }

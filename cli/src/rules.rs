@@ -28,7 +28,7 @@ pub(super) enum Rules {
     /// change nothing, that another rule subsumes or reverses, that no pipeline uses, or that never fire.
     Check(check::Check),
     /// Show why a rule does not fire on a model: the nearest miss, the guard that refuses, or the limit.
-    WhyNot(why::WhyNotCommand),
+    WhyNot(Box<why::WhyNotCommand>),
     /// Check every rule numerically on generated instances, or members of models' e-graphs.
     Verify(verify::Verify),
     /// Show what each rule is worth on models: the cost without it compared with the cost with it.

@@ -34,7 +34,7 @@ LEFT_OUT = ["types", "backend", "logical", "dtype_in"]
 
 def columns(row):
     """Return the names of the numeric features, in order."""
-    return [name for name in row if name not in CATEGORIES + LEFT_OUT + ["seconds"]]
+    return [name for name in row if name not in CATEGORIES + LEFT_OUT + ["measured", "seconds"]]
 
 
 def vector(row, numbers, known):
@@ -53,7 +53,7 @@ def fit(files, out):
     rows = []
     for file in files:
         with open(file, newline="", encoding="utf-8") as text:
-            rows += [row for row in csv.DictReader(text) if row["seconds"] not in ("", "inf", "0")]
+            rows += [row for row in csv.DictReader(text) if row["seconds"] not in ("", "inf", "0") and row["measured"] != "0"]
     if len(rows) < 20:
         sys.exit(f"{len(rows)} kernels with seconds are too few to learn from: give more tables")
     numbers = columns(rows[0])

@@ -49,13 +49,22 @@ def price(egraph, choices):
     return total
 
 
+def read(path, key):
+    """Return the JSON object in a file, which must have a key."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except (OSError, ValueError) as error:
+        sys.exit(f"{path}: {error}")
+    if not isinstance(value, dict) or key not in value:
+        sys.exit(f"{path}: there is no object with the key `{key}`")
+    return value
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit("usage: check.py EGRAPH.json CHOSEN.json")
-    with open(sys.argv[1], encoding="utf-8") as file:
-        egraph = json.load(file)
-    with open(sys.argv[2], encoding="utf-8") as file:
-        said = json.load(file)
+    egraph, said = read(sys.argv[1], "nodes"), read(sys.argv[2], "choices")
     try:
         cost = price(egraph, said["choices"])
     except ValueError as error:
@@ -63,7 +72,7 @@ def main():
     if said.get("cost") is None:
         sys.exit(f"{sys.argv[2]}: reports no cost; the choice costs {cost}")
     if not math.isclose(cost, said["cost"], rel_tol=1e-9, abs_tol=1e-12):
-        sys.exit(f"{sys.argv[2]}: reports cost {said['cost']}, but costs {cost}")
+        sys.exit(f"{sys.argv[2]}: reports cost {said['cost']}, but costs {cost}: are both files of one e-graph?")
     bound = said.get("bound")
     if bound is None:
         print(f"cost {cost:.9g}, no bound: sound")

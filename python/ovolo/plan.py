@@ -160,6 +160,34 @@ class Plan:
 
         return pandas.DataFrame(self.steps).set_index("name")
 
+    def features(self) -> pandas.DataFrame:
+        """The kernels that might have been chosen as a ``DataFrame``: their features, and ``seconds``, their price. Needs
+        the package pandas; ``pyarrow.Table.from_pandas`` makes an Arrow table of it."""
+        import pandas
+
+        return pandas.DataFrame(json.loads(self._plan.features()))
+
+    def nodes(self) -> pandas.DataFrame:
+        """The e-graph that the extraction chose from as a ``DataFrame`` with a row for each candidate, by its id: its
+        class, the type of the class, its op, its cost in seconds, and the classes that it reads. Needs the package
+        pandas."""
+        import pandas
+
+        egraph = json.loads(self.egraph())
+        nodes, classes = egraph["nodes"], egraph["class_data"]
+        rows = [
+            {
+                "id": name,
+                "eclass": node["eclass"],
+                "type": classes[node["eclass"]]["type"],
+                "op": node["op"],
+                "cost": node["cost"],
+                "children": [nodes[child]["eclass"] for child in node["children"]],
+            }
+            for name, node in nodes.items()
+        ]
+        return pandas.DataFrame(rows).set_index("id")
+
     def html(self) -> str:
         """The page that ``ovolo explain --html`` writes: graphs, memory and costs."""
         return self._plan.html()

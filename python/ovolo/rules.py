@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,30 @@ class Verification:
         return self.verdict == "holds"
 
 
+class _Bar:
+    """A progress bar that begins when the number of rules is known."""
+
+    def __init__(self, progress: Callable[..., Any] | None) -> None:
+        self._progress = progress
+        self._bar: Any = None
+        self._lock = threading.Lock()
+        #: What is called after each rule, with the number of all rules.
+        self.told = None if progress is None else self._tell
+
+    def _tell(self, count: int) -> None:
+        with self._lock:
+            if self._bar is None:
+                self._bar = self._progress(total=count, unit="rule")
+            self._bar.update(1)
+
+    def __enter__(self) -> "_Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
 def verify(
     files: Iterable[str | os.PathLike] = (),
     *,
@@ -52,14 +77,17 @@ def verify(
     instances: int = 200,
     seed: int = 0,
     threads: int | None = None,
+    progress: Callable[..., Any] | None = None,
 ) -> list[Verification]:
     """Verifies rules as ``ovolo rules verify`` does, and returns a :class:`Verification` of each.
 
     ``files`` are rule files; without them, the rules that ovolo ships are verified. ``rules`` are folders with further
-    rule files. ``only`` has the names of rules, or of rule files without folder and ending.
+    rule files. ``only`` has the names of rules, or of rule files without folder and ending. ``progress`` makes a
+    progress bar by the conventions of the package tqdm: ``progress=tqdm.auto.tqdm``.
     """
     if isinstance(only, str):
         only = [only]
     listed = [[os.fspath(path) for path in paths] for paths in (files, rules)]
-    found = _ovolo.verify(*listed, list(only), instances, seed, threads)
+    with _Bar(progress) as bar:
+        found = _ovolo.verify(*listed, list(only), instances, seed, threads, bar.told)
     return [Verification(**one) for one in json.loads(found)]

@@ -4,6 +4,7 @@ use crate::error::error;
 use crate::session::Fixed;
 use crate::settings::{Asked, Given};
 use ovolo::compile::{Compilation, Options};
+use ovolo::cost::{FEATURES, FeatureValue};
 use ovolo::pass::PassReport;
 use ovolo::stage::Scale;
 use ovolo::team::Team;
@@ -129,6 +130,25 @@ impl Plan {
     /// Returns a page with pictures of the plan.
     fn html(&self, py: Python<'_>) -> PyResult<String> {
         self.answer(py, |compilation, options| self.asked.job.html(compilation, options))
+    }
+
+    /// Returns the features of each kernel that might have been chosen, with its price, as JSON.
+    fn features(&self, py: Python<'_>) -> PyResult<String> {
+        let kernels = self.answer(py, Job::features)?;
+        let rows = kernels.iter().map(|kernel| {
+            let features = FEATURES.iter().zip(&kernel.features).map(|(feature, value)| {
+                let value = match value {
+                    FeatureValue::Number(number) => (*number).into(),
+                    FeatureValue::Text(text) => text.to_string().into(),
+                };
+                (feature.name.to_owned(), value)
+            });
+            let mut row: serde_json::Map<String, Value> = features.collect();
+            row.insert("measured".to_owned(), kernel.measured.into());
+            row.insert("seconds".to_owned(), kernel.seconds.into());
+            row.into()
+        });
+        Ok(Value::Array(rows.collect()).to_string())
     }
 
     /// Returns the e-graph that the extraction chose from, with its prices, in the JSON form of the crate

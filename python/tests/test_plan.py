@@ -49,6 +49,21 @@ def test_a_plan_is_a_frame(plan):
     assert frame["seconds"].sum() == pytest.approx(plan.seconds)
 
 
+def test_candidates_and_their_features_are_frames(plan):
+    pandas = pytest.importorskip("pandas")
+    nodes = plan.nodes()
+    assert isinstance(nodes, pandas.DataFrame)
+    classes = set(nodes["eclass"])
+    assert all(child in classes for children in nodes["children"] for child in children)
+    # The cheapest candidate of a class whose candidates read nothing is what the class costs.
+    assert nodes.loc["c0.0", "op"].startswith("input") and nodes.loc["c0.0", "cost"] == 0
+    features = plan.features()
+    assert {"op", "flops", "bytes", "measured", "seconds"} <= set(features.columns)
+    assert len(features) > 100 and (features["seconds"] >= 0).all() and features["measured"].isna().all()
+    chosen = {step["op"] for step in plan.steps}
+    assert chosen <= set(features["op"])
+
+
 def test_runners_up_are_told(plan):
     runner_ups = plan.runner_ups()
     assert runner_ups and {"value", "chosen", "margin"} <= runner_ups[0].keys()

@@ -19,6 +19,32 @@ def test_a_wrong_rule_is_shown_on_a_small_case(tmp_path):
     assert one.what and one.case
 
 
+def test_a_bar_shows_the_progress():
+    class Bar:
+        made = []
+
+        def __init__(self, total, unit):
+            self.total, self.unit, self.done, self.closed = total, unit, 0, False
+            Bar.made.append(self)
+
+        def update(self, count):
+            self.done += count
+
+        def close(self):
+            self.closed = True
+
+    found = ovolo.rules.verify(only="algebra", instances=2, progress=Bar)
+    bar, = Bar.made
+    assert bar.total == bar.done == len(found) > 1 and bar.closed and bar.unit == "rule"
+
+    class Broken(Bar):
+        def update(self, count):
+            raise RuntimeError("no terminal")
+
+    with pytest.raises(RuntimeError, match="no terminal"):
+        ovolo.rules.verify(only="map-relu", instances=2, progress=Broken)
+
+
 def test_mistakes_in_a_file_are_told(tmp_path):
     file = tmp_path / "broken.ron"
     file.write_text("[Rule(")

@@ -6,8 +6,8 @@ use crate::cost::Machine;
 use crate::error::Error;
 use crate::graph::text;
 use crate::onnx::{self, MissingWeights};
-use crate::pass::Pass;
 use crate::pass::pipeline::Pipeline;
+use crate::pass::{Extract, Pass};
 use crate::registry::Registry;
 use crate::setting;
 use std::collections::BTreeMap;
@@ -79,9 +79,10 @@ impl Request {
     /// pipeline as they are on this machine.
     ///
     /// # Errors
-    /// If the model cannot be read or decoded, or if its prices come from a subprocess.
+    /// If the model cannot be read or decoded, or if its prices or its choices come from a subprocess.
     pub fn key(&self, registry: &Registry) -> Result<Key, Error> {
-        if self.pipeline.extract().is_some_and(|extract| !extract.cost.repeats()) {
+        let repeats = |extract: &Extract| extract.cost.repeats() && extract.extractor.repeats();
+        if self.pipeline.extract().is_some_and(|extract| !repeats(extract)) {
             return Err(Error::NoKey);
         }
         let external = match (text::is_named(&self.model), &self.weights) {

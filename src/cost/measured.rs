@@ -190,6 +190,11 @@ impl CostModel for Measured {
         self.entry(query).map(Entry::price)
     }
 
+    fn is_measured(&self, query: &Query<'_>) -> Option<bool> {
+        let timed = |entry: &Entry| matches!(entry.in_plans, InPlans::Timed(_)) || entry.samples > 0;
+        Some(query.contract.view_of.is_none() && self.entry(query).is_some_and(timed))
+    }
+
     fn copy(&self, bytes: usize) -> f64 {
         self.prices.copy(&self.machine, bytes)
     }

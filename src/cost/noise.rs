@@ -80,6 +80,14 @@ impl CostModel for Noisy {
         self.model.copy(bytes)
     }
 
+    fn begin_batch(&self) -> bool {
+        self.model.begin_batch()
+    }
+
+    fn end_batch(&self) {
+        self.model.end_batch();
+    }
+
     fn trouble(&self) -> Option<String> {
         self.model.trouble()
     }

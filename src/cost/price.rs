@@ -47,7 +47,7 @@ pub use reference::reference;
 use rustc_hash::FxHasher;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// A price list.
 #[derive(Clone, Debug, PartialEq)]
@@ -249,10 +249,13 @@ impl PriceList {
         Scope { machine, query, words: self, known, files, parameters: Vec::new(), operand: 0 }
     }
 
-    /// Returns the seconds of a kernel; `None` if the list gives no price.
-    pub(crate) fn seconds(&self, machine: &Machine, query: &Query<'_>) -> Option<f64> {
+    /// Returns the seconds of a kernel.
+    ///
+    /// # Errors
+    /// The value that the list gives, if it is negative or not a finite number.
+    pub(crate) fn seconds(&self, machine: &Machine, query: &Query<'_>) -> Result<f64, f64> {
         let seconds = self.word(self.seconds, &[], &mut self.scope(machine, Some(query)));
-        (seconds.is_finite() && seconds >= 0.0).then_some(seconds)
+        if seconds.is_finite() && seconds >= 0.0 { Ok(seconds) } else { Err(seconds) }
     }
 
     /// Returns the seconds to copy this number of bytes, which were just written.
@@ -281,6 +284,8 @@ pub struct PriceModel {
     name: &'static str,
     machine: Machine,
     list: Arc<PriceList>,
+    /// The first value that is no price.
+    wrong: Arc<OnceLock<f64>>,
 }
 
 impl PriceModel {
@@ -291,7 +296,7 @@ impl PriceModel {
 
     /// Returns the model of a list at the speeds of a machine, with its own name.
     pub fn new(name: &'static str, machine: Machine, list: Arc<PriceList>) -> Self {
-        Self { name, machine, list }
+        Self { name, machine, list, wrong: Arc::default() }
     }
 }
 
@@ -303,7 +308,10 @@ impl CostModel for PriceModel {
     fn seconds(&self, query: &Query<'_>) -> Option<f64> {
         match query.contract.view_of {
             Some(_) => Some(0.0), // A view is no work: its bytes are the operand's.
-            None => self.list.seconds(&self.machine, query),
+            None => {
+                let wrong = |value| self.wrong.set(value);
+                self.list.seconds(&self.machine, query).map_err(wrong).ok()
+            }
         }
     }
 
@@ -312,6 +320,13 @@ impl CostModel for PriceModel {
     }
 
     fn lacking(&self) -> String {
-        "its price list must give a finite number of seconds, zero or more, for every kernel".to_owned()
+        let rule = "its price list must give a finite number of seconds, zero or more, for every kernel";
+        match self.wrong.get() {
+            Some(value) if value.is_nan() => {
+                format!("{rule}, and no case of `seconds` fits one of them, or it is 0 / 0")
+            }
+            Some(value) => format!("{rule}, and gives {value} for one of them"),
+            None => rule.to_owned(),
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! The model `process`: another program prices each kernel.
 //!
 //! The program reads a line of JSON with the features of a kernel by name, and answers with a line `{"seconds":
-//! 1.2e-5}`, or `{"seconds": null}` for a kernel that it does not know. It is asked once for each kernel. How lines
-//! are sent and received is not part of this module.
+//! 1.2e-5}`, or `{"seconds": null}` for a kernel that it does not know. It is asked once for each kernel. In batches it
+//! reads a line with a list of kernels, and answers with a line that has a list of as many answers. How lines are sent and
+//! received is not part of this module.
 
-use super::{CostModel, FEATURES, FeatureValue, Machine, PriceList, PriceModel, Query};
-use rustc_hash::FxHashMap;
+use super::{CostModel, FEATURES, FeatureValue, Machine, PriceList, PriceModel, Query, key};
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[non_exhaustive]
 pub enum AnswerError {
     /// It cannot be started.
-    #[error("--process {command}: {why}")]
+    #[error("the program `{command}` cannot be started: {why}")]
     Start {
         /// The command.
         command: String,
@@ -31,13 +32,23 @@ pub enum AnswerError {
     },
     /// It did not answer in time.
     #[error(
-        "the program `{command}` has not answered kernel {kernel} within {seconds} s: it must write a line for each that it reads, and flush it; --process-timeout gives it longer"
+        "the program `{command}` has not answered line {line} within {seconds} s: it must write a line for each that it reads, and flush it; --process-timeout gives it longer"
     )]
     Silent {
         /// The command.
         command: String,
-        /// The number of the kernel for which it was asked, from 1.
-        kernel: u32,
+        /// The number of the line that was sent to it, from 1.
+        line: u32,
+        /// The time limit in seconds.
+        seconds: u64,
+    },
+    /// It did not end in time.
+    #[error(
+        "the program `{command}` has not ended within {seconds} s: it must read its input to the end, write its answer, and end; --extractor-timeout gives it longer"
+    )]
+    Running {
+        /// The command.
+        command: String,
         /// The time limit in seconds.
         seconds: u64,
     },
@@ -73,14 +84,24 @@ pub struct Process {
     /// The prices of copies.
     copies: PriceModel,
     program: Arc<dyn Answer>,
+    /// Whether the program prices kernels in batches.
+    batch: bool,
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
     seconds: FxHashMap<String, Option<f64>>,
+    /// The kernels of a batch that has begun, each once, in the order of the first question.
+    gathered: Option<Gathered>,
     /// The first invalid answer.
     trouble: Option<String>,
+}
+
+#[derive(Default)]
+struct Gathered {
+    lines: Vec<String>,
+    seen: FxHashSet<String>,
 }
 
 /// An answer. The field `seconds` is required, and may be `null`.
@@ -92,17 +113,51 @@ struct Said {
 
 impl Process {
     /// Uses this program for kernels, and a price list at the machine's speeds for copies.
-    pub(crate) fn new(machine: &Machine, prices: Arc<PriceList>, program: Arc<dyn Answer>) -> Self {
-        Self { copies: PriceModel::new("process", *machine, prices), program, known: Mutex::default() }
+    pub(crate) fn new(
+        machine: &Machine,
+        prices: Arc<PriceList>,
+        program: Arc<dyn Answer>,
+        batch: bool,
+    ) -> Self {
+        let copies = PriceModel::new("process", *machine, prices);
+        Self { copies, program, batch, known: Mutex::default() }
     }
 
+    /// Asks for the price of one kernel.
     pub(crate) fn ask(&self, line: &str) -> Result<Option<f64>, String> {
+        if self.batch {
+            return Ok(self.ask_all(&[line.to_owned()])?[0]);
+        }
         let answer = self.program.answer(line).map_err(|why| why.to_string())?;
         let wrong = |why: &str| format!("the program answered `{}`, {why}", answer.trim_end());
         let form = "which is not of the form {\"seconds\": NUMBER or null}";
         let said: Said = serde_json::from_str(&answer).map_err(|_| wrong(form))?;
-        match said.seconds {
-            Some(seconds) if seconds < 0.0 => Err(wrong("which is a negative time")),
+        said.price().map_err(wrong)
+    }
+
+    /// Asks for the prices of several kernels at once.
+    pub(crate) fn ask_all(&self, lines: &[String]) -> Result<Vec<Option<f64>>, String> {
+        let answer = self.program.answer(&format!("[{}]", lines.join(","))).map_err(|why| why.to_string())?;
+        let form = "of the form [{\"seconds\": NUMBER or null}, …]";
+        let said: Vec<Said> = serde_json::from_str(&answer).map_err(|error| {
+            format!("the program answered a batch with a line that is not {form}: {error}")
+        })?;
+        if said.len() != lines.len() {
+            let (given, wanted) = (said.len(), lines.len());
+            return Err(format!("the program answered a batch of {wanted} kernels with {given} answers"));
+        }
+        let priced = said.iter().enumerate().map(|(at, said)| {
+            said.price()
+                .map_err(|why| format!("the program's answer {at} of a batch is {:?}, {why}", said.seconds))
+        });
+        priced.collect()
+    }
+}
+
+impl Said {
+    fn price(&self) -> Result<Option<f64>, &'static str> {
+        match self.seconds {
+            Some(seconds) if seconds < 0.0 => Err("which is a negative time"),
             seconds => Ok(seconds),
         }
     }
@@ -129,6 +184,12 @@ impl CostModel for Process {
             .collect();
         let line = serde_json::Value::from(features).to_string();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gathered) = &mut known.gathered {
+            if gathered.seen.insert(line.clone()) {
+                gathered.lines.push(line);
+            }
+            return Some(0.0);
+        }
         if let Some(seconds) = known.seconds.get(&line) {
             return *seconds;
         }
@@ -136,7 +197,7 @@ impl CostModel for Process {
             return None; // What failed once is not asked again: each answer would have to wait for it.
         }
         let seconds = self.ask(&line).unwrap_or_else(|why| {
-            known.trouble = Some(why);
+            known.trouble = Some(format!("{why}; it was asked for {}", key(query)));
             None
         });
         known.seconds.insert(line, seconds);
@@ -145,6 +206,27 @@ impl CostModel for Process {
 
     fn copy(&self, bytes: usize) -> f64 {
         self.copies.copy(bytes)
+    }
+
+    fn begin_batch(&self) -> bool {
+        if self.batch {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.gathered = Some(Gathered::default());
+        }
+        self.batch
+    }
+
+    fn end_batch(&self) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Gathered { lines, .. }) = known.gathered.take() else { return };
+        let new: Vec<String> = lines.into_iter().filter(|line| !known.seconds.contains_key(line)).collect();
+        if new.is_empty() || known.trouble.is_some() {
+            return;
+        }
+        match self.ask_all(&new) {
+            Ok(prices) => known.seconds.extend(new.into_iter().zip(prices)),
+            Err(why) => known.trouble = Some(why),
+        }
     }
 
     fn trouble(&self) -> Option<String> {

@@ -242,6 +242,11 @@ impl Named {
     /// Describes why there is no extraction, with the ids of the file.
     pub fn words(&self, error: &ExtractError) -> String {
         match error {
+            ExtractError::NothingRuns { root, missing } if root == missing => format!(
+                "no node of the root class `{}` can be computed: each one cannot be run, as its cost is null, or depends \
+                 on the class itself; add a node of finite cost there",
+                self.classes[root.index()],
+            ),
             ExtractError::NothingRuns { root, missing } => format!(
                 "no nodes that can be run compute the root class `{}`: each of its nodes depends on the class `{}`, \
                  whose nodes cannot be run or depend on it again; add a node of finite cost there",

@@ -125,7 +125,7 @@ pub enum OnnxError {
         why: &'static str,
     },
     /// Dimensions without a number.
-    #[error("{} without a size:{}\n  give each a size with --dim NAME=N", plural(.dims.len(), "dimension"), listed(.dims))]
+    #[error("{} without a size:{}\n  give each a size: `--dim NAME=N`, or `dims: {{\"NAME\": N}}` in a file", plural(.dims.len(), "dimension"), listed(.dims))]
     UnboundDims {
         /// The dimensions.
         dims: Vec<UnboundDim>,

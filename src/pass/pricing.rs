@@ -1,5 +1,6 @@
 //! The cost models of pipelines: those of the module `cost`, and those that need a subprocess or a fitted model.
 
+use super::timeout::Timeout;
 use crate::cost::pricing::{self, ByFlops, ByPrices, ByRoofline, ByTimes, file};
 use crate::cost::{CostModel, Fit, Given, Learned, Pricing, PricingError, Process, Validators};
 use crate::error::Source;
@@ -8,7 +9,6 @@ use crate::subprocess::{Invocation, Program};
 use crate::table::Table;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 /// Cost models by name.
 pub(crate) type Pricings = Table<Kind<dyn Pricing>>;
@@ -38,60 +38,42 @@ pub fn pricings() -> &'static Pricings {
 pub struct ByProgram {
     /// The command that starts the subprocess.
     pub program: Option<Invocation>,
+    /// Whether the subprocess is asked for many kernels at once.
+    pub batch: bool,
 }
 
-/// The largest time limit of an answer: one day, in seconds.
-const DAY: u64 = 86_400;
-
 impl ByProgram {
-    /// Returns how the model is read: `Process(command: "python3 mine.py", timeout: 60)`. The command runs in the
-    /// pipeline's folder.
+    /// Makes the model for a command.
+    pub fn new(mut program: Invocation, batch: bool) -> Self {
+        if batch {
+            program.longest = Invocation::WHOLE;
+        }
+        Self { program: Some(program), batch }
+    }
+
+    /// Returns how the model is read: `Process(command: "python3 mine.py", timeout: 60, batch: true)`. The command runs
+    /// in the pipeline's folder.
     fn kind() -> Kind<dyn Pricing> {
         #[derive(Deserialize)]
         struct Command {
             command: String,
             #[serde(default)]
             timeout: Timeout,
+            #[serde(default)]
+            batch: bool,
         }
         Kind::<dyn Pricing>::new(
             || Arc::new(Self::default()),
             |reader, written| {
-                let Command { command, timeout: Timeout(seconds) } = written.read(reader)?;
+                let Command { command, timeout, batch } = written.read(reader)?;
                 let program = Invocation {
                     folder: written.folder.path.map(ToOwned::to_owned),
-                    patience: Duration::from_secs(seconds),
+                    patience: timeout.or(Invocation::PATIENCE),
                     ..Invocation::new(&command)
                 };
-                Some(Arc::new(Self { program: Some(program) }))
+                Some(Arc::new(Self::new(program, batch)))
             },
         )
-    }
-}
-
-/// The time limit of an answer, in seconds.
-#[derive(Deserialize)]
-#[serde(try_from = "u64")]
-struct Timeout(u64);
-
-impl Default for Timeout {
-    fn default() -> Self {
-        Self(Invocation::PATIENCE)
-    }
-}
-
-/// No time to wait for an answer. The second line is advice.
-#[derive(Debug, thiserror::Error)]
-#[error("must be 1 to {DAY}\nwrite a number of seconds")]
-struct BadTimeout;
-
-impl TryFrom<u64> for Timeout {
-    type Error = BadTimeout;
-
-    fn try_from(seconds: u64) -> Result<Self, BadTimeout> {
-        match (1..=DAY).contains(&seconds) {
-            true => Ok(Self(seconds)),
-            false => Err(BadTimeout),
-        }
     }
 }
 
@@ -108,7 +90,8 @@ impl Pricing for ByProgram {
         };
         let program = self.program.as_ref().ok_or_else(lacking)?;
         let program = Program::start(program)?;
-        Ok(Box::new(Process::new(given.machine, Arc::clone(given.prices), Arc::new(program))))
+        let prices = Arc::clone(given.prices);
+        Ok(Box::new(Process::new(given.machine, prices, Arc::new(program), self.batch)))
     }
 
     /// Another run of the subprocess may return different prices.

@@ -55,6 +55,7 @@ pub struct Priced<'a> {
 impl<'a> Priced<'a> {
     pub(super) fn new(egraph: &'a EGraph, model: Box<dyn CostModel>, target: &Target) -> Result<Self, Error> {
         let contracts = |call: &Call<'_>| target.contract(call);
+        announce(egraph, &*model, target);
         let pick = egraph.problem(&*model, target.threads, &contracts);
         // A model in trouble knows no kernel, and the trouble is what its user should be told.
         sound(&*model)?;
@@ -137,6 +138,14 @@ impl<'a> Priced<'a> {
             target,
             within: Some(within),
         }
+    }
+}
+
+/// Tells a cost model that prices kernels in batches which kernels there are.
+pub(super) fn announce(egraph: &EGraph, model: &dyn CostModel, target: &Target) {
+    if model.begin_batch() {
+        let _ = egraph.problem(model, target.threads, &|call: &Call<'_>| target.contract(call));
+        model.end_batch();
     }
 }
 

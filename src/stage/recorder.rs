@@ -11,6 +11,8 @@ pub struct PricedKernel {
     pub features: Vec<FeatureValue>,
     /// The price in seconds; `None` if the model has none.
     pub seconds: Option<f64>,
+    /// Whether the price was measured; `None` if the model does not measure.
+    pub measured: Option<bool>,
 }
 
 /// A cost model that records every kernel for which another model is asked.
@@ -41,7 +43,8 @@ impl CostModel for Recorder<'_> {
         let seconds = self.model.seconds(query);
         let features = FEATURES.iter().map(|feature| feature.value(query)).collect();
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        kernels.insert(key(query), PricedKernel { features, seconds });
+        kernels
+            .insert(key(query), PricedKernel { features, seconds, measured: self.model.is_measured(query) });
         seconds
     }
 

@@ -89,6 +89,7 @@ impl Saturated {
     /// # Errors
     /// If the cost model fails.
     pub fn features(&self, model: &dyn CostModel, target: &Target) -> Result<Vec<PricedKernel>, Error> {
+        priced::announce(&self.egraph, model, target);
         let recorder = Recorder::new(model);
         let contracts = |call: &Call<'_>| target.contract(call);
         let _ = self.egraph.problem(&recorder, target.threads, &contracts);

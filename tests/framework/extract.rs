@@ -5,10 +5,19 @@ mod synthetic;
 
 use ovolo::extract::{
     Candidate, Claim, Class, ClassId, Exact, ExtractError, Extraction, Extractor, Limits, Naive, Named,
-    Problem, all, find,
+    Problem,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use synthetic::{Random, chains, dense, inception, large_tangle, residual, tangle, transformer, unet, wired};
+
+fn all() -> impl Iterator<Item = std::sync::Arc<dyn Extractor>> {
+    ovolo::extract::extractors().iter().map(|(_, kind)| (kind.plain)())
+}
+
+fn find(name: &str) -> Option<std::sync::Arc<dyn Extractor>> {
+    let kind = ovolo::extract::extractors().get(name)?;
+    Some((kind.plain)())
+}
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)

@@ -178,18 +178,24 @@ pub struct VerifySettings {
     pub threads: Option<usize>,
 }
 
-/// Verifies rules on generated instances. Returns what `ovolo rules verify --json` prints of each rule.
+/// Verifies rules on generated instances. Returns what `ovolo rules verify --json` prints of each rule. `told` is called
+/// after each rule, from any thread, with the number of all rules.
 ///
 /// # Errors
 /// A rule file with mistakes, or no rule.
-pub fn verify_rules(registry: &Registry, asked: &VerifySettings) -> Result<Vec<serde_json::Value>, Refusal> {
+pub fn verify_rules(
+    registry: &Registry,
+    asked: &VerifySettings,
+    told: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<serde_json::Value>, Refusal> {
     if asked.instances == 0 {
         Err("the instances of a rule must be at least 1".to_owned())?;
     }
     let VerifySettings { files, folders, only, .. } = asked.clone();
     let loaded = Source { files, rules: folders, only }.load(registry)?;
     let settings = verify::Settings { instances: asked.instances, seed: asked.seed, ..Default::default() };
-    let all = verified(registry, &loaded, settings, asked.threads, &|_| {})?;
+    let count = loaded.set.rules().len();
+    let all = verified(registry, &loaded, settings, asked.threads, &|_| told(count))?;
     Ok(all.iter().zip(loaded.set.rules()).map(|(one, rule)| json(one, rule, &loaded)).collect())
 }
 

@@ -1,7 +1,7 @@
 //! Runs the tasks of an experiment. The result of a task is plain JSON: what follows from the spec alone, and
 //! measured times under `measured`.
 
-use super::spec::{SAMPLE, Spec};
+use super::spec::{Chooser, SAMPLE, Spec};
 use super::task::{Cell, Task};
 use ovolo::cache::home;
 use ovolo::compile::Options;
@@ -130,10 +130,10 @@ impl<'a> Runner<'a> {
 
     pub fn run(&mut self, task: &Task) -> Result<Value, Error> {
         match task {
-            Task::Plan(cell, extractor) => self.plan(cell, &self.spec.extractors[*extractor].clone()),
+            Task::Plan(cell, extractor) => self.plan(cell, &self.spec.extractors[*extractor].name),
             Task::Ablation(cell) => self.ablation(cell),
             Task::Memory(cell) => self.memory(cell),
-            Task::Gap(cell, extractor) => self.gap(cell, &self.spec.extractors[*extractor].clone()),
+            Task::Gap(cell, extractor) => self.gap(cell, &self.spec.extractors[*extractor].name),
             Task::Race { model, seed } => self.race(*model, self.spec.seeds[*seed]),
         }
     }
@@ -174,8 +174,7 @@ impl<'a> Runner<'a> {
         let mut pipeline = self.spec.pipelines[cell.pipeline].1.clone();
         if let Some(extract) = pipeline.extract_mut() {
             extract.cost = cost.pricing(self.registry.catalog());
-            // The extractors of a spec were checked when it was read.
-            extract.choose_by(extractor, &self.registry.catalog().extractors).expect("the extractor exists");
+            extract.extractor = self.chooser(extractor);
         }
         Options {
             threads: self.spec.threads,
@@ -183,6 +182,13 @@ impl<'a> Runner<'a> {
             measured: self.measured.clone().filter(|_| cost.kind == "measured"),
             ..Options::from_parts(&self.registry, self.rules.clone(), pipeline)
         }
+    }
+
+    /// Returns the extractor with this name in the spec, or else in the list of extractors.
+    fn chooser(&self, name: &str) -> Arc<dyn Extractor> {
+        let listed = || Chooser { name: name.to_owned(), program: None };
+        let chooser = self.spec.extractors.iter().find(|one| one.name == name).cloned();
+        chooser.unwrap_or_else(listed).extractor(self.registry.catalog())
     }
 
     fn plan(&mut self, cell: &Cell, extractor: &str) -> Result<Value, Error> {
@@ -232,7 +238,7 @@ impl<'a> Runner<'a> {
     fn gap(&mut self, cell: &Cell, extractor: &str) -> Result<Value, Error> {
         let options = self.ready(cell, extractor)?;
         let priced = options.price(self.saturated())?;
-        let known = (self.registry.catalog().extractors.find(extractor)?.plain)();
+        let known = self.chooser(extractor);
         // An extractor without limits has one point.
         let limited =
             EFFORTS.iter().filter_map(|share| Some((Some(*share), Arc::from(known.with_effort(*share)?))));
@@ -268,7 +274,7 @@ impl<'a> Runner<'a> {
         let mut failed = Vec::new();
         for pipeline in 0..spec.pipelines.len() {
             for cost in 0..spec.costs.len() {
-                for extractor in &spec.extractors {
+                for extractor in spec.extractors.iter().map(|one| one.name.as_str()) {
                     match self.entrants(&Cell { model, pipeline, cost }, extractor, seed) {
                         Ok(found) => {
                             found

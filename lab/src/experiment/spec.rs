@@ -15,21 +15,23 @@
 //! )
 //! ```
 //! Paths are relative to the folder of the spec, and a `Process(command: "python3 mine.py", timeout: 60)`
-//! runs there.
+//! runs there, be it a cost model or an extractor.
 
 mod cost;
+mod extractor;
 mod form;
 mod reader;
 
 use ovolo::cost::pricing::ByPrices;
 use ovolo::cost::{Machine, Pricing};
 use ovolo::error::{Diagnostics, Source};
+use ovolo::extract::Extractor;
 use ovolo::pass::Catalog;
+use ovolo::pass::choosing;
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::{ByFit, ByProgram};
 use ovolo::registry::Registry;
 use ovolo::ron;
-use ovolo::subprocess::Invocation;
 use reader::Reader;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -48,8 +50,8 @@ pub struct Spec {
     pub pipelines: Vec<(String, Pipeline)>,
     /// The cost models.
     pub costs: Vec<Cost>,
-    /// The extractors; [`SAMPLE`] may be among them.
-    pub extractors: Vec<String>,
+    /// The extractors.
+    pub extractors: Vec<Chooser>,
     /// The seeds for drawing.
     pub seeds: Vec<u64>,
     /// The threads of plans.
@@ -83,7 +85,7 @@ pub struct Model {
 }
 
 /// A cost model of an experiment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Cost {
     /// Its name in tables.
     pub name: String,
@@ -91,8 +93,8 @@ pub struct Cost {
     pub kind: String,
     /// The text of a price list or of a fitted model.
     pub text: Option<Source>,
-    /// How a program is started, in the folder of the spec.
-    pub program: Option<Invocation>,
+    /// The program that prices, in the folder of the spec.
+    pub program: Option<ByProgram>,
 }
 
 impl Cost {
@@ -101,8 +103,29 @@ impl Cost {
         match self.kind.as_str() {
             "prices" => Arc::new(ByPrices { files: self.text.iter().cloned().collect() }),
             "learned" => Arc::new(ByFit { fit: self.text.clone() }),
-            "process" => Arc::new(ByProgram { program: self.program.clone() }),
+            "process" => Arc::new(self.program.clone().unwrap_or_default()),
             kind => (catalog.pricings.find(kind).expect("it is checked when the spec is read").plain)(),
+        }
+    }
+}
+
+/// An extractor of an experiment.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    /// Its name in tables; [`SAMPLE`] is not in the list of extractors.
+    pub name: String,
+    /// The program that chooses, in the folder of the spec; `None` for an extractor of the list.
+    pub program: Option<choosing::ByProgram>,
+}
+
+impl Chooser {
+    /// Returns the extractor.
+    pub fn extractor(&self, catalog: &Catalog) -> Arc<dyn Extractor> {
+        match &self.program {
+            Some(program) => Arc::new(program.clone()),
+            None => {
+                (catalog.extractors.find(&self.name).expect("it is checked when the spec is read").plain)()
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use ovolo::error::Error;
 use ovolo::file;
 use ovolo::host::validators;
 use ovolo::registry::Registry;
+use ovolo::subprocess::Invocation;
 use ovolo_tune::Shard;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -46,6 +47,15 @@ pub struct Head {
     pub shard: Shard,
 }
 
+/// Returns what the answers of a program depend on: its command, and the digests of the files that the command names.
+fn contents(program: &Invocation, threads: usize) -> Result<Vec<String>, Error> {
+    let mut texts = vec![program.command.clone()];
+    for file in program.files() {
+        texts.push(Digest::read_file(&file, threads).map_err(Error::io(&file))?.to_string());
+    }
+    Ok(texts)
+}
+
 impl Head {
     /// Returns the conditions for the results of a spec on this machine with this registry.
     ///
@@ -65,17 +75,18 @@ impl Head {
         }
         for cost in &spec.costs {
             let mut texts: Vec<String> = cost.text.iter().map(|source| source.text.to_string()).collect();
-            if let Some(program) = &cost.program {
-                texts.push(program.command.clone());
-                // A program's answers depend on the files that its command names.
-                for file in program.files() {
-                    let digest = Digest::read_file(&file, spec.threads).map_err(Error::io(&file))?;
-                    texts.push(digest.to_string());
-                }
-            }
+            let program = cost.program.as_ref().and_then(|program| program.program.as_ref());
+            texts.extend(program.map_or_else(|| Ok(Vec::new()), |program| contents(program, spec.threads))?);
             if !texts.is_empty() {
                 let digest = Digest::texts(texts.iter().map(String::as_str));
                 fields.push((format!("cost model {}", cost.name), digest.to_string()));
+            }
+        }
+        for extractor in &spec.extractors {
+            if let Some(program) = extractor.program.as_ref().and_then(|program| program.program.as_ref()) {
+                let texts = contents(program, spec.threads)?;
+                let digest = Digest::texts(texts.iter().map(String::as_str));
+                fields.push((format!("extractor {}", extractor.name), digest.to_string()));
             }
         }
         fields.push(("build".to_owned(), build(registry, BUILDS)));

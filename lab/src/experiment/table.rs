@@ -142,7 +142,7 @@ impl Results<'_> {
         match task {
             Task::Plan(cell, extractor) => {
                 let mut line = names(cell);
-                line.push(spec.extractors[*extractor].clone().into());
+                line.push(spec.extractors[*extractor].name.clone().into());
                 let mut measured = line.clone();
                 line.extend(get(
                     result,
@@ -185,7 +185,7 @@ impl Results<'_> {
             Task::Gap(cell, extractor) => {
                 for (at, point) in list("points").iter().enumerate() {
                     let mut line = names(cell);
-                    line.push(spec.extractors[*extractor].clone().into());
+                    line.push(spec.extractors[*extractor].name.clone().into());
                     let mut measured = line.clone();
                     measured.extend(get(point, &["effort", "states"]));
                     measured.push(time(result, "seconds", at).into());

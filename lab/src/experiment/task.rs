@@ -44,7 +44,7 @@ impl Task {
                 for cost in 0..spec.costs.len() {
                     let cell = Cell { model, pipeline, cost };
                     let extractors =
-                        || (0..spec.extractors.len()).filter(|at| spec.extractors[*at] != SAMPLE);
+                        || (0..spec.extractors.len()).filter(|at| spec.extractors[*at].name != SAMPLE);
                     tasks.extend(extractors().map(|extractor| Self::Plan(cell, extractor)));
                     tasks.extend(asked("ablation").then_some(Self::Ablation(cell)));
                     tasks.extend(asked("memory").then_some(Self::Memory(cell)));
@@ -63,7 +63,8 @@ impl Task {
     /// The name of the task in results, which does not depend on the rest of the spec.
     pub fn name(&self, spec: &Spec) -> String {
         let of = |kind: &str, cell: &Cell, extractor: Option<usize>| {
-            let extractor = extractor.map_or_else(String::new, |at| format!(" {}", spec.extractors[at]));
+            let extractor =
+                extractor.map_or_else(String::new, |at| format!(" {}", word(&spec.extractors[at].name)));
             let model = word(&spec.models[cell.model].name);
             let pipeline = word(&spec.pipelines[cell.pipeline].0);
             format!("{kind} {model} {pipeline} {}{extractor}", word(&spec.costs[cell.cost].name))

@@ -13,19 +13,22 @@ pub(super) fn extractors(graph: &Graph, options: &Options, told: Told<'_>) -> Re
     let saturated = options.saturate(graph)?;
     let own = options.choice(saturated.graph())?;
     let priced = options.price(&saturated)?;
-    let kinds = &options.registry.catalog().extractors;
+    // Those that need a file or a program are left out, unless the pipeline names one of them.
+    let kinds = options.registry.catalog().extractors.iter().map(|(name, kind)| {
+        let same = own.extractor.name() == name;
+        (name, if same { Arc::clone(&own.extractor) } else { (kind.plain)() })
+    });
+    let kinds: Vec<_> = kinds.filter(|(_, extractor)| extractor.lacks().is_none()).collect();
     let mut found = Vec::new();
-    for (done, (name, kind)) in kinds.iter().enumerate() {
+    for (done, (name, extractor)) in kinds.iter().enumerate() {
         told(done, kinds.len(), name);
-        let extractor =
-            if own.extractor.name() == name { Arc::clone(&own.extractor) } else { (kind.plain)() };
         let start = Instant::now();
-        let chosen = priced.choose(&Choice { extractor, ..own.clone() });
+        let chosen = priced.choose(&Choice { extractor: Arc::clone(extractor), ..own.clone() });
         let seconds = start.elapsed().as_secs_f64();
         let cost = chosen
             .map(|chosen| chosen.extraction.cost)
             .map_err(|error| NoProgram::Refused { why: error.to_string() });
-        found.push((name.to_owned(), cost, Some(seconds)));
+        found.push(((*name).to_owned(), cost, Some(seconds)));
     }
     Ok(compared(found))
 }

@@ -5,7 +5,7 @@ use super::parse::{self, Names};
 use super::quantity::texts;
 use super::{Case, Definition, File, PriceList, Table, Word};
 use crate::cost::feature::{BASIC, Feature};
-use crate::diagnostic::{Diagnostics, Source, Span};
+use crate::diagnostic::{Diagnostics, Source, Span, suggestion};
 use crate::ron::{Entries, OneOrMany, Raw, Reader, Spanned, Text};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::collections::BTreeMap;
@@ -264,6 +264,10 @@ fn check(list: &mut PriceList, found: &mut Diagnostics, heads: &[Head<'_>]) {
     for head in heads {
         reach(list, found, head);
     }
+    // The feature `function_operations` is the word of this name.
+    let roots = [seconds, copy, word("function_operations", 0)];
+    let roots: Vec<usize> = roots.into_iter().flatten().collect();
+    unused(list, found, heads, &roots);
     if let Some(copy) = copy.filter(|copy| asks_for_kernel(list, *copy)) {
         let head = heads.iter().find(|head| head.word == copy).expect("every word has a head");
         let help = "use its parameter and the machine's speeds only";
@@ -305,6 +309,27 @@ fn reach(list: &PriceList, found: &mut Diagnostics, head: &Head<'_>) {
             let help = "define it here as well, or in a file for all ops";
             Reader::new(found, head.source).mistake(message, head.span, help);
         }
+    }
+}
+
+/// Reports words that no price depends on: a misspelt name would change nothing, without a word.
+fn unused(list: &PriceList, found: &mut Diagnostics, heads: &[Head<'_>], roots: &[usize]) {
+    let mut used = vec![false; list.words.len()];
+    let mut open = roots.to_vec();
+    while let Some(word) = open.pop() {
+        if !std::mem::replace(&mut used[word], true) {
+            open.extend(list.words[word].definitions.iter().flat_map(uses));
+        }
+    }
+    for head in heads.iter().filter(|head| !used[head.word]) {
+        let name = &list.words[head.word].name;
+        let known =
+            list.words.iter().zip(&used).filter(|(_, used)| **used).map(|(word, _)| word.name.as_str());
+        let help = match suggestion(name, known) {
+            Some(close) => format!("did you mean `{close}`?"),
+            None => "use it in `seconds`, or in a word that `seconds` uses, or remove it".to_owned(),
+        };
+        Reader::new(found, head.source).mistake(format!("no price uses `{name}`"), head.span, help);
     }
 }
 

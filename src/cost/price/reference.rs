@@ -1,10 +1,34 @@
 //! The reference for authors of price lists. It is written from the lists that the reader uses for its checks.
 
+use super::PriceList;
 use super::expression::FUNCTIONS;
 use super::parse::FORMS;
 use super::quantity::{MEASURES, SPEEDS, texts};
 use crate::cost::feature::BASIC;
 use std::fmt::Write;
+
+/// The fields of a file.
+const FILE: &[(&str, &str)] = &[
+    (
+        "ops: \"conv*\"",
+        "the ops to which the file applies, a pattern or a list of patterns; all ops if it is left out. `*` stands for any \
+         end of a name, here and in cases",
+    ),
+    ("fitted_on: \"…\"", "what its prices were fitted on, for readers"),
+    (
+        "define: {\"share\": \"0.8\", \"filling(size)\": \"…\"}",
+        "words, with parameters or without. A definition is a number, an expression in quotes, or a list of cases",
+    ),
+    (
+        "[Case(op: \"…\", when: \"…\", value: \"…\"), …]",
+        "cases: the first one whose texts fit and whose condition `when` holds gives the value. If none does, the files \
+         before this one are asked, so a file of your own can replace a single case of a shipped one",
+    ),
+    (
+        "tables: {\"functions\": {\"exp\": 20}}",
+        "tables of numbers by name, for `functions_of(table)`; rows of a later file replace those of an earlier one",
+    ),
+];
 
 /// Returns everything that a price list can use, as Markdown.
 pub fn reference() -> String {
@@ -18,6 +42,8 @@ pub fn reference() -> String {
             let _ = writeln!(text, "| `{written}` | {} |", is.replace('|', "\\|"));
         }
     };
+    let fields = FILE.iter().map(|(field, is)| ((*field).to_owned(), *is));
+    table("Fields of `Prices(…)`", &mut fields.into_iter());
     table("Fields of a case", &mut texts().map(|text| (format!("{}: \"…\"", text.name), text.doc)));
     table("Speeds of the machine", &mut SPEEDS.iter().map(|speed| (speed.name.to_owned(), speed.doc)));
     let features = BASIC.iter().filter(|feature| feature.is_number());
@@ -39,5 +65,21 @@ pub fn reference() -> String {
         (written, function.doc)
     });
     table("Operators and functions of numbers", &mut functions.into_iter());
+    text.push_str(
+        "\n## Words of the shipped lists\n\nThe price of a kernel is `seconds`, and the price of a copy is `copy(size)`. The \
+         others are parts of them, and each can be replaced. `ovolo costs show NAME` prints a list with its comments.\n\n\
+         | Word | Defined in |\n|---|---|\n",
+    );
+    let list = PriceList::shipped();
+    for word in &list.words {
+        let parameters = match word.parameters {
+            0 => String::new(),
+            1 => "(size)".to_owned(),
+            count => format!("({} numbers)", count),
+        };
+        let files: Vec<String> =
+            word.definitions.iter().map(|one| format!("`{}`", list.files[one.file].source.name)).collect();
+        let _ = writeln!(text, "| `{}{parameters}` | {} |", word.name, files.join(", "));
+    }
     text
 }

@@ -141,7 +141,7 @@ fn a_plan_priced_by_a_program_is_not_kept_and_the_reason_is_reported() {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("miss: not kept: a plan that a program has priced has no key"), "{text}");
+    assert!(text.contains("miss: not kept: a plan that a program has priced or chosen has no key"), "{text}");
 }
 
 #[test]

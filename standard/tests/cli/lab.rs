@@ -85,7 +85,7 @@ fn each_kernel_has_all_features() {
     said(&ovolo(&at, "features", &["--cost", "flops", "--out", "kernels.csv"]));
     let mut table = csv::Reader::from_path(at.join("kernels.csv")).unwrap();
     let names: Vec<String> = table.headers().unwrap().iter().map(str::to_owned).collect();
-    let known = FEATURES.iter().map(|feature| feature.name).chain(["seconds"]);
+    let known = FEATURES.iter().map(|feature| feature.name).chain(["measured", "seconds"]);
     assert!(names.iter().map(String::as_str).eq(known), "{names:?}");
     let column = |name: &str| names.iter().position(|known| known == name).unwrap();
     let rows: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
@@ -249,9 +249,156 @@ fn a_program_prices_every_kernel() {
         "wrote a line that nobody had asked for",
     );
     let slow = ovolo(&at, "compile", &["--process", "sleep 7", "--process-timeout", "6"]);
-    refused(&slow, "the program `sleep 7` has not answered kernel 1 within 6 s");
-    refused(&slow, "note: the program `sleep 7` has not answered for 5 s; this is kernel 1");
+    refused(&slow, "the program `sleep 7` has not answered line 1 within 6 s");
+    refused(&slow, "note: the program `sleep 7` has not answered line 1 for 5 s");
     refused(&ovolo(&at, "compile", &["--process-timeout", "6"]), "--process <COMMAND>");
+}
+
+#[test]
+fn a_program_prices_all_kernels_at_once() {
+    let at = folder("batch");
+    // As many answers as there are kernels: each kernel has one `"op":`.
+    let program = r#"while read -r line; do
+        echo "$line" >> asked.txt
+        printf '%s\n' "$line" | grep -o '"op":' | wc -l > count.txt
+        awk 'NR == 1 { printf "["; for (i = 0; i < $1; i++) printf "%s{\"seconds\": 2e-6}", i ? "," : ""; print "]" }' count.txt
+    done"#;
+    let batch = |program: &str, command: &str, more: &[&str]| {
+        ovolo(&at, command, &[&["--process", program, "--process-batch"], more].concat())
+    };
+    let plan = json(&batch(program, "explain", &["--json"]));
+    let steps = plan["steps"].as_array().unwrap();
+    assert!(!steps.is_empty() && steps.iter().all(|step| number(&step["seconds"]) == 2e-6));
+    let asked = std::fs::read_to_string(at.join("asked.txt")).unwrap();
+    let whole: Vec<Value> = serde_json::from_str(asked.lines().next().unwrap()).unwrap();
+    assert!(asked.lines().count() == 1 && whole.len() > 100, "all kernels are in one line");
+    let table = said(&batch(program, "features", &[]));
+    assert!(
+        table
+            .lines()
+            .skip(1)
+            .all(|line| line.ends_with(",,2e-6") || line.ends_with(",,0.000002") || line.ends_with(",,0"))
+    );
+    let few = "while read -r line; do echo '[{\"seconds\": 1e-6}]'; done";
+    refused(&batch(few, "compile", &[]), "kernels with 1 answers");
+    let single = "while read -r line; do echo '{\"seconds\": 1e-6}'; done";
+    refused(
+        &batch(single, "compile", &[]),
+        "the program answered a batch with a line that is not of the form",
+    );
+    refused(&ovolo(&at, "compile", &["--process-batch"]), "--process <COMMAND>");
+}
+
+/// A misspelt word would change no price, and nobody would see why.
+#[test]
+fn a_word_of_a_price_list_that_no_price_uses_is_refused() {
+    let at = folder("unused");
+    std::fs::write(at.join("mine.ron"), "Prices(define: {\"sahre\": 0.5})").unwrap();
+    let output = ovolo(&at, "compile", &["--costs", "mine.ron"]);
+    refused(&output, "no price uses `sahre`");
+    refused(&output, "did you mean `share`?");
+    std::fs::write(at.join("mine.ron"), "Prices(define: {\"twice\": 2, \"seconds\": \"twice * flops\"})")
+        .unwrap();
+    said(&ovolo(&at, "compile", &["--costs", "mine.ron"]));
+    std::fs::write(at.join("mine.ron"), "Prices(define: {\"seconds\": \"-1e-6\"})").unwrap();
+    refused(&ovolo(&at, "compile", &["--costs", "mine.ron"]), "and gives -0.000001 for one of them");
+}
+
+#[test]
+fn a_selection_from_elsewhere_is_planned_and_run() {
+    let at = folder("choices");
+    let model = ["--cost", "flops"];
+    let with = |command: &str, more: &[&str]| ovolo(&at, command, &[&model[..], more].concat());
+    said(&with("dump", &["--egraph", "e.json"]));
+    let extract = |extractor: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+        command.args(["extract", "e.json", "--json", "--extractor", extractor]).current_dir(&at);
+        said(&command.output().unwrap())
+    };
+    let best: Value = serde_json::from_str(&extract("exact")).unwrap();
+    std::fs::write(at.join("best.json"), best.to_string()).unwrap();
+    let ops = |plan: &Value| -> Vec<String> {
+        plan["steps"].as_array().unwrap().iter().map(|step| step["op"].to_string()).collect()
+    };
+    let own = json(&with("explain", &["--json"]));
+    let taken = json(&with("explain", &["--json", "--choices", "best.json"]));
+    assert_eq!(ops(&own), ops(&taken));
+    // Ids do not depend on prices, so what is chosen by other prices can be priced by these.
+    std::fs::write(at.join("bytes.ron"), "Prices(define: {\"seconds\": \"1e-6 + bytes / 1e10\"})").unwrap();
+    said(&ovolo(&at, "dump", &["--costs", "bytes.ron", "--egraph", "e.json"]));
+    std::fs::write(at.join("other.json"), extract("exact")).unwrap();
+    let by_bytes = json(&ovolo(&at, "explain", &["--costs", "bytes.ron", "--json"]));
+    let plan = json(&with("explain", &["--json", "--choices", "other.json"]));
+    assert_eq!(ops(&plan), ops(&by_bytes));
+    assert_ne!(ops(&plan), ops(&own));
+    assert!(number(&plan["seconds"]) > number(&own["seconds"]));
+    said(&with("bench", &["--seconds", "0.01", "--choices", "other.json"]));
+    // A program that chooses: ovolo itself.
+    let program = "ovolo extract /dev/stdin --extractor greedy-dag --json";
+    let program = program.replace("ovolo", env!("CARGO_BIN_EXE_ovolo"));
+    said(&with("explain", &["--extractor-process", &program]));
+    for (program, why) in [
+        ("cat > /dev/null; exit 4", "failed (exit status: 4)"),
+        ("echo no", "the form is {\"choices\": {\"CLASS\": \"NODE\"}}"),
+        ("echo '{\"choices\": {}}'", "is reached, but nothing is chosen"),
+        (
+            "echo '{\"choices\": {\"c0\": \"c0.99\"}}'",
+            "the class `c0` has no node `c0.99`; its nodes are c0.0",
+        ),
+        ("echo '{\"choices\": {\"x\": \"c0.99\"}}'", "the e-graph has no class `x`"),
+        ("printf '\\377'", "wrote bytes that are not UTF-8"),
+    ] {
+        refused(&with("compile", &["--extractor-process", program]), why);
+    }
+    let slow = with("compile", &["--extractor-process", "sleep 9", "--extractor-timeout", "1"]);
+    refused(&slow, "the program `sleep 9` has not ended within 1 s");
+    refused(&with("compile", &["--extractor", "choices"]), "name it with `--choices FILE.json`");
+    refused(&with("compile", &["--extractor", "process"]), "name it with `--extractor-process COMMAND`");
+}
+
+#[test]
+fn the_keys_of_experiments_and_the_columns_of_their_tables_are_documented() {
+    let page = std::fs::read_to_string(crate::common::root().join("examples/experiments/README.md")).unwrap();
+    let at = folder("keys");
+    std::fs::write(at.join("spec.ron"), "Experiment(zzz: 1)").unwrap();
+    let run = |spec: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+        command.args(["experiment", spec, "--out", "results"]).current_dir(&at).output().unwrap()
+    };
+    let wrong = String::from_utf8(run("spec.ron").stderr).unwrap();
+    let keys =
+        wrong.split("known are ").nth(1).and_then(|rest| rest.lines().next()).expect("the keys are listed");
+    for key in keys.split(", ") {
+        assert!(page.contains(&format!("\n| `{key}` | ")), "the page has no line for the key `{key}`");
+    }
+    std::fs::copy(crate::common::root().join("examples/digits/digits.onnx"), at.join("digits.onnx")).unwrap();
+    std::fs::write(
+        at.join("spec.ron"),
+        "Experiment(name: \"k\", models: [Model(file: \"digits.onnx\", dims: {\"N\": 1})], costs: [\"flops\"], \
+         extractors: [\"exact\", \"sample\", Process(name: \"mine\", command: \"OVOLO extract /dev/stdin --json\")], \
+         threads: 1, sample: 2, rounds: 1, parts: [\"memory\", \"gap\"])"
+            .replace("OVOLO", env!("CARGO_BIN_EXE_ovolo")),
+    )
+    .unwrap();
+    let output = run("spec.ron");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let plans = std::fs::read_to_string(at.join("results/plans.csv")).unwrap();
+    assert!(plans.lines().any(|line| line.starts_with("digits,native,flops,mine,")), "{plans}");
+    let mut tables = 0;
+    for folder in ["results", "results/measured"] {
+        for file in std::fs::read_dir(at.join(folder)).unwrap().map(|entry| entry.unwrap().path()) {
+            if file.extension().is_some_and(|ending| ending == "csv") {
+                tables += 1;
+                let text = std::fs::read_to_string(&file).unwrap();
+                for column in
+                    text.lines().next().unwrap().split(',').filter(|column| !column.starts_with("by "))
+                {
+                    assert!(page.contains(&format!("`{column}`")), "{}: `{column}`", file.display());
+                }
+            }
+        }
+    }
+    assert!(tables >= 8, "{tables} tables");
 }
 
 #[test]

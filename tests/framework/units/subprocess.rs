@@ -5,7 +5,7 @@
 mod source;
 
 use crate::cost::{Answer, AnswerError};
-use source::{Invocation, Program};
+use source::{Invocation, Program, filter};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -40,10 +40,30 @@ fn programs_that_do_not_keep_to_a_line_each_are_refused() {
     let endless = told("yes | tr -d '\\n'", 1);
     assert!(endless.contains("bytes without an end of line"), "{endless}");
     let mute = told("sleep 30", 1);
-    assert!(mute.contains("`sleep 30` has not answered kernel 1 within 1 s"), "{mute}");
+    assert!(mute.contains("`sleep 30` has not answered line 1 within 1 s"), "{mute}");
     let start = Instant::now();
     let closed = told("exec 1>&-; sleep 20", 1);
     assert!(closed.contains("closed its input or output before it answered, and runs on"), "{closed}");
     assert!(told("exit 3", 1).contains("ended before it answered (exit status: 3)"));
     assert!(start.elapsed() < Duration::from_secs(15), "nobody waits for what cannot come");
+}
+
+#[test]
+fn a_filter_reads_its_input_and_answers_once() {
+    let how = |command: &str| Invocation {
+        patience: Duration::from_secs(2),
+        longest: 100_000,
+        ..Invocation::new(command)
+    };
+    // More than a pipe holds, in both directions at once.
+    let long = "0123456789".repeat(9_000);
+    assert_eq!(filter(&how("cat"), long.clone()).unwrap(), long);
+    // A program need not read what it is given.
+    assert_eq!(filter(&how("echo enough"), long.clone()).unwrap(), "enough\n");
+    let refused = |command: &str| filter(&how(command), long.clone()).expect_err("it does wrong").to_string();
+    assert!(refused("cat; cat /dev/zero").contains("wrote more than 100000 bytes"));
+    assert!(refused("cat > /dev/null; exit 3").contains("failed (exit status: 3)"));
+    assert!(refused("exec sleep 60").contains("has not ended within 2 s"));
+    assert!(refused("exec 1>&-; exec sleep 60").contains("has not ended within 2 s"));
+    assert!(refused("printf '\\377'").contains("not UTF-8"));
 }

@@ -4,6 +4,7 @@ use super::Cost;
 use super::form::{OfFile, OfProgram};
 use super::reader::Reader;
 use ovolo::error::Source;
+use ovolo::pass::pricing::ByProgram;
 use ovolo::ron::{Raw, Text};
 use ovolo::subprocess::Invocation;
 use std::time::Duration;
@@ -71,15 +72,22 @@ impl Reader<'_> {
     }
 
     fn of_program(&mut self, raw: Raw<'_>) -> Option<Cost> {
-        let OfProgram { name, command, timeout } = self.ron.settings(raw, &[])?;
-        let seconds = self.within("timeout", timeout, 1..=DAY);
-        let patience = seconds.map_or(Invocation::PATIENCE, |seconds| seconds as u64);
-        let program = Invocation {
+        let form: OfProgram = self.ron.settings(raw, &[])?;
+        let program = self.program(&form, Invocation::PATIENCE);
+        let batch = form.batch.is_some_and(|batch| batch.value);
+        let name = form.name.unwrap_or_else(|| "process".to_owned());
+        let program = Some(ByProgram::new(program, batch));
+        Some(Cost { name, kind: "process".to_owned(), text: None, program })
+    }
+
+    /// Returns how a program is started, which by default may take so many seconds for an answer.
+    pub(super) fn program(&mut self, form: &OfProgram, seconds: u64) -> Invocation {
+        let patience =
+            self.within("timeout", form.timeout, 1..=DAY).map_or(seconds, |seconds| seconds as u64);
+        Invocation {
             folder: Some(self.folder.to_owned()),
             patience: Duration::from_secs(patience),
-            ..Invocation::new(&command)
-        };
-        let name = name.unwrap_or_else(|| "process".to_owned());
-        Some(Cost { name, kind: "process".to_owned(), text: None, program: Some(program) })
+            ..Invocation::new(&form.command)
+        }
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Experiment<'a> {
     #[serde(default)]
     pub costs: List<Raw<'a>>,
     #[serde(default)]
-    pub extractors: List<Spanned<String>>,
+    pub extractors: List<Raw<'a>>,
     #[serde(default)]
     pub seeds: List<Spanned<u64>>,
     #[serde(default)]
@@ -69,7 +69,7 @@ pub(super) struct OfFile {
     pub file: Spanned<String>,
 }
 
-/// A cost model that runs as a subprocess: `Process(…)`.
+/// A cost model or an extractor that runs as a subprocess: `Process(…)`.
 #[derive(Deserialize)]
 pub(super) struct OfProgram {
     #[serde(default)]
@@ -77,4 +77,6 @@ pub(super) struct OfProgram {
     pub command: String,
     #[serde(default)]
     pub timeout: Number,
+    #[serde(default)]
+    pub batch: Option<Spanned<bool>>,
 }

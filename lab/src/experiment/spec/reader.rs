@@ -1,14 +1,13 @@
 //! Converts the text of a spec to an experiment. Looks up all names, and collects all mistakes.
 
 use super::form::{self, List, Number};
-use super::{Cost, Model, PARTS, SAMPLE, Spec};
+use super::{Chooser, Cost, Model, PARTS, SAMPLE, Spec};
 use ovolo::cost::Machine;
 use ovolo::error::{Source, Span, suggestion};
-use ovolo::extract;
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::plan::MOST_THREADS;
 use ovolo::registry::Registry;
-use ovolo::ron::{self, Raw, Spanned};
+use ovolo::ron::{self, Raw, Spanned, Text};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -54,15 +53,15 @@ impl Reader<'_> {
             None => self.native().into_iter().collect::<Vec<_>>(),
         };
         let costs: Vec<Cost> = items(form.costs).into_iter().filter_map(|raw| self.cost(raw)).collect();
-        let extractors: Vec<String> =
-            items(form.extractors).into_iter().filter_map(|name| self.extractor(name)).collect();
+        let extractors: Vec<Chooser> =
+            items(form.extractors).into_iter().filter_map(|raw| self.extractor(raw)).collect();
         let seeds: Vec<u64> = items(form.seeds).into_iter().map(|seed| seed.value).collect();
         let parts: BTreeSet<String> =
             items(form.parts).into_iter().filter_map(|name| self.part(name)).collect();
         self.twice("model", models.iter().map(|model| model.name.clone()), "models", models_at);
         self.twice("pipeline", pipelines.iter().map(|(name, _)| name.clone()), "pipelines", pipelines_at);
         self.twice("cost model", costs.iter().map(|cost| cost.name.clone()), "costs", costs_at);
-        self.twice("extractor", extractors.iter().cloned(), "extractors", extractors_at);
+        self.twice("extractor", extractors.iter().map(|one| one.name.clone()), "extractors", extractors_at);
         self.twice("seed", seeds.iter().map(u64::to_string), "seeds", seeds_at);
         // Everything is checked before a missing name ends the reading, so that all mistakes are reported.
         let threads = self.within("threads", form.threads, 1..=MOST_THREADS).unwrap_or(1);
@@ -110,7 +109,7 @@ impl Reader<'_> {
     /// Reports mistakes in the settings that belong to the extractor `sample`.
     fn needed_for_sample(&mut self, form: &form::Experiment<'_>, head: Span) {
         let extractors = form.extractors.as_ref().map(|list| list.value.as_slice()).unwrap_or_default();
-        let samples = extractors.iter().any(|name| name.value == SAMPLE);
+        let samples = extractors.iter().any(|raw| Text::parse(*raw).is_some_and(|name| name.text == SAMPLE));
         for (key, number, meaning) in [
             ("spread", form.spread, "how far the extractor `sample` goes"),
             ("among", form.among, "of how many plans the extractor `sample` keeps one"),
@@ -263,21 +262,6 @@ impl Reader<'_> {
                 None
             }
         }
-    }
-
-    fn extractor(&mut self, name: Spanned<String>) -> Option<String> {
-        let known: Vec<&str> = self.registry.catalog().extractors.names().chain([SAMPLE]).collect();
-        if known.contains(&name.as_str()) {
-            return Some(name.value);
-        }
-        match extract::needs(&name, &self.registry.catalog().extractors) {
-            Some(feature) => {
-                let message = format!("this build has no extractor `{name}`");
-                self.ron.mistake(message, name.span, format!("build with `--features {feature}`"));
-            }
-            None => self.unknown("extractor", &name, name.span, &known),
-        }
-        None
     }
 
     fn part(&mut self, name: Spanned<String>) -> Option<String> {
