@@ -1,7 +1,7 @@
 //! Prints a counterexample as a case file: the text form of a graph with both sides as its outputs.
 
 use super::build::types_differ;
-use super::check::{self, Compared, Difference};
+use super::check::{self, Compared, Difference, Fault};
 use super::draft::{Draft, Filling};
 use super::untyped::Untyped;
 use ovolo::graph::{Graph, INPUT, Node, NodeId, text};
@@ -31,10 +31,30 @@ pub(super) fn print(rule: &Rule, draft: &Draft, difference: Option<&Difference>)
         .map(|(_, name)| name.as_str())
         .collect();
     if !variable.is_empty() {
-        let _ = writeln!(out, "// not constant where the rule matches: {}", variable.join(", "));
+        // A case file has no inputs, so that it can be evaluated as it is.
+        let _ = writeln!(
+            out,
+            "// constants in this file only; the rule matches values that a run gives: {}",
+            variable.join(", ")
+        );
+    }
+    if difference.is_some_and(|one| one.fault == Fault::Values) && has_no_number(draft) {
+        let _ = writeln!(
+            out,
+            "// they differ where a value is infinite or NaN: if the rule is meant for numbers alone, write `assume: \
+             [\"finite\"]`; for an operand that is always a weight, the guard `const(?w)`"
+        );
     }
     let _ = writeln!(out, "// reproduce with: ovolo rules verify --case FILE");
     out + &text(rule, draft)
+}
+
+/// Returns whether an operand holds an infinity or NaN.
+fn has_no_number(draft: &Draft) -> bool {
+    let leaves = draft.below(&draft.left).into_iter().filter_map(|at| draft.tensor(at));
+    leaves
+        .filter(|tensor| tensor.ty().dtype.is_float())
+        .any(|tensor| tensor.to_f64().iter().any(|one| !one.is_finite()))
 }
 
 fn text(rule: &Rule, draft: &Draft) -> String {
@@ -58,7 +78,10 @@ fn text(rule: &Rule, draft: &Draft) -> String {
                 let written = text::print_node(&graph, id);
                 let head = format!("{}: {} = const", text::quote(&graph[id].name), value.ty);
                 match value.leaf.as_ref().map(|leaf| &leaf.values) {
-                    Some(Filling::Seeded(seed)) => seeds.push((written, format!("{head} ~{seed}"))),
+                    // The values of few elements are easier to read than their seed.
+                    Some(Filling::Seeded(seed)) if written.contains("= const #") => {
+                        seeds.push((written, format!("{head} ~{seed}")))
+                    }
                     _ if written.contains("= const #") => {
                         seeds.push((written, format!("{head} [{}]", list(tensor))));
                     }

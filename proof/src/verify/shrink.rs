@@ -123,8 +123,22 @@ impl Left {
         self.values.iter().enumerate().filter_map(|(at, value)| Some((at, value.op?))).collect()
     }
 
-    /// Gives some leaves new shapes; listed values are truncated or filled up with ones.
-    fn reshaped(&self, shapes: &[(usize, Vec<usize>)]) -> Self {
+    /// Gives some leaves new shapes. Listed values are filled up with ones, or only some are kept: once for each choice
+    /// that makes a difference.
+    fn reshaped(&self, shapes: &[(usize, Vec<usize>)]) -> Vec<Self> {
+        let listed = |at: &usize| match self.values[*at].leaf.as_ref().map(|leaf| &leaf.values) {
+            Some(Filling::Given(given)) => Some(given.len()),
+            Some(Filling::Whole(whole)) => Some(whole.len()),
+            _ => None,
+        };
+        let fewer = |(at, shape): &(usize, Vec<usize>)| {
+            listed(at).is_some_and(|count| shape.iter().product::<usize>() < count)
+        };
+        let choices: &[Kept] = if shapes.iter().any(fewer) { &Kept::ALL } else { &[Kept::First] };
+        choices.iter().map(|kept| self.reshaped_with(shapes, *kept)).collect()
+    }
+
+    fn reshaped_with(&self, shapes: &[(usize, Vec<usize>)], kept: Kept) -> Self {
         let mut smaller = self.clone();
         for (at, shape) in shapes {
             let value = &mut smaller.values[*at];
@@ -134,12 +148,12 @@ impl Left {
             }
             value.ty.shape = Shape::from(&shape[..]);
             let Some(leaf) = &value.leaf else { continue };
-            let mut values = leaf.values.clone();
-            match &mut values {
-                Filling::Given(given) => given.resize(value.ty.shape.count(), 1.0),
-                Filling::Whole(whole) => whole.resize(value.ty.shape.count(), 1),
-                Filling::Splat(_) | Filling::Drawn(..) | Filling::Seeded(_) => {}
-            }
+            let count = value.ty.shape.count();
+            let values = match &leaf.values {
+                Filling::Given(given) => Filling::Given(kept.of(given, count, 1.0, |one| !one.is_finite())),
+                Filling::Whole(whole) => Filling::Whole(kept.of(whole, count, 1, |_| false)),
+                other => other.clone(),
+            };
             value.leaf = Some(Leaf::new(leaf.constant, values));
         }
         smaller
@@ -159,18 +173,20 @@ impl Left {
                     (*at, shape)
                 })
                 .collect();
-            let mut smaller = self.reshaped(&shapes);
-            for value in &mut smaller.values {
-                let attrs: Vec<(&'static str, Attr)> = value
-                    .attrs
-                    .iter()
-                    .map(|(name, attr)| (name, without_axis(name, attr, axis, rank)))
-                    .collect();
-                attrs.into_iter().for_each(|(name, attr)| value.attrs.set(name, attr));
+            let reshaped = self.reshaped(&shapes);
+            for mut smaller in reshaped.clone() {
+                for value in &mut smaller.values {
+                    let attrs: Vec<(&'static str, Attr)> = value
+                        .attrs
+                        .iter()
+                        .map(|(name, attr)| (name, without_axis(name, attr, axis, rank)))
+                        .collect();
+                    attrs.into_iter().for_each(|(name, attr)| value.attrs.set(name, attr));
+                }
+                all.push(smaller);
             }
-            all.push(smaller);
             // Attributes that do not refer to axes stay as they are.
-            all.push(self.reshaped(&shapes));
+            all.extend(reshaped);
         }
     }
 
@@ -195,27 +211,30 @@ impl Left {
             }
             self.reshaped(&shapes)
         };
+        let mut push = |places: &[(usize, usize, usize)], size: usize, less: usize| {
+            for smaller in with(places, less) {
+                all.push(smaller.clone());
+                all.push(smaller.renumbered(size, less));
+            }
+        };
         let mut distinct: Vec<usize> = places.iter().map(|(_, _, size)| *size).collect();
         distinct.sort_unstable();
         distinct.dedup();
         for size in distinct.into_iter().rev() {
             let here: Vec<_> = places.iter().filter(|place| place.2 == size).copied().collect();
             for less in less(size) {
-                all.push(with(&here, less));
-                all.push(with(&here, less).renumbered(size, less));
+                push(&here, size, less);
             }
         }
         for place in &places {
             for less in less(place.2) {
-                all.push(with(&[*place], less));
-                all.push(with(&[*place], less).renumbered(place.2, less));
+                push(&[*place], place.2, less);
             }
         }
         for (at, one) in places.iter().enumerate() {
             for other in places[at + 1..].iter().filter(|other| other.2 == one.2) {
                 for less in less(one.2) {
-                    all.push(with(&[*one, *other], less));
-                    all.push(with(&[*one, *other], less).renumbered(one.2, less));
+                    push(&[*one, *other], one.2, less);
                 }
             }
         }
@@ -319,12 +338,46 @@ impl Left {
         for at in self.leaves() {
             let Some(leaf) = &self.values[at].leaf else { continue };
             let tensor = filled(&self.values[at].ty, leaf);
-            for values in simpler(&leaf.values, &tensor.to_f64()) {
+            let least = self.values[at].ty.dtype.integer_range().map_or(i128::MIN, |(least, _)| least);
+            for values in simpler(&leaf.values, &tensor.to_f64(), least < 0) {
                 let mut smaller = self.clone();
                 smaller.values[at].leaf = Some(Leaf::new(leaf.constant, values));
                 all.push(smaller);
             }
         }
+    }
+}
+
+/// Which of its listed values a leaf keeps when it becomes smaller. The sides may differ because of any of them, and
+/// often do because of an infinity or NaN.
+#[derive(Clone, Copy)]
+enum Kept {
+    /// The first ones.
+    First,
+    /// The last ones.
+    Last,
+    /// Those that are no numbers, and then the first of the others.
+    OddFirst,
+    /// The same, with those that are no numbers at the end.
+    OddLast,
+}
+
+impl Kept {
+    const ALL: [Self; 4] = [Self::First, Self::Last, Self::OddFirst, Self::OddLast];
+
+    /// Returns `count` of the values, with `one` for those that are missing.
+    fn of<T: Copy>(self, values: &[T], count: usize, one: T, odd: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut kept = values.to_vec();
+        match self {
+            Self::First => {}
+            Self::Last => drop(kept.drain(..values.len().saturating_sub(count))),
+            Self::OddFirst | Self::OddLast => kept.sort_by_key(|value| !odd(value)),
+        }
+        kept.resize(count, one);
+        if matches!(self, Self::OddLast) {
+            kept.sort_by_key(|value| odd(value));
+        }
+        kept
     }
 }
 
@@ -391,8 +444,9 @@ fn nearer(name: &str, attr: &Attr, default: Option<&Attr>) -> Vec<Attr> {
                 }
             }
         }
-        Attr::Float(Float(number)) if number.round() != *number => {
-            nearer.push(Attr::Float(Float(number.round())));
+        // The default is the simplest of all. Rounding it would only lead back to it, without end.
+        Attr::Float(Float(number)) if default != Some(attr) => {
+            nearer.extend(simpler_numbers(*number).into_iter().map(|one| Attr::Float(Float(one))));
         }
         _ => {}
     }
@@ -407,28 +461,49 @@ fn between(number: i64, goal: i64) -> Vec<i64> {
     between
 }
 
-/// Simpler values, the simplest first: one number everywhere; integers; zeros and ones; or a seed if there
-/// are too many to list.
-fn simpler(filling: &Filling, values: &[f64]) -> Vec<Filling> {
+/// The simplest numbers, the first of all first.
+const SIMPLE: [f64; 5] = [0.0, 1.0, -1.0, 2.0, -2.0];
+
+/// Numbers that are simpler than this one, the simplest first: small integers, the integer beside it, and half of a larger
+/// one. Each is simpler in one order, so that steps from number to number come to an end.
+fn simpler_numbers(value: f64) -> Vec<f64> {
+    if value == 0.0 {
+        return if value.is_sign_negative() { vec![0.0] } else { Vec::new() };
+    }
+    let known = SIMPLE.iter().position(|simple| *simple == value);
+    let mut simpler = SIMPLE[..known.unwrap_or(SIMPLE.len())].to_vec();
+    if value == f64::NEG_INFINITY {
+        simpler.push(f64::INFINITY);
+    } else if value.is_finite() && known.is_none() {
+        simpler.push(if value.round() == value { (value / 2.0).trunc() } else { value.round() });
+    }
+    simpler
+}
+
+/// The same for integers.
+fn simpler_integers(value: i64) -> Vec<i64> {
+    let simple = [0, 1, -1, 2, -2];
+    let known = simple.iter().position(|simple| *simple == value);
+    let mut simpler = simple[..known.unwrap_or(simple.len())].to_vec();
+    if known.is_none() {
+        simpler.push(value / 2);
+    }
+    simpler
+}
+
+/// Simpler values, the simplest first: one number everywhere; a list of simpler numbers; or a seed if there are too many
+/// to list. `negative` says whether the type has negative numbers.
+fn simpler(filling: &Filling, values: &[f64], negative: bool) -> Vec<Filling> {
+    let numbers = |value: f64| simpler_numbers(value).into_iter().filter(move |one| negative || *one >= 0.0);
     let mut simpler = Vec::new();
     match filling {
-        Filling::Splat(value) => {
-            simpler.extend([1.0, 2.0].into_iter().take_while(|one| one != value).map(Filling::Splat));
-            if value.round() != *value {
-                simpler.push(Filling::Splat(value.round()));
-            }
-            if *value == 0.0 {
-                simpler.clear();
-            }
-        }
+        Filling::Splat(value) => simpler.extend(numbers(*value).map(Filling::Splat)),
         Filling::Given(_) => {
             simpler.extend([0.0, 1.0].map(Filling::Splat));
             for (at, value) in values.iter().enumerate() {
-                let goals = [0.0, 1.0, value.round()];
-                let known = goals.iter().position(|goal| goal == value).unwrap_or(goals.len());
-                for goal in &goals[..known] {
+                for number in numbers(*value) {
                     let mut given = values.to_vec();
-                    given[at] = *goal;
+                    given[at] = number;
                     simpler.push(Filling::Given(given));
                 }
             }
@@ -436,9 +511,9 @@ fn simpler(filling: &Filling, values: &[f64]) -> Vec<Filling> {
         Filling::Whole(whole) => {
             simpler.extend([0.0, 1.0].map(Filling::Splat));
             for (at, value) in whole.iter().enumerate() {
-                for goal in [0, 1].into_iter().take_while(|goal| goal != value) {
+                for number in simpler_integers(*value).into_iter().filter(|one| negative || *one >= 0) {
                     let mut given = whole.clone();
-                    given[at] = goal;
+                    given[at] = number;
                     simpler.push(Filling::Whole(given));
                 }
             }

@@ -473,6 +473,33 @@ fn sizes_beyond_any_memory_are_refused_with_a_message() {
     }
 }
 
+#[test]
+fn a_counterexample_is_as_small_as_the_rule_allows() {
+    for (from, to, parts) in [
+        // An infinity is kept while everything around it goes.
+        (
+            "(add (add (mul ?x ?x) (mul 2.0 (mul ?x ?y))) (mul ?y ?y))",
+            "(mul (add ?x ?y) (add ?x ?y))",
+            vec!["x: f32[] = const [", "y: f32[] = const [", "inf]", "write `assume: [\"finite\"]`"],
+        ),
+        // A default and its rounding do not lead to each other without end.
+        (
+            "(leaky-relu (leaky-relu ?x {alpha: ?a}) {alpha: ?b})",
+            "(leaky-relu ?x {alpha: mul(?a, ?b)})",
+            vec!["x: f32[] = const [-1.0]", "leaky-relu(x) {alpha: -1.0}"],
+        ),
+        ("(sqrt (mul ?x ?x))", "?x", vec!["x: f32[] = const [-1.0]"]),
+    ] {
+        let rule = rule(&format!(r#"[Rule(name: "wrong", from: "{from}", to: "{to}")]"#));
+        for seed in 0..4 {
+            let settings = Settings { seed, ..Settings::default() };
+            let one = verify::rule(&rule, common::ops(), settings);
+            let Verdict::Wrong { case, .. } = &one.verdict else { panic!("{from}: {one:#?}") };
+            assert!(parts.iter().all(|part| case.contains(part)), "{from}, seed {seed}: {case}");
+        }
+    }
+}
+
 /// Every literal of the shipped rules' convolutions is made large; a verdict must come for each.
 #[test]
 fn a_verdict_comes_for_any_number_in_a_rule() {
