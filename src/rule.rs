@@ -173,6 +173,8 @@ pub struct Rule {
     pub written: String,
     /// The values of the row of `for_each`.
     pub row: Vec<String>,
+    /// The names of these values, without `$`.
+    pub keys: Vec<String>,
     /// The comment above the rule, which is its law.
     pub doc: String,
     /// The file of the rule.

@@ -59,6 +59,7 @@ const NO_RULE: &[&str] = &[
     "name_is_a_number",
     "not_a_list",
     "rule_is_a_number",
+    "typographic_quotes",
 ];
 
 /// Every mistake in the bad rule files, with the name of its file.

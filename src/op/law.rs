@@ -21,6 +21,10 @@ pub(crate) fn broken(op: Op, name: &str, value: &Attr) -> Option<(&'static str, 
         ("axes", Attr::Ints(axes)) if repeats(axes) => {
             Some(("an axis is listed twice", "write each axis once, the smaller one first"))
         }
+        ("layout", Attr::Layout(layout)) if name_of == "pack" && layout.is_plain() => Some((
+            "that is the plain layout, which needs no packing",
+            "write a layout such as `nChw16c`; `unpack` gives the plain one",
+        )),
         ("perm", Attr::Ints(perm)) if repeats(perm) || !within(perm) => Some((
             "it is not an order of axes",
             "write each axis from 0 on once, in the order in which the result has them, as in `[0,2,1]`",

@@ -75,7 +75,7 @@ impl<'s, 'de> ValueReader<'s, 'de> {
     fn entry(&self) -> Role<'de> {
         match self.role {
             Role::Root => Role::Entry(self.raw.name().unwrap_or("the list")),
-            Role::Field(name) | Role::Entry(name) | Role::Key(name) => Role::Entry(name),
+            Role::Field(name) | Role::Value(name) | Role::Entry(name) | Role::Key(name) => Role::Entry(name),
         }
     }
 
@@ -388,7 +388,7 @@ impl<'de> MapAccess<'de> for Map<'_, 'de> {
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Mistake> {
         let (key, value) = self.next.take().ok_or_else(out_of_order)?;
-        self.value.part(value, Role::Field(key.text().trim_matches('"'))).read(seed)
+        self.value.part(value, Role::Value(key.text().trim_matches('"'))).read(seed)
     }
 }
 

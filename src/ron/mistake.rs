@@ -24,8 +24,10 @@ pub(crate) struct Mistake {
 pub(crate) enum Role<'a> {
     /// The outermost value.
     Root,
-    /// The value of a field or of a key.
+    /// The value of a field.
     Field(&'a str),
+    /// The value of a key in a map.
+    Value(&'a str),
     /// An entry of the list in a field.
     Entry(&'a str),
     /// A key of the map in a field.
@@ -36,7 +38,7 @@ impl fmt::Display for Role<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => f.write_str("this"),
-            Self::Field(name) => write!(f, "`{name}`"),
+            Self::Field(name) | Self::Value(name) => write!(f, "`{name}`"),
             Self::Entry(name) => write!(f, "an entry of `{name}`"),
             Self::Key(name) => write!(f, "a key of `{name}`"),
         }
@@ -76,10 +78,11 @@ impl Mistake {
         if self.message.starts_with("must ") {
             self.message = format!("{role} {}", self.message);
         }
-        if let (Role::Field(name), Some(form)) =
-            (role, self.help.as_ref().and_then(|help| help.strip_prefix("write `")))
-        {
-            self.help = Some(format!("write `{name}: {form}"));
+        let form = self.help.as_ref().and_then(|help| help.strip_prefix("write `"));
+        match (role, form) {
+            (Role::Field(name), Some(form)) => self.help = Some(format!("write `{name}: {form}")),
+            (Role::Value(name), Some(form)) => self.help = Some(format!("write `\"{name}\": {form}")),
+            _ => {}
         }
         if self.labels.is_empty() {
             self.labels.push((value.span(), ""));

@@ -48,6 +48,11 @@ pub(crate) fn diagnostic(text: &str, start: usize, error: &SpannedError, source:
             let message = "the name of a field is missing here".to_owned();
             opened(simple(message, here, "write `name: value`"), text, place, source)
         }
+        Error::UnexpectedChar(c) if TYPOGRAPHIC.contains(c) => simple(
+            format!("`{c}` does not begin a text: it is a typographic quote"),
+            here,
+            "write plain quotes at both ends: `\"…\"`",
+        ),
         Error::UnexpectedChar(c) => simple(
             format!("`{c}` does not begin a value"),
             here,
@@ -81,6 +86,9 @@ pub(crate) fn diagnostic(text: &str, start: usize, error: &SpannedError, source:
         }
     }
 }
+
+/// Quotes that word processors write in place of plain ones.
+const TYPOGRAPHIC: [char; 9] = ['“', '”', '„', '‟', '‘', '’', '«', '»', '`'];
 
 /// Returns the message that a comma is missing between the values before and after a position.
 pub(crate) fn missing_comma(text: &str, place: usize, source: usize) -> Diagnostic {

@@ -1,6 +1,7 @@
 //! Literals of attributes in patterns.
 
 use crate::attr::{Attr, Float, Step, StepOp};
+use crate::diagnostic::suggestion;
 use crate::op::{Ops, post};
 use crate::tensor::{DType, Layout};
 
@@ -39,7 +40,7 @@ pub(super) fn word(text: &str) -> Option<Attr> {
 ///
 /// # Errors
 /// The message and the advice.
-pub(super) fn bracketed(text: &str, ops: &Ops) -> Result<Attr, (String, &'static str)> {
+pub(super) fn bracketed(text: &str, ops: &Ops) -> Result<Attr, (String, String)> {
     let inner = text[1..text.len() - 1].trim();
     match text.as_bytes()[0] {
         b'"' => Ok(Attr::Str(inner.into())),
@@ -52,23 +53,31 @@ pub(super) fn bracketed(text: &str, ops: &Ops) -> Result<Attr, (String, &'static
                     let advice = "a list of what is bound or computed is `list(…)`, as in `list(?a, 1)`; a left \
                                   side computes none: bind the whole list to a variable there, and ask in `when` \
                                   what it must be";
-                    return Err((format!("`{item}` is not an integer"), advice));
+                    return Err((format!("`{item}` is not an integer"), advice.to_owned()));
+                }
+                if item.is_empty() {
+                    let advice = "write a list as `[1, 2]`, with a comma between two integers and nowhere else";
+                    return Err(("an integer is missing beside a comma".to_owned(), advice.to_owned()));
                 }
                 let wrong = |_| match digits(item) && !item.contains(['.', 'e', 'E']) {
-                    true => (format!("`{item}` is too large for an integer"), "write one of 64 bits"),
-                    false => (format!("`{item}` is not an integer"), "write a list as `[1, 2]`"),
+                    true => (format!("`{item}` is too large for an integer"), "write one of 64 bits".to_owned()),
+                    false => (format!("`{item}` is not an integer"), "write a list as `[1, 2]`".to_owned()),
                 };
                 item.parse::<i64>().map_err(wrong)
             })
             .collect::<Result<_, _>>()
             .map(Attr::Ints),
-        _ => chain(inner, ops).map(Attr::Post).map_err(|why| {
-            (why, "a chain is of elementwise ops with their parameters, as in `<add,clip(0.0,6.0)>`")
+        _ => chain(inner, ops).map(Attr::Post).map_err(|(why, meant)| {
+            let form = "a chain is of elementwise ops with their parameters, as in `<add,clip(0.0,6.0)>`";
+            let meant = meant.map(|step| format!("did you mean `{step}`? ")).unwrap_or_default();
+            (why, format!("{meant}{form}"))
         }),
     }
 }
 
-fn chain(text: &str, ops: &Ops) -> Result<Vec<Step>, String> {
+/// Reads the steps of a chain. The error is the message, and the name of a step that was probably meant.
+fn chain(text: &str, ops: &Ops) -> Result<Vec<Step>, (String, Option<&'static str>)> {
+    let plain = |why: String| (why, None);
     let mut steps = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -77,16 +86,18 @@ fn chain(text: &str, ops: &Ops) -> Result<Vec<Step>, String> {
         let mut parameters = Vec::new();
         let mut tail = &rest[end..];
         if let Some(inside) = tail.strip_prefix('(') {
-            let close = inside.find(')').ok_or("a step's `(` is not closed")?;
+            let close = inside.find(')').ok_or_else(|| plain("a step's `(` is not closed".to_owned()))?;
             for item in inside[..close].split(',') {
                 parameters.push(Float(
-                    item.trim().parse().map_err(|_| format!("`{}` is not a number", item.trim()))?,
+                    item.trim().parse().map_err(|_| plain(format!("`{}` is not a number", item.trim())))?,
                 ));
             }
             tail = &inside[close + 1..];
         }
-        let op = ops.step(name).ok_or_else(|| format!("`{name}` cannot be a post step"))?;
-        steps.push(step(op, parameters)?);
+        let op = ops
+            .step(name)
+            .ok_or_else(|| (format!("`{name}` cannot be a post step"), suggestion(name, ops.step_names())))?;
+        steps.push(step(op, parameters).map_err(plain)?);
         rest = tail.trim_start().strip_prefix(',').unwrap_or(tail).trim_start();
     }
     Ok(steps)

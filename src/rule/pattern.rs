@@ -115,25 +115,28 @@ fn operator(left: &str, rest: &str) -> Option<(String, String)> {
     ))
 }
 
-/// Names of element types in other systems.
-const DTYPES: &[(&str, DType)] = &[
-    ("float", DType::F32),
-    ("float32", DType::F32),
-    ("fp32", DType::F32),
-    ("double", DType::F64),
-    ("float64", DType::F64),
-    ("half", DType::F16),
-    ("float16", DType::F16),
-    ("fp16", DType::F16),
-    ("bfloat16", DType::BF16),
-    ("int8", DType::I8),
-    ("uint8", DType::U8),
-    ("int", DType::I32),
-    ("int32", DType::I32),
-    ("long", DType::I64),
-    ("int64", DType::I64),
-    ("boolean", DType::Bool),
-];
+/// Returns the first argument of a text: all up to a comma or a closing parenthesis that is not within it.
+fn argument(text: &str) -> &str {
+    let mut depth = 0_usize;
+    let ends = |c: char| {
+        match c {
+            '(' => depth += 1,
+            ')' if depth > 0 => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && c == ','
+    };
+    let end = text.find(ends).unwrap_or(text.len());
+    let inner = &text[..end];
+    // What closes an outer call does not belong to it.
+    let (open, close) = (inner.matches('(').count(), inner.matches(')').count());
+    let beyond = close.saturating_sub(open);
+    let mut kept = inner.trim_end();
+    for _ in 0..beyond {
+        kept = kept.strip_suffix(')').unwrap_or(kept).trim_end();
+    }
+    kept
+}
 
 /// Layouts with upper-case and lower-case letters.
 const LAYOUTS: &[&str] =
@@ -142,7 +145,10 @@ const LAYOUTS: &[&str] =
 /// Returns the correct text of a word that is not a value, if the intended value can be recognized.
 fn meant(word: &str, ops: &Ops) -> Option<String> {
     let lower = word.to_ascii_lowercase();
-    if let Some((_, dtype)) = DTYPES.iter().find(|(name, _)| *name == lower) {
+    if let Some(number) = ["false", "true"].iter().position(|name| *name == lower) {
+        return Some(format!("yes and no are the integers 1 and 0: write `{number}`"));
+    }
+    if let Some(dtype) = DType::named_elsewhere(word) {
         return Some(format!("the element type is `{}`", dtype.name()));
     }
     let layout = LAYOUTS.iter().copied().find(|layout| layout.eq_ignore_ascii_case(word));
@@ -484,6 +490,15 @@ impl<'a> Parser<'a> {
             }
             Some(c) if c.is_ascii_digit() || c == '-' => ExprKind::Literal(self.number()?),
             Some(open @ ('[' | '<' | '"')) => self.bracketed(open)?,
+            Some('!') => {
+                let denied = argument(self.rest()[1..].trim_start());
+                let denied = if denied.is_empty() { "…" } else { denied };
+                return wrong(
+                    "`!` is no operator here: there are functions only",
+                    self.here(),
+                    format!("write `not({denied})`"),
+                );
+            }
             Some(_) => {
                 let word = self.word().to_owned();
                 if word.is_empty() {

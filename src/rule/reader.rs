@@ -68,6 +68,8 @@ pub(super) struct Reader<'a> {
     ships: bool,
     /// The name of the current rule, for messages.
     rule: String,
+    /// The values in the `for_each` of the current rule, with their positions.
+    values: Vec<(String, Span)>,
     /// Rules of backends that are absent.
     left_out: Vec<Gone>,
 }
@@ -75,7 +77,10 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     fn say(&mut self, diagnostic: Diagnostic) {
         let diagnostic = if self.rule.is_empty() { diagnostic } else { diagnostic.note(in_rule(&self.rule)) };
-        self.found.push(diagnostic);
+        // A value of a row that stands in several places is wrong once.
+        if !self.found.iter().any(|other| *other == diagnostic) {
+            self.found.push(diagnostic);
+        }
     }
 
     /// Adds a mistake: the message, the position and the advice.
@@ -111,7 +116,7 @@ impl Reader<'_> {
             self.rule.clone_from(&rule.name);
             let alike = made.iter().filter(|(other, _)| other.name == rule.name).count();
             if alike > 1 {
-                let help = format!("put what tells them apart into the name, as in `{}-$key`", rule.name);
+                let help = format!("put what tells them apart into the name, as in `{}-$key`", rule.written);
                 let message = format!("{alike} rows of `for_each` are called `{}`", rule.name);
                 self.say(
                     Diagnostic::new(message).label(self.source, *span, "the same for all of them").help(help),
@@ -144,6 +149,7 @@ impl Reader<'_> {
         // A rule that was only read in part is not checked further.
         let Some(form) = form.filter(|_| self.found.len() == before) else { return Vec::new() };
         self.check(&form);
+        self.values = form.values();
         let mut used = Vec::new();
         let rows = self.rows(&form, &mut used);
         if self.found.len() > before {
@@ -256,6 +262,7 @@ impl Reader<'_> {
         let mut scope = Scope::default();
         let patterns = self.left_sides(&from, &mut scope);
         scope.incomplete = patterns.len() != from.len();
+        scope.later = form.lets.0.iter().map(|(key, _)| key.text.clone()).collect();
         let guards: Vec<Guard> = when.iter().filter_map(|text| self.guard(text, &mut scope)).collect();
         let computed = self.computed(form, &lets, &mut scope);
         let templates: Vec<Template> =
@@ -268,6 +275,7 @@ impl Reader<'_> {
             name: name.text,
             written: form.name.text.clone(),
             row: row.iter().map(|(_, value)| value.clone()).collect(),
+            keys: row.iter().map(|(key, _)| key.clone()).collect(),
             doc: String::new(),
             file: self.file.to_owned(),
             line: 0,
@@ -322,7 +330,8 @@ impl Reader<'_> {
     /// Reads the computed attributes of `let`, whose texts have the values of a row.
     fn computed(&mut self, form: &Form, lets: &[Text], scope: &mut Scope) -> Vec<(AttrVar, Expr)> {
         let mut computed = Vec::new();
-        for ((key, _), text) in form.lets.0.iter().zip(lets) {
+        for (at, ((key, _), text)) in form.lets.0.iter().zip(lets).enumerate() {
+            scope.later = form.lets.0[at..].iter().map(|(key, _)| key.text.clone()).collect();
             let ast = self.expression(text);
             let attribute = format!("`let` of `{}`", key.text);
             let value = ast.and_then(|ast| self.value(text, &ast, &attribute, None, scope));
@@ -338,6 +347,7 @@ impl Reader<'_> {
             let (at, _) = scope.attr(&key.text, value.as_ref().and_then(|(_, kind)| *kind));
             computed.extend(value.map(|(expr, _)| (AttrVar(at), expr)));
         }
+        scope.later.clear();
         computed
     }
 

@@ -147,7 +147,12 @@ impl RuleSet {
         let known = files.iter().copied().chain(self.rules.iter().map(|rule| rule.name.as_str()));
         let help = match nearest(name, known) {
             Some(close) => format!("did you mean `{close}`?"),
-            None => format!("the rule files are {}", files.join(", ")),
+            None if files.is_empty() => "no rule could be read: correct the mistakes first".to_owned(),
+            None => format!(
+                "the rule files are {}; those of your own are known where `--rules DIR` or `--add FILE.ron:PHASE` \
+                 names them",
+                files.join(", ")
+            ),
         };
         Some(Diagnostic::new(format!("no rule and no rule file is called `{name}`")).help(help))
     }

@@ -95,6 +95,31 @@ impl DType {
         Self::Text,
     ];
 
+    /// Names of element types in other systems.
+    const ELSEWHERE: &[(&str, Self)] = &[
+        ("float", Self::F32),
+        ("float32", Self::F32),
+        ("fp32", Self::F32),
+        ("double", Self::F64),
+        ("float64", Self::F64),
+        ("half", Self::F16),
+        ("float16", Self::F16),
+        ("fp16", Self::F16),
+        ("bfloat16", Self::BF16),
+        ("int8", Self::I8),
+        ("uint8", Self::U8),
+        ("int", Self::I32),
+        ("int32", Self::I32),
+        ("long", Self::I64),
+        ("int64", Self::I64),
+        ("boolean", Self::Bool),
+    ];
+
+    /// Returns the type that other systems call so, in any case of letters.
+    pub(crate) fn named_elsewhere(name: &str) -> Option<Self> {
+        Self::ELSEWHERE.iter().find(|(theirs, _)| name.eq_ignore_ascii_case(theirs)).map(|(_, ours)| *ours)
+    }
+
     /// Size of one element in memory, in bytes.
     pub const fn size(self) -> usize {
         match self {

@@ -8,7 +8,7 @@ use super::constants::{Absent, Constants};
 use super::syntax::{Body, GraphText, Literal, RawAttr, Spanned, Statement};
 use super::value;
 use crate::attr::{Attr, AttrKind, Attrs, Float, Step};
-use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span, suggestion};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::{Op, Ops, post};
 use crate::tensor::{NoLayout, Tensor, TensorType, UnknownDType};
@@ -105,9 +105,16 @@ impl Builder<'_> {
             None => {
                 let mut close: Vec<&str> = self.names.keys().map(String::as_str).collect();
                 close.sort_unstable();
-                Diagnostic::new(format!("`{}` is not defined", name.value))
-                    .label(0, name.span, "no value has this name")
-                    .suggest(&name.value, close)
+                let diagnostic = Diagnostic::new(format!("`{}` is not defined", name.value)).label(
+                    0,
+                    name.span,
+                    "no value has this name",
+                );
+                match suggestion(&name.value, close) {
+                    Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
+                    None => diagnostic
+                        .help(format!("define it on a line above, as in `{}: f32[4] = input`", name.value)),
+                }
             }
         };
         self.found.push(diagnostic);

@@ -224,10 +224,17 @@ impl Parser<'_> {
     fn ty(&mut self) -> Parsed<Spanned<TensorType>> {
         let start = self.span();
         let dtype = match self.token() {
-            Token::Word(word) => word.parse::<DType>(),
+            Token::Word(word) => word.parse::<DType>().map_err(|why| (DType::named_elsewhere(word), why)),
             _ => return Err(self.expected("a type such as `f32[1,64]`")),
         };
-        let dtype = dtype.map_err(|why| self.wrong_type(start, why.to_string()))?;
+        let dtype = dtype.map_err(|(meant, why)| {
+            let diagnostic = Diagnostic::new(why.to_string()).label(0, start, "");
+            self.found.push(match meant {
+                Some(ours) => diagnostic.help(format!("the element type is `{ours}`")),
+                None => diagnostic,
+            });
+            Reported
+        })?;
         self.at += 1;
         self.need('[')?;
         let mut dims = Vec::new();

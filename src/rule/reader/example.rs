@@ -37,6 +37,12 @@ struct Draft {
 impl<'de> Deserialize<'de> for Draft {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Form { fires, after, refuses, because, rows } = Form::deserialize(deserializer)?;
+        if fires.is_none() && refuses.is_none() {
+            return Err(D::Error::custom(
+                "an example lacks its graph\n\
+                 write `fires: \"…\"` for a graph that the rule changes, or `refuses: \"…\"` for one that it leaves alone",
+            ));
+        }
         let (fires, graph, expected) = match (fires, refuses) {
             (Some(graph), None) if because.is_none() => (true, graph, after),
             (None, Some(graph)) if after.is_none() => (false, graph, because),
@@ -48,7 +54,7 @@ impl<'de> Deserialize<'de> for Draft {
             }
         };
         let place = if rows.value.0.is_empty() { graph.value_span() } else { rows.span };
-        let values = |values: &OneOrMany<Scalar>| values.0.iter().map(|value| value.0.clone()).collect();
+        let values = |values: &OneOrMany<Scalar>| values.0.iter().map(|value| value.text.clone()).collect();
         let rows = rows.value.0.iter().map(|(key, given)| (key.text.clone(), values(given))).collect();
         Ok(Self { fires, graph, expected, rows, place })
     }

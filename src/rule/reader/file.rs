@@ -63,8 +63,8 @@ pub(in crate::rule) fn read(
                 law = item.comment();
             }
             let rule = String::new();
-            let mut reader =
-                Reader { vocabulary, found, source, file: name, ships, rule, left_out: Vec::new() };
+            let (values, left_out) = (Vec::new(), Vec::new());
+            let mut reader = Reader { vocabulary, found, source, file: name, ships, rule, values, left_out };
             let made = reader.rules(item, &law, &beside, &mut written);
             reader.named_once(&made, &mut names);
             gone.append(&mut reader.left_out);
@@ -87,6 +87,7 @@ fn is_blank(text: &str) -> bool {
 fn rule_at(text: &str, at: usize) -> Option<&str> {
     let before = text.get(..at)?;
     let rule = &text[before.rfind("Rule(")?..];
-    let name = rule[rule.find("name")?..].split('"').nth(1)?;
+    let after = rule[rule.find("name")? + "name".len()..].trim_start().strip_prefix(':')?;
+    let name = after.trim_start().strip_prefix('"')?.split('"').next()?;
     Some(name).filter(|name| !name.is_empty() && !name.contains('\n'))
 }

@@ -46,6 +46,20 @@ impl Form {
             variables: Vec::new(),
         }
     }
+
+    /// Returns the values of `for_each` with their positions.
+    pub(super) fn values(&self) -> Vec<(String, Span)> {
+        let one = |value: &Scalar| (value.text.clone(), value.span);
+        match self.for_each.as_ref().map(|rows| &rows.value) {
+            None => Vec::new(),
+            Some(Rows::Product(entries)) => {
+                entries.iter().flat_map(|(_, values)| values.iter().map(one)).collect()
+            }
+            Some(Rows::Listed(rows)) => {
+                rows.iter().flat_map(|row| row.0.iter().map(|(_, value)| one(value))).collect()
+            }
+        }
+    }
 }
 
 impl Reader<'_> {
@@ -112,8 +126,9 @@ impl Reader<'_> {
                             format!("write `\"{}\": [\"…\"]`, or remove the rule", key.text),
                         );
                     }
+                    self.each_value_once(&key.text, values);
                     let with = |row: &Row, value: &Scalar| {
-                        row.iter().cloned().chain([(key.text.clone(), value.0.clone())]).collect()
+                        row.iter().cloned().chain([(key.text.clone(), value.text.clone())]).collect()
                     };
                     product = product
                         .iter()
@@ -129,10 +144,57 @@ impl Reader<'_> {
                 Vec::new()
             }
             Rows::Listed(rows) => {
-                let row = |row: &Entries<Text, Scalar>| {
-                    row.0.iter().map(|(key, value)| (key.text.clone(), value.0.clone())).collect()
+                self.alike(rows);
+                let row = |row: &Spanned<Entries<Text, Scalar>>| {
+                    row.0.iter().map(|(key, value)| (key.text.clone(), value.text.clone())).collect()
                 };
                 rows.iter().map(row).collect()
+            }
+        }
+    }
+
+    /// Reports each value of a key that stands twice: it would make the same rule again.
+    fn each_value_once(&mut self, key: &str, values: &[Scalar]) {
+        for (at, value) in values.iter().enumerate() {
+            if let Some(first) = values[..at].iter().find(|first| first.text == value.text) {
+                let diagnostic = Diagnostic::new(format!("`{}` stands twice in `{key}`", value.text))
+                    .label(self.source, value.span, "here again")
+                    .label(self.source, first.span, "first here")
+                    .help("take one of them away: each value makes a rule");
+                self.say(diagnostic);
+            }
+        }
+    }
+
+    /// Reports rows that have not the keys of all others, and rows that stand twice.
+    fn alike(&mut self, rows: &[Spanned<Entries<Text, Scalar>>]) {
+        let has = |row: &Entries<Text, Scalar>, key: &str| row.0.iter().any(|(known, _)| known.text == key);
+        let mut keys: Vec<&str> = Vec::new();
+        for (key, _) in rows.iter().flat_map(|row| &row.0) {
+            if !keys.contains(&key.text.as_str()) {
+                keys.push(&key.text);
+            }
+        }
+        for (at, row) in rows.iter().enumerate() {
+            for key in keys.iter().filter(|key| !has(row, key)) {
+                self.mistake(
+                    format!("row {} of `for_each` lacks `{key}`", at + 1),
+                    row.span,
+                    format!("add `\"{key}\": \"…\"` to it: all rows have the same keys"),
+                );
+            }
+            let same = |other: &&Spanned<Entries<Text, Scalar>>| {
+                let texts = |row: &Entries<Text, Scalar>| -> Row {
+                    row.0.iter().map(|(key, value)| (key.text.clone(), value.text.clone())).collect()
+                };
+                texts(other) == texts(row)
+            };
+            if let Some(first) = rows[..at].iter().find(same) {
+                let diagnostic = Diagnostic::new(format!("row {} of `for_each` stands twice", at + 1))
+                    .label(self.source, row.span, "here again")
+                    .label(self.source, first.span, "first here")
+                    .help("take one of them away: each row makes a rule");
+                self.say(diagnostic);
             }
         }
     }

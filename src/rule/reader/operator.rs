@@ -9,6 +9,18 @@ use crate::rule::Kind;
 use crate::rule::pattern::{Ast, Entry, Kind as PatternKind};
 use std::ops::Range;
 
+/// Names of ops in other systems that are close to a wrong name of ours, or to none.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("sum", "`add` for the sum of two values, `reduce-sum` for sums along axes"),
+    ("mean", "`reduce-mean`"),
+    ("prod", "`mul` for the product of two values, `reduce-prod` for products along axes"),
+    ("plus", "`add`"),
+    ("minus", "`sub`"),
+    ("multiply", "`mul`"),
+    ("divide", "`div`"),
+    ("permute", "`transpose`"),
+];
+
 /// The number of operands in a pattern.
 #[derive(Clone, Copy)]
 pub(super) struct Given {
@@ -41,8 +53,20 @@ impl Reader<'_> {
     pub(super) fn op(&mut self, text: &Text, name: &str, range: &Range<usize>) -> Option<Op> {
         let op = self.vocabulary.ops.get(name);
         if op.is_none() {
+            let mut span = text.span(range.clone());
+            // All letters of the value of a `$key` have the place of that key. The mistake is in the row.
+            if span.end - span.start == 1
+                && name.len() > 1
+                && let Some((_, place)) = self.values.iter().find(|(value, _)| value == name)
+            {
+                span = *place;
+            }
+            if let Some((_, ours)) = ELSEWHERE.iter().find(|(theirs, _)| name.eq_ignore_ascii_case(theirs)) {
+                self.mistake(format!("op `{name}` is not known"), span, format!("write {ours}"));
+                return None;
+            }
             let known = self.vocabulary.ops.names();
-            self.unknown("op", name, text.span(range.clone()), &known);
+            self.unknown("op", name, span, &known);
         }
         op
     }
@@ -89,6 +113,18 @@ impl Reader<'_> {
             Arity::Between(least, most) => (least, most),
             Arity::Post(n) => post.map_or((n, usize::MAX), |extra| (n + extra, n + extra)),
         };
+        let written = given.single + given.optional;
+        if !given.open && given.optional > 0 && written == least {
+            self.mistake(
+                format!("`{}` has at least {least} operands, so none of those written is optional", def.name),
+                text.span(range.clone()),
+                format!(
+                    "it is: {}; write `?x` in place of `?x?` for an operand that is always there",
+                    def.doc
+                ),
+            );
+            return;
+        }
         let reaches = given.open || given.single + given.optional >= least;
         if reaches && given.single <= most {
             return;

@@ -193,6 +193,14 @@ impl Reader<'_> {
             );
             return None;
         };
+        if let Some(what @ ("an operand" | "an attribute")) = scope.kind(rest) {
+            self.mistake(
+                format!("`each` takes a rest or an optional operand, and `?{rest}` is {what}"),
+                text.span(children[0].range.clone()),
+                format!("write the template alone, with `?{rest}` in it, or bind `?{rest}..` or `?{rest}?` on the left"),
+            );
+            return None;
+        }
         let at = self.bound_rest(text, rest, &children[0].range, scope)?;
         let item = OperandVar(index(&mut scope.operands, item));
         let inner = self.template(text, inner, scope)?;

@@ -1,5 +1,6 @@
 //! The rows of `for_each` and `for_functions`: the values that replace each `$key`.
 
+use crate::diagnostic::Span;
 use crate::ron::{Entries, Raw, Spanned, Text};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -36,7 +37,7 @@ pub(super) enum Rows {
     /// `{"key": [value, …], …}`: a row for each combination of values.
     Product(Vec<(Text, Spanned<Vec<Scalar>>)>),
     /// `[{"key": value, …}, …]`: a list of rows.
-    Listed(Vec<Entries<Text, Scalar>>),
+    Listed(Vec<Spanned<Entries<Text, Scalar>>>),
 }
 
 impl<'de> Deserialize<'de> for Rows {
@@ -76,14 +77,17 @@ impl<'de> Deserialize<'de> for Rows {
 
 /// The value of a `$key`, which is a text or a number.
 #[derive(Clone, Debug)]
-pub(super) struct Scalar(pub String);
+pub(super) struct Scalar {
+    pub text: String,
+    pub span: Span,
+}
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Raw::deserialize(deserializer)?;
         let number = || raw.number().filter(|number| number.is_finite()).map(|number| number.to_string());
         let text = Text::parse(raw).map(|text| text.text).or_else(number);
-        text.map(Self).ok_or_else(|| {
+        text.map(|text| Self { text, span: raw.span() }).ok_or_else(|| {
             D::Error::custom(
                 "must be text in quotes, or a finite number\nit is put into texts in place of its `$key`",
             )

@@ -18,6 +18,8 @@ pub(super) struct Scope {
     pub used: Vec<String>,
     /// The positions of variables on the left side, with their texts.
     pub places: Vec<(String, Span)>,
+    /// The computed attributes that are not known yet: all of `let` in guards, and in `let` those from the current one on.
+    pub later: Vec<String>,
     /// Whether a left side could not be read, so that not all variables are known.
     pub incomplete: bool,
 }
@@ -122,6 +124,12 @@ impl Reader<'_> {
     /// read.
     pub(super) fn unbound(&mut self, text: &Text, written: &str, range: &Range<usize>, scope: &Scope) {
         if scope.incomplete {
+            return;
+        }
+        if written.strip_prefix('?').is_some_and(|name| scope.later.iter().any(|later| later == name)) {
+            let help = "`let` is read in order and after the guards: an attribute may name those that stand before \
+                        it, and a guard has the whole expression instead";
+            self.mistake(format!("`{written}` is not computed yet"), text.span(range.clone()), help);
             return;
         }
         // A rest of attributes cannot be used as a variable.

@@ -267,6 +267,8 @@ graph {
           |
         9 |   return z
           |          ^ no value has this name
+          |
+          = help: define it on a line above, as in `z: f32[4] = input`
         "#);
 }
 
