@@ -17,6 +17,13 @@ use std::sync::Arc;
 pub enum WhyNot {
     /// It fires at these values.
     Fires(Vec<String>),
+    /// It fires at some values, and is refused at others.
+    FiresAndRefused {
+        /// Where it fires.
+        fires: Vec<String>,
+        /// Where it is refused, with the reasons.
+        refused: Vec<(String, String)>,
+    },
     /// It matches at these values, but a limit stopped the phase before the rule was applied.
     Waits(Vec<String>),
     /// It matches, but a guard, a type or a cycle refuses all matches.
@@ -47,6 +54,9 @@ pub enum WhyNot {
     Nowhere(String),
 }
 
+/// The most refusals that are shown of a rule that fires elsewhere.
+const SHOWN: usize = 3;
+
 impl fmt::Display for WhyNot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let listed = |places: &[String]| {
@@ -56,6 +66,16 @@ impl fmt::Display for WhyNot {
         };
         match self {
             Self::Fires(places) => write!(f, "it fires: at {}", listed(places)),
+            Self::FiresAndRefused { fires, refused } => {
+                write!(f, "it fires: at {}", listed(fires))?;
+                for (at, why) in refused.iter().take(SHOWN) {
+                    write!(f, "\n  it is refused: at {at}: {why}")?;
+                }
+                match refused.len().saturating_sub(SHOWN) {
+                    0 => Ok(()),
+                    more => write!(f, "\n  and {more} more"),
+                }
+            }
             Self::Waits(places) => write!(
                 f,
                 "it does not fire: the left side matches at {}, but a limit stopped the phase before the rule was applied",
@@ -137,6 +157,9 @@ impl EGraph {
             }
         }
         let Told { fires, waits, refused } = self.told(rule, matches);
+        if !fires.is_empty() && !refused.is_empty() {
+            return Ok(WhyNot::FiresAndRefused { fires, refused });
+        }
         if !fires.is_empty() {
             return Ok(WhyNot::Fires(fires));
         }

@@ -95,7 +95,7 @@ impl fmt::Display for Stop {
             Self::Rounds { rule, percent } => {
                 write!(
                     f,
-                    "stopped at the limit on rounds; `{rule}` added {percent} % of the last one's nodes"
+                    "stopped at the limit on rounds; `{rule}` added {percent} % of the nodes of the last round"
                 )
             }
             // No rule added a node: the imported graph already exceeds the limit.
