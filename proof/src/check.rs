@@ -7,11 +7,12 @@
 //! its places.
 
 mod contradiction;
+mod endless;
 mod order;
 mod same;
 mod untyped;
 
-use super::example::{LARGEST, mistakes};
+use super::example::{LARGEST, mistakes, unsound};
 use super::verify::{self, Clash, Typing};
 use ovolo::error::Span;
 use ovolo::graph::text;
@@ -36,6 +37,8 @@ pub enum Kind {
     Example,
     /// The right side equals the left side.
     Idle,
+    /// The right side has the left side again, so that the rule feeds itself.
+    Endless,
     /// A variable is bound and never used.
     Unused,
     /// Every match of the rule is a match of another rule with the same result.
@@ -54,12 +57,13 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Mistyped,
         Self::Impossible,
         Self::NameTaken,
         Self::Example,
         Self::Idle,
+        Self::Endless,
         Self::Unused,
         Self::Subsumed,
         Self::Undrawn,
@@ -77,6 +81,7 @@ impl Kind {
             Self::NameTaken => "name-taken",
             Self::Example => "example",
             Self::Idle => "idle",
+            Self::Endless => "endless",
             Self::Unused => "unused",
             Self::Subsumed => "subsumed",
             Self::Undrawn => "undrawn",
@@ -169,11 +174,16 @@ pub fn rules(rules: &[Arc<Rule>], ops: &Ops, shipped: &RuleSet) -> Vec<Finding> 
         findings.extend(impossible(rule));
         findings.extend(examples(rule, ops));
         findings.extend(idle(rule));
+        findings.extend(endless(rule));
         findings.extend(unused(rule));
     }
+    // Of two rules that say the same, the shipped one stays, or else the first.
+    let stays: Vec<(bool, usize)> =
+        rules.iter().enumerate().map(|(at, rule)| (!ships(rule, shipped), at)).collect();
     for (at, rule) in rules.iter().enumerate() {
         for (other_at, other) in rules.iter().enumerate() {
-            if at != other_at && subsumes(other, rule) && !(subsumes(rule, other) && at < other_at) {
+            let first = stays[at] < stays[other_at];
+            if at != other_at && subsumes(other, rule) && !(first && subsumes(rule, other)) {
                 let message = format!("whatever it matches, `{}` matches, with the same result", other.name);
                 findings.push(
                     Finding::new(Kind::Subsumed, rule, message, "delete it")
@@ -255,7 +265,13 @@ pub fn arranged(mut findings: Vec<Finding>, rules: &[Arc<Rule>]) -> Vec<Finding>
         let Some(Place { file, span, .. }) = finding.places.first() else { return true };
         let of_text = matches!(
             finding.kind,
-            Kind::Mistyped | Kind::Impossible | Kind::Example | Kind::Idle | Kind::Unused | Kind::NoPipeline
+            Kind::Mistyped
+                | Kind::Impossible
+                | Kind::Example
+                | Kind::Idle
+                | Kind::Endless
+                | Kind::Unused
+                | Kind::NoPipeline
         );
         !of_text || told.insert((finding.kind, file.clone(), *span))
     });
@@ -312,7 +328,7 @@ fn examples(rule: &Arc<Rule>, ops: &Ops) -> Vec<Finding> {
                 (mistakes(&found), "write it in the text form of graphs, as `ovolo dump` prints it")
             }
             Ok(graph) => match ovolo::verify::verify(graph) {
-                Err(why) => (why.to_string(), "correct the graph: an example must be a graph that can run"),
+                Err(why) => (unsound(&why), "correct the graph: an example must be a graph that can run"),
                 Ok(_) => continue,
             },
         };
@@ -334,22 +350,35 @@ fn idle(rule: &Arc<Rule>) -> Option<Finding> {
     })
 }
 
+/// Finds a rule that feeds itself.
+fn endless(rule: &Arc<Rule>) -> Option<Finding> {
+    let part = endless::again(rule)?;
+    let message = format!("the rule feeds itself: its left side matches `{part}` of its right side");
+    let help = "each match makes the next one, until the phase stops at a limit: reverse the rule, or add a guard that what \
+                it makes does not satisfy";
+    let place = rule.places.to.first().copied().unwrap_or_default();
+    Some(Finding::new(Kind::Endless, rule, message, help).at(place, ""))
+}
+
 /// Finds rules that no phase of any pipeline has, and rules in phases that do not allow their precision.
 pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
     let named = |pipeline: &&Pipeline, rule: &Rule| pipeline.rewrites().any(|phase| phase.names(rule));
     let used =
         |rule: &Rule| pipelines.iter().any(|pipeline| rule.fits(&pipeline.assume) && named(&pipeline, rule));
     let lonely: Vec<&Arc<Rule>> = rules.iter().filter(|rule| !used(rule)).collect();
-    let help = "add it to the `rules` of a phase, or delete it; `--pipeline FILE` adds your own pipeline";
+    let unused = "add it to the `rules` of a phase, or delete it; `--pipeline FILE` adds your own pipeline";
+    let bold = "write that `assume` into one of them if it may assume so, or say it in a guard, which needs no pipeline";
     let mut findings: Vec<Finding> = Vec::new();
     for rule in &lonely {
         let all =
             |list: &mut dyn Iterator<Item = &Arc<Rule>>| list.filter(|one| one.file == rule.file).count();
         let alone = all(&mut lonely.iter().copied());
-        // A file none of whose rules are used is reported once.
         let assumed: Vec<String> = rule.assumes.iter().map(|one| format!("\"{one}\"")).collect();
+        let named = pipelines.iter().any(|pipeline| named(&pipeline, rule));
+        let help = if named { bold } else { unused };
+        // A file none of whose rules are used is reported once.
         let message = match alone > 1 && alone == all(&mut rules.iter()) {
-            _ if pipelines.iter().any(|pipeline| named(&pipeline, rule)) => {
+            _ if named => {
                 format!("no pipeline that names this rule or its file assumes {}", assumed.join(", "))
             }
             true if findings.iter().any(|finding| finding.rule.file == rule.file) => continue,
@@ -379,7 +408,8 @@ pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
 pub fn corpus(rules: &[Arc<Rule>], fired: &FxHashMap<String, usize>, models: usize) -> Vec<Finding> {
     let idle = rules.iter().filter(|rule| fired.get(&rule.name).is_none_or(|times| *times == 0));
     idle.map(|rule| {
-        let message = format!("the rule changed nothing on {models} models");
+        let message =
+            format!("the rule changed nothing on {models} model{}", if models == 1 { "" } else { "s" });
         Finding::new(
             Kind::NeverFires,
             rule,

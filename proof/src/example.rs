@@ -4,11 +4,11 @@
 //! `because` names refuses. An example that nobody has blessed yet counts as wrong.
 
 use ovolo::egraph::{EGraph, Probe};
-use ovolo::error::{Diagnostic, Diagnostics};
+use ovolo::error::{Diagnostic, Diagnostics, Source, Span};
 use ovolo::graph::{CONST, Graph, INPUT, text};
 use ovolo::op::Ops;
 use ovolo::rule::{Example, Rule};
-use ovolo::verify;
+use ovolo::verify::{self, VerifyErrors};
 
 /// The text of `because` when the left side matches nowhere.
 pub const NO_MATCH: &str = "no match";
@@ -66,7 +66,7 @@ fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Mismatch> {
     };
     let graph = match verify::verify(graph) {
         Ok(graph) => graph,
-        Err(why) => return wrong(format!("the graph is not valid: {why}"), None),
+        Err(why) => return wrong(format!("the graph is not valid: {}", unsound(&why)), None),
     };
     let probe = EGraph::new(&graph).probe(rule);
     match (example, probe) {
@@ -115,6 +115,46 @@ fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Mismatch> {
             }
         }
     }
+}
+
+/// Says what is wrong with a graph that can be parsed, and how the text form says it.
+pub(super) fn unsound(why: &VerifyErrors) -> String {
+    why.to_string().replace("there are no outputs", "there are no outputs: write `return y` for each")
+}
+
+/// Returns the mistakes in the graph of an example, with their places in the file of examples, of which `file` is the
+/// text; `None` if the graph can be parsed. A graph with `$key` has places of about the right line.
+pub fn misread(example: &Example, file: &str, ops: &Ops) -> Option<Diagnostics> {
+    let found = text::parse_small(ops, &example.graph(), LARGEST).err()?;
+    let (Example::Fires { graph, place, .. } | Example::Refuses { graph, place, .. }) = example;
+    let before = example.graph().find(graph.as_str()).unwrap_or(0);
+    let written = place.graph.slice(file);
+    let body = written.find('"').map_or(0, |quote| quote + 1);
+    let shift = place.graph.start + body;
+    let end = place.graph.end.saturating_sub(1).max(shift);
+    let placed = |at: usize| {
+        let at = at.saturating_sub(before).min(graph.len());
+        if written[body..].starts_with(graph.as_str()) {
+            return shift + at;
+        }
+        let head = graph.get(..at).unwrap_or(graph);
+        let column = at - head.rfind('\n').map_or(0, |end| end + 1);
+        let lines: Vec<&str> = written[body..].split_inclusive('\n').collect();
+        let line = head.matches('\n').count().min(lines.len().saturating_sub(1));
+        let start: usize = lines[..line].iter().map(|line| line.len()).sum();
+        shift + start + column.min(lines.get(line).map_or(0, |line| line.trim_end().len()))
+    };
+    let mut shown = Diagnostics::new();
+    let source = shown.add_source(Source::new(&*place.file, file));
+    for diagnostic in &found {
+        let mut diagnostic = diagnostic.clone();
+        for label in &mut diagnostic.labels {
+            label.source = source;
+            label.span = Span::new(placed(label.span.start).min(end), placed(label.span.end).min(end));
+        }
+        shown.push(diagnostic);
+    }
+    Some(shown)
 }
 
 /// Joins the mistakes of a graph into one text, each with the text it points at.

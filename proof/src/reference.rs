@@ -4,6 +4,7 @@
 use ovolo::op::{Arity, AttrDef};
 use ovolo::registry::Registry;
 use ovolo::rule::{self, Rule};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Returns the ops of a registry with their operands and attributes, its guards, and its computed attributes,
@@ -54,7 +55,31 @@ pub fn markdown(registry: &Registry) -> String {
             let _ = writeln!(text, "| `{}` | {operands} | {attrs} | {} |", def.name, cell(def.doc));
         }
     }
+    text.push_str("\n## Attributes\n\n");
+    text.push_str("What the attributes of ops mean: their order, length and range. Kinds and defaults are in the tables above.\n\n");
+    text.push_str("| Attribute | Of | Is |\n|---|---|---|\n");
+    for ((name, doc), ops) in attributes(registry) {
+        let ops: Vec<String> = ops.iter().map(|op| format!("`{op}`")).collect();
+        let _ = writeln!(text, "| `{name}` | {} | {} |", ops.join(", "), cell(doc));
+    }
     text
+}
+
+/// Returns the ops that have each attribute, by its name and its meaning. A lowered op has those of the op that it
+/// computes, and is left out where that has the same.
+fn attributes(registry: &Registry) -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
+    let mut all: BTreeMap<(&'static str, &'static str), Vec<&'static str>> = BTreeMap::new();
+    for def in registry.ops().all() {
+        for attr in &def.attrs {
+            all.entry((attr.name, attr.doc)).or_default().push(def.name);
+        }
+    }
+    for ops in all.values_mut() {
+        let logical: Vec<&'static str> = ops.clone();
+        let lowered = |name: &str| registry.ops().get(name).filter(|op| op.is_lowered());
+        ops.retain(|name| lowered(name).is_none_or(|op| !logical.contains(&op.meaning())));
+    }
+    all
 }
 
 /// Returns how many operands an op takes, as the reference says it.

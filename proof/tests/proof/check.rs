@@ -59,6 +59,7 @@ fn every_kind_of_finding_is_found_with_both_places() {
         Rule(name: "changes-nothing", from: "(exp (softmax ?x {axis: 1}))", to: "(exp (softmax ?x {axis: 1}))"),
         Rule(name: "changes-nothing-of-each", from: "(concat ?xs.. {axis: ?n})", to: "(concat (each ?xs ?x ?x) {axis: ?k})", let: {"k": "?n"}),
         Rule(name: "swaps", from: "(add ?x (sub ?y ?z))", to: "(add (sub ?y ?z) ?x)"),
+        Rule(name: "feeds-itself", from: "(sub ?x ?y)", to: "(neg (sub (sub ?x ?y) ?x))"),
         Rule(name: "shows", from: "(exp (relu ?x))", to: "(relu (exp ?x))"),
     ]"#;
     let examples = r#"[Examples(rule: "shows", examples: [
@@ -86,6 +87,8 @@ fn near_misses_are_not_findings() {
         Rule(name: "along-the-other", from: "(concat (concat ?x.. {axis: 1}) ?y.. {axis: 1})", to: "(concat ?x.. ?y.. {axis: 1})"),
         Rule(name: "forwards", from: "(sub (neg ?x) ?y)", to: "(neg (add ?x ?y))"),
         Rule(name: "not-backwards", from: "(neg (add ?x ?y))", to: "(sub (neg ?y) ?x)"),
+        Rule(name: "ends-by-a-guard", from: "(sub ?x ?y)", to: "(neg (sub (sub ?x ?y) ?x))", when: ["const(?x)"]),
+        Rule(name: "regroups", from: "(mod (mod ?x ?y) ?z)", to: "(mod ?x (mod ?y ?z))"),
         Rule(name: "used-in-a-guard", from: "(where ?c ?x ?x)", to: "?x", when: ["const(?c)"]),
         Rule(name: "meant", from: "(map (relu ?x) ?_e.. {*_a})", to: "(relu ?x)"),
         Rule(name: "meant-optional", from: "(attention ?q ?k ?v ?_m? {scale: 0.0})", to: "(attention ?q ?k ?v {scale: 1.0})"),
