@@ -32,6 +32,9 @@ pub(super) struct Ablate {
     /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
+    /// Add rules to a `Rewrite` of the pipeline, such as `new.ron:fuse`. May be given more than once.
+    #[arg(long, value_name = "RULES:PHASE")]
+    add: Vec<String>,
     /// The cost model. Default: the nominal one, which is the same on any machine.
     #[arg(long, default_value = "flops")]
     cost: String,
@@ -109,6 +112,7 @@ impl Ablate {
             dims: self.dims.clone(),
             pipeline: pipeline.to_owned(),
             rules: self.rules.clone(),
+            add: self.add.clone(),
             cost: Some(self.cost.clone()),
             threads: Some(self.threads),
             seeded_weights: self.seeded_weights,

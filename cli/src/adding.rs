@@ -1,13 +1,13 @@
 //! Rules that the user brings: those of `--add` join a phase of the pipeline, and a note tells of rules that no phase has.
 
 use super::Settings;
-use super::files::{read, rule_files};
+use super::files::{read, rule_files, same_file};
 use super::note::say;
 use ovolo::pass::Rewrite;
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::registry::Registry;
 use ovolo::ron::Spanned;
-use ovolo::rule::{Rule, RuleSet};
+use ovolo::rule::{Rule, RuleSet, Template};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,36 +75,82 @@ impl Settings {
         }
         Ok(())
     }
+
+    /// Returns whether each name of `--add` is that of a rule or a file of rules. A wrong one is reported where all rules
+    /// are read.
+    pub(super) fn adds_what_is_known(&self, registry: &Registry, own: &[(String, String)]) -> bool {
+        let files: Vec<(&str, &str)> =
+            own.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let (rules, _) = RuleSet::read_right(registry.vocabulary(), &files);
+        self.add.iter().filter_map(|text| Added::read(text).ok()).all(|added| {
+            let shipped = |(name, text): (&str, &_)| {
+                let text: &str = text;
+                Path::new(name).file_stem().is_some_and(|stem| *stem == *added.rules)
+                    || text.contains(&format!("name: \"{}\"", added.rules))
+            };
+            added.file.is_some()
+                || rules.rules().iter().any(|rule| rule.is_called(&added.rules))
+                || registry.rules().iter().any(|(name, text)| shipped((name, &**text)))
+        })
+    }
 }
 
-/// Tells of rules of the user's files that no phase of the pipeline has, once for each file and pipeline.
+/// Tells of rules of the user's files that no phase of the pipeline has, or that assume more than the pipeline, once for each
+/// file and pipeline.
 pub(super) fn tell_of_idle_rules(registry: &Registry, own: &[(String, String)], pipeline: &Pipeline) {
-    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     for (file, text) in own {
         // Mistakes in the file are reported where all rules are read.
         let (rules, _) = RuleSet::read_right(registry.vocabulary(), &[(file, text)]);
         let has = |rule: &&Arc<Rule>| pipeline.rewrites().any(|rewrite| rewrite.names(rule));
+        let bold: Vec<&Arc<Rule>> =
+            rules.rules().iter().filter(|rule| has(rule) && !rule.fits(&pipeline.assume)).collect();
+        if let Some(first) = bold.first() {
+            let names = bold.iter().map(|rule| format!("`{}`", rule.name)).collect::<Vec<_>>().join(", ");
+            tell(format!(
+                "note: pipeline `{}` leaves out {names} of {file}, {}",
+                pipeline.name,
+                too_bold(first)
+            ));
+        }
         let idle: Vec<&Arc<Rule>> = rules.rules().iter().filter(|rule| !has(rule)).collect();
         let Some(first) = idle.first() else { continue };
         let what = match idle.len() == rules.rules().len() {
             true => "the rules".to_owned(),
             false => idle.iter().map(|rule| format!("`{}`", rule.name)).collect::<Vec<_>>().join(", "),
         };
-        let phase = pipeline.rewrites().last().map_or("PHASE", |rewrite| &rewrite.name);
-        let note = format!(
+        // Rules that lead to kernels belong to the last phase, and others to the first, where more rules follow them.
+        let lowers = first.to.iter().any(lowers);
+        let mut phases = pipeline.rewrites().map(|rewrite| rewrite.name.as_str());
+        let phase = if lowers { phases.last() } else { phases.next() }.unwrap_or("PHASE");
+        tell(format!(
             "note: no phase of pipeline `{}` has {what} of {file}, so they do nothing: add them with `--add {}:{phase}`, or \
              name them in a pipeline of your own",
             pipeline.name,
             first.stem()
-        );
-        if TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(note.clone()) {
-            say!("{note}");
-        }
+        ));
     }
 }
 
-/// Returns whether two paths lead to one file.
-fn same_file(one: &Path, other: &Path) -> bool {
-    let full = |path: &Path| path.canonicalize().ok();
-    one == other || full(one).is_some_and(|one| Some(one) == full(other))
+/// Returns whether a right side has a kernel of a backend.
+fn lowers(template: &Template) -> bool {
+    match template {
+        Template::Op { op, children, .. } => op.is_lowered() || children.iter().any(lowers),
+        Template::Each(_, Some((_, inner))) => lowers(inner),
+        _ => false,
+    }
+}
+
+/// Says why a pipeline leaves out a rule that one of its phases names: the rule assumes more than the pipeline.
+pub(super) fn too_bold(rule: &Rule) -> String {
+    let all: Vec<String> = rule.assumes.iter().map(|one| format!("\"{one}\"")).collect();
+    let all = all.join(", ");
+    format!("because it does not assume {all}; write `assume: [{all}]` into the pipeline if it may")
+}
+
+/// Prints a note, once.
+fn tell(note: String) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(note.clone()) {
+        say!("{note}");
+    }
 }

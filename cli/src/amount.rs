@@ -66,3 +66,8 @@ pub(super) fn sizes(text: &str) -> Result<(String, Vec<usize>), String> {
     let one = |size: &str| size.parse().ok().filter(|size: &usize| *size > 0).ok_or_else(wrong);
     Ok((name.to_owned(), list.split(',').map(one).collect::<Result<_, _>>()?))
 }
+
+/// Returns a number with what it counts, such as `1 rule` and `2 rules`.
+pub(super) fn of(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

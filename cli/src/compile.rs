@@ -148,8 +148,11 @@ impl Compile {
             Some(PassReport::Rewrite(saturation)) => {
                 let _ = writeln!(
                     text,
-                    "{} after {} rounds, {} e-nodes in {} classes",
-                    saturation.stop, saturation.rounds, saturation.nodes, saturation.classes
+                    "{} after {}, {} e-nodes in {} classes",
+                    saturation.stop,
+                    amount::of(saturation.rounds, "round"),
+                    saturation.nodes,
+                    saturation.classes
                 );
                 if self.growth {
                     let turned: usize = saturation.growth.iter().map(|rule| rule.turned).sum();

@@ -51,7 +51,7 @@ pub(super) struct Explain {
     memory_curve: Option<Device>,
     /// Show what would be chosen if kernels cost more or less: a pattern of ops and a factor. May be given
     /// more than once.
-    #[arg(long, value_name = "OPS=FACTOR", value_parser = Scale::read, conflicts_with_all = ["runner_up", "memory_curve", "html"])]
+    #[arg(long, value_name = "PATTERN=FACTOR", value_parser = Scale::read, conflicts_with_all = ["runner_up", "memory_curve", "html"])]
     what_if: Vec<Scale>,
     /// Write a page with pictures to this file: the graph before and after, the memory step by step, and the
     /// cost of each step compared with its runner-up. Works in any browser without network.

@@ -32,6 +32,12 @@ pub(super) fn rule_files(directory: &Path) -> Result<Vec<(String, String)>, Stri
     found.into_iter().map(|path| Ok((path.display().to_string(), read(&path)?))).collect()
 }
 
+/// Returns whether two paths lead to one file.
+pub(super) fn same_file(one: &Path, other: &Path) -> bool {
+    let full = |path: &Path| path.canonicalize().ok();
+    one == other || full(one).is_some_and(|one| Some(one) == full(other))
+}
+
 /// Reads a text file. If it is not text, the error names the first place that is not.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -32,6 +32,9 @@ pub(super) struct Fit {
     /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
+    /// Add rules to a `Rewrite` of the pipeline, such as `new.ron:fuse`. May be given more than once.
+    #[arg(long, value_name = "RULES:PHASE")]
+    add: Vec<String>,
     /// Threads, including the calling one. Default: the processors that this process may use.
     #[arg(long)]
     threads: Option<usize>,
@@ -157,6 +160,7 @@ impl Fit {
             dims,
             pipeline: self.pipeline.clone(),
             rules: self.rules.clone(),
+            add: self.add.clone(),
             // The candidates do not depend on the cost model.
             cost: Some("flops".into()),
             threads: self.threads,

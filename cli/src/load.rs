@@ -304,7 +304,9 @@ impl Settings {
             }
         };
         self.add_rules(&mut pipeline)?;
-        tell_of_idle_rules(registry, &own, &pipeline);
+        if self.adds_what_is_known(registry, &own) {
+            tell_of_idle_rules(registry, &own, &pipeline);
+        }
         if let Some(extract) = pipeline.extract_mut() {
             self.choose(registry, extract)?;
         }

@@ -12,7 +12,7 @@ pub use verify::{VerifySettings, verify_rules};
 pub(crate) use why::why_not;
 
 use super::Outcome;
-use super::files::{read, rule_files};
+use super::files::{read, rule_files, same_file};
 use clap::{Args, Subcommand};
 use ovolo::error::{Diagnostics, Span};
 use ovolo::registry::Registry;
@@ -155,7 +155,12 @@ impl Source {
             files.push((path.display().to_string(), read(path)?));
         }
         for directory in &self.rules {
-            files.extend(rule_files(directory)?);
+            let known =
+                |name: &str| files.iter().any(|(file, _)| same_file(Path::new(file), Path::new(name)));
+            let mut found = rule_files(directory)?;
+            // A file that is also named alone is read once.
+            found.retain(|(name, _)| !known(name));
+            files.extend(found);
         }
         for (name, _) in files.clone() {
             let examples = rule::beside(&name);

@@ -20,6 +20,9 @@ pub(crate) struct Ablate {
     /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
+    /// Add rules to a `Rewrite` of the pipeline, such as `new.ron:fuse`. May be given more than once.
+    #[arg(long, value_name = "RULES:PHASE")]
+    add: Vec<String>,
     /// The cost model. Default: the nominal one, which is the same on any machine.
     #[arg(long, default_value = "flops")]
     cost: String,
@@ -35,6 +38,18 @@ pub(crate) struct Ablate {
     /// Print JSON, a line for each model and rule.
     #[arg(long)]
     json: bool,
+}
+
+/// Returns the head of a message and its first reason, and how many more there are. Reasons stand on indented lines;
+/// the advice after them is left out.
+fn first_of(why: &str) -> String {
+    let head = why.lines().next().unwrap_or_default().trim();
+    let mut reasons = why.lines().skip(1).filter(|line| line.starts_with(' ')).map(str::trim);
+    match (reasons.next(), reasons.count()) {
+        (None, _) => head.to_owned(),
+        (Some(first), 0) => format!("{head} {first}"),
+        (Some(first), more) => format!("{head} {first}; and {more} more"),
+    }
 }
 
 impl Ablate {
@@ -61,6 +76,7 @@ impl Ablate {
             dims: self.dims.clone(),
             pipeline: self.pipeline.clone(),
             rules: self.rules.clone(),
+            add: self.add.clone(),
             cost: Some(self.cost.clone()),
             threads: Some(self.threads),
             seeded_weights: self.seeded_weights,
@@ -89,7 +105,7 @@ impl Ablate {
                 continue;
             }
             let worth = match without {
-                Err(why) => format!("does not compile: {}", why.to_string().replace('\n', " ").trim()),
+                Err(why) => format!("does not compile: {}", first_of(&why.to_string())),
                 Ok(without) => {
                     format!("{:12.6} ms  {:+7.2} %", without * 1e3, (without / whole - 1.0).max(0.0) * 100.0)
                 }

@@ -3,7 +3,7 @@
 use super::{Loaded, threads};
 use crate::load::read_pipeline;
 use crate::progress::Progress;
-use crate::{Outcome, Settings, print};
+use crate::{Outcome, Settings, amount, print};
 use clap::Args;
 use ovolo::compile::Options;
 use ovolo::error::{Diagnostic, Diagnostics, Label, Source};
@@ -86,7 +86,7 @@ impl Check {
         let told: Vec<String> = [(mistakes.len(), "mistake"), (count, "finding")]
             .into_iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+            .map(|(count, what)| amount::of(count, what))
             .collect();
         match (corpus, told.is_empty()) {
             (Ok(()), true) => Ok(()),
@@ -97,7 +97,10 @@ impl Check {
     }
 
     fn is_note(&self, finding: &Finding) -> bool {
-        finding.is_note() || self.allow.iter().any(|kind| kind == finding.kind.name())
+        // Files that are named alone are mostly being written, and no pipeline can name them yet.
+        let new =
+            finding.kind == Kind::NoPipeline && !self.source.files.is_empty() && self.pipeline.is_empty();
+        new || finding.is_note() || self.allow.iter().any(|kind| kind == finding.kind.name())
     }
 
     /// Prints mistakes and findings with their places, and then the notes, one line each, or their number.
@@ -141,11 +144,14 @@ impl Check {
         let hidden = if self.notes || notes.is_empty() { "" } else { " (`--notes` shows them)" };
         let _ = writeln!(
             report,
-            "{} rules, {}{} findings, {} notes{hidden}",
-            loaded.set.rules().len(),
-            if mistakes.is_empty() { String::new() } else { format!("{} mistakes, ", mistakes.len()) },
-            findings.len(),
-            notes.len()
+            "{}, {}{}, {}{hidden}",
+            amount::of(loaded.set.rules().len(), "rule"),
+            match mistakes.len() {
+                0 => String::new(),
+                count => format!("{}, ", amount::of(count, "mistake")),
+            },
+            amount::of(findings.len(), "finding"),
+            amount::of(notes.len(), "note")
         );
         report
     }

@@ -2,7 +2,7 @@
 
 use super::super::load::read_graph;
 use super::super::progress::Progress;
-use super::super::{Outcome, Refusal, Settings, print};
+use super::super::{Outcome, Refusal, Settings, amount, print};
 use super::{Loaded, Source, threads};
 use clap::Args;
 use ovolo::error::Span;
@@ -41,6 +41,9 @@ pub(crate) struct Verify {
     /// The pipeline of the models: a file, or the name of a shipped one.
     #[arg(long, default_value = "native")]
     pipeline: String,
+    /// Add rules to a `Rewrite` of that pipeline, such as `new.ron:fuse`. May be given more than once.
+    #[arg(long, value_name = "RULES:PHASE", requires = "models")]
+    add: Vec<String>,
     /// Compare with the reference evaluation of the model, which is slow, instead of with a first member.
     /// Small models are always compared with the reference.
     #[arg(long, requires = "models")]
@@ -114,7 +117,7 @@ impl Verify {
         if bad == 0 {
             return Ok(());
         }
-        Err(format!("{bad} of {} rules failed", all.len()))
+        Err(format!("{bad} of {} failed", amount::of(all.len(), "rule")))
     }
 
     fn members(&self, registry: &Arc<Registry>) -> Outcome {
@@ -129,6 +132,7 @@ impl Verify {
                 dims: self.dims.clone(),
                 pipeline: self.pipeline.clone(),
                 rules: self.source.rules.clone(),
+                add: self.add.clone(),
                 cost: Some("flops".into()),
                 threads: Some(threads(self.threads)?),
                 seeded_weights: self.seeded_weights,
@@ -263,7 +267,13 @@ fn table(all: &[Verification]) -> String {
             );
         }
     }
-    let _ = writeln!(text, "{held} of {} rules hold on {instances} instances", all.len());
+    let _ = writeln!(
+        text,
+        "{held} of {} {} on {}",
+        amount::of(all.len(), "rule"),
+        if all.len() == 1 { "holds" } else { "hold" },
+        amount::of(instances, "instance")
+    );
     text
 }
 
@@ -289,13 +299,18 @@ fn failure(one: &Verification, rule: &Rule, loaded: &Loaded) -> String {
                     "Its examples fire and agree, but they are too few for a verdict: values that fit the sides are not drawn. Replace a rare literal or attribute by a variable or a wider range, and demand it in `when`; `--on MODEL` compares members of a model that the rule fires on."
                 }
             };
-            let _ = writeln!(text, "{} instances in {} attempts{limit}. {advice}", one.instances, one.tries);
+            let _ = writeln!(
+                text,
+                "{} in {}{limit}. {advice}",
+                amount::of(one.instances, "instance"),
+                amount::of(one.tries, "attempt")
+            );
             for reason in reasons {
                 let place = guard(rule, reason).map(|span| format!(" ({})", loaded.place(rule, span)));
                 let _ = writeln!(
                     text,
-                    "  {} times{}, such as: {}",
-                    reason.count,
+                    "  {}{}, such as: {}",
+                    amount::of(reason.count, "time"),
                     place.unwrap_or_default(),
                     reason.text
                 );
@@ -353,10 +368,10 @@ fn members_text(model: &str, members: &Members) -> String {
     for member in &members.list {
         let _ = writeln!(
             text,
-            "  member {}: {} steps by {} rules, relative error {:.1e}{}",
+            "  member {}: {} by {}, relative error {:.1e}{}",
             member.number,
-            member.ops,
-            member.rules.len(),
+            amount::of(member.ops, "step"),
+            amount::of(member.rules.len(), "rule"),
             member.error,
             if member.program.is_some() { ", WRONG" } else { "" }
         );

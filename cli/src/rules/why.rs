@@ -1,6 +1,7 @@
 //! `ovolo rules why-not`.
 
-use crate::{Outcome, Settings, print};
+use crate::adding::too_bold;
+use crate::{Outcome, Settings, amount, print};
 use clap::Args;
 use ovolo::egraph::{Stop, WhyNot};
 use ovolo::error::Error;
@@ -40,12 +41,13 @@ pub(crate) fn why_not(
     json: bool,
 ) -> Result<String, String> {
     let options = settings.options(registry, &settings.pipeline)?;
-    let rule = options.rules.rules().iter().find(|known| known.name == rule).cloned().ok_or_else(|| {
-        let known = options.rules.rules().iter().map(|rule| rule.name.as_str());
-        let close = ovolo::error::nearest(rule, known);
-        let hint = close.map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
-        format!("no rule is called `{rule}`{hint}; `ovolo rules list` lists them")
-    })?;
+    let rule = options
+        .rules
+        .rules()
+        .iter()
+        .find(|known| known.name == rule)
+        .cloned()
+        .ok_or_else(|| unknown(rule, options.rules.rules(), settings))?;
     let graph = settings.graph(registry)?;
     let mut report = String::new();
     // The question is about the rule, which may belong to a backend that is absent on this machine.
@@ -54,6 +56,17 @@ pub(crate) fn why_not(
         Ok(())
     });
     asked.map_err(|error| error.to_string())?;
+    if report.is_empty()
+        && !rule.fits(&options.pipeline.assume)
+        && options.pipeline.rewrites().any(|phase| phase.names(&rule))
+    {
+        return Err(format!(
+            "pipeline `{}` leaves out rule `{}`, {}",
+            options.pipeline.name,
+            rule.name,
+            too_bold(&rule)
+        ));
+    }
     if report.is_empty() {
         return Err(format!(
             "no phase of pipeline `{}` has rule `{}`: add it, or its file `{}`, to the `rules` of a `Rewrite`",
@@ -64,6 +77,30 @@ pub(crate) fn why_not(
     }
     Ok(report)
 }
+
+/// Returns the message that no rule has a name: it may be that of rows, or of a rule in a file that was not named.
+fn unknown(name: &str, rules: &[Arc<Rule>], settings: &Settings) -> String {
+    let rows: Vec<String> =
+        rules.iter().filter(|rule| rule.written == name).map(|rule| format!("`{}`", rule.name)).collect();
+    if let [first, ..] = &rows[..] {
+        let some = rows[..rows.len().min(SHOWN)].join(", ");
+        let more = if rows.len() > SHOWN { ", …" } else { "" };
+        return format!(
+            "`{name}` stands for {}: {some}{more}; name one of them, such as {first}",
+            amount::of(rows.len(), "rule")
+        );
+    }
+    let close = ovolo::error::nearest(name, rules.iter().map(|rule| rule.name.as_str()));
+    let hint = close.map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
+    let own = match settings.rules.is_empty() && settings.add.is_empty() {
+        true => ", and rules of your own are read with `--rules DIR` or `--add FILE.ron:PHASE`",
+        false => "",
+    };
+    format!("no rule is called `{name}`{hint}; `ovolo rules list` lists those that ship{own}")
+}
+
+/// The most rows of a rule that a message names.
+const SHOWN: usize = 6;
 
 /// Reports on the rule after the last phase of rewriting. Returns an empty text if that phase does not have the rule.
 fn phase(
@@ -88,9 +125,19 @@ fn phase(
         });
         return Ok(format!("{value}\n"));
     }
+    let times = |count: usize| amount::of(count, "time");
+    let equal = growth.matched.saturating_sub(growth.applied + growth.refused);
+    let equal = match equal {
+        0 => String::new(),
+        count => format!(", found both sides equal already {}", times(count)),
+    };
     let mut report = format!(
-        "phase `{name}` ({}): `{}` matched {} times, changed the e-graph {} times, was refused {} times\n  {why}\n",
-        saturation.stop, rule.name, growth.matched, growth.applied, growth.refused
+        "phase `{name}` ({}): `{}` matched {}, changed the e-graph {}, was refused {}{equal}\n  {why}\n",
+        saturation.stop,
+        rule.name,
+        times(growth.matched),
+        times(growth.applied),
+        times(growth.refused)
     );
     if limited && matches!(why, WhyNot::Miss { .. } | WhyNot::Misses(_) | WhyNot::Nowhere(_)) {
         report += "  The phase was stopped by a limit, so the nodes that the rule needs may not exist yet.\n";

@@ -90,7 +90,7 @@ fn rules_join_a_phase_and_rules_of_no_phase_are_reported() {
     assert_eq!(code, Some(0), "{why}");
     assert!(printed.contains("relu"), "{printed}");
     let note = "note: no phase of pipeline `native` has the rules of rules/mine.ron, so they do nothing: add them with \
-                `--add mine:lower`, or name them in a pipeline of your own";
+                `--add mine:fuse`, or name them in a pipeline of your own";
     assert_eq!(why.lines().filter(|line| *line == note).count(), 1, "{why}");
     for (added, message) in [
         ("rules/mine.ron", "--add needs RULES:PHASE"),
