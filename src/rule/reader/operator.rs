@@ -114,7 +114,8 @@ impl Reader<'_> {
             Arity::Post(n) => post.map_or((n, usize::MAX), |extra| (n + extra, n + extra)),
         };
         let written = given.single + given.optional;
-        if !given.open && given.optional > 0 && written == least {
+        let listed = matches!(def.arity, Arity::AtLeast(_));
+        if !given.open && !listed && given.optional > 0 && written == least {
             self.mistake(
                 format!("`{}` has at least {least} operands, so none of those written is optional", def.name),
                 text.span(range.clone()),
