@@ -46,7 +46,13 @@ pub fn run(words: &[String]) -> Result<(), String> {
     let summary = read(Path::new("docs/SUMMARY.md"))?;
     let pages = pages(&summary);
     for page in &pages {
-        write(&folder.join("src").join(page), &rewritten(page, &read(page)?, &pages))?;
+        let text = read(page)?;
+        write(&folder.join("src").join(page), &rewritten(page, &text, &pages))?;
+        for picture in pictures(page, &text) {
+            let bytes =
+                fs::read(root().join(&picture)).map_err(|error| format!("{}: {error}", picture.display()))?;
+            write(&folder.join("src").join(&picture), bytes)?;
+        }
     }
     let rules = rules(&folder, words)?;
     write(&folder.join("src/SUMMARY.md"), &listed(&summary).replace(RULES_HERE, &rules))?;
@@ -77,7 +83,8 @@ fn check(book: &Path) -> Result<(), String> {
                 continue;
             }
             let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            for link in text.split("<a href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+            let links = ["<a href=\"", "<img src=\""].map(|start| text.split(start).skip(1));
+            for link in links.into_iter().flatten().filter_map(|rest| rest.split('"').next()) {
                 let file = link.split('#').next().unwrap_or_default();
                 if !file.is_empty() && !file.contains(':') {
                     links += 1;
@@ -182,7 +189,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(root().join(path)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
+fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), String> {
     let folder = path.parent().unwrap_or(path);
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, text));
     written.map_err(|error| format!("{}: {error}", path.display()))
@@ -209,7 +216,7 @@ fn rewritten(page: &Path, text: &str, pages: &BTreeSet<PathBuf>) -> String {
         let file = link.split('#').next().unwrap_or_default();
         let target = joined(page.parent().unwrap_or(Path::new("")), file);
         let part = &link[file.len()..];
-        if file.is_empty() || link.contains("://") {
+        if file.is_empty() || link.contains("://") || is_picture(file) {
             link.to_owned()
         } else if !pages.contains(&target) {
             format!("{FILES}{}{part}", target.display())
@@ -221,6 +228,23 @@ fn rewritten(page: &Path, text: &str, pages: &BTreeSet<PathBuf>) -> String {
             }
         }
     })
+}
+
+/// Returns whether a link leads to a picture, which is copied into the book.
+fn is_picture(link: &str) -> bool {
+    link.ends_with(".png") && !link.contains("://")
+}
+
+/// Returns the pictures of a page, as paths in the repository.
+fn pictures(page: &Path, text: &str) -> BTreeSet<PathBuf> {
+    let mut pictures = BTreeSet::new();
+    each_link(text, |link| {
+        if is_picture(link) {
+            pictures.insert(joined(page.parent().unwrap_or(Path::new("")), link));
+        }
+        link.to_owned()
+    });
+    pictures
 }
 
 /// Returns a path relative to a folder, without `..`.
@@ -287,6 +311,14 @@ mod tests {
         assert_eq!(chapters(list), expected);
         let summary = listed(&read(Path::new("docs/SUMMARY.md")).unwrap_or_default());
         assert!(summary.contains(RULES_HERE), "{summary}");
+    }
+
+    #[test]
+    fn pictures_of_pages_are_part_of_the_book() {
+        let page = "![A plan](images/plan.png) and [a page](RULES.md), ![elsewhere](https://x.org/a.png)\n";
+        let path = Path::new("docs/GUIDE.md");
+        assert_eq!(pictures(path, page), ["docs/images/plan.png"].map(PathBuf::from).into());
+        assert!(rewritten(path, page, &BTreeSet::new()).starts_with("![A plan](images/plan.png)"));
     }
 
     #[test]
