@@ -83,8 +83,8 @@ fn check(book: &Path) -> Result<(), String> {
                 continue;
             }
             let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            let links = ["<a href=\"", "<img src=\""].map(|start| text.split(start).skip(1));
-            for link in links.into_iter().flatten().filter_map(|rest| rest.split('"').next()) {
+            let targets = ["<a href=\"", "<img src=\""].map(|start| text.split(start).skip(1));
+            for link in targets.into_iter().flatten().filter_map(|rest| rest.split('"').next()) {
                 let file = link.split('#').next().unwrap_or_default();
                 if !file.is_empty() && !file.contains(':') {
                     links += 1;

@@ -193,7 +193,7 @@ pub fn bad_files_are_refused_with_the_place_and_what_to_do() {
         (node(r#", "cost": "x""#), "expected f64 at line 1"),
         (node(r#", "cost": -2"#), "node `a` costs -2: a cost is zero or more"),
         (node(r#", "children": ["b"]"#), "node `a` has the child `b`, which is not a node"),
-        (node(r#", "children": ["a"]"#), "no nodes that can be run compute the root class `0`"),
+        (node(r#", "children": ["a"]"#), "no node of the root class `0` can be computed"),
         (node(r#", "cost": null"#), "add a node of finite cost there"),
         (
             r#"{"nodes": {"a": {"op": "f", "eclass": "0", "cost": 1e308, "children": ["b"]},
