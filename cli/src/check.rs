@@ -47,8 +47,8 @@ impl Check {
         let mut operators: Vec<&str> = found.absent.iter().map(|place| place.op.as_str()).collect();
         operators.sort_unstable();
         operators.dedup();
-        let what = if operators.is_empty() { "parts of the model".to_owned() } else { operators.join(", ") };
-        Err(format!("{}: ovolo lacks what the model needs: {what}", self.model.display()))
+        let what = if operators.is_empty() { "parts".to_owned() } else { operators.join(", ") };
+        Err(format!("{}: ovolo cannot run {what} of this model, for the reasons above", self.model.display()))
     }
 
     /// Surveys the model. Where sizes are free, a window that does not fit is no lack of ovolo's, so sizes are tried.

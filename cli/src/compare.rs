@@ -4,6 +4,7 @@ mod input;
 mod report;
 
 use super::load;
+use super::note::say;
 use super::{Outcome, Settings, print};
 use clap::{Args, ValueEnum};
 use input::Inputs;
@@ -15,7 +16,7 @@ use ovolo::tensor::Tensor;
 use ovolo_proof::compare::{self, RegionComparison, runtime};
 use report::Report;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Args)]
@@ -32,8 +33,8 @@ pub(super) struct Compare {
     /// What to compare with. Default: ONNX Runtime if its Python package is present, else the reference evaluation.
     #[arg(long, value_enum)]
     with: Option<With>,
-    /// The Python that has the packages onnxruntime and numpy.
-    #[arg(long, env = "OVOLO_PYTHON", value_name = "PROGRAM", default_value = "python3")]
+    /// The Python that has the packages onnxruntime and numpy. One that is named must have them.
+    #[arg(long, env = "OVOLO_PYTHON", value_name = "PROGRAM", default_value = PYTHON)]
     python: PathBuf,
     /// The largest relative error (L2) of a value that agrees. Default: 1e-4, 1e-3 for ONNX Runtime, more if the model
     /// or the pipeline has narrower types.
@@ -50,6 +51,9 @@ pub(super) struct Compare {
     #[arg(long)]
     json: bool,
 }
+
+/// The Python that is asked if none is named.
+const PYTHON: &str = "python3";
 
 /// What to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -105,8 +109,16 @@ impl Compare {
                 self.settings.model.display()
             )),
             Some(with) => Ok(with),
-            None if !named && runtime::is_present(&self.python) => Ok(With::Onnxruntime),
-            None => Ok(With::Reference),
+            None if named => Ok(With::Reference),
+            None if self.python != Path::new(PYTHON) || runtime::is_present(&self.python) => {
+                Ok(With::Onnxruntime)
+            }
+            None => {
+                say!(
+                    "note: `{PYTHON}` has no package onnxruntime, so the reference evaluation takes its place; --python names another Python"
+                );
+                Ok(With::Reference)
+            }
         }
     }
 

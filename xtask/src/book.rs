@@ -47,7 +47,7 @@ pub fn run(words: &[String]) -> Result<(), String> {
     let pages = pages(&summary);
     for page in &pages {
         let text = read(page)?;
-        write(&folder.join("src").join(page), &rewritten(page, &text, &pages))?;
+        write(&folder.join("src").join(page), rewritten(page, &text, &pages))?;
         for picture in pictures(page, &text) {
             let bytes =
                 fs::read(root().join(&picture)).map_err(|error| format!("{}: {error}", picture.display()))?;
@@ -55,7 +55,7 @@ pub fn run(words: &[String]) -> Result<(), String> {
         }
     }
     let rules = rules(&folder, words)?;
-    write(&folder.join("src/SUMMARY.md"), &listed(&summary).replace(RULES_HERE, &rules))?;
+    write(&folder.join("src/SUMMARY.md"), listed(&summary).replace(RULES_HERE, &rules))?;
     write(&folder.join("book.toml"), SETTINGS)?;
     let mut build = Command::new(mdbook()?);
     build.arg("build").arg(&folder);
@@ -119,7 +119,7 @@ fn rules(folder: &Path, words: &[String]) -> Result<String, String> {
         .collect();
     models.sort();
     let worth = folder.join("worth.json");
-    write(&worth, &worths(&ovolo, &models)?)?;
+    write(&worth, worths(&ovolo, &models)?)?;
     let pages = folder.join("src").join(RULES);
     let mut write_pages = Command::new(&ovolo);
     command(write_pages.args(["rules", "pages", "--worth"]).arg(&worth).arg("--out").arg(&pages))?;
@@ -292,8 +292,8 @@ mod tests {
             format!("<a href=\"{link}\">x</a> <a href=\"https://x.org\">y</a> <a href=\"#here\">z</a>")
         };
         let result = |link: &str| {
-            write(&book.join("a/one.html"), &page(link))?;
-            write(&book.join("index.html"), &page("a/one.html"))?;
+            write(&book.join("a/one.html"), page(link))?;
+            write(&book.join("index.html"), page("a/one.html"))?;
             check(&book)
         };
         let (right, wrong) = (result("../index.html#top"), result("README.html"));
