@@ -1,8 +1,8 @@
 //! Subprocesses that answer: line by line, for the cost model `process`, or once, for the extractor `process`.
 //!
-//! A subprocess is started by the shell. A [`Program`] reads lines from its standard input, must write one line for each
+//! A subprocess is started by the shell. A `Program` reads lines from its standard input, must write one line for each
 //! of them before it reads the next, and ends when its input ends. If it writes anything else, does not answer in time,
-//! or writes a line without an end, the result is an error with its command and the number of the line. A [`filter`]
+//! or writes a line without an end, the result is an error with its command and the number of the line. A filter
 //! reads all of its input and ends when it has written its answer.
 
 use crate::cost::{Answer, AnswerError};
