@@ -102,10 +102,11 @@ pub(super) fn tell_of_idle_rules(registry: &Registry, own: &[(String, String)], 
         // Mistakes in the file are reported where all rules are read.
         let (rules, _) = RuleSet::read_right(registry.vocabulary(), &[(file, text)]);
         let has = |rule: &&Arc<Rule>| pipeline.rewrites().any(|rewrite| rewrite.names(rule));
-        let bold: Vec<&Arc<Rule>> =
+        let unassumed: Vec<&Arc<Rule>> =
             rules.rules().iter().filter(|rule| has(rule) && !rule.fits(&pipeline.assume)).collect();
-        if let Some(first) = bold.first() {
-            let names = bold.iter().map(|rule| format!("`{}`", rule.name)).collect::<Vec<_>>().join(", ");
+        if let Some(first) = unassumed.first() {
+            let names =
+                unassumed.iter().map(|rule| format!("`{}`", rule.name)).collect::<Vec<_>>().join(", ");
             tell(format!(
                 "note: pipeline `{}` leaves out {names} of {file}, {}",
                 pipeline.name,

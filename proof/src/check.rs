@@ -367,7 +367,7 @@ pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
         |rule: &Rule| pipelines.iter().any(|pipeline| rule.fits(&pipeline.assume) && named(&pipeline, rule));
     let lonely: Vec<&Arc<Rule>> = rules.iter().filter(|rule| !used(rule)).collect();
     let unused = "add it to the `rules` of a phase, or delete it; `--pipeline FILE` adds your own pipeline";
-    let bold = "write that `assume` into one of them if it may assume so, or say it in a guard, which needs no pipeline";
+    let unassumed = "write that `assume` into one of them if it may assume so, or say it in a guard, which needs no pipeline";
     let mut findings: Vec<Finding> = Vec::new();
     for rule in &lonely {
         let all =
@@ -375,7 +375,7 @@ pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
         let alone = all(&mut lonely.iter().copied());
         let assumed: Vec<String> = rule.assumes.iter().map(|one| format!("\"{one}\"")).collect();
         let named = pipelines.iter().any(|pipeline| named(&pipeline, rule));
-        let help = if named { bold } else { unused };
+        let help = if named { unassumed } else { unused };
         // A file none of whose rules are used is reported once.
         let message = match alone > 1 && alone == all(&mut rules.iter()) {
             _ if named => {
@@ -558,24 +558,11 @@ fn subsumes(general: &Rule, special: &Rule) -> bool {
 /// Whether `general` subsumes `special` with the left sides in this order.
 fn covers(general: &Rule, special: &Rule, from: &[Pattern]) -> bool {
     let names = Names::new(special);
-    let mut cover = Cover {
-        special: &names,
-        operands: vec![None; general.operand_vars.len()],
-        rests: vec![None; general.rest_vars.len()],
-        attrs: vec![None; general.attr_vars.len()],
-        rest_attrs: vec![None; general.rest_attr_vars.len()],
-    };
+    let mut cover = Cover::new(general, &names);
     if !general.from.iter().zip(from).all(|(general, special)| cover.pattern(general, special)) {
         return false;
     }
-    let bound =
-        |list: Vec<Option<String>>| list.into_iter().map(|one| one.unwrap_or_else(|| "?".into())).collect();
-    let bound = Names {
-        operands: bound(cover.operands),
-        rests: bound(cover.rests),
-        attrs: bound(cover.attrs),
-        rest_attrs: bound(cover.rest_attrs),
-    };
+    let bound = cover.bound();
     let asked: Vec<String> = special.guards.iter().map(|guard| names.expr(&guard.expr)).collect();
     general.guards.iter().all(|guard| asked.contains(&bound.expr(&guard.expr)))
         && general.to.iter().zip(&special.to).all(|(a, b)| bound.template(a) == names.template(b))
@@ -603,7 +590,31 @@ fn agree(slot: &mut Option<String>, text: String) -> bool {
     slot.get_or_insert_with(|| text.clone()) == &text
 }
 
-impl Cover<'_> {
+impl<'a> Cover<'a> {
+    /// Binds nothing yet of the variables of a general rule. `special` names those of the other one.
+    fn new(general: &Rule, special: &'a Names) -> Self {
+        Self {
+            special,
+            operands: vec![None; general.operand_vars.len()],
+            rests: vec![None; general.rest_vars.len()],
+            attrs: vec![None; general.attr_vars.len()],
+            rest_attrs: vec![None; general.rest_attr_vars.len()],
+        }
+    }
+
+    /// Returns what the variables are bound to, `?` for those that are not.
+    fn bound(self) -> Names {
+        let texts = |list: Vec<Option<String>>| {
+            list.into_iter().map(|one| one.unwrap_or_else(|| "?".into())).collect()
+        };
+        Names {
+            operands: texts(self.operands),
+            rests: texts(self.rests),
+            attrs: texts(self.attrs),
+            rest_attrs: texts(self.rest_attrs),
+        }
+    }
+
     fn pattern(&mut self, general: &Pattern, special: &Pattern) -> bool {
         match (general, special) {
             (Pattern::Operand(var), _) => {

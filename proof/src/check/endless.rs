@@ -25,24 +25,12 @@ fn parts(template: &Template) -> Vec<&Template> {
 /// stands there may end the growth, so such a rule is not reported.
 fn grows(rule: &Rule, from: &Pattern, part: &Template, names: &Names) -> bool {
     let Some(part) = pattern(rule, part) else { return false };
-    let mut cover = Cover {
-        special: names,
-        operands: vec![None; rule.operand_vars.len()],
-        rests: vec![None; rule.rest_vars.len()],
-        attrs: vec![None; rule.attr_vars.len()],
-        rest_attrs: vec![None; rule.rest_attr_vars.len()],
-    };
+    let mut cover = Cover::new(rule, names);
     if !cover.pattern(from, &bare(&part)) {
         return false;
     }
     let larger = cover.operands.iter().flatten().any(|bound| bound.starts_with('('));
-    let bound = |list: Vec<Option<String>>| list.into_iter().map(Option::unwrap_or_default).collect();
-    let bound = Names {
-        operands: bound(cover.operands),
-        rests: bound(cover.rests),
-        attrs: bound(cover.attrs),
-        rest_attrs: bound(cover.rest_attrs),
-    };
+    let bound = cover.bound();
     let asked: Vec<String> = rule.guards.iter().map(|guard| names.expr(&guard.expr)).collect();
     larger && rule.guards.iter().all(|guard| asked.contains(&bound.expr(&guard.expr)))
 }
