@@ -47,7 +47,6 @@ pub(crate) use term::Term;
 pub use what_if::Flip;
 
 use crate::graph::NodeId;
-use crate::op;
 use crate::tensor::{Tensor, TensorType};
 use crate::verify::Verified;
 use egg::Id;
@@ -92,7 +91,7 @@ impl EGraph {
                 Term::leaf(node.op, &node.name)
             } else {
                 let children = node.inputs.iter().map(|input| ids[input.index()]).collect();
-                let attrs = op::complete(node.op, (*node.attrs).clone());
+                let attrs = node.op.complete((*node.attrs).clone());
                 Term { op: node.op, attrs: pool.share(attrs), children }
             };
             let id = egg.add(term);

@@ -21,6 +21,7 @@ mod function;
 mod grad;
 mod handle;
 pub mod image;
+mod independence;
 mod integer;
 mod kernel;
 pub(crate) mod law;
@@ -59,6 +60,8 @@ pub use elementwise::scalar;
 pub use error::OpError;
 pub(crate) use function::op as of_function;
 pub use handle::{CONST, INPUT, Op};
+pub(crate) use independence::Axes;
+pub use independence::Independence;
 pub use kernel::{ALIGN, Args, Call, Contract, Kernel, KernelChoice, REFERENCE, WIDENED};
 pub use lowered::LowerError;
 pub use lowered::{Attributes, Check, Fallback, Form, Layouts, Lowered, Lowering, Made, Own, Reference};
@@ -117,7 +120,7 @@ pub struct Work {
 }
 
 /// Properties that rules and passes ask about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Flags {
     /// Unary or binary, element by element, with broadcasting: may appear as a step of a post chain.
     pub elementwise: bool,
@@ -135,6 +138,8 @@ pub struct Flags {
     pub inexact: bool,
     /// The function that the op applies to each element, and by whose formula it is evaluated.
     pub function: Option<Function>,
+    /// Along which axes positions are independent of each other.
+    pub independence: Independence,
 }
 
 /// Everything ovolo knows of an op.
@@ -207,6 +212,26 @@ impl OpDef {
     /// Returns the declaration of an attribute.
     pub fn attr(&self, name: &str) -> Option<&AttrDef> {
         self.attrs.iter().find(|def| def.name == name)
+    }
+
+    /// Adds the defaults of attributes that are not written, so that equal nodes are equal terms.
+    pub fn complete(&self, mut attrs: Attrs) -> Attrs {
+        for def in &self.attrs {
+            if let (None, Some(default)) = (attrs.get(def.name), &def.default) {
+                attrs.set(def.name, default.clone());
+            }
+        }
+        attrs
+    }
+
+    /// Returns along which axes the op keeps positions independent.
+    pub fn independence(&self) -> Independence {
+        match self.flags {
+            Flags { elementwise: true, independence: Independence::Unknown, .. } => {
+                Independence::Along(independence::broadcast)
+            }
+            Flags { independence, .. } => independence,
+        }
     }
 
     /// Returns the name without that of the backend.
@@ -329,14 +354,4 @@ fn axis(attrs: &Attrs, name: &str, rank: usize) -> Result<usize, OpError> {
     usize::try_from(value).ok().filter(|axis| *axis < rank).ok_or_else(|| {
         OpError::attribute(name, format!("is {value}, and the operand has {rank} dimension(s)"))
     })
-}
-
-/// Adds the defaults of attributes that are not written, so that equal nodes are equal terms.
-pub fn complete(op: Op, mut attrs: Attrs) -> Attrs {
-    for def in &op.attrs {
-        if let (None, Some(default)) = (attrs.get(def.name), &def.default) {
-            attrs.set(def.name, default.clone());
-        }
-    }
-    attrs
 }

@@ -105,10 +105,10 @@ impl<T: Weight> Forest<T> {
         for root in trees.roots {
             for row in 0..totals.len() / self.columns {
                 let features = &x[row * self.features..(row + 1) * self.features];
-                let entries = leaf(trees.links, *root, |feature, mode, node| {
+                let entries = leaf(trees.links, *root, self.entries, |feature, mode, node| {
                     features.get(feature).is_some_and(|value| holds(mode, *value, trees.values[node]))
                 });
-                for entry in entries.filter(|entry| *entry < self.entries) {
+                for entry in entries {
                     let column = usize::try_from(trees.targets[entry]).ok();
                     let Some(column) = column.filter(|column| *column < self.columns) else { continue };
                     let (at, weight) = (row * self.columns + column, trees.weights[entry]);

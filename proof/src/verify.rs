@@ -21,6 +21,7 @@ mod draft;
 mod edge;
 mod generate;
 mod hint;
+mod independence;
 mod member;
 mod palette;
 mod refusal;
@@ -33,6 +34,7 @@ mod untyped;
 
 pub use case::{NoCase, compare as compare_case};
 pub use coverage::{COARSE, Coverage, OVERFLOW};
+pub use independence::{Dependent, Independent, independence};
 pub use member::{Member, MemberError, Members, members};
 pub(crate) use member::{distance, tolerance};
 pub use refusal::Reason;

@@ -3,78 +3,13 @@
 //! An input that is too short along the dimension is filled with copies of its last slice, and the outputs are cut back.
 //! That is harmless only if no element of an output that is kept depends on the copies. [`prove`] shows it by comparing
 //! the model as it is imported for the true size with the model for the size of the bucket: they must have the same
-//! operators, and wherever a shape differs, the operator must keep the positions along that axis apart.
+//! operators, and wherever a shape differs, the operator must keep the positions along that axis independent, which its
+//! declaration says ([`Independence`]).
 
 use crate::attr::Attr;
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
+use crate::op::{Axes, Independence};
 use crate::tensor::{Tensor, TensorType};
-
-/// What a kind of operator does along an axis whose size differs.
-enum Kind {
-    /// An element of the result is computed from the elements at its own position, with broadcasting.
-    Elementwise,
-    /// A matrix product: it mixes along the columns of the first operand and the rows of the second one.
-    Product,
-    /// Axes change their order.
-    Transpose,
-    /// The same elements in another shape.
-    Reshape,
-    /// It mixes along the axes of an attribute.
-    Along(&'static str),
-    /// It mixes along the axis of an attribute and all axes after it.
-    From(&'static str),
-    /// It mixes along all axes of the first operand except these.
-    Except(&'static [usize]),
-    /// A convolution.
-    Convolution,
-    /// A part of the operand.
-    Slice,
-    /// Slices at the positions that the second operand has.
-    Gather,
-    /// Elements are added around the operand.
-    Pad,
-    /// A recurrent layer: it mixes along everything but the sequences of a batch.
-    Recurrent,
-}
-
-/// The operators that keep positions apart along some axes, each with the kind that says along which. All others are
-/// taken to mix everything.
-const KINDS: &[(&str, Kind)] = &[
-    ("where", Kind::Elementwise),
-    ("cast", Kind::Elementwise),
-    ("cast-narrow", Kind::Elementwise),
-    ("not", Kind::Elementwise),
-    ("isnan", Kind::Elementwise),
-    ("map", Kind::Elementwise),
-    ("expand", Kind::Elementwise),
-    ("matmul", Kind::Product),
-    ("transpose", Kind::Transpose),
-    ("reshape", Kind::Reshape),
-    ("softmax", Kind::Along("axis")),
-    ("log-softmax", Kind::Along("axis")),
-    ("concat", Kind::Along("axis")),
-    ("gather-elements", Kind::Along("axis")),
-    ("reduce-sum", Kind::Along("axes")),
-    ("reduce-mean", Kind::Along("axes")),
-    ("reduce-max", Kind::Along("axes")),
-    ("reduce-min", Kind::Along("axes")),
-    ("reduce-prod", Kind::Along("axes")),
-    ("arg-max", Kind::Along("axis")),
-    ("arg-min", Kind::Along("axis")),
-    ("layer-norm", Kind::From("axis")),
-    ("batch-norm", Kind::Except(&[0, 2, 3, 4])),
-    ("instance-norm", Kind::Except(&[0])),
-    ("lrn", Kind::Except(&[0, 2, 3])),
-    ("max-pool", Kind::Except(&[0, 1])),
-    ("avg-pool", Kind::Except(&[0, 1])),
-    ("conv", Kind::Convolution),
-    ("slice", Kind::Slice),
-    ("gather", Kind::Gather),
-    ("pad", Kind::Pad),
-    ("lstm", Kind::Recurrent),
-    ("gru", Kind::Recurrent),
-    ("rnn", Kind::Recurrent),
-];
 
 /// A true size, and the size of its bucket.
 #[derive(Clone, Copy)]
@@ -192,16 +127,12 @@ impl Pair<'_> {
             self.constant()?;
             return self.alone();
         }
-        let free = match self.one.op.name {
-            "reshape" | "expand" => Some("shape"),
-            "slice" => Some("sizes"),
-            _ => None,
-        };
         if self.one.attrs.iter().count() != self.other.attrs.iter().count() {
             return Err("has attributes that change with the size".to_owned());
         }
         for ((name, value), (_, other)) in self.one.attrs.iter().zip(self.other.attrs.iter()) {
-            if value != other && free != Some(name) {
+            let states_shape = is_shape(value, self.one) && is_shape(other, self.other);
+            if value != other && !states_shape {
                 return Err(format!("has an attribute `{name}` that changes with the size"));
             }
         }
@@ -209,20 +140,15 @@ impl Pair<'_> {
         if apart {
             return Ok(Vec::new());
         }
-        let row = KINDS.iter().find(|(name, _)| *name == self.one.op.name).map(|(_, kind)| kind);
-        let kind = row.or(self.one.op.flags.elementwise.then_some(&Kind::Elementwise));
-        let Some(kind) = kind else { return Err("may mix positions along the dimension".to_owned()) };
-        match kind {
-            Kind::Reshape => return self.regrouped(),
-            Kind::Elementwise | Kind::Product | Kind::Transpose | Kind::From(_) => {}
-            Kind::Along(_)
-                if (0..self.one.inputs.len()).all(|at| self.rank(at) == self.one.ty.shape.rank()) => {}
-            // The checks of other kinds compare the numbers of axes, which is not enough where axes are joined.
-            _ if self.operands_are_alone() => {}
-            _ => return Err("has an operand in which the dimension is joined with others".to_owned()),
-        }
-        self.keeps_apart(kind)?;
-        self.factors.iter().map(|(axis, factor)| self.origin(kind, *axis, *factor)).collect()
+        let (axes, selects) = match self.one.op.independence() {
+            Independence::Unknown => return Err("may mix positions along the dimension".to_owned()),
+            Independence::RowMajor => return self.regrouped(),
+            Independence::Along(axes) => (axes, false),
+            Independence::Selecting(axes) => (axes, true),
+        };
+        let axes = self.axes(axes)?;
+        self.keeps_apart(&axes, selects)?;
+        self.factors.iter().map(|(axis, factor)| self.origin(&axes, *axis, *factor)).collect()
     }
 
     /// Returns the differing axes of a result, in which nothing may be joined with the dimension.
@@ -233,30 +159,22 @@ impl Pair<'_> {
         }
     }
 
-    /// Returns what is at a differing axis of the result, by the axes of the operands that become it.
-    fn origin(&self, kind: &Kind, axis: usize, factor: usize) -> Result<Differing, String> {
-        let whole = self.one.ty.shape.rank();
-        let sources: Vec<(usize, usize)> = match kind {
-            Kind::Product if axis + 1 == whole => {
-                self.rank(1).checked_sub(1).map(|own| (1, own)).into_iter().collect()
-            }
-            Kind::Product if axis + 2 == whole => {
-                self.rank(0).checked_sub(2).map(|own| (0, own)).into_iter().collect()
-            }
-            Kind::Elementwise | Kind::Product => (0..self.one.inputs.len())
-                .filter_map(|at| Some((at, (axis + self.rank(at)).checked_sub(whole)?)))
-                .collect(),
-            Kind::From(_) => vec![(0, axis)],
-            Kind::Along(_) => (0..self.one.inputs.len()).map(|at| (at, axis)).collect(),
-            Kind::Transpose => {
-                let from =
-                    self.one.attrs.expect_ints("perm").get(axis).and_then(|from| (*from).try_into().ok());
-                from.map(|from| (0, from)).into_iter().collect()
-            }
-            _ => Vec::new(),
+    /// Returns the axes of the result that those of the operands become, which must be the same for both sizes.
+    fn axes(&self, axes: Axes) -> Result<Vec<Vec<Option<usize>>>, String> {
+        let of = |graph: &Graph, node: &Node| {
+            let types: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
+            axes(&node.attrs, &types, &node.ty)
         };
-        let found = |(at, own): &(usize, usize)| self.of(*at).iter().find(|one| one.axis == *own);
-        let mut found = sources.iter().filter_map(found).map(|one| one.at(axis));
+        let (one, other) = (of(self.small, self.one), of(self.large, self.other));
+        if one == other { Ok(one) } else { Err("mixes other axes for other sizes".to_owned()) }
+    }
+
+    /// Returns what is at a differing axis of the result, by the axes of the operands that become it.
+    fn origin(&self, axes: &[Vec<Option<usize>>], axis: usize, factor: usize) -> Result<Differing, String> {
+        let becomes = |at: usize, own: &Differing| place(axes, at, own.axis) == Some(axis);
+        let sources =
+            (0..self.one.inputs.len()).flat_map(|at| self.of(at).iter().filter(move |own| becomes(at, own)));
+        let mut found = sources.map(|own| own.at(axis));
         let joined = Err("has an axis in which the dimension is joined with others".to_owned());
         match found.next() {
             Some(first) if first.outer * first.inner == factor && found.all(|other| other == first) => {
@@ -267,129 +185,38 @@ impl Pair<'_> {
         }
     }
 
-    fn operands_are_alone(&self) -> bool {
-        (0..self.one.inputs.len()).all(|at| self.of(at).iter().all(|one| one.is_alone()))
+    /// Checks that no position of the result that is kept depends on another one of an operand.
+    fn keeps_apart(&self, axes: &[Vec<Option<usize>>], selects: bool) -> Result<(), String> {
+        for at in 0..self.one.inputs.len() {
+            for own in self.of(at) {
+                let axis = own.axis;
+                match place(axes, at, axis) {
+                    Some(place) if self.factors.iter().any(|(differs, _)| *differs == place) => {}
+                    // The result has the same first positions for both sizes.
+                    Some(place) if own.is_alone() && self.one.ty.shape[place] <= self.sizes.small => {}
+                    Some(_) if !own.is_alone() => {
+                        let why = "in which the dimension is joined with others";
+                        return Err(format!("cuts axis {axis} of operand {at}, {why}"));
+                    }
+                    Some(_) => {
+                        return Err(format!("broadcasts axis {axis} of operand {at} for one size only"));
+                    }
+                    None if selects && at == 0 && own.is_alone() => match self.selects_within() {
+                        true => {}
+                        false => {
+                            return Err(format!("looks up positions along axis {axis} that are not known"));
+                        }
+                    },
+                    None => return Err(format!("mixes positions along axis {axis} of operand {at}")),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the differing axes of an operand.
     fn of(&self, operand: usize) -> &[Differing] {
         &self.differing[self.one.inputs[operand].index()]
-    }
-
-    /// Whether an operand differs along an axis.
-    fn differs(&self, operand: usize, axis: usize) -> bool {
-        self.of(operand).iter().any(|one| one.axis == axis)
-    }
-
-    fn rank(&self, operand: usize) -> usize {
-        self.small[self.one.inputs[operand]].ty.shape.rank()
-    }
-
-    fn keeps_apart(&self, kind: &Kind) -> Result<(), String> {
-        let mixes = |axis: usize| Err(format!("mixes positions along axis {axis} of its operand"));
-        let operands = 0..self.one.inputs.len();
-        let others_whole = || match (1..self.one.inputs.len()).find(|at| !self.of(*at).is_empty()) {
-            Some(at) => Err(format!("mixes positions along the dimension of operand {at}")),
-            None => Ok(()),
-        };
-        match kind {
-            Kind::Elementwise => operands.clone().try_for_each(|at| self.aligned(at, 0)),
-            Kind::Product => {
-                if self.one.inputs.len() != 2 {
-                    return Err("has more than two operands".to_owned());
-                }
-                let (a, b) = (self.rank(0), self.rank(1));
-                if self.differs(0, a - 1) {
-                    return mixes(a - 1);
-                }
-                if self.differs(1, b - 2) {
-                    return Err(format!("mixes positions along axis {} of its second operand", b - 2));
-                }
-                (0..2).try_for_each(|at| self.aligned(at, 2))
-            }
-            // Where axes come from is told by [`Pair::origin`] and [`Pair::regrouped`].
-            Kind::Transpose | Kind::Reshape => Ok(()),
-            Kind::Along(name) => {
-                let along: Vec<usize> = match self.one.attrs.get(name) {
-                    Some(Attr::Int(axis)) => vec![*axis],
-                    Some(Attr::Ints(axes)) => axes.to_vec(),
-                    _ => return Err("may mix positions along the dimension".to_owned()),
-                }
-                .into_iter()
-                .filter_map(|axis| usize::try_from(axis).ok())
-                .collect();
-                let mixed = operands.clone().flat_map(|at| self.of(at)).find(|one| along.contains(&one.axis));
-                mixed.map_or(Ok(()), |one| mixes(one.axis))
-            }
-            Kind::From(name) => {
-                let first = usize::try_from(self.one.attrs.expect_int(name)).unwrap_or(0);
-                match self.of(0).iter().find(|one| one.axis >= first) {
-                    Some(one) => mixes(one.axis),
-                    None => others_whole(),
-                }
-            }
-            Kind::Except(free) => match self.of(0).iter().find(|one| !free.contains(&one.axis)) {
-                Some(one) => mixes(one.axis),
-                None => others_whole(),
-            },
-            Kind::Convolution => {
-                match self.of(0).iter().find(|one| one.axis == 1 || !self.pointwise(one.axis)) {
-                    Some(one) => mixes(one.axis),
-                    None => others_whole(),
-                }
-            }
-            Kind::Slice => {
-                let (starts, steps) =
-                    (self.one.attrs.expect_ints("starts"), self.one.attrs.expect_ints("steps"));
-                match self.factors.iter().find(|(axis, _)| starts[*axis] != 0 || steps[*axis] != 1) {
-                    Some((axis, _)) => Err(format!("moves positions along axis {axis}")),
-                    None => Ok(()), // Where the result does not differ, it has the same elements for both sizes.
-                }
-            }
-            Kind::Gather => {
-                let axis = usize::try_from(self.one.attrs.expect_int("axis")).unwrap_or(0);
-                match self.differs(0, axis) && !self.within() {
-                    true => Err(format!("looks up positions along axis {axis} that are not known")),
-                    false => Ok(()),
-                }
-            }
-            Kind::Pad => {
-                let pads = self.one.attrs.expect_ints("pads");
-                let padded = |one: &&Differing| pads[one.axis] != 0 || pads[self.rank(0) + one.axis] != 0;
-                self.of(0).iter().find(padded).map_or(Ok(()), |one| Err(format!("pads axis {}", one.axis)))
-            }
-            Kind::Recurrent => {
-                if self.one.attrs.get("rounded") == Some(&Attr::Int(1)) {
-                    return Err("rounds the states of all sequences by one scale".to_owned());
-                }
-                // Products of the inputs are x[S,B,D,H], states [D,B,H] and lengths [B]; weights have no sequences.
-                let batch = |at: usize| match (at, self.rank(at)) {
-                    (1, _) | (_, 2) => None,
-                    (_, 1) => Some(0),
-                    _ => Some(1),
-                };
-                let mixed = |at: usize| self.of(at).iter().find(|one| Some(one.axis) != batch(at));
-                match operands.clone().find_map(|at| mixed(at).map(|one| (at, one.axis))) {
-                    Some((at, axis)) => Err(format!("mixes positions along axis {axis} of operand {at}")),
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-
-    /// Checks that an operand differs along the axes of the result that it broadcasts to, except for its last `last`
-    /// axes and those of the result.
-    fn aligned(&self, operand: usize, last: usize) -> Result<(), String> {
-        let (rank, whole) = (self.rank(operand), self.one.ty.shape.rank());
-        let ty = &self.small[self.one.inputs[operand]].ty;
-        for axis in 0..rank.saturating_sub(last) {
-            let differs = self.differs(operand, axis);
-            let result = self.factors.iter().any(|(own, _)| *own == axis + whole - rank);
-            if differs != result && (differs || ty.shape[axis] != 1) {
-                return Err(format!("broadcasts axis {axis} of operand {operand} for one size only"));
-            }
-        }
-        Ok(())
     }
 
     /// Returns the differing axes of a reshape: between the positions of the dimension there are as many elements as in its
@@ -427,23 +254,11 @@ impl Pair<'_> {
         }
     }
 
-    /// Whether the windows of a convolution have one element along an axis, and are one element apart.
-    fn pointwise(&self, axis: usize) -> bool {
-        if axis == 0 {
-            return true;
-        }
-        let weights = &self.small[self.one.inputs[1]].ty.shape;
-        let (strides, pads) = (self.one.attrs.expect_ints("strides"), self.one.attrs.expect_ints("pads"));
-        let (at, spatial) = (axis - 2, pads.len() / 2);
-        weights.get(axis) == Some(&1)
-            && strides.get(at) == Some(&1)
-            && pads.get(at) == Some(&0)
-            && pads.get(at + spatial) == Some(&0)
-    }
-
-    /// Whether the second operand has constant positions before the true size.
-    fn within(&self) -> bool {
-        let positions = self.small.constant(self.one.inputs[1]).and_then(Tensor::to_i64);
+    /// Whether an op that selects positions of its first operand reads none behind the true size. Positions that are
+    /// attributes are the same for both sizes, and fit the true one.
+    fn selects_within(&self) -> bool {
+        let Some(positions) = self.one.inputs.get(1) else { return true };
+        let positions = self.small.constant(*positions).and_then(Tensor::to_i64);
         let before = |at: &i64| usize::try_from(*at).is_ok_and(|at| at < self.sizes.small);
         positions.is_some_and(|list| list.iter().all(before))
     }
@@ -461,6 +276,22 @@ impl Pair<'_> {
             .iter()
             .fold(other.clone(), |part, (axis, _)| resized(&part, *axis, self.sizes.small));
         if begins(begun) { Ok(()) } else { Err("has elements that change with the size".to_owned()) }
+    }
+}
+
+/// Returns the axis of the result that an axis of an operand becomes.
+fn place(axes: &[Vec<Option<usize>>], operand: usize, axis: usize) -> Option<usize> {
+    *axes.get(operand)?.get(axis)?
+}
+
+/// Whether an attribute has the sizes of a node's result.
+fn is_shape(value: &Attr, node: &Node) -> bool {
+    let size = |(one, size): (&i64, &usize)| usize::try_from(*one) == Ok(*size);
+    match value {
+        Attr::Ints(list) => {
+            list.len() == node.ty.shape.rank() && list.iter().zip(node.ty.shape.iter()).all(size)
+        }
+        _ => false,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::matcher::{Match, Others};
 use super::{EGraph, Operands, Term};
 use crate::attr::{Attr, Attrs};
-use crate::op::{complete, scalar};
+use crate::op::scalar;
 use crate::rule::print::Names;
 use crate::rule::{self, Expr, Fact, No, OperandVar, RestVar, Rule, Template, Value};
 use egg::Id;
@@ -110,7 +110,7 @@ impl EGraph {
                     let value = self.attr_value(expr, found).map_err(|no| no.to_string())?;
                     values.set(name, value);
                 }
-                let attrs = self.pool.share(complete(*op, values));
+                let attrs = self.pool.share(op.complete(values));
                 self.add(Term { op: *op, attrs, children: operands })
             }
         }

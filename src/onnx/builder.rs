@@ -5,7 +5,7 @@ use super::element::checked_type;
 use super::weight::Weights;
 use crate::attr::Attrs;
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
-use crate::op::{self, Demand, Ops};
+use crate::op::{Demand, Ops};
 use crate::tensor::{Tensor, TensorType};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
@@ -244,7 +244,7 @@ impl Builder {
         name: &str,
     ) -> Result<ImportedValue, Refusal> {
         let def = self.ops.find(op)?;
-        let attrs = op::complete(def, attrs);
+        let attrs = def.complete(attrs);
         let types: Vec<&TensorType> = inputs.iter().map(|input| &input.ty).collect();
         let ty = def.result(&attrs, &types)?;
         checked_type(ty.dtype, ty.shape.to_vec())?;

@@ -20,7 +20,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                  keys, values and the result, but not for the mask; the last axis stays",
             ),
         ],
-        flags: Flags::default(),
+        flags: Flags::independent(heads),
         infer,
         eval,
         #[allow(clippy::cast_precision_loss)]
@@ -32,6 +32,24 @@ pub(super) fn ops() -> Vec<OpDef> {
         sample: None,
         lowered: None,
     }]
+}
+
+/// Batches and heads stay, the rows of the queries, and the columns of the values.
+fn heads(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let Ok(order) = AxisOrder::new(attrs) else { return Vec::new() };
+    let [batch, head, row, column] = order.axes;
+    let stored = |kept: &[usize]| (0..4).map(|axis| kept.contains(&axis).then_some(axis)).collect();
+    let operand = |(operand, ty): (usize, &&TensorType)| match operand {
+        0 => stored(&[batch, head, row]),
+        1 => stored(&[batch, head]),
+        2 => stored(&[batch, head, column]),
+        // A mask is not stored in this order.
+        _ => {
+            let scores = [Some(batch), Some(head), Some(row), None];
+            scores[4_usize.saturating_sub(ty.shape.rank())..].to_vec()
+        }
+    };
+    types.iter().enumerate().map(operand).collect()
 }
 
 /// The order in which the axes `[B,H,M,D]` of attention's operands and of its result are stored.

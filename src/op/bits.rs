@@ -1,5 +1,6 @@
 //! Ops on the bits of integers: `bit-not`, and the types of those of two operands.
 
+use super::independence::broadcast;
 use super::{Arity, Draw, Flags, OpDef, OpError, Sample, count, plain};
 use crate::attr::Attrs;
 use crate::tensor::{DType, Tensor, TensorType};
@@ -10,7 +11,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         doc: "the bits that the operand has not",
         arity: Arity::Exactly(1),
         attrs: Vec::new(),
-        flags: Flags::default(),
+        flags: Flags::independent(broadcast),
         infer: |_, types| {
             plain(types)?;
             integer(types, 0)?;

@@ -1,6 +1,6 @@
 //! The common parts of elementwise ops: broadcast operands, and results in the layout of their type.
 
-use super::Flags;
+use super::{Flags, Independence, independence};
 use crate::tensor::{Shape, Tensor, TensorType};
 
 /// Maps the positions of a result to those of an operand that is broadcast to it.
@@ -47,6 +47,7 @@ pub(super) const FLAGS: Flags = Flags {
     transfer: None,
     inexact: false,
     function: None,
+    independence: Independence::Along(independence::broadcast),
 };
 
 /// Converts a result that was computed in the default layout to the layout of its type, so that padding is not part

@@ -13,13 +13,20 @@ pub(super) fn ops() -> Vec<OpDef> {
               letter have one size",
         arity: Arity::AtLeast(1),
         attrs: vec![AttrDef::new("equation", AttrKind::Str, None, doc)],
-        flags: Flags::default(),
+        flags: Flags::independent(letters_of_result),
         infer,
         eval,
         flops,
         sample: None,
         lowered: None,
     }]
+}
+
+/// An axis stays if the result has its letter.
+fn letters_of_result(attrs: &Attrs, _: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let Ok(equation) = Equation::read(attrs.expect_str("equation")) else { return Vec::new() };
+    let place = |letter: &char| equation.result.iter().position(|own| own == letter);
+    equation.operands.iter().map(|term| term.iter().map(place).collect()).collect()
 }
 
 /// What is wrong with the text of an equation.

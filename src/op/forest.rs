@@ -1,5 +1,6 @@
 //! `tree-ensemble`: sums, means or limits of what decision trees say about rows of features.
 
+use super::independence::batch;
 use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count, plain, rank};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -75,7 +76,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 "the number in a column for which no leaf has an entry",
             ),
         ],
-        flags: Flags::default(),
+        flags: Flags::independent(batch),
         infer,
         eval,
         flops: |_, types, output| count(types[3]) * count(output) * 16.0,
@@ -131,10 +132,10 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     for row in 0..ty.shape[0] {
         let mut totals: Vec<Option<f64>> = vec![None; columns];
         for root in roots {
-            let leaf = leaf(links, *root, |feature, mode, node| {
+            let leaf = leaf(links, *root, weights.len(), |feature, mode, node| {
                 feature < features && holds(mode, x[row * features + feature], values[node])
             });
-            for entry in leaf.filter(|entry| *entry < weights.len()) {
+            for entry in leaf {
                 let Some(total) = usize::try_from(targets[entry]).ok().and_then(|at| totals.get_mut(at))
                 else {
                     continue;
@@ -156,11 +157,12 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
 }
 
-/// Follows a tree from its root, and returns the range of its leaf's entries. It is empty if the nodes are no tree, so
-/// that a leaf is not reached.
+/// Follows a tree from its root, and returns the range of its leaf's entries, of which there are `entries` in all. It is
+/// empty if the nodes are no tree, so that a leaf is not reached.
 pub fn leaf(
     links: &[i32],
     root: i32,
+    entries: usize,
     mut test: impl FnMut(usize, i32, usize) -> bool,
 ) -> std::ops::Range<usize> {
     let mut at = root;
@@ -169,7 +171,7 @@ pub fn leaf(
         let Some(node) = usize::try_from(at).ok().filter(|node| *node < nodes) else { return 0..0 };
         let [feature, mode, yes, no] = [0, 1, 2, 3].map(|part| links[node * LINKS + part]);
         let Ok(feature) = usize::try_from(feature) else {
-            let bound = |entry: i32| usize::try_from(entry).unwrap_or(0);
+            let bound = |entry: i32| usize::try_from(entry).unwrap_or(0).min(entries);
             return bound(yes)..bound(no);
         };
         at = if test(feature, mode, node) { yes } else { no };

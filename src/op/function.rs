@@ -3,6 +3,7 @@
 use super::bits::{draw_pair, infer_pair};
 use super::broadcast::{Broadcast, FLAGS, relayout};
 use super::elementwise::{infer_comparison, infer_equal, infer_logical, infer_number};
+use super::independence::broadcast;
 use super::{Arity, AttrDef, Flags, Infer, OpDef, OpError, count};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::scalar::{self, Binary, Domain, Formula, Function};
@@ -23,7 +24,7 @@ pub(crate) fn op(function: Function) -> OpDef {
         AttrDef::new(one.name, kind, Some(default), one.doc)
     };
     let bits = function.domain() == Domain::Bits;
-    let flags = if bits { Flags::default() } else { FLAGS };
+    let flags = if bits { Flags::independent(broadcast) } else { FLAGS };
     OpDef {
         name: function.name(),
         doc: function.doc(),

@@ -1,6 +1,6 @@
 //! The handle of an op.
 
-use super::{Arity, Flags, OpDef, OpError};
+use super::{Arity, Flags, Independence, OpDef, OpError};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -37,6 +37,7 @@ const fn leaf(name: &'static str, doc: &'static str) -> OpDef {
             transfer: None,
             inexact: false,
             function: None,
+            independence: Independence::Unknown,
         },
         infer: |_, _| Err(OpError::Leaf),
         eval: |_, _, _| unreachable!("a leaf is given its value"),

@@ -1,7 +1,8 @@
 //! Products of 8-bit integers, summed in 32 bits, and the levels that such integers are of floats.
 
 use super::broadcast::{Broadcast, relayout};
-use super::window::{eval_conv, flops_conv, infer_conv};
+use super::independence::broadcast;
+use super::window::{convolution, eval_conv, flops_conv, infer_conv};
 use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, matmul, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
@@ -13,7 +14,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             doc: "(a - p) (b - q) in i32, for a[..,M,K] and b[..,K,N] of 8-bit integers; the zero points p and q broadcast to a and b, and are the same along K",
             arity: Arity::Exactly(4),
             attrs: Vec::new(),
-            flags: Flags::default(),
+            flags: Flags::independent(matmul::factors),
             infer: infer_matmul,
             eval: |attrs, operands, ty| {
                 let [a, b] = [0, 1].map(|at| centred(operands[at], operands[at + 2]));
@@ -28,7 +29,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             doc: "convolution in i32 of x[N,C,H,W] - p with w[O,C/groups,h,w] - q, for 8-bit integers, a zero point p of one element and zero points q of one element or [O]; padding is zero after p is subtracted",
             arity: Arity::Exactly(4),
             attrs: convolution_attrs(),
-            flags: Flags::default(),
+            flags: Flags::independent(convolution),
             infer: infer_convolution,
             eval: eval_convolution,
             flops: flops_conv,
@@ -91,7 +92,7 @@ fn level(
         doc,
         arity: Arity::Exactly(3),
         attrs: Vec::new(),
-        flags: Flags::default(),
+        flags: Flags::independent(broadcast),
         infer,
         eval,
         #[allow(clippy::cast_precision_loss)]

@@ -1,5 +1,6 @@
 //! Ops that look elements up in lists: `find` and `count-grams`.
 
+use super::independence::none;
 use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count, plain, rank};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType, Text};
@@ -9,6 +10,18 @@ pub(super) fn ops() -> Vec<OpDef> {
     vec![find(), count_grams()]
 }
 
+/// Every element of the first operand is looked up alone.
+fn each_key(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    vec![(0..types[0].shape.rank()).map(Some).collect(), none(types[1])]
+}
+
+/// Rows stay: all axes of the first operand but the last one.
+fn rows(_: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let last = result.shape.rank() - 1;
+    let first = (0..types[0].shape.rank()).map(|axis| (axis < last).then_some(axis)).collect();
+    [first].into_iter().chain(types.iter().skip(1).map(|ty| none(ty))).collect()
+}
+
 fn find() -> OpDef {
     OpDef {
         name: "find",
@@ -16,7 +29,7 @@ fn find() -> OpDef {
               NaN is equal to NaN",
         arity: Arity::Exactly(2),
         attrs: Vec::new(),
-        flags: Flags::default(),
+        flags: Flags::independent(each_key),
         infer: |_, types| {
             plain(types)?;
             rank(types, 1, 1)?;
@@ -55,7 +68,7 @@ fn count_grams() -> OpDef {
             int("skips", "at most this many elements are left out between two of an n-gram, always as many"),
             int("columns", "the number of columns of the result"),
         ],
-        flags: Flags::default(),
+        flags: Flags::independent(rows),
         infer: |attrs, types| {
             plain(types)?;
             (1..4).try_for_each(|operand| rank(types, operand, 1))?;

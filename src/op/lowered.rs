@@ -5,8 +5,8 @@
 //! samples for verifiers and the operands of tests follow from that.
 
 use super::{
-    Arity, AttrDef, Call, Contract, Draw, Eval, Flops, Kernel, KernelChoice, Op, OpDef, OpError, complete,
-    post,
+    Arity, AttrDef, Call, Contract, Draw, Eval, Flops, Independence, Kernel, KernelChoice, Op, OpDef,
+    OpError, post,
 };
 use crate::attr::Attrs;
 use crate::table::{Duplicate, Unknown};
@@ -271,7 +271,12 @@ impl Lowering {
             doc: self.doc.unwrap_or(logical.doc),
             arity: self.arity.unwrap_or(logical.arity),
             attrs,
-            flags: super::Flags { elementwise: false, commutative: false, ..logical.flags },
+            flags: super::Flags {
+                elementwise: false,
+                commutative: false,
+                independence: Independence::Unknown,
+                ..logical.flags
+            },
             infer: logical.infer,
             eval: logical.eval,
             flops: self.flops.unwrap_or(logical.flops),
@@ -285,10 +290,8 @@ impl Lowered {
     /// Returns the attributes of the logical op that correspond to those of the lowered op.
     pub fn logical_attrs(&self, attrs: &Attrs) -> Attrs {
         let known = attrs.iter().filter(|(name, _)| self.logical.attr(name).is_some());
-        complete(
-            self.logical,
-            known.fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value.clone())),
-        )
+        self.logical
+            .complete(known.fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value.clone())))
     }
 
     /// Returns how another op makes an operand, and that op; `None` if the operand is the logical op's own.
@@ -307,7 +310,7 @@ impl Lowered {
         for (made, maker) in self.declaration.makes.iter().zip(&self.makers) {
             let Some(ty) = sources.get_mut(made.operand) else { continue };
             let source = (made.source)(attrs, ty).filter(|(source, attrs)| {
-                maker.result(&complete(*maker, attrs.clone()), &[source]).as_ref() == Ok(ty)
+                maker.result(&maker.complete(attrs.clone()), &[source]).as_ref() == Ok(ty)
             });
             let (source, _) = source.ok_or_else(|| {
                 OpError::operand(

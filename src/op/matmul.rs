@@ -1,6 +1,7 @@
 //! Matrix products.
 
 use super::broadcast::Broadcast;
+use super::independence::aligned;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, post};
 use crate::attr::Attrs;
 use crate::tensor::{Shape, Tensor, TensorType};
@@ -11,13 +12,28 @@ pub(super) fn ops() -> Vec<OpDef> {
         doc: "matrix product over the last two dimensions, with the other dimensions broadcast, then a post chain",
         arity: Arity::Post(2),
         attrs: vec![AttrDef::post()],
-        flags: Flags::default(),
+        flags: Flags::independent(factors),
         infer,
         eval,
         flops,
         sample: None,
         lowered: None,
     }]
+}
+
+/// The rows of a, the columns of b and the axes of the batch stay. Further operands are broadcast: those of the chain
+/// to the result, and the zero points of `matmul-integer` to a and b in turn.
+pub(super) fn factors(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let chain = attrs.get("post").is_some();
+    let own = |(operand, ty): (usize, &&TensorType)| {
+        let mut axes = aligned(ty, result);
+        let mixed = if operand % 2 == 0 { 1 } else { 2 };
+        if let Some(at) = axes.len().checked_sub(mixed).filter(|_| operand < 2 || !chain) {
+            axes[at] = None;
+        }
+        axes
+    };
+    types.iter().enumerate().map(own).collect()
 }
 
 pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {

@@ -1,5 +1,6 @@
 //! Normalisations: softmax, layer, batch and instance norm, local response.
 
+use super::independence::except_axis;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain, rank};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{Tensor, TensorType};
@@ -16,13 +17,42 @@ fn axis_attr() -> AttrDef {
     AttrDef::new("axis", AttrKind::Int, None, "the axis, not negative")
 }
 
+/// The axes before `axis` stay; scale and bias have the others.
+fn before_axis(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let first = axis(attrs, "axis", result.shape.rank()).unwrap_or(0);
+    let own = |(operand, ty): (usize, &&TensorType)| {
+        (0..ty.shape.rank()).map(|own| (operand == 0 && own < first).then_some(own)).collect()
+    };
+    types.iter().enumerate().map(own).collect()
+}
+
+/// Every element is normalised alone, by the parameters of its channel.
+fn each_element(_: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
+    by_channel(types, (0..result.shape.rank()).map(Some).collect())
+}
+
+/// Every channel of every image is normalised alone.
+fn each_channel(_: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
+    by_channel(types, (0..result.shape.rank()).map(|axis| (axis < 2).then_some(axis)).collect())
+}
+
+/// Returns the axes of an operand, and those of the operands after it, which have one element for each channel.
+fn by_channel(types: &[&TensorType], first: Vec<Option<usize>>) -> Vec<Vec<Option<usize>>> {
+    [first].into_iter().chain(types.iter().skip(1).map(|_| vec![Some(1)])).collect()
+}
+
+/// All axes but the channels stay.
+fn except_channels(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    vec![(0..types[0].shape.rank()).map(|axis| (axis != 1).then_some(axis)).collect()]
+}
+
 fn softmax() -> OpDef {
     OpDef {
         name: "softmax",
         doc: "exp(x) divided by its sum along an axis",
         arity: Arity::Exactly(1),
         attrs: vec![axis_attr()],
-        flags: Flags::default(),
+        flags: Flags::independent(except_axis),
         infer: infer_axis,
         eval: |attrs, operands, ty| {
             along(attrs, operands[0], ty, |line| {
@@ -43,7 +73,7 @@ fn log_softmax() -> OpDef {
         doc: "the logarithm of softmax",
         arity: Arity::Exactly(1),
         attrs: vec![axis_attr()],
-        flags: Flags::default(),
+        flags: Flags::independent(except_axis),
         infer: infer_axis,
         eval: |attrs, operands, ty| {
             along(attrs, operands[0], ty, |line| {
@@ -64,7 +94,7 @@ fn layer_norm() -> OpDef {
         doc: "(x - mean) / sqrt(variance + epsilon) * scale + bias over the axes from `axis` on",
         arity: Arity::Exactly(3),
         attrs: vec![axis_attr(), epsilon()],
-        flags: Flags::default(),
+        flags: Flags::independent(before_axis),
         infer: |attrs, types| {
             let ty = infer_axis(attrs, types)?;
             let inner = &ty.shape[axis(attrs, "axis", ty.shape.rank())?..];
@@ -103,7 +133,7 @@ fn batch_norm() -> OpDef {
         doc: "(x - mean) / sqrt(variance + epsilon) * scale + bias, with one value of each for every channel",
         arity: Arity::Exactly(5),
         attrs: vec![epsilon()],
-        flags: Flags::default(),
+        flags: Flags::independent(each_element),
         infer: |_, types| infer_channels(types, &["scale", "bias", "mean", "variance"]),
         eval: |attrs, operands, ty| {
             let [scale, bias, mean, var] = [1, 2, 3, 4].map(|operand| operands[operand].to_f64());
@@ -126,7 +156,7 @@ fn instance_norm() -> OpDef {
         doc: "(x - mean) / sqrt(variance + epsilon) * scale + bias, for each channel of each image",
         arity: Arity::Exactly(3),
         attrs: vec![epsilon()],
-        flags: Flags::default(),
+        flags: Flags::independent(each_channel),
         infer: |_, types| infer_channels(types, &["scale", "bias"]),
         eval: |attrs, operands, ty| {
             let (scale, bias) = (operands[1].to_f64(), operands[2].to_f64());
@@ -159,7 +189,7 @@ fn lrn() -> OpDef {
             AttrDef::new("beta", AttrKind::Float, Some(Attr::Float(Float(0.75))), "exponent"),
             AttrDef::new("bias", AttrKind::Float, Some(Attr::Float(Float(1.0))), "added to the sum"),
         ],
-        flags: Flags::default(),
+        flags: Flags::independent(except_channels),
         infer: |attrs, types| {
             plain(types)?;
             if attrs.expect_int("size") < 1 || types[0].shape.rank() < 2 || !types[0].dtype.is_float() {

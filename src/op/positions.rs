@@ -1,5 +1,6 @@
 //! `max-pool-index`.
 
+use super::independence::batch;
 use super::window::room;
 use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
@@ -23,7 +24,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 "1: positions in a plane count along its first axis first",
             ),
         ],
-        flags: Flags::default(),
+        flags: Flags::independent(batch),
         infer,
         eval,
         flops: |attrs, _, ty| {

@@ -8,6 +8,7 @@
 mod drawn;
 pub mod layer;
 
+use super::independence::none;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain};
 use crate::attr::{self, Attr, AttrKind, Attrs, Float};
 use crate::scalar;
@@ -326,6 +327,24 @@ impl Layer {
     }
 }
 
+/// The sequences of a batch stay, unless the state of all of them is rounded by one scale. The result is
+/// `[S + n, D, B, H]`.
+fn sequences(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    if attrs.expect_int("rounded") != 0 {
+        return types.iter().map(|ty| none(ty)).collect();
+    }
+    let own = |(operand, ty): (usize, &&TensorType)| {
+        // Products of the inputs are [S, B, D, H], states [D, B, H] and lengths [B]; weights have no sequences.
+        let batch = match (operand, ty.shape.rank()) {
+            (1, _) | (_, 2) => None,
+            (_, 1) => Some(0),
+            _ => Some(1),
+        };
+        (0..ty.shape.rank()).map(|axis| (Some(axis) == batch).then_some(2)).collect()
+    };
+    types.iter().enumerate().map(own).collect()
+}
+
 fn definition(
     name: &'static str,
     doc: &'static str,
@@ -353,7 +372,7 @@ fn definition(
         doc,
         arity: Arity::Between(operands, operands + 2),
         attrs,
-        flags: Flags::default(),
+        flags: Flags::independent(sequences),
         infer,
         eval,
         #[allow(clippy::cast_precision_loss)]
@@ -443,6 +462,7 @@ fn integers() -> OpDef {
         &[("coupled", "1: the forget gate is what the input gate leaves")],
     );
     op.attrs.retain(|attr| attr.name != "rounded");
+    op.flags = Flags::default(); // One scale rounds the states of all sequences.
     op.flops = |_, types, _| {
         let hidden = types[1].shape.get(1).copied().unwrap_or(1);
         #[allow(clippy::cast_precision_loss)]

@@ -1,5 +1,6 @@
 //! Reductions over axes.
 
+use super::independence::reduction;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::scalar::{larger, smaller};
@@ -21,7 +22,7 @@ macro_rules! reduction {
                     "1: the axes are kept, with size 1",
                 ),
             ],
-            flags: Flags::default(),
+            flags: Flags::independent(reduction),
             infer: |attrs, types| {
                 plain(types)?;
                 infer(attrs, types)
@@ -173,7 +174,7 @@ fn arg(name: &'static str, doc: &'static str, eval: fn(&Attrs, &[&Tensor], &Tens
                 "1: the last of several equal elements, else the first",
             ),
         ],
-        flags: Flags::default(),
+        flags: Flags::independent(reduction),
         infer: |attrs, types| {
             plain(types)?;
             if !types[0].dtype.is_number() {

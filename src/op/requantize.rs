@@ -1,5 +1,6 @@
 //! Levels of the results of chains: steps on integers or floats, alone or after a convolution of integers.
 
+use super::independence::broadcast;
 use super::integer::{self, draw_conv, eval_convolution, eval_dequantize, eval_quantize, infer_convolution};
 use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, Values, post, window};
 use crate::attr::Attrs;
@@ -17,7 +18,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             doc: "quantize(map(x as f32, e..), s, z): the levels of numbers after a chain of elementwise steps, for x of i32, f32 or 8-bit integers. e are the extra operands of the steps: floats, or 8-bit levels, each followed by its scale and its zero point, which stand for their floats",
             arity: Arity::AtLeast(OWN),
             attrs: vec![AttrDef::post()],
-            flags: Flags::default(),
+            flags: Flags::independent(broadcast),
             infer,
             eval,
             flops: |attrs, _, output| flops(attrs, output),

@@ -4,6 +4,7 @@
 //! rows. [`taps`] returns these elements and their weights, which depend on all of the op's attributes. The
 //! conventions are those of ONNX's `Resize`.
 
+use super::independence::images;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, rank, sizes};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{Tensor, TensorType};
@@ -48,7 +49,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 "1: what becomes smaller is averaged over all elements, by `linear` or `cubic`",
             ),
         ],
-        flags: Flags::default(),
+        flags: Flags::independent(images),
         infer: |attrs, types| {
             plain(types)?;
             infer(attrs, types)

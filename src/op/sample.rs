@@ -1,5 +1,6 @@
 //! Ops that read images between their pixels: `grid-sample`, `roi-align` and `deform-conv`; and `col2im`.
 
+use super::independence::{batch, none};
 use super::window::room;
 use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, Values, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
@@ -33,7 +34,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                     "1: -1 and 1 are the centres of the first and the last pixel, 0: their edges",
                 ),
             ],
-            flags: Flags::default(),
+            flags: Flags::independent(grid),
             infer: infer_grid,
             eval: eval_grid,
             flops: flops_of_grid,
@@ -52,7 +53,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 int("half-pixel", 1, "1: coordinates are shifted by half a pixel"),
                 text("mode", "avg", "avg or max"),
             ],
-            flags: Flags::default(),
+            flags: Flags::independent(regions),
             infer: infer_roi,
             eval: eval_roi,
             flops: |_, _, ty| count(ty) * 32.0,
@@ -71,7 +72,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 int("groups", 1, "groups of channels"),
                 int("offset-groups", 1, "groups of channels that share offsets"),
             ],
-            flags: Flags::default(),
+            flags: Flags::independent(deformed),
             infer: infer_deform,
             eval: eval_deform,
             flops: |_, types, ty| {
@@ -94,7 +95,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 ints("pads", "before each axis, then after each"),
                 ints("dilations", "between the pixels of a block, along each axis"),
             ],
-            flags: Flags::default(),
+            flags: Flags::independent(batch),
             infer: infer_col2im,
             eval: eval_col2im,
             flops: |_, types, _| count(types[0]),
@@ -102,6 +103,30 @@ pub(super) fn ops() -> Vec<OpDef> {
             lowered: None,
         },
     ]
+}
+
+/// Images and channels stay, and each point of the grid is a point of the result.
+fn grid(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let image = (0..types[0].shape.rank()).map(|axis| (axis < 2).then_some(axis)).collect();
+    let last = types[1].shape.rank() - 1;
+    let point = |axis: usize| match axis {
+        0 => Some(0),
+        _ => (axis < last).then_some(axis + 1),
+    };
+    vec![image, (0..=last).map(point).collect()]
+}
+
+/// Regions and channels stay.
+fn regions(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let image = (0..types[0].shape.rank()).map(|axis| (axis == 1).then_some(1)).collect();
+    vec![image, vec![Some(0), None], vec![Some(0)]]
+}
+
+/// Images stay. All operands but the weights have one for each image.
+fn deformed(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let first = |ty: &TensorType| (0..ty.shape.rank()).map(|axis| (axis == 0).then_some(0)).collect();
+    let own = |(operand, ty): (usize, &&TensorType)| if operand == 1 { none(ty) } else { first(ty) };
+    types.iter().enumerate().map(own).collect()
 }
 
 fn floats(types: &[&TensorType]) -> Result<(), OpError> {

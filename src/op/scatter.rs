@@ -1,6 +1,7 @@
 //! Ops that write elements to positions that an operand holds, or read from such positions along several axes.
 
-use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, Values, axis, count, plain};
+use super::independence::{except_axis, none};
+use super::{Arity, AttrDef, Draw, Flags, Independence, OpDef, OpError, Sample, Values, axis, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType, advance};
 
@@ -15,7 +16,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                   negative positions count from the end",
             arity: Arity::Exactly(3),
             attrs: vec![AttrDef::new("axis", AttrKind::Int, None, "the axis, not negative"), reduction()],
-            flags: Flags::default(),
+            flags: Flags::independent(except_axis),
             infer: infer_elements,
             eval: |attrs, operands, ty| {
                 let axis = axis(attrs, "axis", ty.shape.rank()).expect("infer accepted");
@@ -42,7 +43,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                   one position for each of the first axes of x",
             arity: Arity::Exactly(3),
             attrs: vec![reduction()],
-            flags: Flags::default(),
+            flags: Flags::independent(slices),
             infer: infer_nd,
             eval: |attrs, operands, ty| {
                 let depth = operands[1].ty().shape.last().copied().unwrap_or(0);
@@ -65,7 +66,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Some(Attr::Int(0)),
                 "the number of first axes that both operands share",
             )],
-            flags: Flags::default(),
+            flags: Flags { independence: Independence::Selecting(gathered), ..Flags::default() },
             infer: infer_gather_nd,
             eval: eval_gather_nd,
             flops: |_, _, _| 0.0,
@@ -73,6 +74,27 @@ pub(super) fn ops() -> Vec<OpDef> {
             lowered: None,
         },
     ]
+}
+
+/// The axes of slices stay.
+fn slices(_: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let depth = types[1].shape.last().copied().unwrap_or(0);
+    let x = (0..result.shape.rank()).map(|axis| (axis >= depth).then_some(axis)).collect();
+    let places = types[1].shape.rank() - 1;
+    let updates = (0..types[2].shape.rank()).map(|axis| axis.checked_sub(places).map(|own| own + depth));
+    vec![x, none(types[1]), updates.collect()]
+}
+
+/// The axes of the batch and of slices stay, and each position is one of the result.
+fn gathered(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let batch = usize::try_from(attrs.expect_int("batch-dims")).unwrap_or(0);
+    let depth = types[1].shape.last().copied().unwrap_or(0);
+    let places = types[1].shape.rank() - 1;
+    let x = (0..types[0].shape.rank()).map(|axis| match axis {
+        _ if axis < batch => Some(axis),
+        _ => axis.checked_sub(batch + depth).map(|own| own + places),
+    });
+    vec![x.collect(), (0..=places).map(|axis| (axis < places).then_some(axis)).collect()]
 }
 
 fn reduction() -> AttrDef {

@@ -1,18 +1,21 @@
 //! Ops that move elements without computing new ones.
 
 use super::broadcast::Broadcast;
-use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, plain, sizes};
+use super::independence::{broadcast, except_axis, none};
+use super::{Arity, AttrDef, Flags, Independence, OpDef, OpError, axis, plain, sizes};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Shape, Tensor, TensorType};
+use std::cmp::Ordering;
 
 const fn nothing(_: &Attrs, _: &[&TensorType], _: &TensorType) -> f64 {
     0.0
 }
 
 macro_rules! def {
-    ($name:literal, $doc:literal, $arity:expr, [$($attr:expr),*], $infer:expr, $eval:expr) => {
+    ($name:literal, $doc:literal, $arity:expr, [$($attr:expr),*], $independence:expr, $infer:expr, $eval:expr) => {
         OpDef {
-            name: $name, doc: $doc, arity: $arity, attrs: vec![$($attr),*], flags: Flags::default(),
+            name: $name, doc: $doc, arity: $arity, attrs: vec![$($attr),*],
+            flags: Flags { independence: $independence, ..Flags::default() },
             infer: |attrs, types| { plain(types)?; let infer: super::Infer = $infer; infer(attrs, types) },
             eval: $eval, flops: nothing, sample: None, lowered: None,
         }
@@ -31,12 +34,53 @@ fn int(name: &'static str, doc: &'static str) -> AttrDef {
     AttrDef::new(name, AttrKind::Int, None, doc)
 }
 
+/// Axis `perm[i]` of the operand is axis i of the result.
+fn permuted(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let perm = sizes(attrs, "perm").unwrap_or_default();
+    vec![(0..types[0].shape.rank()).map(|own| perm.iter().position(|from| *from == own)).collect()]
+}
+
+/// An axis stays that is read from its first element on, in steps of one.
+fn sliced(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let (starts, steps) = (attrs.expect_ints("starts"), attrs.expect_ints("steps"));
+    let stays = |axis: &usize| starts[*axis] == 0 && steps[*axis] == 1;
+    vec![(0..types[0].shape.rank()).map(|axis| Some(axis).filter(stays)).collect()]
+}
+
+/// The axes of slices stay, and those of the positions take the place of the axis along which they are read.
+fn gathered(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let rank = types[0].shape.rank();
+    let (axis, places) = (axis(attrs, "axis", rank).unwrap_or(0), types[1].shape.rank());
+    let x = (0..rank).map(|own| match own.cmp(&axis) {
+        Ordering::Less => Some(own),
+        Ordering::Equal => None,
+        Ordering::Greater => Some(own + places - 1),
+    });
+    vec![x.collect(), (0..places).map(|own| Some(axis + own)).collect()]
+}
+
+/// Each position is one of the result, and the other axes stay.
+fn gathered_elements(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let rank = types[0].shape.rank();
+    let axis = axis(attrs, "axis", rank).unwrap_or(0);
+    let x = (0..rank).map(|own| (own != axis).then_some(own)).collect();
+    vec![x, (0..rank).map(Some).collect()]
+}
+
+/// An axis stays to which nothing is added.
+fn padded(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let (pads, rank) = (attrs.expect_ints("pads"), types[0].shape.rank());
+    let stays = |axis: &usize| pads[*axis] == 0 && pads[rank + *axis] == 0;
+    vec![(0..rank).map(|axis| Some(axis).filter(stays)).collect(), none(types[1])]
+}
+
 fn reshape() -> OpDef {
     def!(
         "reshape",
         "the same elements, in row-major order, in another shape",
         Arity::Exactly(1),
         [ints("shape", "the shape, resolved")],
+        Independence::RowMajor,
         infer_reshape,
         |_, operands, ty| operands[0].reshaped(ty.shape.clone())
     )
@@ -48,6 +92,7 @@ fn transpose() -> OpDef {
         "x with its axes in another order: axis i of the result is axis perm[i] of x",
         Arity::Exactly(1),
         [ints("perm", "the order")],
+        Independence::Along(permuted),
         infer_transpose,
         eval_transpose
     )
@@ -63,6 +108,7 @@ fn slice() -> OpDef {
             ints("sizes", "the result's shape"),
             ints("steps", "between elements; may be negative")
         ],
+        Independence::Selecting(sliced),
         infer_slice,
         eval_slice
     )
@@ -74,6 +120,7 @@ fn concat() -> OpDef {
         "the operands joined along an axis",
         Arity::AtLeast(1),
         [int("axis", "the axis")],
+        Independence::Along(except_axis),
         infer_concat,
         eval_concat
     )
@@ -85,6 +132,7 @@ fn gather() -> OpDef {
         "slices of x along an axis at the given positions; negative positions count from the end",
         Arity::Exactly(2),
         [int("axis", "the axis")],
+        Independence::Selecting(gathered),
         infer_gather,
         eval_gather
     )
@@ -96,6 +144,7 @@ fn gather_elements() -> OpDef {
         "elements of x along an axis at the given positions",
         Arity::Exactly(2),
         [int("axis", "the axis")],
+        Independence::Selecting(gathered_elements),
         infer_gather_elements,
         eval_gather_elements
     )
@@ -107,6 +156,7 @@ fn expand() -> OpDef {
         "x broadcast to a shape",
         Arity::Exactly(1),
         [ints("shape", "the shape of the result")],
+        Independence::Along(broadcast),
         |attrs, types| {
             let shape = Shape::new(sizes(attrs, "shape")?);
             if types[0].shape.broadcast(&shape).as_ref() != Some(&shape) {
@@ -127,6 +177,7 @@ fn pad() -> OpDef {
         "x with elements of one constant value added around it",
         Arity::Exactly(2),
         [ints("pads", "elements before each axis, then after each")],
+        Independence::Along(padded),
         infer_pad,
         eval_pad
     )

@@ -1,5 +1,6 @@
 //! Ops that go along one axis in order: positions of the largest elements, and running sums and products.
 
+use super::independence::except_axis;
 use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, axis, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -16,7 +17,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             flag("exclusive", "1: the element itself is left out"),
             flag("reverse", "1: from the last element to the first"),
         ],
-        flags: Flags::default(),
+        flags: Flags::independent(except_axis),
         infer: |attrs, types| {
             plain(types)?;
             axis(attrs, "axis", types[0].shape.rank())?;
@@ -41,7 +42,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 AttrDef::new("k", AttrKind::Int, None, "the number of elements"),
                 AttrDef::new("largest", AttrKind::Int, Some(Attr::Int(1)), "1: the largest, 0: the smallest"),
             ],
-            flags: Flags::default(),
+            flags: Flags::independent(except_axis),
             infer: infer_top,
             eval: eval_top,
             flops: |_, types, _| count(types[0]) * 8.0,

@@ -16,7 +16,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 AttrDef::new("axis", AttrKind::Int, None, "the axis, not negative and not the last one"),
                 AttrDef::new("inverse", AttrKind::Int, Some(Attr::Int(0)), "1: the inverse transform"),
             ],
-            flags: Flags::default(),
+            flags: Flags::independent(untransformed),
             infer: |attrs, types| {
                 plain(types)?;
                 let at = axis(attrs, "axis", types[0].shape.rank())?;
@@ -45,7 +45,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             doc: "the determinant of each matrix of the last two axes",
             arity: Arity::Exactly(1),
             attrs: Vec::new(),
-            flags: Flags::default(),
+            flags: Flags::independent(matrices),
             infer: |_, types| {
                 plain(types)?;
                 match types[0].shape.split_last_chunk::<2>() {
@@ -65,6 +65,19 @@ pub(super) fn ops() -> Vec<OpDef> {
             lowered: None,
         },
     ]
+}
+
+/// All axes stay but the one that is transformed, and the last one, which holds the parts of numbers.
+fn untransformed(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let rank = types[0].shape.rank();
+    let mixed = [axis(attrs, "axis", rank).unwrap_or(0), rank - 1];
+    vec![(0..rank).map(|own| (!mixed.contains(&own)).then_some(own)).collect()]
+}
+
+/// All axes stay but those of the matrices.
+fn matrices(_: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let rank = result.shape.rank();
+    vec![(0..types[0].shape.rank()).map(|own| (own < rank).then_some(own)).collect()]
 }
 
 fn eval_dft(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {

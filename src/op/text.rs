@@ -3,6 +3,7 @@
 mod pattern;
 
 use super::broadcast::Broadcast;
+use super::independence::broadcast;
 use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -31,7 +32,7 @@ fn concat() -> OpDef {
         doc: "the text of a, followed by that of b",
         arity: Arity::Exactly(2),
         attrs: Vec::new(),
-        flags: Flags::default(),
+        flags: Flags::independent(broadcast),
         infer: |_, types| {
             strings(types)?;
             let shape = types[0].shape.broadcast(&types[1].shape);
@@ -58,7 +59,7 @@ fn case() -> OpDef {
         doc: "the text of x in lower case or in upper case, by Unicode's rules that no language changes",
         arity: Arity::Exactly(1),
         attrs: vec![text("case", "lower or upper")],
-        flags: Flags::default(),
+        flags: Flags::independent(broadcast),
         infer: |attrs, types| {
             strings(types)?;
             match attrs.expect_str("case") {
@@ -94,7 +95,7 @@ fn matches() -> OpDef {
         doc: "whether a regular expression matches the whole text of x",
         arity: Arity::Exactly(1),
         attrs: vec![text("pattern", "the expression, in the syntax of RE2")],
-        flags: Flags::default(),
+        flags: Flags::independent(broadcast),
         infer: |attrs, types| {
             strings(types)?;
             whole(attrs)?;
@@ -149,7 +150,7 @@ fn split_count() -> OpDef {
         doc: "the number of parts into which a delimiter divides the text of x",
         arity: Arity::Exactly(1),
         attrs: split_attrs(),
-        flags: Flags::default(),
+        flags: Flags::independent(broadcast),
         infer: |_, types| {
             strings(types)?;
             Ok(TensorType { dtype: DType::I64, ..types[0].clone() })
@@ -165,6 +166,11 @@ fn split_count() -> OpDef {
     }
 }
 
+/// Each text stays where it is; the parts have an axis of their own.
+fn each_text(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    vec![(0..types[0].shape.rank()).map(Some).collect()]
+}
+
 fn split() -> OpDef {
     OpDef {
         name: "string-split",
@@ -172,7 +178,7 @@ fn split() -> OpDef {
         arity: Arity::Exactly(1),
         attrs: [split_attrs(), vec![AttrDef::new("parts", AttrKind::Int, None, "the size of the new axis")]]
             .concat(),
-        flags: Flags::default(),
+        flags: Flags::independent(each_text),
         infer: |attrs, types| {
             strings(types)?;
             let parts = usize::try_from(attrs.expect_int("parts"));

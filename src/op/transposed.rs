@@ -1,5 +1,6 @@
 //! Transposed convolution: it writes where a convolution with the same window reads.
 
+use super::independence::batch;
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, sizes, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
@@ -24,7 +25,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 "the number of groups of channels, each with its own weights",
             ),
         ],
-        flags: Flags::default(),
+        flags: Flags::independent(batch),
         infer: |attrs, types| {
             plain(types)?;
             infer(attrs, types)

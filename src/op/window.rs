@@ -1,8 +1,10 @@
 //! Ops that slide a window over two spatial dimensions: convolution and pooling.
 
+use super::independence::{aligned, images, none};
 use super::{Arity, AttrDef, Flags, OpDef, OpError, count, plain, post, rank, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
+use std::ops::Range;
 
 pub(super) fn ops() -> Vec<OpDef> {
     vec![conv(), widen_groups(), max_pool(), avg_pool()]
@@ -45,7 +47,7 @@ fn conv() -> OpDef {
             ),
             AttrDef::post(),
         ],
-        flags: Flags::default(),
+        flags: Flags::independent(convolution),
         infer: |attrs, types| {
             plain(types)?;
             infer_conv(attrs, types)
@@ -55,6 +57,36 @@ fn conv() -> OpDef {
         sample: None,
         lowered: None,
     }
+}
+
+/// Images stay, and rows and columns whose windows have one element and neither stride nor padding. With one group, so
+/// do the outputs, to which weights and the bias belong. Operands of the chain are broadcast.
+pub(super) fn convolution(
+    attrs: &Attrs,
+    types: &[&TensorType],
+    result: &TensorType,
+) -> Vec<Vec<Option<usize>>> {
+    let (strides, pads) = (attrs.expect_ints("strides"), attrs.expect_ints("pads"));
+    let pointwise = |at: usize| {
+        types[1].shape.get(at + 2) == Some(&1)
+            && strides.get(at) == Some(&1)
+            && [at, at + pads.len() / 2].iter().all(|side| pads.get(*side) == Some(&0))
+    };
+    let one_group = attrs.get("groups") == Some(&Attr::Int(1));
+    let own = |(operand, ty): (usize, &&TensorType)| match operand {
+        0 => (0..ty.shape.rank())
+            .map(|axis| match axis {
+                0 => Some(0),
+                1 => None,
+                _ => pointwise(axis - 2).then_some(axis),
+            })
+            .collect(),
+        1 => (0..ty.shape.rank()).map(|axis| (axis == 0 && one_group).then_some(1)).collect(),
+        _ if attrs.get("post").is_some() && operand > 2 => aligned(ty, result),
+        _ if ty.shape.count() == types[1].shape[0] && one_group => vec![Some(1); ty.shape.rank()],
+        _ => none(ty),
+    };
+    types.iter().enumerate().map(own).collect()
 }
 
 fn widen_groups() -> OpDef {
@@ -99,7 +131,7 @@ fn max_pool() -> OpDef {
         doc: "the largest value of each window; padding is never chosen",
         arity: Arity::Exactly(1),
         attrs: vec![kernel(), strides(), pads(), dilations()],
-        flags: Flags::default(),
+        flags: Flags::independent(images),
         infer: |attrs, types| {
             plain(types)?;
             infer_max_pool(attrs, types)
@@ -136,7 +168,7 @@ fn avg_pool() -> OpDef {
                 "rows and columns past the padding that enlarge the result and never count",
             ),
         ],
-        flags: Flags::default(),
+        flags: Flags::independent(images),
         infer: |attrs, types| {
             plain(types)?;
             infer_pool(attrs, types)
@@ -225,6 +257,14 @@ impl Axis {
         (output * self.stride + element * self.dilation).checked_sub(self.before).filter(|at| *at < self.size)
     }
 
+    /// Returns the windows, of this many, whose element lies in the input.
+    fn inside(&self, outputs: usize, element: usize) -> Range<usize> {
+        let reach = element * self.dilation;
+        let first = self.before.saturating_sub(reach).div_ceil(self.stride);
+        let end = (self.size + self.before).saturating_sub(reach).div_ceil(self.stride).min(outputs);
+        first.min(end)..end
+    }
+
     /// Returns the number of a window's elements that lie in the input or its declared padding.
     fn counted(&self, output: usize) -> usize {
         (0..self.kernel)
@@ -299,12 +339,17 @@ pub(super) fn eval_conv(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) ->
             for r in 0..rows.kernel {
                 for s in 0..columns.kernel {
                     let factor = ws[((o * inputs + c) * rows.kernel + r) * columns.kernel + s];
-                    for y in 0..oh {
-                        let Some(row) = rows.at(y, r) else { continue };
-                        for z in 0..ow {
-                            if let Some(column) = columns.at(z, s) {
-                                out[y * ow + z] += factor * image[row * columns.size + column];
-                            }
+                    let inside = columns.inside(ow, s);
+                    if inside.is_empty() {
+                        continue;
+                    }
+                    let first = inside.start * columns.stride + s * columns.dilation - columns.before;
+                    for y in rows.inside(oh, r) {
+                        let row = y * rows.stride + r * rows.dilation - rows.before;
+                        let line = image[row * columns.size..][first..columns.size].iter();
+                        let targets = &mut out[y * ow..][inside.clone()];
+                        for (target, value) in targets.iter_mut().zip(line.step_by(columns.stride)) {
+                            *target += factor * value;
                         }
                     }
                 }

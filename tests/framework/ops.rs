@@ -8,7 +8,7 @@ mod value;
 
 use crate::common;
 use ovolo::attr::{Attr, Attrs, Float, Step};
-use ovolo::op::{Op, OpError, complete};
+use ovolo::op::{Op, OpError};
 use ovolo::tensor::{DType, Layout, Shape, Tensor, TensorType};
 
 fn find(name: &str) -> Option<Op> {
@@ -20,7 +20,7 @@ fn all() -> Vec<Op> {
 }
 
 fn attrs_of(name: &str, attrs: Attrs) -> Attrs {
-    complete(find(name).unwrap(), attrs)
+    find(name).unwrap().complete(attrs)
 }
 
 fn infer(name: &str, attrs: Attrs, types: &[TensorType]) -> Result<TensorType, OpError> {

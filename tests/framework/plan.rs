@@ -6,7 +6,6 @@ use crate::common::seeded::Random;
 use ovolo::attr::Attrs;
 use ovolo::graph::{Graph, Node, NodeId};
 use ovolo::memory::{Limit, execution_orders, planners};
-use ovolo::op;
 use ovolo::op::{Call, Contract, OpError};
 use ovolo::plan::{Base, Place, Plan, Settings, Step, Unsound};
 use ovolo::tensor::{DType, Device, Tensor, TensorType};
@@ -15,7 +14,7 @@ use std::sync::Arc;
 /// Adds a node whose type follows from its operands.
 fn add(graph: &mut Graph, op: &'static str, attrs: Attrs, inputs: Vec<NodeId>) -> NodeId {
     let def = crate::common::ops().get(op).unwrap();
-    let attrs = op::complete(def, attrs);
+    let attrs = def.complete(attrs);
     let types: Vec<&TensorType> = inputs.iter().map(|input| &graph[*input].ty).collect();
     let ty = def.result(&attrs, &types).unwrap();
     let name = format!("v{}", graph.len()).into();

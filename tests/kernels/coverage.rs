@@ -76,7 +76,7 @@ impl Sample {
         if !matches!(op.arity, Arity::Exactly(1) | Arity::Post(1)) {
             return None;
         }
-        let attrs = ovolo::op::complete(op, attrs);
+        let attrs = op.complete(attrs);
         let output = op.result(&attrs, &[&ty]).ok()?;
         Some(Self { op, attrs, inputs: vec![ty], output })
     }

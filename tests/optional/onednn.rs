@@ -4,7 +4,7 @@ use crate::check::{Random, verify};
 use crate::need;
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::backend::{Call, Contract};
-use ovolo::op::{self, OpError};
+use ovolo::op::OpError;
 use ovolo::tensor::{DType, Tensor, TensorType};
 
 /// Sums reach some tens, and single precision keeps six digits of these.
@@ -19,7 +19,7 @@ fn step(op: &'static str) -> Step {
 }
 
 fn complete(op: &str, attrs: Attrs) -> Attrs {
-    op::complete(crate::common::ops().get(op).unwrap(), attrs)
+    crate::common::ops().get(op).unwrap().complete(attrs)
 }
 
 /// The backend's answer to a call.

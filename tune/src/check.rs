@@ -92,7 +92,7 @@ impl<'a> Checker<'a> {
             let made = made.and_then(|(made, maker)| Some((maker, (made.source)(&call.attrs, &plain)?)));
             if let Some((maker, (source, attrs))) = made {
                 let source = self.value(at, &source, below);
-                let attrs = op::complete(maker, attrs);
+                let attrs = maker.complete(attrs);
                 let value = self
                     .made
                     .entry((source.ty().clone(), plain.clone(), format!("{at}{attrs}")))

@@ -3,7 +3,7 @@
 use crate::check::{Random, assert_close, padding, run, verify};
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::backend::Call;
-use ovolo::op::{self, winograd};
+use ovolo::op::winograd;
 use ovolo::tensor::{DType, Tensor, TensorType};
 
 /// The sums are up to some tens, and transforms in single precision keep five to six digits of them.
@@ -108,7 +108,7 @@ fn check_one(
         spoil(&mut x);
     }
     let conv = crate::fixture::ops().get("conv").unwrap();
-    let logical = op::complete(conv, shape.attrs());
+    let logical = conv.complete(shape.attrs());
     let result = conv.result(&logical, &[x.ty(), w.ty(), bias.ty()]).unwrap();
     let (packed, weights) = (x.to_layout(&layouts.0.parse().unwrap()), ready(&w));
     for (post, extras) in chains(&result) {
@@ -117,8 +117,7 @@ fn check_one(
             extras.iter().map(|extra| extra.to_layout(&layouts.1.parse().unwrap())).collect();
         let mut operands = vec![&packed, &weights, &bias];
         operands.extend(&blocked);
-        let attrs =
-            op::complete(crate::fixture::ops().get(op).unwrap(), attrs.clone().with("post", post.clone()));
+        let attrs = crate::fixture::ops().get(op).unwrap().complete(attrs.clone().with("post", post.clone()));
         let contract = verify(op, &attrs, &operands, TOLERANCE);
         assert_ne!(contract.implementation, "reference", "{op}{attrs} {}", x.ty());
         // The lowered op must agree with the logical op.
@@ -291,7 +290,7 @@ fn check_pointwise_depthwise(shape: &Shape, (raise, inner): (f32, &[Step]), bloc
     let blocked = |tensor: &Tensor| lay(tensor, format!("nChw{block}c"));
     let base =
         [blocked(&x), lay(&w, format!("OIhw{block}i{block}o")), b, lay(&v, format!("Oihw{block}o")), c];
-    let attrs = op::complete(definition, attrs);
+    let attrs = definition.complete(attrs);
     let result = definition.result(&attrs, &base.each_ref().map(Tensor::ty)).unwrap();
     for (post, extras) in chains(&result) {
         let extras: Vec<Tensor> = extras.into_iter().map(|dims| blocked(&random.f32(dims))).collect();
@@ -309,7 +308,7 @@ fn pointwise_depthwise_needs_blocked_channels() {
         [plain(&[1, 8, 9, 9]), plain(&[16, 8, 1, 1]), plain(&[16]), plain(&[16, 1, 3, 3]), plain(&[16])];
     let inputs: Vec<&TensorType> = types.iter().collect();
     let op = crate::fixture::ops().get("native.pointwise-depthwise").unwrap();
-    let attrs = op::complete(op, Attrs::new());
+    let attrs = op.complete(Attrs::new());
     let output = plain(&[1, 16, 7, 7]);
     let call = Call { op, attrs: &attrs, inputs: &inputs, output: &output, threads: 2 };
     assert_eq!(call.contract().unwrap().implementation, "reference");
@@ -452,7 +451,7 @@ fn plain_agrees_with_the_reference() {
 /// checks that its padding is zero. Returns the result, and what the op's own evaluation gives.
 fn spoiled(op: &'static str, attrs: Attrs, operands: &[&Tensor]) -> (Tensor, Tensor) {
     let definition = crate::fixture::ops().get(op).unwrap();
-    let attrs = op::complete(definition, attrs);
+    let attrs = definition.complete(attrs);
     let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
     let ty = definition.result(&attrs, &types).unwrap();
     let (contract, result) = run(op, &attrs, operands, &ty, 2, None);
@@ -486,7 +485,7 @@ fn check_readers(x: &Tensor, block: usize, random: &mut Random) {
         ("native.reduce-mean", Attrs::new().ints("axes", &[2, 3]).int("keepdims", 1), vec![x]),
         ("native.unpack", Attrs::new(), vec![x]),
     ] {
-        verify(op, &op::complete(crate::fixture::ops().get(op).unwrap(), attrs), &operands, TOLERANCE);
+        verify(op, &crate::fixture::ops().get(op).unwrap().complete(attrs), &operands, TOLERANCE);
     }
 }
 
@@ -526,7 +525,7 @@ fn winograds_padding_is_zero_where_the_input_is_not_finite(block: usize) {
         check_readers(&result, block, &mut random);
         // What the convolution does not keep apart is not finite, and so are at most the tiles around it.
         let conv = crate::fixture::ops().get("conv").unwrap();
-        let logical = op::complete(conv, shape.attrs());
+        let logical = conv.complete(shape.attrs());
         let ty = conv.result(&logical, &[x.ty(), w.ty(), bias.ty()]).unwrap();
         let want = conv.evaluate(&logical, &[&x, &w, &bias], &ty).to_f64();
         let got = result.to_f64();

@@ -2,7 +2,6 @@
 
 use crate::check::{Random, run, verify};
 use ovolo::attr::{Attr, Attrs, Float, Step};
-use ovolo::op;
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 use ovolo_native::Isa;
 
@@ -624,7 +623,7 @@ fn narrow_types_use_the_f32_kernels() {
 }
 
 fn complete(op: &str, attributes: Attrs) -> Attrs {
-    op::complete(crate::fixture::ops().get(op).unwrap(), attributes)
+    crate::fixture::ops().get(op).unwrap().complete(attributes)
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use crate::check::{Random, verify};
 use crate::fixture::ops;
 use ovolo::attr::Attrs;
-use ovolo::op::complete;
 use ovolo::tensor::Layout;
 
 fn attrs() -> Attrs {
@@ -30,7 +29,7 @@ fn pools_agree_with_the_reference() {
                     "native.max-pool" => attributes.ints("dilations", &dilations),
                     _ => attributes.int("count-include-pad", i64::from(strides[0] == 1)),
                 };
-                verify(op, &complete(ops().get(op).unwrap(), attributes), &[&x], 1e-5);
+                verify(op, &ops().get(op).unwrap().complete(attributes), &[&x], 1e-5);
             }
         }
     }
@@ -44,6 +43,6 @@ fn a_window_without_pixels_leaves_the_padding_of_channels_zero() {
         // The columns of the first window are to the left and to the right of the image.
         let attributes =
             attrs().ints("kernel", &[1, 2]).ints("dilations", &[1, 3]).ints("pads", &[0, 1, 0, 1]);
-        verify("native.max-pool", &complete(ops().get("native.max-pool").unwrap(), attributes), &[&x], 0.0);
+        verify("native.max-pool", &ops().get("native.max-pool").unwrap().complete(attributes), &[&x], 0.0);
     }
 }

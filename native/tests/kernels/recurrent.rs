@@ -3,7 +3,6 @@
 use crate::check::{Random, verify};
 use crate::fixture::ops;
 use ovolo::attr::{Attr, Attrs};
-use ovolo::op::complete;
 use ovolo::tensor::Layout;
 
 fn attrs() -> Attrs {
@@ -42,7 +41,7 @@ fn recurrent_layers_agree_with_the_reference_in_rows_and_in_panels() {
                     operands.push(&states[1]);
                 }
                 let contract =
-                    verify(op, &complete(ops().get(op).unwrap(), attributes.clone()), &operands, 1e-4);
+                    verify(op, &ops().get(op).unwrap().complete(attributes.clone()), &operands, 1e-4);
                 assert_eq!(contract.implementation, implementation);
             }
         }

@@ -10,7 +10,7 @@ use super::palette::Palette;
 use super::rng::Rng;
 use super::sampler::{self, Ask};
 use ovolo::attr::Attrs;
-use ovolo::op::{self, Op};
+use ovolo::op::Op;
 use ovolo::tensor::TensorType;
 
 /// Attempts to find fitting shapes.
@@ -45,7 +45,7 @@ pub(crate) fn ranks(op: Op, attrs: &Attrs, operands: usize) -> Option<Table> {
     let needed = op.attrs.iter().filter(|def| def.default.is_none() && attrs.get(def.name).is_none());
     let needed = needed.filter_map(|def| Some((def.name, offered.get(def.name)?.clone())));
     let attrs = needed.fold(attrs.clone(), |attrs, (name, value)| attrs.with(name, value));
-    let attrs = op::complete(op, attrs);
+    let attrs = op.complete(attrs);
     let table = table(operands, RANKS, &|ranks| {
         let types: Vec<TensorType> =
             like.iter().zip(ranks).map(|(ty, rank)| TensorType::plain(ty.dtype, vec![1; *rank])).collect();
@@ -96,7 +96,7 @@ fn fitting(op: Op, fixed: &Attrs, operands: usize) -> Option<(Attrs, Vec<TensorT
             most: operands,
         };
         let offer = sampler::offer(&mut ask)?;
-        let attrs = op::complete(op, offer.attrs);
+        let attrs = op.complete(offer.attrs);
         let types: Vec<TensorType> = offer.operands.into_iter().map(|wish| wish.ty).collect();
         let sound = op.attr_errors(&attrs).is_empty() && infer(op, &attrs, &types).is_some();
         sound.then_some((attrs, types))

@@ -4,7 +4,7 @@ use super::rng::Rng;
 use super::untyped::Untyped;
 use ovolo::attr::{Attr, Attrs};
 use ovolo::graph::text;
-use ovolo::op::{self, Op, Values};
+use ovolo::op::{Op, Values};
 use ovolo::rule::print::Names;
 use ovolo::rule::{AttrVar, Bindings, Expr, Fact, OperandVar, Precision, RestVar, Rule};
 use ovolo::tensor::{DType, Tensor, TensorType};
@@ -175,7 +175,7 @@ impl Draft {
     /// # Errors
     /// The reason if the op cannot be typed or is too large to evaluate.
     pub(super) fn op(&mut self, op: Op, attrs: Attrs, inputs: Vec<usize>) -> Result<usize, Untyped> {
-        let attrs = op::complete(op, attrs);
+        let attrs = op.complete(attrs);
         // The op's `infer` relies on complete attributes and a correct number of operands.
         if let Some(why) = op.attr_errors(&attrs).into_iter().next() {
             return Err(Untyped::Attributes { op: op.name, why });

@@ -19,7 +19,7 @@ use gradient::gradient;
 use movement::{layout, moved};
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::backend::Call;
-use ovolo::op::{self, OpError, Ops};
+use ovolo::op::{OpError, Ops};
 use ovolo::registry::Registry;
 use ovolo::scalar::Function;
 use ovolo::tensor::{DType, Device, Tensor, TensorType};
@@ -44,7 +44,7 @@ impl Case {
     /// Returns a call of an op; `None` if the op refuses it.
     pub fn new(op: &'static str, attrs: Attrs, operands: Vec<Tensor>) -> Option<Self> {
         let def = ops().get(op).unwrap();
-        let attrs = op::complete(def, attrs);
+        let attrs = def.complete(attrs);
         // An op of the device takes operands that lie there. The values of a case are on the host.
         let device = if def.device().is_some() { Device::Accelerator(FAMILY, 0) } else { Device::Host };
         let there = |operand: &Tensor| TensorType { device, ..operand.ty().clone() };

@@ -117,7 +117,7 @@ pub fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
     let mut graph = Graph::new();
     let add = |graph: &mut Graph, op: &str, attrs: &Attrs, inputs: Vec<ovolo::graph::NodeId>, name: &str| {
         let def = common::ops().get(op).ok_or_else(|| format!("there is no op `{op}`"))?;
-        let attrs = op::complete(def, attrs.clone());
+        let attrs = def.complete(attrs.clone());
         let types: Vec<TensorType> = inputs.iter().map(|input| graph[*input].ty.clone()).collect();
         let ty = def.result(&attrs, &types.iter().collect::<Vec<_>>()).map_err(|why| why.to_string())?;
         Ok::<_, String>(graph.add_node(Node {
@@ -177,7 +177,7 @@ pub fn called<T>(
     ask: impl FnOnce(&Call<'_>) -> Result<T, String>,
 ) -> Result<T, String> {
     let def = common::ops().get(name).ok_or("there is no such op")?;
-    let attrs = op::complete(def, attrs.clone());
+    let attrs = def.complete(attrs.clone());
     let there =
         |ty: &TensorType| TensorType { device: Device::Accelerator(ovolo_cuda::FAMILY, 0), ..ty.clone() };
     let types: Vec<TensorType> = operands.iter().map(there).collect();

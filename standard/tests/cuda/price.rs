@@ -7,7 +7,7 @@ use ovolo::attr::Attrs;
 use ovolo::backend::Backend;
 use ovolo::cost::{CostModel, Machine, PriceList, PriceModel, Query};
 use ovolo::error::Source;
-use ovolo::op::{self, Call, Contract};
+use ovolo::op::{Call, Contract};
 use ovolo::tensor::{DType, TensorType};
 use ovolo_cuda::Cuda;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const DEVICES: &[(&str, f64, [f64; 3])] = &[
 fn seconds(list: &Arc<PriceList>, op: &str, ty: &TensorType) -> Result<f64, Failed> {
     let ops = common::registry().ops();
     let op = ops.get(op).ok_or("the op is absent")?;
-    let attrs = op::complete(op, Attrs::new());
+    let attrs = op.complete(Attrs::new());
     let call = Call { op, attrs: &attrs, inputs: &[ty, ty], output: ty, threads: 1 };
     let contract = Contract { implementation: "any".to_owned(), ..Contract::default() };
     let model = PriceModel::new("nominal", Machine::NOMINAL, Arc::clone(list));

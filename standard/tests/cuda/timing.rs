@@ -8,7 +8,6 @@ use libtest_mimic::Failed;
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call};
 use ovolo::cost::{Machine, State};
-use ovolo::op;
 use ovolo::pass::pricing::pricings;
 use ovolo::team::Team;
 use ovolo::tensor::{DType, Device, Tensor, TensorType};
@@ -59,7 +58,7 @@ fn a_call_alone() -> Result<(), Failed> {
     let given: Vec<&Tensor> = operands.iter().collect();
     for op in ["cublaslt.matmul", "cuda.matmul"] {
         let def = common::ops().get(op).unwrap();
-        let attrs = op::complete(def, case.attrs.clone());
+        let attrs = def.complete(case.attrs.clone());
         let result = alone(def.name, &attrs, &types, &there(&case.ty), &given)?;
         agrees(&case, &result, &case.reference()).map_err(|why| format!("{op}: {why}"))?;
     }
@@ -130,7 +129,7 @@ fn tuning_without_memory_says_so() -> Result<(), Failed> {
     };
     let (x, w) = (there([9, 8]), there([8, 8]));
     let def = common::ops().get("cuda.matmul").unwrap();
-    let attrs = op::complete(def, Attrs::new());
+    let attrs = def.complete(Attrs::new());
     let call = Call { op: def, attrs: &attrs, inputs: &[&x, &w], output: &x, threads: 1 };
     let generated: KernelJob = job(&call)?;
     standin.register("without_memory", &Module::new([&generated]));
@@ -180,7 +179,7 @@ fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
         ..TensorType::plain(DType::F32, [8, 8])
     };
     let def = common::ops().get("cuda.matmul").unwrap();
-    let attrs = op::complete(def, Attrs::new());
+    let attrs = def.complete(Attrs::new());
     let call = Call { op: def, attrs: &attrs, inputs: &[&ty, &ty], output: &ty, threads: 1 };
     let generated: KernelJob = job(&call)?;
     standin.register("tuned", &Module::new([&generated]));

@@ -3,7 +3,7 @@
 use super::{all, find, layout, step};
 use crate::common;
 use ovolo::attr::{Attr, AttrKind, Attrs, Float};
-use ovolo::op::{Arity, Draw, Layouts, Op, Sample, complete, post};
+use ovolo::op::{Arity, Draw, Layouts, Op, Sample, post};
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -110,7 +110,7 @@ impl Random {
             attrs.set("kernel", Attr::Ints(self.pick(&[vec![3, 3], vec![1, 7]])));
             attrs.set("tile", Attr::Ints(self.pick(&[vec![4, 4], vec![2, 2], vec![1, 4]])));
         }
-        complete(def, attrs)
+        def.complete(attrs)
     }
 
     /// Draws the types of the operands of an op, the first of them of a rank.
@@ -278,7 +278,7 @@ fn sampled(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
         layout.map_or_else(|| ty.clone(), |layout| ty.with_layout(layout))
     });
     let types = placed.collect();
-    Some((complete(def, attrs), types))
+    Some((def.complete(attrs), types))
 }
 
 /// Operands and attributes of ops that random ones seldom fit, and that bring no sampler.
@@ -386,7 +386,7 @@ fn try_often(def: Op, tries: usize, random: &mut Random) -> Result<usize, String
 #[test]
 fn no_attribute_and_no_shape_makes_an_op_panic() {
     let ops = all();
-    let tries = if std::env::var_os("OVOLO_SLOW_TESTS").is_some() { MOST_TRIES } else { TRIES };
+    let tries = common::draws(MOST_TRIES, TRIES);
     let next = AtomicUsize::new(0);
     // Two threads, so that this test, the longest of all, does not end long after the others. Each op has draws of its own.
     let some = || {

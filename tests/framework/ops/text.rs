@@ -2,13 +2,12 @@
 
 use super::{find, infer};
 use ovolo::attr::{Attr, Attrs};
-use ovolo::op::complete;
 use ovolo::tensor::{DType, Tensor, TensorType};
 
 /// Returns whether a pattern matches a whole text.
 fn matches(pattern: &str, text: &str) -> bool {
     let op = find("regex-full-match").unwrap();
-    let attrs = complete(op, Attrs::new().with("pattern", Attr::Str(pattern.into())));
+    let attrs = op.complete(Attrs::new().with("pattern", Attr::Str(pattern.into())));
     let x = Tensor::from_texts([], &[text]);
     let ty = op.result(&attrs, &[x.ty()]).unwrap();
     op.evaluate(&attrs, &[&x], &ty).to_f64() == [1.0]

@@ -10,7 +10,6 @@ use super::engine::{Engines, Target};
 use super::plan::Plan;
 use crate::cudnn;
 use ovolo::attr::{Attr, Attrs, Float, Step};
-use ovolo::op;
 use ovolo::op::Call;
 use ovolo::op::attention::AxisOrder;
 use ovolo::tensor::{DType, Device, Layout, TensorType};
@@ -161,7 +160,7 @@ fn check_question(
     Question(name, attrs, operands): &Question,
 ) -> Result<String, String> {
     let def = crate::fixture::ops().get(name).ok_or("there is no such op")?;
-    let attrs = op::complete(def, attrs.clone());
+    let attrs = def.complete(attrs.clone());
     let there = |ty: &TensorType| TensorType { device: Device::Accelerator(crate::FAMILY, 0), ..ty.clone() };
     let types: Vec<TensorType> = operands.iter().map(there).collect();
     let types: Vec<&TensorType> = types.iter().collect();

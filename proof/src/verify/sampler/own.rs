@@ -2,7 +2,7 @@
 
 use super::{Ask, Offer, Wish};
 use ovolo::attr::{Attr, Attrs};
-use ovolo::op::{Draw, Lowered, Sample, Values, complete};
+use ovolo::op::{Draw, Lowered, Sample, Values};
 use ovolo::tensor::TensorType;
 use std::ops::RangeInclusive;
 
@@ -71,7 +71,7 @@ pub(super) fn made(ask: &mut Ask<'_>, lowered: &Lowered) -> Option<Offer> {
         let (drawn, source) = (one.sample)(&mut Draws(ask));
         let attrs = drawn.iter().filter(|(name, _)| maker.attr(name).is_some());
         let attrs = attrs.fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value.clone()));
-        made.push((one.operand, maker.result(&complete(*maker, attrs), &[&source]).ok()?));
+        made.push((one.operand, maker.result(&maker.complete(attrs), &[&source]).ok()?));
         known.resize(known.len().max(one.operand + 1), None);
         known[one.operand] = Some(source);
         own = with(own, &drawn);

@@ -13,7 +13,9 @@ fn tests_follow_the_mode_and_the_missing_value() {
 
 #[test]
 fn nodes_that_are_no_tree_have_no_leaf() {
-    assert_eq!(leaf(&[0, 0, 0, 0], 0, |_, _, _| true), 0..0);
-    assert_eq!(leaf(&[0, 0, 7, 7], 0, |_, _, _| true), 0..0);
-    assert_eq!(leaf(&[-1, 0, 2, 5], 0, |_, _, _| true), 2..5);
+    assert_eq!(leaf(&[0, 0, 0, 0], 0, 9, |_, _, _| true), 0..0);
+    assert_eq!(leaf(&[0, 0, 7, 7], 0, 9, |_, _, _| true), 0..0);
+    assert_eq!(leaf(&[-1, 0, 2, 5], 0, 9, |_, _, _| true), 2..5);
+    // Entries that do not exist are left out.
+    assert_eq!(leaf(&[-1, 0, 2, i32::MAX], 0, 4, |_, _, _| true), 2..4);
 }

@@ -1,7 +1,7 @@
 //! Tests of `src/op/integer.rs`.
 
 use ovolo::attr::Attrs;
-use ovolo::op::{Ops, complete};
+use ovolo::op::Ops;
 use ovolo::tensor::Tensor;
 
 #[test]
@@ -18,7 +18,7 @@ fn zero_points_are_subtracted_and_padding_is_zero() {
     let x = Tensor::from_elements([1, 1, 1, 2], &[7_u8, 9]);
     let w = Tensor::from_elements([1, 1, 1, 3], &[1_u8, 2, 3]);
     let (p, q) = (Tensor::scalar(5_u8), Tensor::scalar(1_u8));
-    let attrs = complete(ops.get("conv-integer").unwrap(), Attrs::new().ints("pads", &[0, 1, 0, 1]));
+    let attrs = ops.get("conv-integer").unwrap().complete(Attrs::new().ints("pads", &[0, 1, 0, 1]));
     let op = ops.get("conv-integer").unwrap();
     let ty = op.result(&attrs, &[x.ty(), w.ty(), p.ty(), q.ty()]).unwrap();
     assert_eq!(op.evaluate(&attrs, &[&x, &w, &p, &q], &ty).to_i64().unwrap(), [2 + 8, 4]);

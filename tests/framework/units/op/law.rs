@@ -6,7 +6,7 @@ mod source;
 
 use crate::units::fixture::ops;
 use ovolo::attr::{Attr, Attrs};
-use ovolo::op::{Op, complete};
+use ovolo::op::Op;
 use ovolo::tensor::{DType, TensorType};
 use source::broken;
 
@@ -14,7 +14,7 @@ use source::broken;
 fn infers(name: &str, shape: &[usize], attrs: Attrs) -> bool {
     let def = ops().get(name).unwrap();
     let ty = TensorType::plain(DType::F32, shape.to_vec());
-    def.result(&complete(def, attrs), &[&ty]).is_ok()
+    def.result(&def.complete(attrs), &[&ty]).is_ok()
 }
 
 #[test]
