@@ -90,6 +90,12 @@ impl<'a> Raw<'a> {
     /// Returns the value in a slice of a document, which may have blanks and comments around it.
     fn new(document: &'a str, slice: &'a str) -> Self {
         let lead = offset(document, slice);
+        // Most values have no comments around them, and then they need not be divided into tokens.
+        if !slice.contains('/') {
+            let start = slice.len() - slice.trim_start().len();
+            let end = slice.trim_end().len().max(start);
+            return Self { document, lead, span: Span::new(start, end).shifted(lead) };
+        }
         let mut tokens = lexer::tokens(slice).filter(|token| token.kind != lexer::Kind::Comment);
         let first = tokens.next().map_or(Span::at(slice.len()), |token| token.span);
         let last = tokens.last().map_or(first, |token| token.span);

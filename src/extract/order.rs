@@ -134,7 +134,8 @@ fn greedy(work: &Work, components: &Components, rule: Rule<'_>) -> Vec<u32> {
         };
         let allowed =
             near.iter().rev().filter(|a| end.is_none_or(|(distance, end)| distance[a.1 as usize] <= end));
-        let best = allowed.min_by(|a, b| state.change(a.1).total_cmp(&state.change(b.1))).copied();
+        let changes = allowed.map(|own| (state.change(own.1), *own));
+        let best = changes.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, own)| own);
         let at = match best {
             Some(best) => {
                 near.remove(&best);
@@ -172,16 +173,20 @@ struct Live<'a> {
     unread: Vec<u32>,
     /// For each component, the number of its classes that others read.
     forms: Vec<f64>,
+    /// For each component, the bits that its value takes while it is demanded: usually at most one of its classes is.
+    demanded: Vec<f64>,
     known: BTreeSet<u32>,
 }
 
 impl<'a> Live<'a> {
     fn new(components: &'a Components) -> Self {
         let read = |class: &&u32| !components.class_readers[**class as usize].is_empty();
-        let forms =
+        let forms: Vec<f64> =
             components.classes.iter().map(|classes| classes.iter().filter(read).count() as f64).collect();
+        let demanded = forms.iter().map(|forms| (1.0 + forms).log2()).collect();
         let unread = components.readers.iter().map(|readers| readers.len() as u32).collect();
-        Self { components, passed: vec![false; components.len()], unread, forms, known: BTreeSet::new() }
+        let passed = vec![false; components.len()];
+        Self { components, passed, unread, forms, demanded, known: BTreeSet::new() }
     }
 
     /// Returns the number of bits by which the frontier grows if this component is passed next.
@@ -189,7 +194,7 @@ impl<'a> Live<'a> {
         let mut change = 0.0;
         let readers = self.components.readers[at as usize].len() as u32;
         if self.unread[at as usize] < readers {
-            change -= demanded(self.forms[at as usize]);
+            change -= self.demanded[at as usize];
         }
         if self.unread[at as usize] > 0 {
             change += provided(self.forms[at as usize]);
@@ -201,7 +206,7 @@ impl<'a> Live<'a> {
                     change -= provided(self.forms[child as usize]);
                 }
             } else if unread == self.components.readers[child as usize].len() as u32 {
-                change += demanded(self.forms[child as usize]);
+                change += self.demanded[child as usize];
             }
         }
         change
@@ -213,11 +218,6 @@ impl<'a> Live<'a> {
             self.unread[child as usize] -= 1;
         }
     }
-}
-
-/// Returns the bits that a value takes while it is demanded: usually at most one of its classes is demanded.
-fn demanded(forms: f64) -> f64 {
-    (1.0 + forms).log2()
 }
 
 /// Returns the bits that a value takes while it is provided by a guess: any set of its classes may be provided.

@@ -3,8 +3,9 @@
 use super::gone::Gone;
 use super::{Precision, Rule, Vocabulary, reader};
 use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The rules of some files, in order.
 #[derive(Clone, Debug, Default)]
@@ -13,9 +14,40 @@ pub struct RuleSet {
     /// Rules that were removed or left out. Their names and the names of their files are still known, but select
     /// nothing.
     gone: Vec<Gone>,
+    named: OnceLock<Named>,
 }
 
+/// The rules of each name ([`Rule::is_called`]), by their places in the set, in ascending order. A pipeline asks for more
+/// than a hundred names, each several times.
+type Named = FxHashMap<String, Vec<usize>>;
+
 impl RuleSet {
+    fn new(rules: Vec<Arc<Rule>>, gone: Vec<Gone>) -> Self {
+        Self { rules, gone, named: OnceLock::new() }
+    }
+
+    /// Returns the places of the rules with this name, in ascending order.
+    fn places(&self, name: &str) -> &[usize] {
+        let named = self.named.get_or_init(|| {
+            let mut named = Named::default();
+            for (place, rule) in self.rules.iter().enumerate() {
+                for name in rule.names() {
+                    let places = named.entry(name).or_default();
+                    if places.last() != Some(&place) {
+                        places.push(place);
+                    }
+                }
+            }
+            named
+        });
+        named.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the rules with this name, in the order of the set.
+    fn called(&self, name: &str) -> impl Iterator<Item = &Arc<Rule>> {
+        self.places(name).iter().map(|place| &self.rules[*place])
+    }
+
     /// Reads rule files, given as names and texts. A file with the name that
     /// [`beside`](super::beside) returns for another file contains examples of that file's rules.
     ///
@@ -31,7 +63,7 @@ impl RuleSet {
         let mut found = Diagnostics::new();
         let (rules, gone) = reader::read(vocabulary, files, &mut found);
         found.sort();
-        (Self { rules: rules.into_iter().map(Arc::new).collect(), gone }, found)
+        (Self::new(rules.into_iter().map(Arc::new).collect(), gone), found)
     }
 
     /// Returns these rules together with those of another set. A rule of the other set is left out if a rule here has
@@ -52,10 +84,8 @@ impl RuleSet {
             .iter()
             .cloned()
             .partition(|rule| named(rule).is_some() || versions.contains(&rule.file.as_str()));
-        Self {
-            rules: self.rules.iter().cloned().chain(others).collect(),
-            gone: self.gone.iter().chain(&other.gone).cloned().chain(gone.iter().map(Gone::from)).collect(),
-        }
+        let gone = self.gone.iter().chain(&other.gone).cloned().chain(gone.iter().map(Gone::from)).collect();
+        Self::new(self.rules.iter().cloned().chain(others).collect(), gone)
     }
 
     /// Returns the rules, in order.
@@ -68,7 +98,7 @@ impl RuleSet {
     #[must_use]
     pub fn without(&self, name: &str) -> Self {
         let (gone, rules): (Vec<_>, Vec<_>) = self.rules.iter().cloned().partition(|rule| rule.name == name);
-        Self { rules, gone: self.gone.iter().cloned().chain(gone.iter().map(Gone::from)).collect() }
+        Self::new(rules, self.gone.iter().cloned().chain(gone.iter().map(Gone::from)).collect())
     }
 
     /// Returns the set with a rule in place of all rules that have its name, for tests that make rules wrong.
@@ -84,7 +114,7 @@ impl RuleSet {
             }
             !named || std::mem::take(&mut first)
         });
-        Self { rules, gone: self.gone.clone() }
+        Self::new(rules, self.gone.clone())
     }
 
     /// Returns a set with only the rules that `select` finds.
@@ -92,17 +122,17 @@ impl RuleSet {
     /// # Errors
     /// If a name is unknown.
     pub fn keep(&self, names: &[String]) -> Result<Self, Diagnostics> {
-        Ok(Self { rules: self.select(names)?, gone: Vec::new() })
+        Ok(Self::new(self.select(names)?, Vec::new()))
     }
 
     /// Returns the first rule with this name that a pipeline of this precision does not allow.
     pub(crate) fn coarser(&self, name: &str, allowed: Precision) -> Option<&Arc<Rule>> {
-        self.rules.iter().filter(|rule| rule.is_called(name)).find(|rule| !allowed.allows(rule.precision))
+        self.called(name).find(|rule| !allowed.allows(rule.precision))
     }
 
     /// Returns one of the rules with this name if a pipeline that makes only these assumptions can use none of them.
     pub(crate) fn bolder(&self, name: &str, allowed: &[&str]) -> Option<&Arc<Rule>> {
-        let mut called = self.rules.iter().filter(|rule| rule.is_called(name)).peekable();
+        let mut called = self.called(name).peekable();
         let first = called.peek().copied()?;
         called.all(|rule| !rule.fits(allowed)).then_some(first)
     }
@@ -115,11 +145,11 @@ impl RuleSet {
     pub fn select(&self, names: &[String]) -> Result<Vec<Arc<Rule>>, Diagnostics> {
         let mut found = Diagnostics::new();
         names.iter().filter_map(|name| self.unknown(name)).for_each(|diagnostic| found.push(diagnostic));
-        let place = |rule: &Rule| names.iter().position(|name| rule.is_called(name));
-        let mut selected: Vec<(usize, &Arc<Rule>)> =
-            self.rules.iter().filter_map(|rule| Some((place(rule)?, rule))).collect();
-        selected.sort_by_key(|(place, _)| *place);
-        found.into_result(selected.into_iter().map(|(_, rule)| Arc::clone(rule)).collect())
+        let mut taken = vec![false; self.rules.len()];
+        let selected = names.iter().flat_map(|name| self.places(name));
+        let selected = selected.filter(|place| !std::mem::replace(&mut taken[**place], true));
+        let selected = selected.map(|place| Arc::clone(&self.rules[*place])).collect();
+        found.into_result(selected)
     }
 }
 
@@ -134,9 +164,7 @@ impl RuleSet {
     /// Returns the message that a name is unknown, with the most similar name; `None` if a rule or a file has the
     /// name.
     pub(crate) fn unknown(&self, name: &str) -> Option<Diagnostic> {
-        if self.rules.iter().any(|rule| rule.is_called(name))
-            || self.gone.iter().any(|gone| gone.is_called(name))
-        {
+        if !self.places(name).is_empty() || self.gone.iter().any(|gone| gone.is_called(name)) {
             return None;
         }
         if let Some(found) = self.unknown_rows(name) {

@@ -10,6 +10,7 @@ use ovolo::backend::{Args, Backend, Backends, Kernel, Probes};
 use ovolo::cache::home;
 use ovolo::cost::Machine;
 use ovolo::file;
+use ovolo::op;
 use ovolo::op::{Call, Ops};
 use ovolo::registry::Registry;
 use ovolo::team::Team;
@@ -270,7 +271,7 @@ impl<'a> Probe<'a> {
     /// Returns `None` if there is no kernel for these operands.
     fn new(team: &'a Team, ops: &Ops, op: &str, operands: Vec<Tensor>) -> Option<Self> {
         let op = ops.get(op)?;
-        let attrs = op.complete(ovolo::attr::Attrs::new());
+        let attrs = op::complete(op, ovolo::attr::Attrs::new());
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
         let output = op.result(&attrs, &types).ok()?;
         let call = Call { op, attrs: &attrs, inputs: &types, output: &output, threads: team.threads() };
