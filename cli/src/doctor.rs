@@ -24,7 +24,7 @@ impl Doctor {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = self.threads.map_or(processors, usize::from);
-        let calibrate::Calibration { machine, steady } = calibrate::machine(registry, threads);
+        let calibrate::Calibration { machine, steady } = calibrate::steadier(registry, threads);
         let features = registry.backends().planned_features();
         let backends: Vec<(&str, Result<String, BackendError>, Vec<RuntimeLibrary>)> = registry
             .backends()
@@ -75,7 +75,7 @@ impl Doctor {
             } else if !calibrate::can_measure(registry) {
                 "; nominal: no backend has kernels that run here and by which the speed of a machine is measured"
             } else {
-                "; the machine is busy, so these speeds are not kept and will be measured again"
+                "; the machine is busy, so these speeds are used for ten minutes and then measured again"
             }
         );
         for line in findings(&backends) {

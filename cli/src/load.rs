@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Returns the speeds of this machine, with a note if they are not reliable. Speeds that were measured while the
-/// machine was busy are used as long as the process lives, which may compile many models.
+/// machine was busy are used as long as the process lives, which may compile many models; the note is shown once.
 pub(super) fn calibrated_machine(registry: &Registry, threads: usize) -> Calibration {
     static ROUGH: Mutex<BTreeMap<usize, Calibration>> = Mutex::new(BTreeMap::new());
     let mut rough = ROUGH.lock().unwrap_or_else(PoisonError::into_inner);

@@ -204,7 +204,7 @@ impl Folder {
 }
 
 /// The beginnings of the names of measured tables.
-const TABLES: [&str; 4] = ["machine-", "seating-", "times-", "libraries"];
+const TABLES: [&str; 4] = ["machine-", "placement-", "times-", "libraries"];
 
 /// Returns whether a name is a digest, possibly with the ending of a file that is being written.
 fn is_ours(name: &str) -> bool {

@@ -59,7 +59,8 @@ impl Request {
     pub fn speeds(&self) -> String {
         match self.calibration {
             _ if !self.calibrated() => "not asked".to_owned(),
-            // Speeds that were measured while the machine was busy are not kept, so they differ each time.
+            // Speeds that were measured while the machine was busy are replaced after some minutes, and are no part of the
+            // key, or each measurement would be another entry.
             None => Self::NO_SPEEDS.to_owned(),
             Some(machine) => format!("{machine:?}"),
         }

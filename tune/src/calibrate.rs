@@ -10,14 +10,13 @@ use ovolo::backend::{Args, Backend, Backends, Kernel, Probes};
 use ovolo::cache::home;
 use ovolo::cost::Machine;
 use ovolo::file;
-use ovolo::op;
 use ovolo::op::{Call, Ops};
 use ovolo::registry::Registry;
 use ovolo::team::Team;
 use ovolo::tensor::{DType, Tensor, TensorType};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The content of the file: the speeds, and the conditions under which they hold.
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -28,6 +27,9 @@ struct Kept {
     backend: Option<String>,
     threads: usize,
     machine: Machine,
+    /// When the speeds were measured, in seconds since 1970, if the machine had other work at that time.
+    #[serde(default)]
+    disturbed: Option<u64>,
 }
 
 /// The measured speeds of this machine.
@@ -35,30 +37,49 @@ struct Kept {
 pub struct Calibration {
     /// The speeds.
     pub machine: Machine,
-    /// Whether the measurement was undisturbed. Speeds that were measured while the machine had other work
-    /// are used by this process only, and are not kept.
+    /// Whether the measurement was undisturbed. Speeds that were measured while the machine had other work are used for
+    /// [`DISTURBED_FOR`], and then measured again.
     pub steady: bool,
 }
 
-/// Returns the speeds with `threads` threads: the kept ones, or measured ones, which are kept if the machine
-/// was idle.
+/// How long speeds are used that were measured while the machine had other work. Measuring takes a second, and processes
+/// that start one after another should choose the same plan.
+pub const DISTURBED_FOR: Duration = Duration::from_secs(600);
+
+/// Returns the speeds with `threads` threads: the kept ones, or measured ones, which are then kept.
 ///
 /// If nothing can be measured, the speeds are those of a nominal machine.
 pub fn machine(registry: &Registry, threads: usize) -> Calibration {
-    if let Some(machine) = kept(registry.backends(), threads) {
-        return Calibration { machine, steady: true };
+    let known = Kept::read(registry.backends(), threads).and_then(|kept| kept.usable());
+    known.unwrap_or_else(|| measured(registry, threads))
+}
+
+/// Returns the speeds with `threads` threads. Those that were measured while the machine had other work are measured
+/// again.
+pub fn steadier(registry: &Registry, threads: usize) -> Calibration {
+    match kept(registry.backends(), threads) {
+        Some(machine) => Calibration { machine, steady: true },
+        None => measured(registry, threads),
     }
+}
+
+fn measured(registry: &Registry, threads: usize) -> Calibration {
     let Some(prober) = Prober::find(registry.backends()).filter(|prober| prober.runs_here(registry.ops()))
     else {
         return Calibration { machine: Machine::NOMINAL, steady: false };
     };
     let (machine, steady) = prober.measure(registry.ops(), threads);
-    // If the speeds cannot be kept, the next process measures them again.
-    if steady && keep_machine(registry.backends(), threads, machine).is_ok() {
-        // Read them back, so that this process uses the same bits as later ones.
-        return Calibration { machine: kept(registry.backends(), threads).unwrap_or(machine), steady };
-    }
-    Calibration { machine, steady }
+    let disturbed = if steady { None } else { Some(now()) };
+    let measured = Kept { disturbed, ..Kept::new(registry.backends(), threads, machine) };
+    // If the speeds cannot be kept, the next process measures them again. Otherwise they are read back, so that this
+    // process uses the same bits as later ones.
+    let kept = measured.write().ok().and_then(|()| Kept::read(registry.backends(), threads));
+    kept.and_then(|kept| kept.usable()).unwrap_or(Calibration { machine, steady })
+}
+
+/// The time, in seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Whether speeds can be measured: a backend has kernels for it, and they run on this processor.
@@ -66,11 +87,16 @@ pub fn can_measure(registry: &Registry) -> bool {
     Prober::find(registry.backends()).is_some_and(|prober| prober.runs_here(registry.ops()))
 }
 
-/// Returns the kept speeds for `threads` threads, if they are of this version, this processor and the same backend.
+/// Returns the kept speeds for `threads` threads, if they are of this version, this processor and the same backend, and
+/// were measured while the machine had no other work.
 pub fn kept(backends: &Backends, threads: usize) -> Option<Machine> {
-    let kept: Kept = serde_json::from_slice(&file::read(&path(threads)?).ok()??).ok()?;
-    let here = Kept::new(backends, threads, kept.machine);
-    (kept == here).then_some(kept.machine)
+    Kept::read(backends, threads).filter(|kept| kept.disturbed.is_none()).map(|kept| kept.machine)
+}
+
+/// Returns the speeds for `threads` threads that were measured while the machine had other work, if they are still used.
+pub fn disturbed(backends: &Backends, threads: usize) -> Option<Machine> {
+    let usable = Kept::read(backends, threads).and_then(|kept| kept.usable());
+    usable.filter(|known| !known.steady).map(|known| known.machine)
 }
 
 /// Keeps the speeds for `threads` threads.
@@ -78,15 +104,34 @@ pub fn kept(backends: &Backends, threads: usize) -> Option<Machine> {
 /// # Errors
 /// An error if there is no folder for them, or if it cannot be written.
 pub fn keep_machine(backends: &Backends, threads: usize, machine: Machine) -> std::io::Result<()> {
-    let path = path(threads).ok_or(std::io::ErrorKind::NotFound)?;
-    file::create(&path, serde_json::to_string(&Kept::new(backends, threads, machine))?.as_bytes())
+    Kept::new(backends, threads, machine).write()
 }
 
 impl Kept {
     fn new(backends: &Backends, threads: usize, machine: Machine) -> Self {
         let features = backends.planned_features().iter().map(ToString::to_string).collect();
         let backend = Prober::find(backends).map(|prober| prober.backend.name().to_owned());
-        Self { version: version(), features, backend, threads, machine }
+        Self { version: version(), features, backend, threads, machine, disturbed: None }
+    }
+
+    /// Reads the file for `threads` threads; `None` if its speeds are of another version, processor or backend.
+    fn read(backends: &Backends, threads: usize) -> Option<Self> {
+        let kept: Self = serde_json::from_slice(&file::read(&path(threads)?).ok()??).ok()?;
+        let here = Self { disturbed: kept.disturbed, ..Self::new(backends, threads, kept.machine) };
+        (kept == here).then_some(kept)
+    }
+
+    fn write(&self) -> std::io::Result<()> {
+        let path = path(self.threads).ok_or(std::io::ErrorKind::NotFound)?;
+        file::create(&path, serde_json::to_string(self)?.as_bytes())
+    }
+
+    /// Returns the speeds, unless they were measured under other work too long ago. A time in the future is that of a clock
+    /// that was set back since.
+    fn usable(&self) -> Option<Calibration> {
+        let fresh = |then: u64| now().checked_sub(then).is_some_and(|age| age < DISTURBED_FOR.as_secs());
+        let steady = self.disturbed.is_none();
+        (steady || self.disturbed.is_some_and(fresh)).then_some(Calibration { machine: self.machine, steady })
     }
 }
 
@@ -99,7 +144,7 @@ struct KeptPlacement {
 }
 
 fn placement_path(threads: usize) -> Option<PathBuf> {
-    Some(home()?.join(format!("seating-{threads}.json")))
+    Some(home()?.join(format!("placement-{threads}.json")))
 }
 
 /// Returns the placement of a team, found from what is kept and from what is measured now.
@@ -271,7 +316,7 @@ impl<'a> Probe<'a> {
     /// Returns `None` if there is no kernel for these operands.
     fn new(team: &'a Team, ops: &Ops, op: &str, operands: Vec<Tensor>) -> Option<Self> {
         let op = ops.get(op)?;
-        let attrs = op::complete(op, ovolo::attr::Attrs::new());
+        let attrs = op.complete(ovolo::attr::Attrs::new());
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
         let output = op.result(&attrs, &types).ok()?;
         let call = Call { op, attrs: &attrs, inputs: &types, output: &output, threads: team.threads() };

@@ -162,15 +162,18 @@ fn describe(folder: &Path, file: &str, backends: &Backends) -> Option<String> {
         file.strip_prefix(before)?.strip_suffix(after)?.parse().ok()
     };
     if let Some(threads) = threads("machine-", ".json") {
-        return Some(match calibrate::kept(backends, threads) {
-            Some(machine) => {
-                let threads = count(threads, "thread", "threads");
-                format!("{:.0} GFLOP/s with {threads}", machine.flops / 1e9)
-            }
-            None => "not used: of another machine or version, or damaged".to_owned(),
-        });
+        let (steady, disturbed) =
+            (calibrate::kept(backends, threads), calibrate::disturbed(backends, threads));
+        let Some(machine) = steady.or(disturbed) else {
+            return Some(
+                "not used: of another machine or version, measured on a busy machine, or damaged".to_owned(),
+            );
+        };
+        let busy = if steady.is_some() { "" } else { ", measured on a busy machine" };
+        let threads = count(threads, "thread", "threads");
+        return Some(format!("{:.0} GFLOP/s with {threads}{busy}", machine.flops / 1e9));
     }
-    if let Some(threads) = threads("seating-", ".json") {
+    if let Some(threads) = threads("placement-", ".json") {
         let threads = count(threads, "thread", "threads");
         return Some(format!("the best placement that was measured for {threads}"));
     }
