@@ -26,7 +26,8 @@ pub struct Invocation {
     pub longest: u64,
 }
 
-/// The time without an answer after which the user is told about the wait.
+/// The time without an answer after which the user is told about the wait; half of the longest time that an answer may
+/// take if that is less.
 const NOTE: Duration = Duration::from_secs(5);
 /// The interval of the checks whether a program that does not answer has ended.
 const TICK: Duration = Duration::from_millis(100);
@@ -279,7 +280,7 @@ impl Running {
     fn listen(
         &mut self,
         patience: Duration,
-        mut note: impl FnMut(),
+        mut note: impl FnMut(Duration),
     ) -> Result<Option<Said>, RecvTimeoutError> {
         let start = Instant::now();
         let mut noted = false;
@@ -295,9 +296,10 @@ impl Running {
             if matches!(self.child.0.try_wait(), Ok(Some(_))) {
                 return Ok(self.said.recv_timeout(TICK).ok());
             }
-            if !noted && start.elapsed() >= NOTE {
+            let due = NOTE.min(patience / 2);
+            if !noted && start.elapsed() >= due {
                 noted = true;
-                note();
+                note(due);
             }
         }
     }
@@ -320,12 +322,12 @@ impl Answer for Program {
             Err(error) => return Err(self.wrong(format!("cannot be written to: {error}"))),
         }
         let number = running.asked;
-        let said = running.listen(self.how.patience, || {
+        let said = running.listen(self.how.patience, |waited| {
             if let Some(say) = SAY.get() {
                 say(&format!(
                     "the program `{}` has not answered line {number} for {} s; it may take {} s (--process-timeout)",
                     self.how.command,
-                    NOTE.as_secs(),
+                    waited.as_secs_f64(),
                     self.how.patience.as_secs()
                 ));
             }

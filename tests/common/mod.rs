@@ -176,6 +176,11 @@ pub fn temporary() -> PathBuf {
     std::env::var_os("OVOLO_TEST_FOLDER").map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from)
 }
 
+/// Returns how many random instances a test draws: `quick`, or `all` where `OVOLO_SLOW_TESTS` is set.
+pub fn draws(all: usize, quick: usize) -> usize {
+    if std::env::var_os("OVOLO_SLOW_TESTS").is_some() { all } else { quick }
+}
+
 /// Returns a new folder for one test, which may ask for it again. Tests run side by side, each on a thread of its own, so
 /// two of them may not use the same name.
 pub fn folder(name: &str) -> PathBuf {

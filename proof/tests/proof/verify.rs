@@ -38,12 +38,28 @@ fn every_op_has_a_sampler() {
 }
 
 #[test]
-fn every_shipped_rule_holds_on_200_instances() {
+fn every_op_keeps_the_positions_independent_that_it_declares() {
+    let declares =
+        |op: &op::Op| !matches!(op.independence(), op::Independence::Unknown | op::Independence::RowMajor);
+    let mut few = Vec::new();
+    for op in op::Ops::new().all().into_iter().filter(declares) {
+        let found = verify::independence(op, 60).unwrap_or_else(|why| panic!("{why}"));
+        if found.replaced < 10 || found.shortened == 0 {
+            few.push((op.name, found));
+        }
+    }
+    assert!(few.is_empty(), "{few:?}");
+}
+
+#[test]
+fn every_shipped_rule_holds() {
     let rules = common::rules();
-    let all = verify::rules(rules.rules(), common::ops(), Settings::default(), 2, &|_| ());
+    let instances = common::draws(Settings::default().instances, 50);
+    let settings = Settings { instances, ..Settings::default() };
+    let all = verify::rules(rules.rules(), common::ops(), settings, 2, &|_| ());
     let bad: Vec<&Verification> = all.iter().filter(|one| !one.holds()).collect();
     assert!(bad.is_empty(), "{bad:#?}");
-    assert!(all.iter().all(|one| one.instances == 200));
+    assert!(all.iter().all(|one| one.instances == instances));
     // The instances have the features that they should have.
     for (name, feature) in [
         ("pack-conv-nChw16c", "padding"),
@@ -57,7 +73,7 @@ fn every_shipped_rule_holds_on_200_instances() {
     ] {
         let one = all.iter().find(|one| one.rule == name).unwrap();
         let count = one.coverage.features.get(feature).copied().unwrap_or(0);
-        assert!(count >= 20, "{name}: {feature} in {count} instances");
+        assert!(count * 10 >= instances, "{name}: {feature} in {count} instances");
     }
     let add = all.iter().find(|one| one.rule == "lower-add-native").unwrap();
     assert_eq!(add.coverage.features.keys().filter(|name| name.starts_with("alternative")).count(), 4);
@@ -675,14 +691,15 @@ fn every_member_of_whole_models_agrees() {
     let nasrnn = load("tests/models/nasrnn.onnx", &[]);
     members_agree("nasrnn", &nasrnn, &options(2), 4, false);
     members_agree("nasrnn", &nasrnn, &pipeline("superoptimise", 2), 4, false);
-    for (name, size) in [
+    let networks = [
         ("squeezenet1_1", 48),
         ("mobilenet_v2", 32),
         ("efficientnet_b0", 32),
         ("resnet50", 32),
         ("resnext50_32x4d", 32),
         ("inception_v3", 96),
-    ] {
+    ];
+    for (name, size) in networks.into_iter().take(common::draws(networks.len(), 3)) {
         let graph = resized(&load(&format!("tests/models/{name}.onnx"), &[]), size);
         members_agree(name, &graph, &options(2), 3, true);
     }

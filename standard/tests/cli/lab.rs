@@ -248,9 +248,9 @@ fn a_program_prices_every_kernel() {
         &compile("while read -r line; do echo '{\"seconds\": 1e-6}'; echo '{\"seconds\": 2e-6}'; done"),
         "wrote a line that nobody had asked for",
     );
-    let slow = ovolo(&at, "compile", &["--process", "sleep 7", "--process-timeout", "6"]);
-    refused(&slow, "the program `sleep 7` has not answered line 1 within 6 s");
-    refused(&slow, "note: the program `sleep 7` has not answered line 1 for 5 s");
+    let slow = ovolo(&at, "compile", &["--process", "sleep 3", "--process-timeout", "2"]);
+    refused(&slow, "the program `sleep 3` has not answered line 1 within 2 s");
+    refused(&slow, "note: the program `sleep 3` has not answered line 1 for 1 s");
     refused(&ovolo(&at, "compile", &["--process-timeout", "6"]), "--process <COMMAND>");
 }
 

@@ -51,7 +51,7 @@ fn programs_that_do_not_keep_to_a_line_each_are_refused() {
 #[test]
 fn a_filter_reads_its_input_and_answers_once() {
     let how = |command: &str| Invocation {
-        patience: Duration::from_secs(2),
+        patience: Duration::from_secs(1),
         longest: 100_000,
         ..Invocation::new(command)
     };
@@ -63,7 +63,7 @@ fn a_filter_reads_its_input_and_answers_once() {
     let refused = |command: &str| filter(&how(command), long.clone()).expect_err("it does wrong").to_string();
     assert!(refused("cat; cat /dev/zero").contains("wrote more than 100000 bytes"));
     assert!(refused("cat > /dev/null; exit 3").contains("failed (exit status: 3)"));
-    assert!(refused("exec sleep 60").contains("has not ended within 2 s"));
-    assert!(refused("exec 1>&-; exec sleep 60").contains("has not ended within 2 s"));
+    assert!(refused("exec sleep 60").contains("has not ended within 1 s"));
+    assert!(refused("exec 1>&-; exec sleep 60").contains("has not ended within 1 s"));
     assert!(refused("printf '\\377'").contains("not UTF-8"));
 }

@@ -107,7 +107,8 @@ fn killed_writers_lose_nothing_but_the_entry() {
     let expected = expected(&at);
     let (mut kept, mut lost) = (0, 0);
     // Each round is killed a little later than the one before.
-    let (rounds, step) = if std::env::var_os("OVOLO_SLOW_TESTS").is_some() { (60, 20) } else { (15, 80) };
+    let rounds = crate::common::draws(60, 15) as u64;
+    let step = 1200 / rounds;
     for round in 0..rounds {
         let cache = at.join(format!("cache-{round}"));
         let mut child = run(&cache, &outputs).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

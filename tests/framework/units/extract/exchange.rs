@@ -36,6 +36,13 @@ fn what_is_written_reads_the_same_without_what_cannot_be_run() {
 }
 
 #[test]
+fn an_unknown_key_of_a_node_is_refused() {
+    let misspelt = SMALL.replace("\"cost\": 2.5", "\"costs\": 2.5");
+    let Err(FormatError::Form(why)) = Named::read(&misspelt) else { panic!("`costs` is not known") };
+    assert!(why.starts_with("unknown field `costs`, expected one of `op`"), "{why}");
+}
+
+#[test]
 fn mistakes_are_told_at_once() {
     let text = r#"{"nodes": {
             "a": {"op": "f", "children": ["0", "z"], "eclass": "1", "cost": -1},

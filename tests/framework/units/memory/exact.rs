@@ -94,8 +94,8 @@ fn check(buffers: &[Buffer], offsets: &[usize], peak: usize) {
 
 #[test]
 fn the_least_peak_of_small_instances_is_found_and_proven() {
-    let mut hard = 0;
-    for seed in 0..3000 {
+    let (mut hard, seeds) = (0, crate::common::draws(3000, 1000));
+    for seed in 0..seeds {
         let buffers = instance(seed);
         let packing = Exact { steps: 5_000_000, capacity: 0 }.plan(&buffers);
         check(&buffers, &packing.offsets, packing.peak);
@@ -103,12 +103,12 @@ fn the_least_peak_of_small_instances_is_found_and_proven() {
         assert_eq!(packing.peak, brute(&buffers), "seed {seed}");
         hard += usize::from(packing.steps > 0);
     }
-    assert!(hard > 300, "heuristics alone settle all but {hard} of the instances");
+    assert!(hard * 10 > seeds, "heuristics alone settle all but {hard} of the instances");
 }
 
 #[test]
 fn every_strategy_finds_the_least_peak_and_refutes_the_one_below() {
-    for seed in 0..1500 {
+    for seed in 0..crate::common::draws(1500, 500) {
         let buffers = instance(seed);
         for problem in components(&buffers) {
             let members: Vec<Buffer> = problem.items.iter().map(|item| item.given).collect();
