@@ -122,7 +122,7 @@ impl Bench {
             let line = serde_json::json!({
                 "median_ms": milliseconds(times.median()), "min_ms": milliseconds(times.all[0]),
                 "runs": times.all.len(), "estimate_ms": session.plan().seconds() * 1e3,
-                "seated_median_ms": times.usual().map(milliseconds), "seated_runs": times.seated.len(),
+                "well_placed_median_ms": times.usual().map(milliseconds), "well_placed_runs": times.well_placed.len(),
                 "outputs": directory, "cached": cached,
             });
             print(&format!("{line}\n"));
@@ -194,7 +194,7 @@ impl Bench {
 }
 
 /// The fewest runs with a good placement of the threads from which a median is taken.
-const SEATED: usize = 3;
+const ENOUGH_WELL_PLACED: usize = 3;
 
 /// Times of runs, sorted.
 #[derive(Default)]
@@ -202,7 +202,7 @@ struct Times {
     /// Times of all runs.
     all: Vec<Duration>,
     /// Times of the runs in which the placement of the threads was good.
-    seated: Vec<Duration>,
+    well_placed: Vec<Duration>,
 }
 
 impl Times {
@@ -212,7 +212,10 @@ impl Times {
 
     /// Returns the median of the runs with a good placement of the threads, for which estimates hold.
     fn usual(&self) -> Option<Duration> {
-        self.seated.get(self.seated.len() / 2).copied().filter(|_| self.seated.len() >= SEATED)
+        self.well_placed
+            .get(self.well_placed.len() / 2)
+            .copied()
+            .filter(|_| self.well_placed.len() >= ENOUGH_WELL_PLACED)
     }
 
     /// Returns the times of a plan in one line.
@@ -225,11 +228,11 @@ impl Times {
             plan.threads,
             plan.seconds() * 1e3,
             match self.usual() {
-                _ if self.seated.len() == self.all.len() => String::new(),
+                _ if self.well_placed.len() == self.all.len() => String::new(),
                 Some(usual) => format!(
                     "; median {:.3} ms of the {} runs in which {}",
                     milliseconds(usual),
-                    self.seated.len(),
+                    self.well_placed.len(),
                     if plan.threads == 1 {
                         "the thread had its own core"
                     } else {
@@ -261,12 +264,12 @@ fn measure(session: &mut Session, seconds: f64, run: Run<'_>) -> Result<Times, S
         let time = start.elapsed();
         times.all.push(time);
         if placement.holds(session.team()) {
-            times.seated.push(time);
+            times.well_placed.push(time);
         }
     }
     calibrate::keep_placement(session.team(), &placement);
     times.all.sort_unstable();
-    times.seated.sort_unstable();
+    times.well_placed.sort_unstable();
     Ok(times)
 }
 
@@ -280,17 +283,17 @@ fn profile(
 ) -> Result<Profile, String> {
     let machine = load::calibrated_machine(registry, session.plan().threads).machine;
     let stream = if session.constant_bytes() > CACHED { machine.memory } else { machine.cache };
-    let (mut all, mut seated) = (Vec::new(), Vec::new());
+    let (mut all, mut well_placed) = (Vec::new(), Vec::new());
     let mut placement = calibrate::placement(session.team());
     for _ in 0..runs {
         let times = session.profile(inputs).map_err(|error| error.to_string())?;
         if placement.holds(session.team()) {
-            seated.push(times.clone());
+            well_placed.push(times.clone());
         }
         all.push(times);
     }
     // If the placement was rarely good, all runs count.
-    let counted = if seated.len() < SEATED { all } else { seated };
+    let counted = if well_placed.len() < ENOUGH_WELL_PLACED { all } else { well_placed };
     let timing = |(at, step): (usize, &Step)| {
         let mut times: Vec<Duration> = counted.iter().map(|times| times[at]).collect();
         times.sort_unstable();

@@ -70,6 +70,9 @@ impl Run {
             Prepared::Dynamic(mut session) => {
                 for (dim, sizes) in &self.buckets {
                     session.bucket(dim, sizes).map_err(|error| format!("--bucket: {error}"))?;
+                    if let Some(note) = beyond(dim, sizes, session.model().places(dim), &given) {
+                        eprintln!("note: {note}");
+                    }
                 }
                 let mut cached = true;
                 let mut passed = |region: &RegionReport, _: Option<&_>| {
@@ -114,6 +117,25 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Returns what happens to a dimension whose size is beyond its buckets; `None` if it has a bucket.
+fn beyond(
+    dim: &str,
+    buckets: &[usize],
+    places: Vec<(&str, usize)>,
+    given: &BTreeMap<String, Item<Tensor>>,
+) -> Option<String> {
+    let size = |(name, axis): &(&str, usize)| match given.get(*name) {
+        Some(Item::Tensor(tensor)) => tensor.ty().shape.get(*axis).copied(),
+        _ => None,
+    };
+    let (size, largest) = (places.iter().find_map(size)?, *buckets.iter().max()?);
+    (size > largest).then(|| {
+        format!(
+            "`{dim}` is {size}, beyond the largest size of --bucket, {largest}: the plan is for {size} alone"
+        )
+    })
 }
 
 /// Returns the names and files of `--input`.

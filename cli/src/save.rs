@@ -74,6 +74,11 @@ impl Load {
             entry.model,
             entry.plan.steps()
         ));
+        if entry.key.get("cost model") == Some("measured") {
+            eprintln!(
+                "note: it was chosen by measured times: commands use it where `--cost measured` is given"
+            );
+        }
         Ok(())
     }
 }

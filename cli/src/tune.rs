@@ -1,6 +1,6 @@
 //! `ovolo tune`.
 
-use super::load::{tuned, tuner};
+use super::load::{by_times, tuned, tuner};
 use super::{Outcome, Settings, amount, print};
 use clap::Args;
 use ovolo::compile::Options;
@@ -42,6 +42,7 @@ impl Tune {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let settings = Settings { cost: Some("measured".into()), ..self.settings.clone() };
         let options = settings.options(registry, &settings.pipeline)?;
+        let asked = self.settings.request(registry, &self.settings.pipeline)?;
         let graph = settings.graph(registry)?;
         let start = Instant::now();
         if let Some(shard) = self.shard {
@@ -76,6 +77,11 @@ impl Tune {
                 plan.seconds() * 1e3
             ));
             print(&format!("{}\n", tuned.considered()));
+            if !by_times(&asked.pipeline) {
+                eprintln!(
+                    "note: other commands choose plans by these times where `--cost measured` is given"
+                );
+            }
             if let Some(((_, first), rest)) = tuned.sampled.split_first() {
                 let least = rest.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
                 print(&format!(

@@ -71,8 +71,16 @@ impl AddedCommand for Quantize {
                 format!("{name}: it is a graph in text form, and only ONNX models can be quantised").into()
             );
         }
-        if self.output.is_none() && !self.curve {
-            return Err("give --output FILE.onnx for the chosen model, or --curve".to_owned().into());
+        let lacks_data = self.data.is_none() && self.inputs.is_empty();
+        let lacks: Vec<&str> = [
+            (lacks_data, "the calibration data by --data DIR, or --input NAME=FILE"),
+            (self.output.is_none() && !self.curve, "--output FILE.onnx for the chosen model, or --curve"),
+        ]
+        .into_iter()
+        .filter_map(|(lacks, what)| lacks.then_some(what))
+        .collect();
+        if !lacks.is_empty() {
+            return Err(format!("give {}", lacks.join("; and ")).into());
         }
         let document = Document::read(model).map_err(text_of)?;
         let data = self.read(&document)?;
@@ -118,11 +126,6 @@ impl Quantize {
         let names = document.inputs();
         let mut data = match &self.data {
             Some(folder) => Data::read(folder, &names, &interface).map_err(text_of)?,
-            None if self.inputs.is_empty() => {
-                return Err("give the calibration data by --data DIR, or --input NAME=FILE"
-                    .to_owned()
-                    .into());
-            }
             None => Data::default(),
         };
         for input in &self.inputs {

@@ -54,6 +54,7 @@ pub enum FormatError {
 /// The number of mistakes that are reported one by one; of further mistakes only the number is reported.
 const TOLD: usize = 10;
 
+/// A file may have comments and the like beside the e-graph.
 #[derive(Deserialize)]
 struct File {
     nodes: Entries<Node>,
@@ -64,6 +65,7 @@ struct File {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Node {
     op: String,
     #[serde(default)]
@@ -75,6 +77,7 @@ struct Node {
     subsumed: bool,
 }
 
+/// Other programs may keep more of a class than its type.
 #[derive(Deserialize)]
 struct ClassData {
     #[serde(default, rename = "type")]

@@ -383,8 +383,9 @@ fn report(decision: &Decision) -> String {
     };
     match (times.len(), time(winner), time("measured")) {
         (2.., Some(best), Some(first)) if winner != "measured" => format!(
-            "plan by {winner}, {:.1} % faster than by measured; candidates: {}{kept}",
-            (first / best - 1.0) * 100.0,
+            "plan by {winner}, {:.1} % {} than by measured; candidates: {}{kept}",
+            (first / best - 1.0).abs() * 100.0,
+            if best <= first { "faster" } else { "slower" },
             list.join(", ")
         ),
         (2.., ..) => format!("plan by {winner}; candidates: {}{kept}", list.join(", ")),
