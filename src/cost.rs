@@ -70,6 +70,12 @@ pub trait CostModel: Sync {
     /// chosen, and `None` for a kernel that the model does not know; this is an error, and no price is guessed.
     fn seconds(&self, query: &Query<'_>) -> Option<f64>;
 
+    /// Returns how the price of a kernel comes about, in lines for people; none if the model cannot say it.
+    fn account(&self, query: &Query<'_>) -> Vec<String> {
+        let _ = query;
+        Vec::new()
+    }
+
     /// Returns the seconds to copy `bytes` bytes from one buffer to another, for the copies that a plan adds.
     fn copy(&self, bytes: usize) -> f64;
 

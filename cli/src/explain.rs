@@ -10,7 +10,9 @@ use super::value;
 use super::{Outcome, Settings, amount, print};
 use clap::Args;
 use ovolo::compile::{Compilation, Options};
+use ovolo::cost::fits;
 use ovolo::egraph::{Flip, RunnerUp};
+use ovolo::error::suggestion;
 use ovolo::extract::Extraction;
 use ovolo::graph::Graph;
 use ovolo::plan::{Arena, Plan, Source};
@@ -53,6 +55,10 @@ pub(super) struct Explain {
     /// more than once.
     #[arg(long, value_name = "PATTERN=FACTOR", value_parser = Scale::read, conflicts_with_all = ["runner_up", "memory_curve", "html"])]
     what_if: Vec<Scale>,
+    /// Show how the prices of steps come about: of those whose value or op has this name. `*` stands for any end of a
+    /// name.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["json", "runner_up", "memory_curve", "what_if", "html"])]
+    price: Option<String>,
     /// Write a page with pictures to this file: the graph before and after, the memory step by step, and the
     /// cost of each step compared with its runner-up. Works in any browser without network.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "runner_up", "memory_curve"])]
@@ -92,6 +98,9 @@ impl Explain {
         }
         if let Some(file) = &self.html {
             return self.page(registry, file);
+        }
+        if let Some(name) = &self.price {
+            return self.prices(registry, name);
         }
         let compilation = self.settings.compile(registry)?;
         for line in absent(&compilation.absent) {
@@ -177,6 +186,42 @@ impl Explain {
         } else {
             supposed_text(&found)
         });
+        Ok(())
+    }
+
+    /// Shows how the prices of some steps come about.
+    fn prices(&self, registry: &Arc<Registry>, name: &str) -> Outcome {
+        let options = self.settings.options(registry, &self.settings.pipeline)?;
+        let graph = self.settings.graph(registry)?;
+        let planned = options.saturate(&graph).and_then(|saturated| options.plan(&saturated));
+        let planned = planned.map_err(|error| error.to_string())?;
+        let mut text = String::new();
+        for (at, step) in planned.plan.steps.iter().enumerate() {
+            if !(fits(name, &step.name) || fits(name, step.op.name)) {
+                continue;
+            }
+            let copies = match step.copies {
+                0.0 => String::new(),
+                copies => format!(", of which {:.3} us are for copies", copies * 1e6),
+            };
+            let (value, op, price) = (&step.name, step.op.name, step.seconds * 1e6);
+            let _ = writeln!(text, "{at:4}  {value}: {op} at {price:.3} us{copies}");
+            let account = planned.account(step).map_err(|error| error.to_string())?;
+            if account.is_empty() {
+                let model = planned.chosen.model().name();
+                let _ = writeln!(text, "      the cost model `{model}` gives a number alone");
+            }
+            for line in account {
+                let _ = writeln!(text, "      {line}");
+            }
+        }
+        if text.is_empty() {
+            let names = planned.plan.steps.iter().flat_map(|step| [&*step.name, step.op.name]);
+            let help = suggestion(name, names)
+                .map_or_else(String::new, |close| format!("; did you mean `{close}`?"));
+            return Err(format!("no step of the plan has the value or the op `{name}`{help}"));
+        }
+        print(&text);
         Ok(())
     }
 

@@ -31,15 +31,17 @@
 //! operations of the functions that are applied to the elements, by the prices of a table, and
 //! `steps_besides(add, relu)` is the number of steps after the kernel that have other names.
 
+mod account;
 mod expression;
 mod parse;
 mod quantity;
 mod read;
 mod reference;
+mod trace;
 
 use super::feature::BASIC;
 use super::{CostModel, Machine, Query, fits};
-use crate::diagnostic::{Diagnostic, Diagnostics, Source, nearest};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span, nearest};
 use crate::op::Ops;
 use crate::ron::Spanned;
 use expression::{Expr, Scope, Words};
@@ -91,6 +93,8 @@ struct Case {
     texts: Vec<(usize, Vec<Spanned<String>>)>,
     when: Option<Expr>,
     value: Expr,
+    /// Where the value is written.
+    span: Span,
 }
 
 /// A table of numbers by name, in each file that has one.
@@ -116,18 +120,25 @@ impl Words for PriceList {
             return value;
         }
         let outer = std::mem::replace(&mut scope.parameters, arguments.to_vec());
+        let entry = scope.trace.as_mut().map(|trace| trace.enter(at, arguments));
         let mut value = f64::NAN;
         let files = scope.files;
         let definitions = self.words[at].definitions.iter().rev();
         'found: for definition in definitions.filter(|one| files >> one.file & 1 == 1) {
             for case in &definition.cases {
                 if case.holds(scope) {
+                    if let Some(trace) = &mut scope.trace {
+                        trace.takes(definition.file, case.span);
+                    }
                     value = case.value.evaluate(scope);
                     break 'found;
                 }
             }
         }
         scope.parameters = outer;
+        if let (Some(trace), Some(entry)) = (&mut scope.trace, entry) {
+            trace.leave(entry, value);
+        }
         if arguments.is_empty() {
             scope.known[at] = Some(value);
         }
@@ -246,7 +257,11 @@ impl PriceList {
             .enumerate()
             .fold(0, |set, (at, file)| set | u64::from(u8::from(speaks(file))) << at);
         let known = vec![None; self.words.len()];
-        Scope { machine, query, words: self, known, files, parameters: Vec::new(), operand: 0 }
+        Scope { machine, query, words: self, known, files, parameters: Vec::new(), operand: 0, trace: None }
+    }
+
+    fn evaluate_seconds(&self, scope: &mut Scope<'_, '_>) -> f64 {
+        self.word(self.seconds, &[], scope)
     }
 
     /// Returns the seconds of a kernel.
@@ -254,7 +269,7 @@ impl PriceList {
     /// # Errors
     /// The value that the list gives, if it is negative or not a finite number.
     pub(crate) fn seconds(&self, machine: &Machine, query: &Query<'_>) -> Result<f64, f64> {
-        let seconds = self.word(self.seconds, &[], &mut self.scope(machine, Some(query)));
+        let seconds = self.evaluate_seconds(&mut self.scope(machine, Some(query)));
         if seconds.is_finite() && seconds >= 0.0 { Ok(seconds) } else { Err(seconds) }
     }
 
@@ -312,6 +327,13 @@ impl CostModel for PriceModel {
                 let wrong = |value| self.wrong.set(value);
                 self.list.seconds(&self.machine, query).map_err(wrong).ok()
             }
+        }
+    }
+
+    fn account(&self, query: &Query<'_>) -> Vec<String> {
+        match query.contract.view_of {
+            Some(_) => vec!["seconds = 0: a view is no work".to_owned()],
+            None => self.list.account(&self.machine, query),
         }
     }
 

@@ -18,16 +18,11 @@ impl Step {
         threads: usize,
         contracts: &dyn Fn(&Call<'_>) -> Result<Contract, OpError>,
     ) -> Result<Option<f64>, OpError> {
-        let inputs: Vec<&TensorType> = self.input_types.iter().collect();
-        let constant: Vec<bool> =
-            self.inputs.iter().map(|place| matches!(place.base, Base::Constant(_))).collect();
-        let call =
-            Call { op: self.op, attrs: &self.attrs, inputs: &inputs, output: &self.output_type, threads };
-        let contract = contracts(&call)?;
-        let Some(seconds) = model.seconds(&Query { call, constant: &constant, contract: &contract }) else {
-            return Ok(None);
-        };
-        let share = if contract.parts.is_empty() {
+        let ask = |query: &Query<'_>| (model.seconds(query), query.contract.parts.is_empty());
+        let (seconds, whole) = self.query(threads, contracts, ask)?;
+        let Some(seconds) = seconds else { return Ok(None) };
+        let inputs = &self.input_types;
+        let share = if whole {
             1.0
         } else {
             let copied = (0..inputs.len()).filter(|operand| !self.joined.contains(operand));
@@ -36,5 +31,35 @@ impl Step {
         };
         let first = self.copied.map_or(0.0, |operand| model.copy(inputs[operand].bytes()));
         Ok(Some(seconds * share + first))
+    }
+
+    /// Returns how the price of the kernel comes about, without the copies that memory planning adds
+    /// ([`CostModel::account`]).
+    ///
+    /// # Errors
+    /// The reason why there is no kernel.
+    pub(crate) fn account(
+        &self,
+        model: &dyn CostModel,
+        threads: usize,
+        contracts: &dyn Fn(&Call<'_>) -> Result<Contract, OpError>,
+    ) -> Result<Vec<String>, OpError> {
+        self.query(threads, contracts, |query| model.account(query))
+    }
+
+    /// Calls a function with what a cost model is asked about the step.
+    fn query<T>(
+        &self,
+        threads: usize,
+        contracts: &dyn Fn(&Call<'_>) -> Result<Contract, OpError>,
+        ask: impl FnOnce(&Query<'_>) -> T,
+    ) -> Result<T, OpError> {
+        let inputs: Vec<&TensorType> = self.input_types.iter().collect();
+        let constant: Vec<bool> =
+            self.inputs.iter().map(|place| matches!(place.base, Base::Constant(_))).collect();
+        let call =
+            Call { op: self.op, attrs: &self.attrs, inputs: &inputs, output: &self.output_type, threads };
+        let contract = contracts(&call)?;
+        Ok(ask(&Query { call, constant: &constant, contract: &contract }))
     }
 }

@@ -4,7 +4,7 @@ use super::chosen::Chosen;
 use super::planning::Planning;
 use super::search::too_large;
 use crate::error::Error;
-use crate::plan::{Plan, constant_bytes};
+use crate::plan::{Plan, Step, constant_bytes};
 
 /// The last stage: the program with the plan that runs it.
 #[derive(Clone, Debug)]
@@ -13,6 +13,17 @@ pub struct Planned {
     pub chosen: Chosen,
     /// The plan of the program.
     pub plan: Plan,
+}
+
+impl Planned {
+    /// Returns how the price of a step's kernel comes about, in lines for people; none if the cost model cannot say it.
+    ///
+    /// # Errors
+    /// The reason why there is no kernel.
+    pub fn account(&self, step: &Step) -> Result<Vec<String>, Error> {
+        let target = &self.chosen.target;
+        Ok(step.account(self.chosen.model(), target.threads, &|call| target.contract(call))?)
+    }
 }
 
 impl Chosen {

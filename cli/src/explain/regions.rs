@@ -24,9 +24,9 @@ impl Explain {
         registry: &Arc<Registry>,
         given: Option<&BTreeMap<String, Item<Tensor>>>,
     ) -> Outcome {
-        if self.runner_up || self.memory_curve.is_some() || !self.what_if.is_empty() {
+        if self.runner_up || self.memory_curve.is_some() || self.price.is_some() || !self.what_if.is_empty() {
             return Err(
-                "--runner-up, --memory-curve and --what-if ask about one plan, and this model runs as \
+                "--runner-up, --memory-curve, --price and --what-if ask about one plan, and this model runs as \
                         several regions; --html shows the runners-up of each region"
                     .to_owned(),
             );

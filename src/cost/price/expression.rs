@@ -1,6 +1,8 @@
 //! The expressions of price lists, and their evaluation.
 
 use super::quantity::{self, Place};
+use super::trace::Trace;
+use crate::cost::feature::BASIC;
 use crate::cost::{Machine, Query};
 
 /// An expression.
@@ -172,6 +174,18 @@ pub(super) struct Scope<'s, 'q> {
     pub parameters: Vec<f64>,
     /// The index of the current operand in [`Expr::EachOperand`].
     pub operand: usize,
+    /// What is evaluated, if it is to be shown.
+    pub trace: Option<Trace>,
+}
+
+impl Scope<'_, '_> {
+    /// Notes a number that is read, and returns it.
+    fn noted(&mut self, name: &str, value: f64) -> f64 {
+        if let Some(trace) = &mut self.trace {
+            trace.reads(name, value);
+        }
+        value
+    }
 }
 
 impl Expr {
@@ -179,10 +193,19 @@ impl Expr {
     pub(super) fn evaluate(&self, scope: &mut Scope<'_, '_>) -> f64 {
         match self {
             Self::Number(number) => *number,
-            Self::Speed(at) => quantity::SPEEDS[*at].value(scope.machine),
+            Self::Speed(at) => {
+                let speed = &quantity::SPEEDS[*at];
+                scope.noted(speed.name, speed.value(scope.machine))
+            }
             Self::Parameter(at) => scope.parameters.get(*at).copied().unwrap_or(f64::NAN),
-            Self::Feature(at) => scope.query.map_or(f64::NAN, |query| quantity::feature(*at, query)),
-            Self::Own(name) => scope.query.map_or(f64::NAN, |query| query.own(name)),
+            Self::Feature(at) => {
+                let value = scope.query.map_or(f64::NAN, |query| quantity::feature(*at, query));
+                scope.noted(BASIC[*at].name, value)
+            }
+            Self::Own(name) => {
+                let value = scope.query.map_or(f64::NAN, |query| query.own(name));
+                scope.noted(name, value)
+            }
             Self::Word(at, arguments) => {
                 let arguments: Vec<f64> = arguments.iter().map(|one| one.evaluate(scope)).collect();
                 let words = scope.words;

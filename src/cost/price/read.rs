@@ -203,8 +203,9 @@ fn define(list: &mut PriceList, found: &mut Diagnostics, heads: &[Head<'_>]) {
 /// Reads one expression, or a list of cases.
 fn cases(reader: &mut Reader<'_>, value: Raw<'_>, names: &Names<'_>) -> Vec<Case> {
     if value.is_text() || value.number().is_some() {
+        let span = value.span();
         let value = expression(reader, value, names);
-        return value.map(|value| Case { texts: Vec::new(), when: None, value }).into_iter().collect();
+        return value.map(|value| Case { texts: Vec::new(), when: None, value, span }).into_iter().collect();
     }
     if !value.text().starts_with('[') {
         let help = "write an expression in quotes, `\"flops / peak\"`, or `[Case(op: …, value: …), …]`";
@@ -221,7 +222,8 @@ fn case(reader: &mut Reader<'_>, raw: Raw<'_>, names: &Names<'_>) -> Option<Case
         Some(when) => Some(expression(reader, when, names)?),
         None => None,
     };
-    Some(Case { texts: written.texts, when, value: expression(reader, written.value, names)? })
+    let value = expression(reader, written.value, names)?;
+    Some(Case { texts: written.texts, when, value, span: written.value.span() })
 }
 
 /// Reads an expression in quotes, or a number.

@@ -221,6 +221,28 @@ fn a_price_list_changes_what_is_chosen() {
 }
 
 #[test]
+fn a_price_is_traced_to_the_cases_of_its_words() {
+    let at = folder("price");
+    std::fs::write(
+        at.join("mine.ron"),
+        "Prices(define: {\"share\": [Case(op: \"native.matmul\", value: 0.5)]})",
+    )
+    .unwrap();
+    let text = said(&ovolo(&at, "explain", &["--cost", "flops", "--price", "scores"]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].contains("scores: native.") && lines[1].starts_with("      seconds = "), "{text}");
+    assert!(text.contains("\n            share = ") && text.contains("  [costs/native.ron:"), "{text}");
+    // A list of the user's own has its place as well, and its value.
+    let text = said(&ovolo(&at, "explain", &["--costs", "mine.ron", "--price", "scores"]));
+    assert!(text.contains("\n            share = 0.5000: 0.5  [mine.ron:1]\n"), "{text}");
+    let none = ovolo(&at, "explain", &["--cost", "flops", "--price", "scorse"]);
+    refused(&none, "no step of the plan has the value or the op `scorse`; did you mean `scores`?");
+    let program = "while read -r line; do echo '{\"seconds\": 1e-6}'; done";
+    let text = said(&ovolo(&at, "explain", &["--process", program, "--price", "scores"]));
+    assert!(text.contains("the cost model `process` gives a number alone"), "{text}");
+}
+
+#[test]
 fn a_program_prices_every_kernel() {
     let at = folder("process");
     let program = r#"while read -r line; do case "$line" in *native.conv*) echo '{"seconds": 3e-6}';; *) echo '{"seconds": 1e-6}';; esac; done"#;
