@@ -3,7 +3,7 @@
 use crate::error::{error, invalid};
 use crate::interface;
 use crate::item::{array, item, object, positions, tensor};
-use crate::settings::Given;
+use crate::settings::{Asking, Given};
 use ovolo::dynamic::DynamicSession;
 use ovolo::onnx::{Interface, Item};
 use ovolo::tensor::Tensor;
@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
 
 /// A model that is ready to run. Threads may share it; their runs take turns.
 #[pyclass(module = "ovolo._ovolo", frozen)]
@@ -23,7 +24,49 @@ pub struct Session {
 
 enum Ready {
     Fixed(Fixed),
-    Dynamic(Mutex<Box<DynamicSession<'static>>>),
+    Dynamic(Box<Dynamic>),
+}
+
+/// A model that is compiled while it runs.
+struct Dynamic {
+    session: Mutex<Box<DynamicSession<'static>>>,
+    /// The thread that uses the session.
+    user: Mutex<Option<ThreadId>>,
+    asking: Asking,
+}
+
+/// A use of a session, which ends also by a panic.
+struct Use<'a>(&'a Mutex<Option<ThreadId>>);
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Dynamic {
+    /// Uses the session when no other thread does. A cost model or an extractor in Python runs while the session is used,
+    /// and would wait for itself if it used the session.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        use_it: impl FnOnce(&mut DynamicSession<'static>) -> T + Send,
+    ) -> PyResult<T> {
+        let user = || self.user.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = std::thread::current().id();
+        if *user() == Some(own) {
+            return Err(error(
+                "the session is already in use by this thread: a cost model or an extractor cannot use the session that \
+                 asks it",
+            ));
+        }
+        Ok(py.detach(|| {
+            let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+            *user() = Some(own);
+            let _end = Use(&self.user);
+            use_it(&mut session)
+        }))
+    }
 }
 
 /// A model with fixed shapes.
@@ -148,23 +191,16 @@ impl Session {
             return Err(error(format!("all sizes of the model are fixed, also that of `{dim}`")));
         };
         let inputs = self.items(feeds)?;
-        py.detach(|| {
-            let session = session.lock().unwrap_or_else(PoisonError::into_inner);
-            session.separates(dim, rows, &inputs)
-        })
-        .map_err(misfit)
+        session.with(py, |session| session.separates(dim, rows, &inputs))?.map_err(misfit)
     }
 
     /// Rounds the sizes of a dimension up to these sizes.
     fn bucket(&self, py: Python<'_>, dim: &str, sizes: Vec<usize>) -> PyResult<()> {
         match &self.ready {
             Ready::Fixed(_) => Err(error(format!("all sizes of the model are fixed, also that of `{dim}`"))),
-            Ready::Dynamic(session) => py
-                .detach(|| {
-                    let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
-                    session.bucket(dim, &sizes)
-                })
-                .map_err(error),
+            Ready::Dynamic(session) => {
+                session.with(py, |session| session.bucket(dim, &sizes))?.map_err(error)
+            }
         }
     }
 }
@@ -186,21 +222,20 @@ impl Session {
     fn run_dynamic<'py>(
         &self,
         py: Python<'py>,
-        session: &Mutex<Box<DynamicSession<'static>>>,
+        session: &Dynamic,
         asked: Option<&Bound<'py, PyAny>>,
         feeds: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyList>> {
         let names = || self.interface.outputs.iter().map(|(name, _)| name.as_str()).collect();
         let positions = positions(asked, names)?;
         let inputs = self.items(feeds)?;
-        let ran = py.detach(|| {
-            let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let ran = session.with(py, |session| {
             let outputs = session.run(&inputs)?;
             // What the model gives back as it was given must not be the caller's memory.
             let own = |(_, item): (String, Item<Tensor>)| item.map(&mut Tensor::owned);
             Ok::<Vec<Item<Tensor>>, ovolo::Error>(outputs.into_iter().map(own).collect())
-        });
-        let outputs = ran.map_err(misfit)?;
+        })?;
+        let outputs = ran.map_err(|why| session.asking.error(py, misfit(why)))?;
         let outputs = chosen(outputs, positions.as_deref());
         PyList::new(py, outputs.into_iter().map(|one| object(py, one)).collect::<PyResult<Vec<_>>>()?)
     }
@@ -245,7 +280,9 @@ pub fn open(py: Python<'_>, given: Given) -> PyResult<Session> {
         }
         Runnable::Dynamic(session) => {
             let interface = interface.unwrap_or_default();
-            Ok(Session { interface, ready: Ready::Dynamic(Mutex::new(session)) })
+            let (session, user) = (Mutex::new(session), Mutex::new(None));
+            let dynamic = Dynamic { session, user, asking: asked.asking };
+            Ok(Session { interface, ready: Ready::Dynamic(Box::new(dynamic)) })
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::registry::{shared, standard};
 use ovolo::registry::Registry;
 use ovolo::setting::Kind;
 use ovolo_cli::{Job, Settings};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,19 +35,37 @@ pub struct Given {
 pub struct Asked {
     /// The job.
     pub job: Job,
+    /// The objects of Python.
+    pub asking: Asking,
+}
+
+/// The objects of Python that take part in a job.
+pub struct Asking {
     cost: Option<Pricing>,
     extractor: Option<Extractor>,
 }
 
-impl Asked {
-    /// Returns the exception for an error of the job: the one that an object of Python has raised is its cause.
-    pub fn error(&self, py: Python<'_>, why: impl std::fmt::Display) -> PyErr {
-        let said = error(why);
+impl Asking {
+    /// Returns the exception for an error of the job: the one that an object of Python has raised is its cause. What is no
+    /// `Exception`, such as `KeyboardInterrupt`, ends the call itself.
+    pub fn error(&self, py: Python<'_>, said: PyErr) -> PyErr {
         let raised = self.cost.as_ref().and_then(|cost| cost.0.raised.take());
         let raised =
             raised.or_else(|| self.extractor.as_ref().and_then(|extractor| extractor.0.raised.take()));
-        said.set_cause(py, raised);
-        said
+        match raised {
+            Some(raised) if !raised.is_instance_of::<PyException>(py) => raised,
+            raised => {
+                said.set_cause(py, raised);
+                said
+            }
+        }
+    }
+}
+
+impl Asked {
+    /// Returns the exception for an error of the job.
+    pub fn error(&self, py: Python<'_>, why: impl std::fmt::Display) -> PyErr {
+        self.asking.error(py, error(why))
     }
 }
 
@@ -92,6 +111,6 @@ impl Given {
         // What an object of Python decides is not known to the cache.
         let cached = self.cache && own.is_none();
         let registry = own.map_or_else(shared, Arc::new);
-        Ok(Asked { job: Job::new(registry, settings, cached), cost, extractor })
+        Ok(Asked { job: Job::new(registry, settings, cached), asking: Asking { cost, extractor } })
     }
 }

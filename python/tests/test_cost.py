@@ -64,6 +64,45 @@ def test_an_exception_is_the_cause_of_the_error(digits):
     assert isinstance(caught.value.__cause__, KeyError)
 
 
+def test_an_exception_in_a_session_for_any_size_is_the_cause_too(digits, images):
+    class Broken:
+        def seconds(self, kernel):
+            raise KeyError("a table of mine")
+
+    session = ovolo.InferenceSession(digits, pipeline="native", cost=Broken())
+    with pytest.raises(ovolo.Error, match="KeyError: 'a table of mine'") as caught:
+        session.run(None, {"image": images[:3]})
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_program_is_no_error_of_the_compilation(digits, images, end):
+    class Interrupted:
+        def seconds(self, kernel):
+            raise end
+
+    with pytest.raises(end):
+        compiled(digits, Interrupted())
+    session = ovolo.InferenceSession(digits, pipeline="native", cost=Interrupted())
+    with pytest.raises(end):
+        session.run(None, {"image": images[:3]})
+
+
+def test_a_cost_model_cannot_run_the_session_that_asks_it(digits, images):
+    class Circular:
+        def seconds(self, kernel):
+            self.session.run(None, {"image": images[:3]})
+            return 1e-6
+
+    circular = Circular()
+    circular.session = ovolo.InferenceSession(digits, pipeline="native", cost=circular)
+    with pytest.raises(ovolo.Error, match="already in use by this thread"):
+        circular.session.run(None, {"image": images[:3]})
+    # The session is not lost.
+    with pytest.raises(ovolo.Error, match="already in use by this thread"):
+        circular.session.run(None, {"image": images[:4]})
+
+
 @pytest.mark.parametrize("answer", [-1.0, float("nan"), "much"])
 def test_an_answer_that_is_no_time_is_refused(digits, answer):
     class Wrong:
