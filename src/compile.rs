@@ -10,7 +10,7 @@ use crate::graph::Graph;
 use crate::host;
 use crate::pass::pipeline::Pipeline;
 use crate::pass::{self, AbsentRules, Context, Extract, Pass, PassReport, State};
-use crate::plan::Plan;
+use crate::plan::{MOST_THREADS, Plan};
 use crate::registry::Registry;
 use crate::rule::RuleSet;
 use crate::session::Held;
@@ -212,6 +212,10 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
 /// # Errors
 /// As for [`compile`].
 pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) -> Result<Compilation, Error> {
+    let (threads, most) = (options.threads, MOST_THREADS);
+    if !(1..=most).contains(&threads) {
+        return Err(Error::Threads { threads, most });
+    }
     let context = options.context(&graph);
     let keep = |pass: Option<&dyn Pass>, state: &State, report: Option<PassReport>, time: Duration| {
         let name = pass.map_or("import", |pass| pass.name());

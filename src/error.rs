@@ -60,6 +60,14 @@ pub enum Error {
     /// An extractor refuses its problem.
     #[error(transparent)]
     Extract(#[from] ExtractError),
+    /// A number of threads that no plan runs with.
+    #[error("a plan runs with 1 to {most} threads, not {threads}")]
+    Threads {
+        /// The number that was asked for.
+        threads: usize,
+        /// The most threads.
+        most: usize,
+    },
     /// The backends have no kernels that compute the outputs.
     #[error("no kernels of the backends compute the outputs")]
     NothingRuns,

@@ -292,3 +292,45 @@ fn a_name_may_be_registered_only_once() {
     let absent = Registry::new().add_backend(Arc::new(Folded::<2>)).err().unwrap();
     assert!(absent.to_string().contains("`mine.fold` cannot be lowered: there is no op `fold`"), "{absent}");
 }
+
+/// Chooses the same for every class.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Stubborn(Option<u32>);
+
+impl Extractor for Stubborn {
+    fn name(&self) -> &'static str {
+        "stubborn"
+    }
+
+    fn claim(&self) -> Claim {
+        Claim::Heuristic
+    }
+
+    fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
+        let mut found = Exact::DEFAULT.extract(problem)?;
+        found.choice.fill(self.0);
+        Ok(found)
+    }
+}
+
+#[test]
+fn a_choice_that_is_no_program_is_refused() {
+    let graph =
+        text::parse(common::ops(), "graph g {\n x: f32[2] = input\n y = relu(x)\n return y\n}").unwrap();
+    for (choice, why) in [(None, "nothing is chosen"), (Some(999), "the choice is none of its candidates")] {
+        let mut options = common::options(1);
+        options.pipeline.extract_mut().unwrap().extractor = Arc::new(Stubborn(choice));
+        let error = compile::compile(graph.clone(), &options).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn a_number_of_threads_that_no_plan_runs_with_is_refused() {
+    let graph =
+        text::parse(common::ops(), "graph g {\n x: f32[2] = input\n y = relu(x)\n return y\n}").unwrap();
+    for threads in [0, 1 << 40] {
+        let error = compile::compile(graph.clone(), &common::options(threads)).unwrap_err();
+        assert_eq!(error.to_string(), format!("a plan runs with 1 to 1024 threads, not {threads}"));
+    }
+}

@@ -70,6 +70,8 @@ impl<'a> Effort<'a> {
         }
         let quick = self.quick.as_deref().filter(|_| self.is_hasty());
         let found = quick.unwrap_or(self.own).extract(problem);
+        // The program is built from the choice, and an extractor may come from another crate.
+        let found = found.and_then(|found| problem.cost(&found.choice).map(|_| found));
         if let Some(left) = self.left.get() {
             let size: usize = problem.classes.iter().map(|class| class.nodes.len()).sum();
             let more = found.as_ref().map_or(0, |Extraction { report, .. }| {
