@@ -284,24 +284,16 @@ impl Rule {
     /// Returns whether pipelines and commands may refer to the rule by a name: its own name, the name of its file
     /// without folder and extension, or `FILE:VALUE` with a value of its row of `for_each`.
     pub fn is_called(&self, name: &str) -> bool {
-        is_called(name, &self.name, &self.file, &self.row)
+        is_called(name, &self.name, self.stem(), &self.row)
     }
 }
 
-fn is_called(name: &str, rule: &str, file: &str, row: &[String]) -> bool {
+fn is_called(name: &str, rule: &str, stem: &str, row: &[String]) -> bool {
     name == rule
-        || has_stem(file, name)
+        || name == stem
         || name
             .split_once(':')
-            .is_some_and(|(stem, value)| has_stem(file, stem) && row.iter().any(|known| known == value))
-}
-
-/// Whether a file has this name without folder and extension. A pipeline asks this of every rule for each of its names, so
-/// the path is not searched for its folders as [`stem`] does.
-fn has_stem(file: &str, stem: &str) -> bool {
-    let folders = ['/', '\\'];
-    let folder = file.strip_suffix(".ron").unwrap_or(file).strip_suffix(stem);
-    folder.is_some_and(|folder| folder.is_empty() || folder.ends_with(folders)) && !stem.contains(folders)
+            .is_some_and(|(file, value)| file == stem && row.iter().any(|known| known == value))
 }
 
 fn stem(file: &str) -> &str {

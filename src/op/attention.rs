@@ -34,7 +34,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-/// Batches and heads stay, the rows of the queries, and the columns of the values.
+/// The axes of batches and heads are kept, and so are the rows of the queries and the columns of the values.
 fn heads(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     let Ok(order) = AxisOrder::new(attrs) else { return Vec::new() };
     let [batch, head, row, column] = order.axes;

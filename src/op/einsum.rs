@@ -22,7 +22,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-/// An axis stays if the result has its letter.
+/// An axis is kept if the result has its letter.
 fn letters_of_result(attrs: &Attrs, _: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     let Ok(equation) = Equation::read(attrs.expect_str("equation")) else { return Vec::new() };
     let place = |letter: &char| equation.result.iter().position(|own| own == letter);

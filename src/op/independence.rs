@@ -2,7 +2,8 @@
 //!
 //! The elements of a result at one position of such an axis are computed from the elements of an operand at the same
 //! position of one of its axes, and from nothing at other positions; nor does the size of the axis matter. So rows of a
-//! batch may be added or left out, and the other rows of the result stay as they are.
+//! batch may be added or left out, and the other rows of the result stay as they are. Of such an axis it is said that the op
+//! keeps it.
 
 use super::{Flags, axis};
 use crate::attr::{Attr, Attrs};
@@ -65,13 +66,13 @@ pub(super) fn except_axis(
         .collect()
 }
 
-/// The first axis of the first operand stays, and everything else is mixed: operands are batches, and all others are
+/// The first axis of the first operand is kept, and everything else is mixed: that operand is a batch, and all others are
 /// the same for each element of the batch.
 pub(super) fn batch(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     leading(types, 1)
 }
 
-/// The first two axes of the first operand stay: the channels of images are not mixed.
+/// The first two axes of the first operand are kept: the channels of images are not mixed.
 pub(super) fn images(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     leading(types, 2)
 }

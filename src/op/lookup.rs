@@ -15,7 +15,7 @@ fn each_key(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<
     vec![(0..types[0].shape.rank()).map(Some).collect(), none(types[1])]
 }
 
-/// Rows stay: all axes of the first operand but the last one.
+/// Rows are kept: all axes of the first operand but the last one.
 fn rows(_: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
     let last = result.shape.rank() - 1;
     let first = (0..types[0].shape.rank()).map(|axis| (axis < last).then_some(axis)).collect();

@@ -21,7 +21,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-/// The rows of a, the columns of b and the axes of the batch stay. Further operands are broadcast: those of the chain
+/// The rows of a, the columns of b and the axes of the batch are kept. Further operands are broadcast: those of the chain
 /// to the result, and the zero points of `matmul-integer` to a and b in turn.
 pub(super) fn factors(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
     let chain = attrs.get("post").is_some();

@@ -17,7 +17,7 @@ fn axis_attr() -> AttrDef {
     AttrDef::new("axis", AttrKind::Int, None, "the axis, not negative")
 }
 
-/// The axes before `axis` stay; scale and bias have the others.
+/// The axes before `axis` are kept; scale and bias have the others.
 fn before_axis(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
     let first = axis(attrs, "axis", result.shape.rank()).unwrap_or(0);
     let own = |(operand, ty): (usize, &&TensorType)| {
@@ -41,7 +41,7 @@ fn by_channel(types: &[&TensorType], first: Vec<Option<usize>>) -> Vec<Vec<Optio
     [first].into_iter().chain(types.iter().skip(1).map(|_| vec![Some(1)])).collect()
 }
 
-/// All axes but the channels stay.
+/// All axes but the channels are kept.
 fn except_channels(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     vec![(0..types[0].shape.rank()).map(|axis| (axis != 1).then_some(axis)).collect()]
 }

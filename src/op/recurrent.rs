@@ -327,7 +327,7 @@ impl Layer {
     }
 }
 
-/// The sequences of a batch stay, unless the state of all of them is rounded by one scale. The result is
+/// The sequences of a batch are kept, unless the state of all of them is rounded by one scale. The result is
 /// `[S + n, D, B, H]`.
 fn sequences(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     if attrs.expect_int("rounded") != 0 {

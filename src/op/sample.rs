@@ -105,7 +105,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     ]
 }
 
-/// Images and channels stay, and each point of the grid is a point of the result.
+/// Images and channels are kept, and each point of the grid is a point of the result.
 fn grid(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     let image = (0..types[0].shape.rank()).map(|axis| (axis < 2).then_some(axis)).collect();
     let last = types[1].shape.rank() - 1;
@@ -116,13 +116,13 @@ fn grid(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usiz
     vec![image, (0..=last).map(point).collect()]
 }
 
-/// Regions and channels stay.
+/// Regions and channels are kept.
 fn regions(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     let image = (0..types[0].shape.rank()).map(|axis| (axis == 1).then_some(1)).collect();
     vec![image, vec![Some(0), None], vec![Some(0)]]
 }
 
-/// Images stay. All operands but the weights have one for each image.
+/// Images are kept. All operands but the weights have one for each image.
 fn deformed(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     let first = |ty: &TensorType| (0..ty.shape.rank()).map(|axis| (axis == 0).then_some(0)).collect();
     let own = |(operand, ty): (usize, &&TensorType)| if operand == 1 { none(ty) } else { first(ty) };

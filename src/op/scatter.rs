@@ -76,7 +76,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     ]
 }
 
-/// The axes of slices stay.
+/// The axes of slices are kept.
 fn slices(_: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
     let depth = types[1].shape.last().copied().unwrap_or(0);
     let x = (0..result.shape.rank()).map(|axis| (axis >= depth).then_some(axis)).collect();
@@ -85,7 +85,7 @@ fn slices(_: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Opti
     vec![x, none(types[1]), updates.collect()]
 }
 
-/// The axes of the batch and of slices stay, and each position is one of the result.
+/// The axes of the batch and of slices are kept, and each position is one of the result.
 fn gathered(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     let batch = usize::try_from(attrs.expect_int("batch-dims")).unwrap_or(0);
     let depth = types[1].shape.last().copied().unwrap_or(0);

@@ -40,14 +40,14 @@ fn permuted(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Opt
     vec![(0..types[0].shape.rank()).map(|own| perm.iter().position(|from| *from == own)).collect()]
 }
 
-/// An axis stays that is read from its first element on, in steps of one.
+/// An axis is kept that is read from its first element on, in steps of one.
 fn sliced(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     let (starts, steps) = (attrs.expect_ints("starts"), attrs.expect_ints("steps"));
     let stays = |axis: &usize| starts[*axis] == 0 && steps[*axis] == 1;
     vec![(0..types[0].shape.rank()).map(|axis| Some(axis).filter(stays)).collect()]
 }
 
-/// The axes of slices stay, and those of the positions take the place of the axis along which they are read.
+/// The axes of slices are kept, and those of the positions take the place of the axis along which they are read.
 fn gathered(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     let rank = types[0].shape.rank();
     let (axis, places) = (axis(attrs, "axis", rank).unwrap_or(0), types[1].shape.rank());
@@ -59,7 +59,7 @@ fn gathered(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Opt
     vec![x.collect(), (0..places).map(|own| Some(axis + own)).collect()]
 }
 
-/// Each position is one of the result, and the other axes stay.
+/// Each position is one of the result, and the other axes are kept.
 fn gathered_elements(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     let rank = types[0].shape.rank();
     let axis = axis(attrs, "axis", rank).unwrap_or(0);
@@ -67,7 +67,7 @@ fn gathered_elements(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Ve
     vec![x, (0..rank).map(Some).collect()]
 }
 
-/// An axis stays to which nothing is added.
+/// An axis is kept to which nothing is added.
 fn padded(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     let (pads, rank) = (attrs.expect_ints("pads"), types[0].shape.rank());
     let stays = |axis: &usize| pads[*axis] == 0 && pads[rank + *axis] == 0;

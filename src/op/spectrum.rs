@@ -67,14 +67,14 @@ pub(super) fn ops() -> Vec<OpDef> {
     ]
 }
 
-/// All axes stay but the one that is transformed, and the last one, which holds the parts of numbers.
+/// All axes are kept but the one that is transformed, and the last one, which holds the parts of numbers.
 fn untransformed(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
     let rank = types[0].shape.rank();
     let mixed = [axis(attrs, "axis", rank).unwrap_or(0), rank - 1];
     vec![(0..rank).map(|own| (!mixed.contains(&own)).then_some(own)).collect()]
 }
 
-/// All axes stay but those of the matrices.
+/// All axes are kept but those of the matrices.
 fn matrices(_: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
     let rank = result.shape.rank();
     vec![(0..types[0].shape.rank()).map(|own| (own < rank).then_some(own)).collect()]

@@ -59,7 +59,7 @@ fn conv() -> OpDef {
     }
 }
 
-/// Images stay, and rows and columns whose windows have one element and neither stride nor padding. With one group, so
+/// Images are kept, and rows and columns whose windows have one element and neither stride nor padding. With one group, so
 /// do the outputs, to which weights and the bias belong. Operands of the chain are broadcast.
 pub(super) fn convolution(
     attrs: &Attrs,

@@ -1,6 +1,6 @@
 //! Rules that a set knows by name and does not have.
 
-use super::{Rule, is_called};
+use super::{Rule, is_called, stem};
 use std::sync::Arc;
 
 /// A rule that was removed from a set, or left out of it.
@@ -14,7 +14,7 @@ pub(super) struct Gone {
 impl Gone {
     /// Whether a name in a pipeline stands for the rule.
     pub(super) fn is_called(&self, name: &str) -> bool {
-        is_called(name, &self.name, &self.file, &self.row)
+        is_called(name, &self.name, stem(&self.file), &self.row)
     }
 }
 

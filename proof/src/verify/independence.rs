@@ -117,7 +117,16 @@ impl Instance {
             Independence::Along(axes) | Independence::Selecting(axes) => axes(&self.attrs, &types, &self.ty),
             Independence::Unknown | Independence::RowMajor => return Ok(()),
         };
+        let fits = axes.len() <= types.len()
+            && axes.iter().zip(&types).all(|(own, ty)| own.len() <= ty.shape.rank());
+        if !fits {
+            return Err(self.dependent(&types, "declares more operands or axes than it has".to_owned()));
+        }
         let result = self.evaluate(&self.operands, &self.ty);
+        if *result.ty() != self.ty {
+            let why = format!("evaluates to {}, and its inferred type is {}", result.ty(), self.ty);
+            return Err(self.dependent(&types, why));
+        }
         for (operand, own) in axes.iter().enumerate() {
             for (axis, place) in own.iter().enumerate() {
                 let (Some(place), size) = (*place, types[operand].shape[axis]) else { continue };

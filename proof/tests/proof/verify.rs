@@ -5,13 +5,14 @@
 use crate::common;
 
 use crate::common::{options, pipeline};
-use ovolo::attr::Attr;
+use ovolo::attr::{Attr, Attrs};
 use ovolo::compile::Options;
 use ovolo::graph::{Graph, Node, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::op;
+use ovolo::registry::Registry;
 use ovolo::rule::{AttrPattern, Expr, Pattern, Rule, RuleSet, Template};
-use ovolo::tensor::TensorType;
+use ovolo::tensor::{DType, TensorType};
 use ovolo_proof::verify::{self, Settings, Verdict, Verification};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,6 +50,38 @@ fn every_op_keeps_the_positions_independent_that_it_declares() {
         }
     }
     assert!(few.is_empty(), "{few:?}");
+}
+
+#[test]
+fn false_declarations_of_independence_are_found() {
+    let softmax = op::Ops::new().get("softmax").unwrap();
+    let declared = |axes: fn(&Attrs, &[&TensorType], &TensorType) -> Vec<Vec<Option<usize>>>| {
+        let (name, base) = ("row-softmax", softmax.definition());
+        let definition = op::OpDef {
+            name,
+            doc: base.doc,
+            arity: base.arity,
+            attrs: base.attrs.clone(),
+            flags: op::Flags::independent(axes),
+            infer: base.infer,
+            eval: base.eval,
+            flops: base.flops,
+            sample: Some(|draw| {
+                let types = [TensorType::plain(DType::F32, draw.shape(3))];
+                Some(op::Sample::new(Attrs::new().size("axis", 1), types))
+            }),
+            lowered: None,
+        };
+        let mut registry = Registry::new();
+        registry.add_op(definition).unwrap();
+        verify::independence(registry.ops().get(name).unwrap(), 60)
+    };
+    let right = declared(|_, _, _| vec![vec![Some(0), None, Some(2)]]).unwrap();
+    assert!(right.replaced > 10 && right.shortened > 10, "{right:?}");
+    let mixed = declared(|_, _, _| vec![vec![Some(0), Some(1), Some(2)]]).unwrap_err().to_string();
+    assert!(mixed.contains("axis 1 of operand 0") || mixed.contains("along axis 1"), "{mixed}");
+    let more = declared(|_, _, _| vec![vec![Some(0)], vec![Some(0)]]).unwrap_err().to_string();
+    assert!(more.ends_with("declares more operands or axes than it has"), "{more}");
 }
 
 #[test]
