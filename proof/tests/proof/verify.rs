@@ -54,8 +54,9 @@ fn every_op_keeps_the_positions_independent_that_it_declares() {
 
 #[test]
 fn false_declarations_of_independence_are_found() {
+    type Axes = fn(&Attrs, &[&TensorType], &TensorType) -> Vec<Vec<Option<usize>>>;
     let softmax = op::Ops::new().get("softmax").unwrap();
-    let declared = |axes: fn(&Attrs, &[&TensorType], &TensorType) -> Vec<Vec<Option<usize>>>| {
+    let declared = |axes: Axes| {
         let (name, base) = ("row-softmax", softmax.definition());
         let definition = op::OpDef {
             name,
