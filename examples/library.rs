@@ -19,5 +19,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 #[test]
 fn the_example_runs() {
+    // The paths begin at the root of the repository. Of the tests that are compiled with this one, no other depends on
+    // the working folder.
+    let package = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = package.ancestors().find(|folder| folder.join("Cargo.lock").exists());
+    std::env::set_current_dir(root.expect("the package is in the repository")).expect("the folder exists");
     main().expect("the model compiles and runs");
 }

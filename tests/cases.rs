@@ -29,7 +29,7 @@ fn main() {
     if common::again_for_avx512() == Some(false) {
         std::process::exit(1);
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let folder = common::root().join("tests/cases");
     let mut trials = Vec::new();
     for (pipeline, folder) in [("native", folder.clone()), ("superoptimise", folder.join("superoptimise"))] {
         let mut files: Vec<PathBuf> =
@@ -93,7 +93,7 @@ fn snapshot(name: &str, pipeline: &str, Case { compilation, .. }: &Case) {
     write!(report, "{}", compilation.plan).unwrap();
 
     let mut settings = insta::Settings::clone_current();
-    let mut snapshots = Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/cases");
+    let mut snapshots = common::root().join("snapshots/cases");
     if pipeline != "native" {
         snapshots.push(pipeline);
     }

@@ -14,7 +14,7 @@ const CONVERSIONS: [&str; 6] =
     ["native.pack", "native.unpack", "native.reorder", "onednn.pack", "onednn.unpack", "onednn.reorder"];
 
 fn main() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models");
+    let folder = common::root().join("tests/models");
     let mut models: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     models.sort();
     let mut trials = Vec::new();

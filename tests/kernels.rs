@@ -212,7 +212,7 @@ fn kernels(graph: &Graph) -> impl Iterator<Item = bool> {
 
 /// The files in a folder with this extension.
 fn in_folder(folder: &str, ending: &str) -> Vec<PathBuf> {
-    let listed = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
+    let listed = std::fs::read_dir(common::root().join(folder)).unwrap();
     let mut files: Vec<PathBuf> = listed.map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == ending));
     files.sort();

@@ -78,8 +78,8 @@ fn model(path: &Path) -> Need {
 
 /// Where `cargo xtask models` writes: `models` in the build folder.
 fn folder() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| common::root().join("target"), PathBuf::from);
     target.join("models")
 }
 

@@ -34,7 +34,7 @@ fn main() {
 /// Reads a bad rule file, with its examples where it has some.
 fn read(name: &str, text: &str) -> Result<RuleSet, Diagnostics> {
     let beside = rule::beside(name);
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad/rules");
+    let folder = common::root().join("tests/bad/rules");
     let examples = std::fs::read_to_string(folder.join(&beside)).ok();
     let files = [Some((name, text)), examples.as_deref().map(|examples| (&*beside, examples))];
     let files: Vec<(&str, &str)> = files.into_iter().flatten().collect();
@@ -64,7 +64,7 @@ const NO_RULE: &[&str] = &[
 
 /// Every mistake in the bad rule files, with the name of its file.
 fn mistakes() -> Vec<(String, Diagnostic)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad/rules");
+    let folder = common::root().join("tests/bad/rules");
     let mut found = Vec::new();
     for path in files(&folder) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -95,7 +95,7 @@ fn complete() -> Result<(), Failed> {
 }
 
 fn complete_pipelines() -> Result<(), Failed> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad/pipelines");
+    let folder = common::root().join("tests/bad/pipelines");
     let rules = common::rules();
     let mut lacking = Vec::new();
     for path in files(&folder) {
@@ -158,7 +158,7 @@ fn kinds() -> Result<(), Failed> {
 }
 
 fn trials(kind: &'static str, read: fn(&str, &str) -> Option<String>) -> Vec<Trial> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad").join(kind);
+    let folder = common::root().join("tests/bad").join(kind);
     let files = files(&folder);
     let trial = |path: PathBuf| {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -178,7 +178,7 @@ fn refused(
         return Err("the file was read without a mistake".into());
     };
     let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path(Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/errors").join(kind));
+    settings.set_snapshot_path(common::root().join("snapshots/errors").join(kind));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     // A build may have more extractors.

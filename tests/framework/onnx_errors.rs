@@ -162,7 +162,7 @@ refused! {
     };
 
     file_is_absent: load(crate::common::registry().onnx(), "no/such/model.onnx", &ImportOptions::default()).unwrap_err().to_string();
-    file_is_a_folder: load(crate::common::registry().onnx(), "tests/models", &ImportOptions::default()).unwrap_err().to_string();
+    file_is_a_folder: load(crate::common::registry().onnx(), ".", &ImportOptions::default()).unwrap_err().to_string();
     file_is_empty: from_bytes(crate::common::registry().onnx(), Bytes::new(), "model.onnx", &ImportOptions::default()).unwrap_err().to_string();
     file_is_text: {
         let text = &b"This is a shopping list: eggs, flour, ovolo moulding."[..];

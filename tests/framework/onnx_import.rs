@@ -82,8 +82,12 @@ fn the_ten_models_are_imported() {
     ];
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     for (name, nodes, output) in expected {
-        let imported =
-            load(common::registry().onnx(), format!("tests/models/{name}.onnx"), &options).unwrap();
+        let imported = load(
+            common::registry().onnx(),
+            common::root().join(format!("tests/models/{name}.onnx")),
+            &options,
+        )
+        .unwrap();
         let (label, id) = imported.graph.outputs().next().unwrap();
         assert_eq!(format!("{label}: {}", imported.graph[id].ty), output, "{name}");
         assert_eq!(imported.graph.len(), nodes, "{name}");

@@ -6,7 +6,6 @@ mod source;
 
 use crate::cost::{Answer, AnswerError};
 use source::{Invocation, Program, filter};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -17,7 +16,7 @@ fn one_program_takes_the_place_of_the_shell_and_names_its_files() {
     for other in ["no/such 3", "cat | cat", "while read -r line; do :; done", "X=1 cat", "'a b' c", ""] {
         assert_eq!(shell(other), other);
     }
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let root = crate::common::root();
     let command = "tool Cargo.toml 'README.md' Cargo.toml no";
     let here = Invocation { folder: Some(root.clone()), ..Invocation::new(command) };
     assert_eq!(here.files(), [root.join("Cargo.toml"), root.join("README.md")]);
