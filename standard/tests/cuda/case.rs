@@ -227,3 +227,13 @@ pub const FAMILIES: &[Family] = &[
     ("tensor", product::tensor),
     ("formulas", formulas),
 ];
+
+/// Returns the cases of a family that the ops take. Drawn attributes may be impossible, but not most of them.
+pub fn family(number: usize) -> Vec<Case> {
+    let (name, cases) = FAMILIES[number];
+    let drawn = cases(&mut Random::new(number as u64 + 1));
+    let all = drawn.len();
+    let taken: Vec<Case> = drawn.into_iter().flatten().collect();
+    assert!(2 * taken.len() > all, "`{name}`: the ops take {} of {all} cases", taken.len());
+    taken
+}

@@ -12,7 +12,7 @@ pub mod order;
 #[path = "device/stored.rs"]
 pub mod stored;
 
-use super::case::{Case, FAMILIES, Random};
+use super::case::{self, Case};
 use super::standin::{self, ORDERS, Standin};
 use super::{agrees, common, plan};
 use libtest_mimic::Failed;
@@ -25,6 +25,7 @@ use ovolo::session::Session;
 use ovolo::tensor::{Device, Tensor, TensorType};
 use ovolo_cuda::Module;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// The runs of a session: the first queues each step, the second records them, and the others replay the
@@ -151,12 +152,29 @@ pub fn ordered(
     near: Near<'_>,
     orders: &[i32],
 ) -> Result<(), Failed> {
+    // Compiled before the turn of the plan, so that others run meanwhile.
+    let library = match standin::get() {
+        Some(standin) => standin.translate(name, &module(plan)?),
+        None => None,
+    };
+    with_kernels(library.as_deref(), program, plan, runs, near, orders)
+}
+
+/// Does the same with compiled kernels.
+fn with_kernels(
+    library: Option<&Path>,
+    program: &Graph,
+    plan: &Plan,
+    runs: &[Vec<Tensor>],
+    near: Near<'_>,
+    orders: &[i32],
+) -> Result<(), Failed> {
     let _turn = standin::turn();
     let Some(standin) = standin::get() else {
         run(None, program, plan, runs, near, &Unkept)?;
         return Ok(());
     };
-    standin.register(name, &module(plan)?);
+    library.into_iter().for_each(|library| standin.open(library));
     let kept = Kept::default();
     for &order in orders {
         standin.order(order);
@@ -259,23 +277,23 @@ fn lowered(cases: &[Case]) -> Result<Graph, String> {
 
 /// Checks the values of a family's kernels, all in one plan.
 pub fn family(number: usize) -> Result<(), Failed> {
-    let (name, cases) = FAMILIES[number];
-    let cases: Vec<Case> = cases(&mut Random::new(number as u64 + 1)).into_iter().flatten().collect();
     // Views have no kernels, and some conversions can only be tested alone. The stand-in is slow, and the
     // kernels' values are tested without it, so some of them are enough here.
     let there = |case: &Case| case.op != "reshape" && common::ops().get(&case.lowered()).is_some();
     let share = if standin::on_device() { 1 } else { 4 };
-    let cases: Vec<Case> = cases.into_iter().filter(there).step_by(share).collect();
+    let cases: Vec<Case> = case::family(number).into_iter().filter(there).step_by(share).collect();
     let graph = lowered(&cases)?;
     let plan = planned(&graph)?;
     let inputs: Vec<Tensor> = cases.iter().flat_map(|case| case.operands.clone()).collect();
+    let references: Vec<Tensor> = cases.iter().map(Case::reference).collect();
     let near = |_: usize, outputs: &[Tensor]| {
-        for (case, output) in cases.iter().zip(outputs) {
-            agrees(case, &output.on(Device::Host), &case.reference())
+        for ((case, output), reference) in cases.iter().zip(outputs).zip(&references) {
+            agrees(case, &output.on(Device::Host), reference)
                 .map_err(|why| format!("{}: {why}", case.name()))?;
         }
         Ok(())
     };
     let runs = [inputs.clone(), inputs.clone(), inputs];
-    ordered(name, &graph, &plan, &runs, &near, &ORDERS[..2])
+    let library = standin::get().map(|standin| standin.translate_family(number));
+    with_kernels(library, &graph, &plan, &runs, &near, &ORDERS[..2])
 }

@@ -1,10 +1,12 @@
 //! Runs kernels on the processor: their own text is compiled by the system's C++ compiler with a shim.
 
+use super::case::{self, FAMILIES};
 use libloading::{Library, Symbol};
 use ovolo::tensor::{Tensor, TensorType};
 use ovolo_cuda::{Argument, KernelJob, KernelSource, Module};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// The byte of unwritten memory.
 const POISON: u8 = 0xff;
@@ -49,14 +51,28 @@ pub fn translate(compiler: &Path, name: &str, module: &Module) -> PathBuf {
     object
 }
 
+/// Returns the library with the kernels of all cases of a family. It is compiled once: two tests run it.
+pub fn family(compiler: &Path, number: usize) -> &'static Path {
+    static COMPILED: [OnceLock<PathBuf>; FAMILIES.len()] = [const { OnceLock::new() }; FAMILIES.len()];
+    COMPILED[number].get_or_init(|| {
+        let jobs: Vec<KernelJob> = case::family(number).iter().map(|case| case.job().unwrap()).collect();
+        translate(compiler, FAMILIES[number].0, &Module::new(&jobs))
+    })
+}
+
 impl Host {
     /// Compiles a module.
     pub fn new(compiler: &Path, name: &str, module: &Module) -> Self {
         let object = translate(compiler, name, module);
-        // SAFETY: the library was compiled just now, and has no initialisers.
-        let library = unsafe { Library::new(&object) }.unwrap();
+        let host = Self::open(&object);
         std::fs::remove_file(&object).unwrap();
-        Self { library }
+        host
+    }
+
+    /// Opens the library of a module.
+    pub fn open(object: &Path) -> Self {
+        // SAFETY: `translate` made the library, which has no initialisers.
+        Self { library: unsafe { Library::new(object) }.unwrap() }
     }
 
     /// Runs a job on operands, with the threads in one order, and returns the result.

@@ -41,6 +41,15 @@ pub fn place() {
             return None;
         }
         let compiler = host::compiler().ok()?;
+        if part().is_none() {
+            let sources = LIBRARIES.iter().map(|(_, source, _)| *source).chain(["standin"]);
+            let compiler = &compiler;
+            std::thread::scope(|scope| {
+                for source in sources {
+                    scope.spawn(move || compile(compiler, source, &[], &file(&format!("{source}.o"))));
+                }
+            });
+        }
         let (driver, library) = made(&compiler, "standin", "libcuda.so", None);
         // SAFETY: no other thread runs yet.
         unsafe { std::env::set_var("OVOLO_CUDA_DRIVER", &driver) };
@@ -55,42 +64,42 @@ pub fn place() {
     });
 }
 
-/// Compiles a stand-in under the file name that the binding looks for first, and opens it.
+/// Makes the library of a stand-in under the file name that the binding looks for first, and opens it.
 fn made(compiler: &Path, source: &str, name: &str, driver: Option<&Path>) -> (PathBuf, Library) {
-    let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{source}.so"));
+    let library = file(&format!("lib{source}.so"));
     // A process that a test started finds the files that are in use.
     if part().is_none() {
-        compiled(compiler, source, name, driver, &[], &object);
+        link(compiler, &file(&format!("{source}.o")), name, driver, &library);
     }
-    // SAFETY: the library was compiled just now.
-    let library = unsafe { Library::new(&object) }.unwrap();
-    (object, library)
+    // SAFETY: the library was made just now.
+    let opened = unsafe { Library::new(&library) }.unwrap();
+    (library, opened)
 }
 
-fn compiled(
-    compiler: &Path,
-    source: &str,
-    name: &str,
-    driver: Option<&Path>,
-    definitions: &[&str],
-    object: &Path,
-) {
-    let output = Command::new(compiler)
-        .args([
-            "-std=c++17",
-            "-O2",
-            "-ftree-vectorize",
-            "-fPIC",
-            "-shared",
-            &format!("-Wl,-soname,{name}"),
-            "-o",
-        ])
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// Compiles the source of a stand-in.
+fn compile(compiler: &Path, source: &str, definitions: &[&str], object: &Path) {
+    run(Command::new(compiler)
+        .args(["-std=c++17", "-O2", "-ftree-vectorize", "-fPIC", "-c", "-o"])
         .arg(object)
         .args(definitions)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cuda/{source}.cpp")))
-        .args(driver)
-        .output()
-        .unwrap();
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cuda/{source}.cpp"))));
+}
+
+/// Makes a library of a compiled stand-in. Those of libraries call the driver.
+fn link(compiler: &Path, object: &Path, name: &str, driver: Option<&Path>, library: &Path) {
+    run(Command::new(compiler)
+        .args(["-shared", &format!("-Wl,-soname,{name}"), "-o"])
+        .arg(library)
+        .arg(object)
+        .args(driver));
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -123,11 +132,26 @@ impl Standin {
         }
     }
 
-    /// Registers the kernels of a module.
+    /// Compiles the kernels of a module; `None` if it has none.
+    pub fn translate(&self, name: &str, module: &Module) -> Option<PathBuf> {
+        let some = module.kernels().len() > 0;
+        some.then(|| host::translate(&self.compiler, &format!("device_{name}"), module))
+    }
+
+    /// Compiles the kernels of a family.
+    pub fn translate_family(&self, number: usize) -> &'static Path {
+        host::family(&self.compiler, number)
+    }
+
+    /// Registers compiled kernels.
+    pub fn open(&self, library: &Path) {
+        assert_eq!(self.call("standin_register", library.to_str().unwrap()), 0);
+    }
+
+    /// Compiles and registers the kernels of a module.
     pub fn register(&self, name: &str, module: &Module) {
-        if module.kernels().len() > 0 {
-            let library = host::translate(&self.compiler, &format!("device_{name}"), module);
-            assert_eq!(self.call("standin_register", library.to_str().unwrap()), 0);
+        if let Some(library) = self.translate(name, module) {
+            self.open(&library);
         }
     }
 
@@ -233,7 +257,9 @@ impl Standin {
     pub fn version_at(&self, source: &str, definitions: &[&str], object: &Path) {
         let driver = std::env::var_os("OVOLO_CUDA_DRIVER").map(PathBuf::from);
         let (_, _, name) = LIBRARIES.iter().find(|(_, known, _)| *known == source).unwrap();
-        compiled(&self.compiler, source, name, driver.as_deref(), definitions, object);
+        let compiled = object.with_extension("o");
+        compile(&self.compiler, source, definitions, &compiled);
+        link(&self.compiler, &compiled, name, driver.as_deref(), object);
     }
 
     /// Sets the order of work from now on.
