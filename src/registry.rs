@@ -36,6 +36,9 @@ pub struct Registry {
     words: Words,
     catalog: Catalog,
     operators: Operators,
+    /// Ovolo's own rule files.
+    shipped: Texts,
+    /// All registered rule files.
     rules: Texts,
     examples: Texts,
     pipelines: Texts,
@@ -61,12 +64,14 @@ impl Registry {
         let shipped = |kind, files: &[(&'static str, &'static str)]| {
             Table::from_entries(kind, files.iter().map(|(name, text)| (*name, Cow::Borrowed(*text))))
         };
+        let rules = shipped("rule file", RULES);
         Self {
             ops: Ops::new(),
             words: Words::new(),
             catalog: Catalog::new(),
             operators: onnx::operators(),
-            rules: shipped("rule file", RULES),
+            shipped: rules.clone(),
+            rules,
             examples: shipped("file of examples", EXAMPLES),
             pipelines: shipped("pipeline", PIPELINES),
             builds: vec![("ovolo", crate::BUILD)],
@@ -298,7 +303,7 @@ impl Registry {
 
     /// Returns the ops and words by which rule files are read.
     pub fn vocabulary(&self) -> Vocabulary<'_> {
-        Vocabulary { ops: &self.ops, words: &self.words, shipped: &self.rules }
+        Vocabulary { ops: &self.ops, words: &self.words, shipped: &self.shipped }
     }
 
     /// Returns the texts of the registered rule files, by their names.

@@ -52,7 +52,8 @@ pub struct Vocabulary<'a> {
     /// The guards and computed attributes.
     pub words: &'a Words,
     /// Ovolo's own rule files, by name. In an unchanged one of these, a rule may use an op of a backend that is
-    /// absent from the ops. Such a rule is left out.
+    /// absent from the ops. Such a rule is left out. In every other file, as in those that other crates add, it is a
+    /// mistake.
     pub shipped: &'a Texts,
 }
 

@@ -334,3 +334,15 @@ fn a_number_of_threads_that_no_plan_runs_with_is_refused() {
         assert_eq!(error.to_string(), format!("a plan runs with 1 to 1024 threads, not {threads}"));
     }
 }
+
+#[test]
+fn an_unknown_op_in_rules_of_another_crate_is_a_mistake() {
+    for op in ["native.rellu", "absent.relu"] {
+        let mut registry = Registry::new();
+        ovolo_native::register(&mut registry).unwrap();
+        let rule = format!(r#"[Rule(name: "lower-relu-again", from: "(relu ?x)", to: "({op} ?x)")]"#);
+        registry.add_rules("rules/mine.ron", rule).unwrap();
+        let error = registry.rule_set().unwrap_err().to_string();
+        assert!(error.contains(&format!("op `{op}` is not known")), "{error}");
+    }
+}
