@@ -77,7 +77,7 @@ impl ImportedValue {
     }
 
     /// Returns the tensor if the value is the same for all inputs of the model.
-    pub(crate) fn known(&self) -> Option<&Tensor> {
+    pub fn known(&self) -> Option<&Tensor> {
         match &self.kind {
             Kind::Constant(tensor) => Some(tensor),
             Kind::Node(_) | Kind::Live(_) => None,
@@ -85,12 +85,12 @@ impl ImportedValue {
     }
 
     /// Returns the number of dimensions.
-    pub(crate) fn rank(&self) -> usize {
+    pub fn rank(&self) -> usize {
         self.ty.shape.rank()
     }
 
     /// Returns the dimensions.
-    pub(crate) fn dims(&self) -> &[usize] {
+    pub fn dims(&self) -> &[usize] {
         &self.ty.shape
     }
 }
@@ -244,7 +244,19 @@ impl Builder {
         name: &str,
     ) -> Result<ImportedValue, Refusal> {
         let def = self.ops.find(op)?;
+        if def.is_lowered() {
+            let logical = def.meaning();
+            return Err(Refusal::other(format!(
+                "its importer applies the lowered op `{op}`: models are imported to logical ops, such as `{logical}`"
+            )));
+        }
         let attrs = def.complete(attrs);
+        if let Some(why) = def.attr_errors(&attrs).into_iter().next() {
+            return Err(Refusal::other(format!(
+                "its importer applies the op `{op}` to wrong attributes: {why}"
+            )));
+        }
+        def.check_count(&attrs, inputs.len())?;
         let types: Vec<&TensorType> = inputs.iter().map(|input| &input.ty).collect();
         let ty = def.result(&attrs, &types)?;
         checked_type(ty.dtype, ty.shape.to_vec())?;

@@ -50,23 +50,31 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the operand at a position; `None` if it is absent.
-    pub(crate) fn optional(&self, at: usize) -> Option<ImportedValue> {
+    pub fn optional(&self, at: usize) -> Option<ImportedValue> {
         self.inputs.get(at).cloned().flatten()
     }
 
+    /// Resolves an axis of a value, which may count from the end.
+    ///
+    /// # Errors
+    /// If the value has no such axis.
+    pub fn axis(&self, value: &ImportedValue, axis: i64) -> Result<usize, Refusal> {
+        self::axis(axis, value.rank())
+    }
+
     /// Returns the number of operands, including trailing absent ones.
-    pub(crate) fn input_count(&self) -> usize {
+    pub fn input_count(&self) -> usize {
         self.inputs.len()
     }
 
     /// Returns the elements of a value, on which the import depends, such as a number that decides a shape. It is an
     /// error if they are only known when the model runs.
-    pub(crate) fn demand(&self, value: &ImportedValue, what: &str) -> Result<Tensor, Refusal> {
+    pub fn demand(&self, value: &ImportedValue, what: &str) -> Result<Tensor, Refusal> {
         self.builder.demand(value, what)
     }
 
     /// Returns the integers of an operand, which must be known while importing; `None` if it is absent.
-    pub(crate) fn known_ints(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, Refusal> {
+    pub fn known_ints(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, Refusal> {
         let Some(value) = self.optional(at) else {
             return Ok(None);
         };
@@ -78,7 +86,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns an operand that must have one element and be known while importing; `None` if it is absent.
-    pub(crate) fn known_scalar(&self, at: usize, what: &str) -> Result<Option<Tensor>, Refusal> {
+    pub fn known_scalar(&self, at: usize, what: &str) -> Result<Option<Tensor>, Refusal> {
         let Some(value) = self.optional(at) else {
             return Ok(None);
         };
@@ -111,17 +119,17 @@ impl<'a> Call<'a> {
     }
 
     /// Returns whether an attribute is given.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.node.attribute.iter().any(|attribute| attribute.name == name)
     }
 
     /// Returns an integer attribute.
-    pub(crate) fn int(&self, name: &'static str, default: i64) -> Result<i64, Refusal> {
+    pub fn int(&self, name: &'static str, default: i64) -> Result<i64, Refusal> {
         Ok(self.attribute(name, AttributeType::Int)?.map_or(default, |a| a.i))
     }
 
     /// Returns an attribute that is 0 or 1.
-    pub(crate) fn flag(&self, name: &'static str, default: bool) -> Result<bool, Refusal> {
+    pub fn flag(&self, name: &'static str, default: bool) -> Result<bool, Refusal> {
         match self.int(name, i64::from(default))? {
             0 => Ok(false),
             1 => Ok(true),
@@ -130,7 +138,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns a float attribute, if it is given.
-    pub(crate) fn float_if(&self, name: &'static str) -> Result<Option<f64>, Refusal> {
+    pub fn float_if(&self, name: &'static str) -> Result<Option<f64>, Refusal> {
         Ok(self.attribute(name, AttributeType::Float)?.map(|a| f64::from(a.f)))
     }
 
@@ -140,17 +148,17 @@ impl<'a> Call<'a> {
     }
 
     /// Returns an attribute that is a list of integers, if it is given.
-    pub(crate) fn ints(&self, name: &'static str) -> Result<Option<&'a [i64]>, Refusal> {
+    pub fn ints(&self, name: &'static str) -> Result<Option<&'a [i64]>, Refusal> {
         Ok(self.attribute(name, AttributeType::Ints)?.map(|a| a.ints.as_slice()))
     }
 
     /// Returns an attribute that is a list of floats, if it is given.
-    pub(crate) fn floats(&self, name: &'static str) -> Result<Option<&'a [f32]>, Refusal> {
+    pub fn floats(&self, name: &'static str) -> Result<Option<&'a [f32]>, Refusal> {
         Ok(self.attribute(name, AttributeType::Floats)?.map(|a| a.floats.as_slice()))
     }
 
     /// Returns an attribute that is a list of strings, if it is given.
-    pub(crate) fn texts(&self, name: &'static str) -> Result<Option<Vec<String>>, Refusal> {
+    pub fn texts(&self, name: &'static str) -> Result<Option<Vec<String>>, Refusal> {
         let Some(attribute) = self.attribute(name, AttributeType::Strings)? else {
             return Ok(None);
         };
@@ -162,7 +170,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns a string attribute.
-    pub(crate) fn text(&self, name: &'static str, default: &'static str) -> Result<&'a str, Refusal> {
+    pub fn text(&self, name: &'static str, default: &'static str) -> Result<&'a str, Refusal> {
         let Some(attribute) = self.attribute(name, AttributeType::String)? else {
             return Ok(default);
         };
@@ -170,7 +178,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns a tensor attribute, if it is given.
-    pub(crate) fn tensor(&mut self, name: &'static str) -> Result<Option<Tensor>, Refusal> {
+    pub fn tensor(&mut self, name: &'static str) -> Result<Option<Tensor>, Refusal> {
         let Some(attribute) = self.attribute(name, AttributeType::Tensor)? else {
             return Ok(None);
         };
@@ -184,7 +192,7 @@ impl<'a> Call<'a> {
     }
 
     /// Marks attributes that do not affect the result as read.
-    pub(crate) fn ignore(&self, names: &[&'static str]) {
+    pub fn ignore(&self, names: &[&'static str]) {
         self.asked.borrow_mut().extend(names);
     }
 
@@ -199,7 +207,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the name of a result. If the model leaves it out, a name is derived.
-    pub(crate) fn output_name(&mut self, at: usize) -> String {
+    pub fn output_name(&mut self, at: usize) -> String {
         match self.node.output.get(at).filter(|name| !name.is_empty()) {
             Some(name) => format!("{}{name}", self.builder.prefix),
             None => {
@@ -232,18 +240,18 @@ impl<'a> Call<'a> {
     }
 
     /// Makes a constant that the model does not name.
-    pub(crate) fn constant(&mut self, suffix: &str, tensor: Tensor) -> ImportedValue {
+    pub fn constant(&mut self, suffix: &str, tensor: Tensor) -> ImportedValue {
         let owner = self.owner();
         ImportedValue::constant(self.builder.helper_name(&owner, suffix), tensor)
     }
 
     /// Makes a scalar of an element type.
-    pub(crate) fn scalar(&mut self, suffix: &str, dtype: DType, value: f64) -> ImportedValue {
+    pub fn scalar(&mut self, suffix: &str, dtype: DType, value: f64) -> ImportedValue {
         self.constant(suffix, Tensor::from_f64(dtype, [0_usize; 0], &[value]))
     }
 
     /// Applies an op for an intermediate value, which the model does not name.
-    pub(crate) fn helper(
+    pub fn helper(
         &mut self,
         suffix: &str,
         op: &str,
@@ -266,7 +274,7 @@ impl<'a> Call<'a> {
     }
 
     /// Applies the op that computes one of several results.
-    pub(crate) fn result_at(
+    pub fn result_at(
         &mut self,
         at: usize,
         op: &str,
@@ -278,12 +286,12 @@ impl<'a> Call<'a> {
     }
 
     /// Makes a constant that is the result.
-    pub(crate) fn constant_result(&mut self, tensor: Tensor) -> ImportedValue {
+    pub fn constant_result(&mut self, tensor: Tensor) -> ImportedValue {
         ImportedValue::constant(self.output_name(0), tensor)
     }
 
     /// Reshapes a value. With a suffix this is an intermediate value, without one it is the result.
-    pub(crate) fn reshape(
+    pub fn reshape(
         &mut self,
         suffix: Option<&str>,
         value: &ImportedValue,

@@ -18,6 +18,7 @@ mod links;
 mod merge;
 mod onnx_errors;
 mod onnx_import;
+mod onnx_operator;
 mod operators;
 mod ops;
 mod outputs;
