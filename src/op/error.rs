@@ -75,6 +75,14 @@ pub enum OpError {
         /// What the kernel does not support.
         why: String,
     },
+    /// The contract of a kernel cannot be kept, which is a mistake of its backend.
+    #[error("the contract of `{op}` {why}: this is a mistake of its backend")]
+    Contract {
+        /// The lowered op.
+        op: &'static str,
+        /// What is wrong with the contract, as the rest of the sentence.
+        why: String,
+    },
     /// The device has not enough memory for the call now.
     #[error("{why}")]
     Memory {

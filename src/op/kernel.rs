@@ -24,11 +24,18 @@ impl Call<'_> {
     /// Returns the contract of the kernel.
     ///
     /// # Errors
-    /// Why there is no kernel.
+    /// Why there is no kernel; also a contract that no plan can keep.
     pub fn contract(&self) -> Result<Contract, OpError> {
         let Some(lowered) = &self.op.lowered else { return Err(self.logical()) };
         let own = lowered.declaration.contract;
-        lowered.declaration.fallback.map_or_else(|| own(self), |fallback| (fallback.contract)(self, own))
+        let stated = match lowered.declaration.fallback {
+            Some(fallback) => (fallback.contract)(self, own)?,
+            None => own(self)?,
+        };
+        match stated.mistake(self) {
+            Some(why) => Err(OpError::Contract { op: self.op.name, why }),
+            None => Ok(stated),
+        }
     }
 
     /// Makes the kernel that [`Call::contract`] describes. A kernel of a device takes its operands from the host,
@@ -105,6 +112,30 @@ impl Contract {
     /// place must be aligned, as those of all buffers are.
     pub fn joins(&self, operand: usize, bytes: usize) -> bool {
         self.parts[operand].is_multiple_of(ALIGN) && bytes.is_multiple_of(ALIGN)
+    }
+
+    /// Returns what makes it impossible to keep for a call, as the rest of a sentence.
+    fn mistake(&self, call: &Call<'_>) -> Option<String> {
+        let (count, whole) = (call.inputs.len(), call.output.bytes());
+        let named = self.in_place.iter().chain(&self.alias).chain(&self.view_of);
+        if let Some(operand) = named.copied().find(|operand| *operand >= count) {
+            return Some(format!("names operand {operand} of a call with {count}"));
+        }
+        if let Some(viewed) = self.view_of {
+            let (bytes, from) = (call.inputs[viewed].bytes(), self.view_offset);
+            if from.checked_add(whole).is_none_or(|end| end > bytes) {
+                return Some(format!(
+                    "takes {whole} bytes from byte {from} of operand {viewed}, which has {bytes}"
+                ));
+            }
+        }
+        if !self.parts.is_empty() && self.parts.len() != count {
+            return Some(format!("has {} parts for {count} operands", self.parts.len()));
+        }
+        let outside =
+            |(part, ty): &(&usize, &&TensorType)| part.checked_add(ty.bytes()).is_none_or(|end| end > whole);
+        let (part, ty) = self.parts.iter().zip(call.inputs).find(outside)?;
+        Some(format!("places {} bytes at byte {part} of a result of {whole} bytes", ty.bytes()))
     }
 }
 
