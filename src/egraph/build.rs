@@ -22,20 +22,29 @@ pub type Contracts<'a> = &'a dyn Fn(&Call<'_>) -> Result<Contract, OpError>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// Ops of the model have no kernel in the backends of the pipeline.
-    #[error("{}", told(values, refused, limited))]
+    #[error("{}", told(values, lowered, refused, infinite, limited))]
     NoKernel {
         /// The values that cannot be computed although their operands can: name, op and type.
         values: Vec<(String, Op, TensorType)>,
+        /// The names of those among them that rules have lowered, to nodes that cannot run.
+        lowered: Vec<String>,
         /// The reasons why lowered nodes have no kernel: op, reason, and number of nodes.
         refused: Vec<(String, String, usize)>,
+        /// The kernels whose price is infinite.
+        infinite: Vec<String>,
         /// The phases that ended at a limit, so that rules may not have had their turn.
         limited: Vec<(String, Stop)>,
     },
 }
 
+/// The most kernels that the message lists.
+const LISTED: usize = 8;
+
 fn told(
     values: &[(String, Op, TensorType)],
+    lowered: &[String],
     refused: &[(String, String, usize)],
+    infinite: &[String],
     limited: &[(String, Stop)],
 ) -> String {
     let mut text = format!("{} value(s) cannot be computed:", values.len());
@@ -45,8 +54,20 @@ fn told(
     for (op, why, count) in refused {
         let _ = write!(text, "\n  refused {count} time(s): `{op}`: {why}");
     }
+    for kernel in infinite.iter().take(LISTED) {
+        let _ = write!(text, "\n  its price is infinite: {kernel}");
+    }
+    if infinite.len() > LISTED {
+        let _ = write!(text, "\n  and those of {} others", infinite.len() - LISTED);
+    }
     for (phase, stop) in limited {
         let _ = write!(text, "\n  phase `{phase}` {stop}");
+    }
+    if !infinite.is_empty() {
+        text.push_str(
+            "\nNo plan takes a kernel of an infinite price: the cost model gives it, or tuning found the kernel's \
+             results wrong.",
+        );
     }
     if !limited.is_empty() {
         text.push_str(
@@ -54,7 +75,12 @@ fn told(
              lower the op may not have had their turn. If that does not help:",
         );
     }
-    text.push_str("\nAdd a rule that lowers the op, or a backend that has a kernel for it.");
+    if lowered.len() < values.len() || refused.is_empty() && infinite.is_empty() {
+        text.push_str(
+            "\nAdd a rule that lowers the op, or name it in a phase of the pipeline if there is one; or add a backend \
+             that has a kernel for it.",
+        );
+    }
     text
 }
 
@@ -70,6 +96,8 @@ pub struct Pick<'a> {
     pub missing: Vec<(String, String, usize)>,
     /// The kernels for which the cost model has no price, sorted, each once.
     pub unpriced: Vec<String>,
+    /// The kernels whose price is infinite, sorted, each once.
+    infinite: Vec<String>,
 }
 
 impl EGraph {
@@ -88,6 +116,7 @@ impl EGraph {
             known: FxHashMap::default(),
             missing: FxHashMap::default(),
             unpriced: BTreeSet::new(),
+            infinite: BTreeSet::new(),
         };
         let mut terms = Vec::with_capacity(classes.len());
         let mut problem = Problem { classes: Vec::with_capacity(classes.len()), roots: Vec::new() };
@@ -116,8 +145,9 @@ impl EGraph {
         let mut missing: Vec<_> =
             prices.missing.into_iter().map(|((op, why), count)| (op.to_string(), why, count)).collect();
         missing.sort();
-        let unpriced = prices.unpriced.into_iter().collect();
-        Pick { egraph: self, classes, terms, index, problem, missing, unpriced }
+        let (unpriced, infinite) =
+            (prices.unpriced.into_iter().collect(), prices.infinite.into_iter().collect());
+        Pick { egraph: self, classes, terms, index, problem, missing, unpriced, infinite }
     }
 
     fn class_id(&self, index: &FxHashMap<Id, usize>, id: Id) -> ClassId {
@@ -136,6 +166,7 @@ struct Prices<'a> {
     known: FxHashMap<CallKey, (f64, Option<Contract>)>,
     missing: FxHashMap<(Op, String), usize>,
     unpriced: BTreeSet<String>,
+    infinite: BTreeSet<String>,
 }
 
 impl Prices<'_> {
@@ -166,10 +197,15 @@ impl Prices<'_> {
         let (seconds, joins) = match (self.contracts)(&call) {
             Ok(contract) => {
                 let query = Query { call, constant: &constant, contract: &contract };
-                let seconds = self.cost.weight(&query).unwrap_or_else(|| {
-                    self.unpriced.insert(crate::cost::key(&query));
-                    f64::INFINITY
-                });
+                let weight = self.cost.weight(&query);
+                match weight {
+                    None => _ = self.unpriced.insert(crate::cost::key(&query)),
+                    Some(seconds) if seconds == f64::INFINITY => {
+                        self.infinite.insert(crate::cost::key(&query));
+                    }
+                    Some(_) => {}
+                }
+                let seconds = weight.unwrap_or(f64::INFINITY);
                 (seconds, (!contract.parts.is_empty()).then_some(contract))
             }
             Err(why) => {
@@ -251,15 +287,19 @@ impl Pick<'_> {
             self.spread(&mut can);
         }
         let named = self.egraph.named.iter().map(|(name, id)| (name, self.egraph.egg.find(*id)));
-        let values: Vec<(String, Op, TensorType)> = named
-            .filter_map(|(name, class)| {
-                let op = causes.get(&self.index[&class])?.op;
-                Some((name.to_string(), op, self.egraph.ty(class).clone()))
-            })
-            .collect();
+        let (mut values, mut lowered) = (Vec::new(), Vec::new());
+        for (name, class) in named {
+            let Some(term) = causes.get(&self.index[&class]) else { continue };
+            values.push((name.to_string(), term.op, self.egraph.ty(class).clone()));
+            if self.egraph.egg[class].iter().any(|term| term.op.is_lowered()) {
+                lowered.push(name.to_string());
+            }
+        }
         (!values.is_empty()).then(|| BuildError::NoKernel {
             values,
+            lowered,
             refused: self.missing.clone(),
+            infinite: self.infinite.clone(),
             limited: self.egraph.limited.clone(),
         })
     }

@@ -10,12 +10,14 @@ use crate::common;
 use crate::memory::Limit;
 use ovolo::backend::{Backend, BackendError};
 use ovolo::compile::{self, Options};
+use ovolo::cost::{CostModel, Query};
 use ovolo::egraph::Saturation;
 use ovolo::graph::{Graph, text};
 use ovolo::op::{Call, Lowering, OpError};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::{AbsentRules, PassReport};
 use ovolo::registry::Registry;
+use ovolo::stage::Target;
 use ovolo::tensor::Device;
 use room::{Measure, Room};
 use std::collections::BTreeMap;
@@ -74,6 +76,35 @@ fn questions_are_asked_of_what_a_compilation_chooses_from() {
         let curve = options.price(&saturated).unwrap().curve(&choice, Device::Host, &mut |_, _| {}).unwrap();
         assert_eq!(curve.points[0].arena, compilation.plan.arena, "{pipeline}");
     }
+}
+
+/// A cost model by which no plan can be chosen.
+struct Infinite;
+
+impl CostModel for Infinite {
+    fn name(&self) -> &'static str {
+        "infinite"
+    }
+
+    fn seconds(&self, _: &Query<'_>) -> Option<f64> {
+        Some(f64::INFINITY)
+    }
+
+    fn copy(&self, _: usize) -> f64 {
+        0.0
+    }
+}
+
+#[test]
+fn kernels_with_infinite_prices_are_named_and_no_rule_is_asked_for() {
+    let options = common::options(1);
+    let graph =
+        text::parse(common::ops(), "graph { x: f32[2,4] = input; y = softmax(x) {axis: 1}; return y }");
+    let saturated = options.saturate(&graph.unwrap()).unwrap();
+    let target = Target { threads: 1, backends: ["native".to_owned()].into() };
+    let error = saturated.price(Box::new(Infinite), &target).err().unwrap().to_string();
+    assert!(error.contains("its price is infinite: native.softmax"), "{error}");
+    assert!(!error.contains("Add a rule"), "{error}");
 }
 
 /// A backend that no machine has.

@@ -563,6 +563,7 @@ fn every_value_without_a_kernel_is_named_those_behind_another_too() {
     refused(&at, &compile, "2 value(s) cannot be computed:");
     refused(&at, &compile, "`a`: no backend of this compilation runs `softmax`");
     refused(&at, &compile, "`c`: no backend of this compilation runs `softmax`");
+    refused(&at, &compile, "Add a rule that lowers the op");
 }
 
 #[test]
