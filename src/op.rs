@@ -203,10 +203,19 @@ impl OpDef {
 
     /// Evaluates operands on the host, by the formula of the op's function or by the op's own code.
     fn reference(&self, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-        match self.flags.function {
+        let result = match self.flags.function {
             Some(function) => function::eval(function, attrs, operands, ty),
             None => (self.eval)(attrs, operands, ty),
-        }
+        };
+        // Whoever reads the value relies on its size: a mistake in the definition must not go further. Floats may be
+        // wider, since rules are verified in `f64`.
+        let (got, float) = (result.ty(), result.ty().dtype.is_float() && ty.dtype.is_float());
+        assert!(
+            got.shape == ty.shape && got.layout == ty.layout && (float || got.dtype == ty.dtype),
+            "`{}` is evaluated to {got}, and its definition infers {ty}",
+            self.name
+        );
+        result
     }
 
     /// Returns the declaration of an attribute.

@@ -8,8 +8,9 @@ use clap::Args;
 use ovolo::error::Span;
 use ovolo::graph::text::Constants;
 use ovolo::registry::Registry;
-use ovolo::rule::Rule;
+use ovolo::rule::{Pattern, Rule};
 use ovolo_proof::verify::{self, Coverage, Member, Members, Reason, Verdict, Verification};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -315,9 +316,27 @@ fn failure(one: &Verification, rule: &Rule, loaded: &Loaded) -> String {
                     reason.text
                 );
             }
+            let mut undrawn = BTreeSet::new();
+            rule.from.iter().for_each(|pattern| without_sampler(pattern, &mut undrawn));
+            for op in undrawn {
+                let _ = writeln!(
+                    text,
+                    "  `{op}` has no sampler, so operands and attributes of it are drawn as those of an elementwise op. If \
+                     these do not fit, declare one: `OpDef::sample`"
+                );
+            }
         }
     }
     text
+}
+
+/// Collects the names of a left side's logical ops that have no sampler.
+fn without_sampler(pattern: &Pattern, found: &mut BTreeSet<&'static str>) {
+    let Pattern::Op { op, children, .. } = pattern else { return };
+    if !op.is_lowered() && !verify::has_sampler(*op) {
+        found.insert(op.name);
+    }
+    children.iter().for_each(|child| without_sampler(child, found));
 }
 
 /// The place of the guard that refused attempts.
