@@ -29,7 +29,8 @@ pub(super) struct Test {
 }
 
 /// Returns what a case shows of its compilation, for tests that keep snapshots of their own. The plan is for the
-/// instruction set that plans are made for, which may differ from machine to machine; `ovolo test` takes the baseline.
+/// instruction set that this process plans for. Where a snapshot must hold on every machine, first call
+/// `registry.backends().plan_for_baseline()`, as `ovolo test` does.
 ///
 /// # Errors
 /// The case has a mistake, or its model cannot be compiled.
@@ -55,9 +56,7 @@ impl Test {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         // If the user names an instruction set, the plans are already for that one.
         if std::env::var_os(ISA).is_none() {
-            for sets in registry.backends().instruction_sets() {
-                sets.plan_for(sets.baseline()).map_err(|error| error.to_string())?;
-            }
+            registry.backends().plan_for_baseline().map_err(|error| error.to_string())?;
         }
         let (mut cases, mut snapshots) = (Vec::new(), Vec::new());
         for path in &self.paths {

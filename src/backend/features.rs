@@ -72,6 +72,15 @@ impl Table<Arc<dyn Backend>> {
         if told { Ok(()) } else { Err(unknown(name, &known).into()) }
     }
 
+    /// Makes this process plan for the baselines of all backends, so that plans are the same on every machine, as those
+    /// in snapshots must be. Call this once, before anything is planned.
+    ///
+    /// # Errors
+    /// Something was already planned for another instruction set.
+    pub fn plan_for_baseline(&self) -> Result<(), BackendError> {
+        self.instruction_sets().try_for_each(|sets| sets.plan_for(sets.baseline()))
+    }
+
     /// Returns the instruction sets of those backends that have some.
     pub fn instruction_sets(&self) -> impl Iterator<Item = &dyn InstructionSets> {
         self.iter().filter_map(|(_, backend)| backend.instruction_sets())

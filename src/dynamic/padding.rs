@@ -2,7 +2,7 @@
 
 use super::bucket::{self, Sizes, axes, resized};
 use crate::error::Error;
-use crate::onnx::{Dynamic, Item, LiveFrom, Region, Tables, Then};
+use crate::onnx::{Dynamic, Item, LiveFrom, Region, Tables, Then, checked_type};
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -77,6 +77,14 @@ impl Padding {
             let before = inputs.clone();
             for (name, axis) in &places {
                 if let Some(Item::Tensor(tensor)) = inputs.get_mut(*name) {
+                    let mut dims = tensor.ty().shape.to_vec();
+                    dims[*axis] = large;
+                    checked_type(tensor.ty().dtype, dims).map_err(|why| Error::Bucket {
+                        dim: dim.clone(),
+                        size: small,
+                        bucket: large,
+                        why: format!("input `{name}`: {why}"),
+                    })?;
                     *tensor = resized(tensor, *axis, large);
                 }
             }
