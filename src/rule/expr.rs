@@ -113,13 +113,57 @@ impl<'a> Deref for Arguments<'_, 'a> {
     }
 }
 
-impl Arguments<'_, '_> {
+impl<'a> Arguments<'_, 'a> {
     /// Returns the text of an argument with its value, for messages.
     pub fn show(&self, at: usize) -> String {
         match (self.values.get(at), self.exprs.get(at)) {
             (Some(value), Some(expr)) => shown(expr, value, self.bindings),
             _ => String::new(),
         }
+    }
+
+    /// Returns an argument that is an operand.
+    ///
+    /// # Errors
+    /// This and the following: if there is no such argument, or it is of another kind. The error says which one, and
+    /// rejects the match.
+    pub fn operand(&self, at: usize) -> Result<&Fact<'a>, No> {
+        argument::operand(self.values, at)
+    }
+
+    /// Returns an argument that is a rest of operands.
+    pub fn rest(&self, at: usize) -> Result<&[Fact<'a>], No> {
+        argument::rest(self.values, at)
+    }
+
+    /// Returns an argument that is an attribute of any kind.
+    pub fn attr(&self, at: usize) -> Result<&Attr, No> {
+        argument::attr(self.values, at)
+    }
+
+    /// Returns an argument that is an integer.
+    pub fn int(&self, at: usize) -> Result<i64, No> {
+        argument::int(self.values, at)
+    }
+
+    /// Returns an argument that is a number.
+    pub fn float(&self, at: usize) -> Result<f64, No> {
+        argument::float(self.values, at)
+    }
+
+    /// Returns an argument that is a list of integers.
+    pub fn ints(&self, at: usize) -> Result<&[i64], No> {
+        argument::ints(self.values, at)
+    }
+
+    /// Returns an argument that is a text.
+    pub fn text(&self, at: usize) -> Result<&str, No> {
+        argument::text(self.values, at)
+    }
+
+    /// Returns an argument that is a post chain.
+    pub fn post(&self, at: usize) -> Result<&[Step], No> {
+        argument::post(self.values, at)
     }
 }
 
@@ -205,10 +249,12 @@ pub trait Bindings {
 /// # Errors
 /// If the guard rejects the match; with the guard and the reason.
 pub fn ask(guard: &Guard, bindings: &dyn Bindings) -> Result<(), No> {
+    let refused = |why| No::Guard { guard: guard.text.to_string(), why: Box::new(why) };
     match eval(&guard.expr, bindings) {
-        Ok(_) => Ok(()),
+        Ok(Value::Attr(Attr::Int(1))) => Ok(()),
+        Ok(_) => Err(refused(String::from("it returns neither `Value::yes()` nor a reason").into())),
         Err(_) if names_absent(&guard.expr, bindings) => Ok(()),
-        Err(why) => Err(No::Guard { guard: guard.text.to_string(), why: Box::new(why) }),
+        Err(why) => Err(refused(why)),
     }
 }
 

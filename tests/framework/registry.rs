@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 
 use crate::common;
-use ovolo::attr::Attr;
 use ovolo::backend::{Args, Backend, Kernel};
 use ovolo::compile::{self, Options};
 use ovolo::cost::{CostModel, Given, Pricing, PricingError, Query, pricing};
@@ -14,7 +13,7 @@ use ovolo::op::{Arity, Call, Contract, Flags, Lowering, OpDef, OpError};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::{self, Context, Pass, PassReport, State};
 use ovolo::registry::{Registry, RegistryError};
-use ovolo::rule::{Kind, No, RuleSet, Value, Word};
+use ovolo::rule::{Kind, RuleSet, Value, Word};
 use ovolo::session::Session;
 use ovolo::setting;
 use ovolo::tensor::{DType, Tensor};
@@ -167,11 +166,8 @@ fn with<const FACTOR: u8>() -> Arc<Registry> {
     registry.add_backend(Arc::new(Folded::<FACTOR>)).unwrap();
     let doc = "the operand's size along the axis is even";
     let even = Word::guard("is-even", doc, &[Kind::Operand, Kind::Integer], |arguments| {
-        let [Value::Operand(operand), Value::Attr(axis)] = &arguments[..] else {
-            return Err(No::Reason("two arguments".into()));
-        };
-        let Attr::Int(axis) = axis else { return Err(No::Reason("the axis is an integer".into())) };
-        let size = usize::try_from(*axis).ok().and_then(|axis| operand.ty.shape.get(axis));
+        let (operand, axis) = (arguments.operand(0)?, arguments.int(1)?);
+        let size = usize::try_from(axis).ok().and_then(|axis| operand.ty.shape.get(axis));
         match size {
             Some(size) if size % 2 == 0 => Ok(Value::yes()),
             _ => Err(format!("{} is not even", arguments.show(0)).into()),

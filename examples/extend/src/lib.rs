@@ -34,9 +34,8 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
         },
     })?;
     registry.add_backend(std::sync::Arc::new(Extend))?;
-    registry.add_word(Word::guard("is-still", "`turns` is 0", &[Kind::Number], |v| match v[0] {
-        Value::Attr(Attr::Float(Float(0.0))) => Ok(Value::yes()),
-        _ => Err(format!("{} is not 0", v.show(0)).into()),
+    registry.add_word(Word::guard("is-still", "`turns` is 0", &[Kind::Number], |v| {
+        if v.float(0)? == 0.0 { Ok(Value::yes()) } else { Err(format!("{} is not 0", v.show(0)).into()) }
     }))?;
     registry.add_pass("Census", pass::PassKind::with_settings::<Census>())?;
     registry.add_pricing(pricing::kind::<ByBytes>())?;
