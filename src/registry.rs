@@ -15,12 +15,12 @@ use crate::error::{Diagnostics, Source, suggestion};
 use crate::extract::Extractor;
 use crate::memory::{Order, Planner};
 use crate::onnx::{self, Operator, Operators};
-use crate::op::{self, Op, OpDef, Ops};
+use crate::op::{self, AttrDef, Op, OpDef, Ops};
 use crate::pass::{self, Catalog, Scope};
 use crate::rule::{self, RuleSet, Texts, Vocabulary, Words};
 use crate::scalar::{self, Function};
 use crate::setting::{self, Folder};
-use crate::table::{Table, Unknown};
+use crate::table::{Duplicate, Table, Unknown};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -81,8 +81,15 @@ impl Registry {
     /// Adds a logical op.
     ///
     /// # Errors
-    /// If another op already has its name.
+    /// If another op already has its name, rules cannot write the name, or two of its attributes have one name.
     pub fn add_op(&mut self, definition: OpDef) -> Result<Op, RegistryError> {
+        plain_name("an op", definition.name)?;
+        let attributes = &definition.attrs;
+        let twice =
+            |(at, one): &(usize, &AttrDef)| attributes[..*at].iter().any(|other| other.name == one.name);
+        if let Some((_, one)) = attributes.iter().enumerate().find(twice) {
+            return Err(RegistryError::Attribute { op: definition.name, attribute: one.name });
+        }
         let op = Op::define(definition);
         self.ops.add(op)?;
         Ok(op)
@@ -99,8 +106,19 @@ impl Registry {
     /// Adds a backend with its ops.
     ///
     /// # Errors
-    /// If its name or that of one of its ops is already taken, or an op that it lowers is absent.
+    /// If its name or that of one of its ops is already taken, rules cannot write its name, or an op that it lowers is
+    /// absent. Then nothing of it is added.
     pub fn add_backend(&mut self, backend: Arc<dyn Backend>) -> Result<(), RegistryError> {
+        plain_name("a backend", backend.name())?;
+        let before = (self.ops.clone(), self.catalog.backends.clone());
+        let added = self.add_backend_and_ops(backend);
+        if added.is_err() {
+            (self.ops, self.catalog.backends) = before;
+        }
+        added
+    }
+
+    fn add_backend_and_ops(&mut self, backend: Arc<dyn Backend>) -> Result<(), RegistryError> {
         let name = backend.name();
         self.catalog.backends.add(name, Arc::clone(&backend))?;
         for lowering in backend.ops() {
@@ -216,13 +234,13 @@ impl Registry {
     /// Adds a file of rules that ships with the caller's crate. `name` is its path, such as `rules/mine.ron`.
     ///
     /// # Errors
-    /// If another file already has the name.
+    /// If another file already has the name, or it does not end with `.ron`.
     pub fn add_rules(
         &mut self,
         name: impl Into<Cow<'static, str>>,
         text: impl Into<Cow<'static, str>>,
     ) -> Result<(), RegistryError> {
-        Ok(self.rules.add(name, text.into())?)
+        Ok(self.rules.add(file_name("a file of rules", name)?, text.into())?)
     }
 
     /// Adds the examples of a file of rules. `name` is their path, such as `rules/examples/mine.ron`.
@@ -240,13 +258,17 @@ impl Registry {
     /// Adds a pipeline that ships with the caller's crate. `name` is its path, such as `passes/mine.ron`.
     ///
     /// # Errors
-    /// If another file already has the name.
+    /// If another pipeline already has the name, in whatever folder, or it does not end with `.ron`.
     pub fn add_pipeline(
         &mut self,
         name: impl Into<Cow<'static, str>>,
         text: impl Into<Cow<'static, str>>,
     ) -> Result<(), RegistryError> {
-        Ok(self.pipelines.add(name, text.into())?)
+        let path = file_name("a pipeline", name)?;
+        if let Some(own) = stem(&path).filter(|own| self.pipeline(own).is_some()) {
+            return Err(Duplicate { kind: "pipeline", name: own.to_owned() }.into());
+        }
+        Ok(self.pipelines.add(path, text.into())?)
     }
 
     /// Adds a price list that ships with the caller's crate, and that overrides those before it. `name` is its
@@ -318,9 +340,7 @@ impl Registry {
 
     /// Returns the file name and the text of a registered pipeline.
     pub fn pipeline(&self, name: &str) -> Option<(&str, &str)> {
-        let file =
-            |path: &str| path.rsplit('/').next().and_then(|file| file.strip_suffix(".ron")) == Some(name);
-        self.pipelines.iter().find(|(path, _)| file(path)).map(|(path, text)| (path, &**text))
+        self.pipelines.iter().find(|(path, _)| stem(path) == Some(name)).map(|(path, text)| (path, &**text))
     }
 
     /// Returns the error that there is no pipeline of this name.
@@ -335,7 +355,7 @@ impl Registry {
 
     /// Iterates over the names of the registered pipelines.
     pub fn pipeline_names(&self) -> impl Iterator<Item = &str> {
-        self.pipelines.names().filter_map(|path| path.rsplit('/').next()?.strip_suffix(".ron"))
+        self.pipelines.names().filter_map(stem)
     }
 
     /// Returns the texts of the registered examples of rules, by the names of their files.
@@ -351,5 +371,35 @@ impl Registry {
         let files: Vec<(&str, &str)> =
             self.rules.iter().chain(self.examples.iter()).map(|(name, text)| (name, &**text)).collect();
         RuleSet::read(self.vocabulary(), &files)
+    }
+}
+
+/// Returns the name by which a file is known: that without its folder and its ending.
+fn stem(path: &str) -> Option<&str> {
+    path.rsplit('/').next()?.strip_suffix(".ron")
+}
+
+/// Checks that rules can write a name.
+fn plain_name(of: &'static str, name: &str) -> Result<(), RegistryError> {
+    let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(known) {
+        return Ok(());
+    }
+    let why = "is not one that rules can write: it has lower-case letters, digits and hyphens, and begins with a letter";
+    Err(RegistryError::Name { of, name: name.to_owned(), why })
+}
+
+/// Checks that a path has a name by which the file can be found.
+fn file_name(
+    of: &'static str,
+    path: impl Into<Cow<'static, str>>,
+) -> Result<Cow<'static, str>, RegistryError> {
+    let path = path.into();
+    match stem(&path) {
+        Some(name) if !name.is_empty() => Ok(path),
+        _ => {
+            let why = "is not that of a RON file: it ends with `.ron`, as `folder/mine.ron`";
+            Err(RegistryError::Name { of, name: path.into_owned(), why })
+        }
     }
 }

@@ -11,6 +11,24 @@ pub enum RegistryError {
     /// The name is taken.
     #[error(transparent)]
     Duplicate(#[from] Duplicate),
+    /// A name that nothing could be found by.
+    #[error("the name `{name}` of {of} {why}")]
+    Name {
+        /// What has the name, such as `an op`.
+        of: &'static str,
+        /// The name.
+        name: String,
+        /// What is wrong with it, as the rest of the sentence.
+        why: &'static str,
+    },
+    /// An op declares two attributes of one name.
+    #[error("the op `{op}` declares its attribute `{attribute}` twice")]
+    Attribute {
+        /// The op.
+        op: &'static str,
+        /// The attribute.
+        attribute: &'static str,
+    },
     /// A price list has mistakes.
     #[error("{0}")]
     Prices(Diagnostics),

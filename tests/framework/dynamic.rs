@@ -619,6 +619,17 @@ fn rows_are_proved_to_be_independent_for_any_number_of_them() {
 }
 
 #[test]
+fn a_bucket_that_no_memory_holds_is_refused() {
+    let file = rows(vec![node("Relu", &["c"], &["y"])]);
+    for size in [1 << 50, usize::MAX] {
+        let mut session = file.open();
+        session.bucket("rows", &[size]).unwrap();
+        let why = session.run(&some_rows(3)).unwrap_err().to_string();
+        assert!(why.contains(&format!("cannot be rounded up to {size}")) && why.contains("GiB"), "{why}");
+    }
+}
+
+#[test]
 fn a_bucket_needs_a_dimension_without_a_size() {
     let file = rows(vec![node("Relu", &["c"], &["y"])]);
     let why = file.open().bucket("columns", &[8]).unwrap_err().to_string();

@@ -27,6 +27,7 @@ mod plan;
 mod provenance;
 mod recurrent;
 mod registry;
+mod registry_errors;
 mod resample;
 mod session;
 mod stage;

@@ -1,4 +1,5 @@
 //! Tests importers of operators that other crates add.
+#![allow(clippy::unwrap_used)]
 
 use crate::proto::{FLOAT, int, node, of_domain, untyped, value};
 use ovolo::attr::Attrs;
