@@ -23,7 +23,7 @@ use crate::setting::{self, Folder};
 use crate::table::{Duplicate, Table, Unknown};
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 include!(concat!(env!("OUT_DIR"), "/passes.rs"));
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));
@@ -43,6 +43,8 @@ pub struct Registry {
     examples: Texts,
     pipelines: Texts,
     builds: Vec<(&'static str, &'static str)>,
+    /// The rules, once they have been read.
+    read: OnceLock<RuleSet>,
 }
 
 impl fmt::Debug for Registry {
@@ -75,6 +77,7 @@ impl Registry {
             examples: shipped("file of examples", EXAMPLES),
             pipelines: shipped("pipeline", PIPELINES),
             builds: vec![("ovolo", crate::BUILD)],
+            read: OnceLock::new(),
         }
     }
 
@@ -90,6 +93,7 @@ impl Registry {
         if let Some((_, one)) = attributes.iter().enumerate().find(twice) {
             return Err(RegistryError::Attribute { op: definition.name, attribute: one.name });
         }
+        self.changed();
         let op = Op::define(definition);
         self.ops.add(op)?;
         Ok(op)
@@ -100,6 +104,7 @@ impl Registry {
     /// # Errors
     /// If another one already has its name.
     pub fn add_word(&mut self, word: rule::Word) -> Result<(), RegistryError> {
+        self.changed();
         Ok(self.words.add(word)?)
     }
 
@@ -110,6 +115,7 @@ impl Registry {
     /// absent. Then nothing of it is added.
     pub fn add_backend(&mut self, backend: Arc<dyn Backend>) -> Result<(), RegistryError> {
         plain_name("a backend", backend.name())?;
+        self.changed();
         let before = (self.ops.clone(), self.catalog.backends.clone());
         let added = self.add_backend_and_ops(backend);
         if added.is_err() {
@@ -165,6 +171,7 @@ impl Registry {
                 return Err(RegistryError::Operator { table: name.to_owned(), function, operator, by });
             }
         }
+        self.changed();
         for function in &functions {
             self.ops.add(Op::define(op::of_function(*function)))?;
         }
@@ -240,6 +247,7 @@ impl Registry {
         name: impl Into<Cow<'static, str>>,
         text: impl Into<Cow<'static, str>>,
     ) -> Result<(), RegistryError> {
+        self.changed();
         Ok(self.rules.add(file_name("a file of rules", name)?, text.into())?)
     }
 
@@ -252,6 +260,7 @@ impl Registry {
         name: impl Into<Cow<'static, str>>,
         text: impl Into<Cow<'static, str>>,
     ) -> Result<(), RegistryError> {
+        self.changed();
         Ok(self.examples.add(name, text.into())?)
     }
 
@@ -363,14 +372,23 @@ impl Registry {
         &self.examples
     }
 
-    /// Reads the registered rules with their examples.
+    /// Returns the registered rules with their examples. They are read when they are first asked for.
     ///
     /// # Errors
     /// Every mistake in them.
     pub fn rule_set(&self) -> Result<RuleSet, Diagnostics> {
+        if let Some(read) = self.read.get() {
+            return Ok(read.clone());
+        }
         let files: Vec<(&str, &str)> =
             self.rules.iter().chain(self.examples.iter()).map(|(name, text)| (name, &**text)).collect();
-        RuleSet::read(self.vocabulary(), &files)
+        let read = RuleSet::read(self.vocabulary(), &files)?;
+        Ok(self.read.get_or_init(|| read).clone())
+    }
+
+    /// Forgets the rules that were read, after a change of what they are read from.
+    fn changed(&mut self) {
+        self.read = OnceLock::new();
     }
 }
 

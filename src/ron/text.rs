@@ -28,17 +28,19 @@ impl Text {
         if !raw.is_text() {
             return None;
         }
-        let text: String = ::ron::from_str(raw.text()).ok()?;
         let written = raw.text();
         let hashes = written.len() - written.trim_end_matches('#').len();
         let quote = written.find('"')?;
         let body = quote + 1..written.len() - hashes - 1;
         let span = raw.span();
         let end = span.start + body.end;
-        let places = match written.starts_with('r') {
-            true => (span.start + body.start..end).collect(),
-            false => places(&written[body.clone()], &text, span.start + body.start),
-        };
+        let (start, body) = (span.start + body.start, &written[body]);
+        // Most texts have no escapes, and are read as they are written.
+        if written.starts_with('r') || !body.contains('\\') {
+            return Some(Self { text: body.to_owned(), places: (start..end).collect(), end, span });
+        }
+        let text: String = ::ron::from_str(written).ok()?;
+        let places = places(body, &text, start);
         Some(Self { text, places, end, span })
     }
 
@@ -62,11 +64,6 @@ impl Text {
         Span::new(start, end.max(start))
     }
 
-    fn push(&mut self, character: char, place: usize) {
-        self.places.extend(std::iter::repeat_n(place, character.len_utf8()));
-        self.text.push(character);
-    }
-
     /// Replaces every `$name` by its value. The value gets the position of the name. Adds the names that occur to
     /// `used`.
     ///
@@ -78,12 +75,13 @@ impl Text {
         used: &mut Vec<String>,
     ) -> Result<Self, (String, Span)> {
         let mut result = Self { end: self.end, span: self.span, ..Self::default() };
-        let mut rest = self.text.char_indices().peekable();
-        while let Some((at, character)) = rest.next() {
-            if character != '$' {
-                result.push(character, self.places[at]);
-                continue;
-            }
+        let copy = |range: Range<usize>, result: &mut Self| {
+            result.text.push_str(&self.text[range.clone()]);
+            result.places.extend_from_slice(&self.places[range]);
+        };
+        let mut done = 0;
+        while let Some(at) = self.text[done..].find('$').map(|at| done + at) {
+            copy(done..at, &mut result);
             let tail = &self.text[at + 1..];
             let length = tail.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(tail.len());
             let name = &tail[..length];
@@ -91,13 +89,11 @@ impl Text {
                 return Err((name.to_owned(), self.span(at..at + 1 + length)));
             };
             used.push(name.to_owned());
-            for character in value.chars() {
-                result.push(character, self.places[at]);
-            }
-            while rest.peek().is_some_and(|(next, _)| *next <= at + length) {
-                rest.next();
-            }
+            result.text.push_str(value);
+            result.places.extend(std::iter::repeat_n(self.places[at], value.len()));
+            done = at + 1 + length;
         }
+        copy(done..self.text.len(), &mut result);
         Ok(result)
     }
 }
@@ -112,9 +108,13 @@ fn places(written: &str, text: &str, start: usize) -> Vec<usize> {
         // An escaped line break adds no character to the text.
         if !rest.starts_with("\\\n") && !rest.starts_with("\\\r\n") {
             let bytes = characters.next().map_or(0, char::len_utf8);
+            let here = start + at;
             // Each byte of an unescaped character has its own position; all bytes of an escape have the position of
             // the escape.
-            places.extend((0..bytes).map(|byte| start + at + if rest.starts_with('\\') { 0 } else { byte }));
+            match rest.starts_with('\\') {
+                true => places.extend(std::iter::repeat_n(here, bytes)),
+                false => places.extend(here..here + bytes),
+            }
         }
         at += length;
     }

@@ -14,7 +14,8 @@ pub struct RuleSet {
     /// Rules that were removed or left out. Their names and the names of their files are still known, but select
     /// nothing.
     gone: Vec<Gone>,
-    named: OnceLock<Named>,
+    /// Made when a name is first asked for. Copies of the set share it.
+    named: Arc<OnceLock<Named>>,
 }
 
 /// The rules of each name ([`Rule::is_called`]), by their places in the set, in ascending order. A pipeline asks for more
@@ -23,7 +24,7 @@ type Named = FxHashMap<String, Vec<usize>>;
 
 impl RuleSet {
     fn new(rules: Vec<Arc<Rule>>, gone: Vec<Gone>) -> Self {
-        Self { rules, gone, named: OnceLock::new() }
+        Self { rules, gone, named: Arc::default() }
     }
 
     /// Returns the places of the rules with this name, in ascending order.
