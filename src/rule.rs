@@ -260,7 +260,7 @@ impl Rule {
     pub const ASSUMPTIONS: [&'static str; 1] = [Self::FINITE];
 
     /// Returns whether a right side contains an op of the backend.
-    pub(crate) fn leads_to(&self, backend: &str) -> bool {
+    pub fn leads_to(&self, backend: &str) -> bool {
         self.to.iter().any(|template| template.leads_to(backend))
     }
 

@@ -48,7 +48,7 @@ pub use command_line::{AddedCommand, CommandLine};
 pub use job::{Job, Runnable};
 pub use note::on_note;
 pub use refusal::Refusal;
-pub use rules::{VerifySettings, verify_rules};
+pub use rules::{VerifySettings, verify_case, verify_rules};
 pub use test::shown;
 
 use clap::Args;

@@ -8,7 +8,7 @@ mod test;
 mod verify;
 mod why;
 
-pub use verify::{VerifySettings, verify_rules};
+pub use verify::{VerifySettings, verify_case, verify_rules};
 pub(crate) use why::why_not;
 
 use super::Outcome;

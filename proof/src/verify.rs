@@ -52,6 +52,7 @@ use palette::Palette;
 use refusal::{Reasons, Refusal};
 use rng::Rng;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -136,30 +137,38 @@ impl Verification {
 }
 
 /// Verifies rules on `threads` threads and returns the results in the order of the rules. `done` is called
-/// with each result. `ops` are the ops that the graphs of examples may use.
+/// with each result; once it breaks, no other rule is begun, and the results of those are absent. `ops` are the ops that
+/// the graphs of examples may use.
 pub fn rules(
     rules: &[Arc<Rule>],
     ops: &Ops,
     settings: Settings,
     threads: usize,
-    done: &(dyn Fn(&Verification) + Sync),
+    done: &(dyn Fn(&Verification) -> ControlFlow<()> + Sync),
 ) -> Vec<Verification> {
     each(rules, threads, &|rule| {
         let verification = self::rule(rule, ops, settings);
-        done(&verification);
-        verification
+        let flow = done(&verification);
+        (verification, flow)
     })
 }
 
-/// Calls `make` for each rule on some threads, and returns the results in the order of the rules.
-fn each<T: Send>(rules: &[Arc<Rule>], threads: usize, make: &(dyn Fn(&Rule) -> T + Sync)) -> Vec<T> {
+/// Calls `make` for each rule on some threads, until it breaks, and returns the results in the order of the rules.
+fn each<T: Send>(
+    rules: &[Arc<Rule>],
+    threads: usize,
+    make: &(dyn Fn(&Rule) -> (T, ControlFlow<()>) + Sync),
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let results: Mutex<BTreeMap<usize, T>> = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, rules.len().max(1)) {
             scope.spawn(|| {
                 while let Some((at, rule)) = take(&next, rules) {
-                    let made = make(rule);
+                    let (made, flow) = make(rule);
+                    if flow.is_break() {
+                        next.store(rules.len(), Ordering::Relaxed);
+                    }
                     results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, made);
                 }
             });

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -91,3 +92,17 @@ def verify(
     with _Bar(progress) as bar:
         found = _ovolo.verify(*listed, list(only), instances, seed, threads, bar.told)
     return [Verification(**one) for one in json.loads(found)]
+
+
+def differ(case: str | os.PathLike) -> str | None:
+    """Evaluates a counterexample again, and tells how its sides differ; ``None`` if they agree.
+
+    ``case`` is the text of :attr:`Verification.case`, or the path of a file with it.
+    """
+    if isinstance(case, os.PathLike) or "\n" not in case:
+        return _ovolo.differ(os.fspath(case))
+    with tempfile.TemporaryDirectory(prefix="ovolo-") as folder:
+        path = os.path.join(folder, "case.ovolo")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(case)
+        return _ovolo.differ(path)

@@ -14,6 +14,7 @@ mod registry;
 mod rule;
 mod session;
 mod settings;
+mod signal;
 mod snapshot;
 
 use pyo3::prelude::*;
@@ -33,6 +34,7 @@ fn _ovolo(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(session::open, module)?)?;
     module.add_function(wrap_pyfunction!(plan::compile, module)?)?;
     module.add_function(wrap_pyfunction!(rule::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(rule::differ, module)?)?;
     module.add_function(wrap_pyfunction!(snapshot::shown, module)?)?;
     module.add_function(wrap_pyfunction!(registry::backends, module)?)?;
     module.add_function(wrap_pyfunction!(registry::names, module)?)

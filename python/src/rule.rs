@@ -2,12 +2,16 @@
 
 use crate::error::error;
 use crate::registry::shared;
-use ovolo_cli::{VerifySettings, verify_rules};
+use crate::signal::interruptible;
+use ovolo_cli::{VerifySettings, verify_case, verify_rules};
 use pyo3::prelude::*;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-/// Verifies rules, and returns the results as JSON: a list with an object for each rule.
+/// Verifies rules, and returns the results as JSON: a list with an object for each rule. An exception of `told`, and a
+/// signal such as that of Ctrl-C, end it after the rules that have begun.
 #[pyfunction]
 #[pyo3(signature = (files, folders, only, instances, seed, threads, told))]
 #[allow(clippy::too_many_arguments)] // One for each argument of the function in Python.
@@ -23,15 +27,27 @@ pub fn verify(
 ) -> PyResult<String> {
     let asked = VerifySettings { files, folders, only, instances, seed, threads };
     let raised = Mutex::new(None);
-    let tell = |count: usize| {
-        let Some(told) = &told else { return };
-        if let Err(why) = Python::attach(|py| told.call1(py, (count,)).map(|_| ())) {
-            raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
-        }
-    };
-    let list = py.detach(|| verify_rules(&shared(), &asked, &tell)).map_err(error)?;
+    let list = interruptible(py, |stop| {
+        let tell = |count: usize| {
+            if let Some(told) = &told
+                && let Err(why) = Python::attach(|py| told.call1(py, (count,)).map(|_| ()))
+            {
+                raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+                return ControlFlow::Break(());
+            }
+            if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        verify_rules(&shared(), &asked, &tell)
+    })?;
     if let Some(why) = raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(why);
     }
+    let list = list.map_err(error)?;
     Ok(serde_json::Value::from(list).to_string())
+}
+
+/// Returns how the sides of a counterexample in a file differ; `None` if they agree.
+#[pyfunction]
+pub fn differ(py: Python<'_>, case: PathBuf) -> PyResult<Option<String>> {
+    py.detach(|| verify_case(&shared(), &case)).map_err(error)
 }

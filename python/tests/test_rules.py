@@ -1,5 +1,10 @@
 """Rules, verified from Python."""
 
+import signal
+import subprocess
+import sys
+import time
+
 import ovolo
 import pytest
 
@@ -17,6 +22,18 @@ def test_a_wrong_rule_is_shown_on_a_small_case(tmp_path):
     one, = ovolo.rules.verify([file])
     assert one.verdict == "wrong" and not one.holds
     assert one.what and one.case
+    said = ovolo.rules.differ(one.case)
+    assert said and said == ovolo.rules.differ(_written(tmp_path, one.case))
+    same = one.case.replace("sub(b, a)", "sub(a, b)")
+    assert same != one.case and ovolo.rules.differ(same) is None
+    with pytest.raises(ovolo.Error, match="absent.ovolo"):
+        ovolo.rules.differ("absent.ovolo")
+
+
+def _written(folder, text):
+    path = folder / "case.ovolo"
+    path.write_text(text)
+    return path
 
 
 def test_a_bar_shows_the_progress():
@@ -67,3 +84,20 @@ def test_rules_join_a_phase(tmp_path):
         ovolo.compile(graph, pipeline="native", add=[f"{file}:nowhere"])
     with pytest.raises(TypeError, match="a list of texts"):
         ovolo.compile(graph, add=f"{file}:fuse")
+
+
+def test_ctrl_c_ends_a_verification():
+    """The signal that Ctrl-C sends raises in the call, after the rules that have begun."""
+    code = "import ovolo, sys; print('begins', flush=True); ovolo.rules.verify(instances=5000)"
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "begins\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        try:
+            # All rules take a quarter of an hour.
+            _, said = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert said.rstrip().endswith("KeyboardInterrupt"), said

@@ -16,6 +16,7 @@ use ovolo::registry::Registry;
 use ovolo::rule::Rule;
 use ovolo_proof::verify::{self, Verification};
 use std::fmt::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,8 +65,10 @@ impl Pages {
         let loaded = self.source.load(registry)?;
         let settings = verify::Settings { instances: self.instances, ..Default::default() };
         let progress = Mutex::new(Progress::new(loaded.set.rules().len()));
-        let done =
-            |one: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&one.rule);
+        let done = |one: &Verification| {
+            progress.lock().unwrap_or_else(PoisonError::into_inner).step(&one.rule);
+            ControlFlow::Continue(())
+        };
         let verified = verified(registry, &loaded, settings, self.threads, &done)?;
         drop(progress);
         let pipelines = registry

@@ -12,6 +12,7 @@ use ovolo::rule::{Pattern, Rule};
 use ovolo_proof::verify::{self, Coverage, Member, Members, Reason, Verdict, Verification};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
@@ -84,11 +85,7 @@ impl Verify {
     }
 
     fn case(&self, registry: &Registry, path: &Path) -> Outcome {
-        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let graph = ovolo::verify::verify(read_graph(registry, path, &Constants::none())?)
-            .map_err(|error| named(&error))?
-            .into_inner();
-        let differ = verify::compare_case(&graph).map_err(|error| named(&error))?;
+        let differ = sides(registry, path)?;
         if self.json {
             print(&format!("{}\n", serde_json::json!({ "case": path, "differ": differ })));
         } else if differ.is_none() {
@@ -102,8 +99,10 @@ impl Verify {
         let rules = loaded.set.rules();
         let settings = verify::Settings { instances: self.instances, seed: self.seed, ..Default::default() };
         let progress = Mutex::new(Progress::new(rules.len()));
-        let done =
-            |one: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&one.rule);
+        let done = |one: &Verification| {
+            progress.lock().unwrap_or_else(PoisonError::into_inner).step(&one.rule);
+            ControlFlow::Continue(())
+        };
         let all = verified(registry, &loaded, settings, self.threads, &done)?;
         drop(progress);
         let bad = all.iter().filter(|one| !one.holds()).count();
@@ -183,15 +182,32 @@ pub struct VerifySettings {
     pub threads: Option<usize>,
 }
 
+/// Evaluates both sides of a counterexample that [`verify_rules`] reports, and returns how they differ; `None` if they agree.
+///
+/// # Errors
+/// A file with mistakes, or one that has no two sides.
+pub fn verify_case(registry: &Registry, path: &Path) -> Result<Option<String>, Refusal> {
+    Ok(sides(registry, path)?)
+}
+
+fn sides(registry: &Registry, path: &Path) -> Result<Option<String>, String> {
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let graph = ovolo::verify::verify(read_graph(registry, path, &Constants::none())?)
+        .map_err(|error| named(&error))?
+        .into_inner();
+    verify::compare_case(&graph).map_err(|error| named(&error))
+}
+
 /// Verifies rules on generated instances. Returns what `ovolo rules verify --json` prints of each rule. `told` is called
-/// after each rule, from any thread, with the number of all rules.
+/// after each rule, from any thread, with the number of all rules; once it breaks, no other rule is begun, and the result
+/// lacks those.
 ///
 /// # Errors
 /// A rule file with mistakes, or no rule.
 pub fn verify_rules(
     registry: &Registry,
     asked: &VerifySettings,
-    told: &(dyn Fn(usize) + Sync),
+    told: &(dyn Fn(usize) -> ControlFlow<()> + Sync),
 ) -> Result<Vec<serde_json::Value>, Refusal> {
     if asked.instances == 0 {
         Err("the instances of a rule must be at least 1".to_owned())?;
@@ -201,7 +217,8 @@ pub fn verify_rules(
     let settings = verify::Settings { instances: asked.instances, seed: asked.seed, ..Default::default() };
     let count = loaded.set.rules().len();
     let all = verified(registry, &loaded, settings, asked.threads, &|_| told(count))?;
-    Ok(all.iter().zip(loaded.set.rules()).map(|(one, rule)| json(one, rule, &loaded)).collect())
+    let rule = |one: &Verification| loaded.set.rules().iter().find(|rule| rule.name == one.rule);
+    Ok(all.iter().filter_map(|one| Some(json(one, rule(one)?, &loaded))).collect())
 }
 
 /// Verifies the rules of some files. `done` is called after each.
@@ -210,7 +227,7 @@ pub(super) fn verified(
     loaded: &Loaded,
     settings: verify::Settings,
     asked: Option<usize>,
-    done: &(dyn Fn(&Verification) + Sync),
+    done: &(dyn Fn(&Verification) -> ControlFlow<()> + Sync),
 ) -> Result<Vec<Verification>, String> {
     let rules = loaded.set.rules();
     if rules.is_empty() {

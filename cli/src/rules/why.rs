@@ -5,10 +5,11 @@ use crate::{Outcome, Settings, amount, print};
 use clap::Args;
 use ovolo::egraph::{Stop, WhyNot};
 use ovolo::error::Error;
-use ovolo::pass::AbsentRules;
+use ovolo::pass::{self, AbsentRules};
 use ovolo::registry::Registry;
 use ovolo::rule::Rule;
 use ovolo::stage::{Phase, Saturated};
+use std::fmt::Write;
 use std::sync::Arc;
 
 #[derive(Args)]
@@ -49,10 +50,14 @@ pub(crate) fn why_not(
         .cloned()
         .ok_or_else(|| unknown(rule, options.rules.rules(), settings))?;
     let graph = settings.graph(registry)?;
+    let mut gone = pass::absent(&options.pipeline, registry.backends());
+    gone.retain(|(name, _)| {
+        rule.leads_to(name) && registry.backends().get(name).is_none_or(|backend| !backend.plans_elsewhere())
+    });
     let mut report = String::new();
     // The question is about the rule, which may belong to a backend that is absent on this machine.
     let asked = options.saturate_by_phases(&graph, AbsentRules::TakePart, &mut |saturated| {
-        report.push_str(&phase(saturated, &rule, node, json)?);
+        report.push_str(&phase(saturated, &rule, node, &gone, json)?);
         Ok(())
     });
     asked.map_err(|error| error.to_string())?;
@@ -102,11 +107,12 @@ fn unknown(name: &str, rules: &[Arc<Rule>], settings: &Settings) -> String {
 /// The most rows of a rule that a message names.
 const SHOWN: usize = 6;
 
-/// Reports on the rule after the last phase of rewriting. Returns an empty text if that phase does not have the rule.
+/// Reports on the rule after the last phase of rewriting, with the absent backends that have its kernels. Returns an empty text if that phase does not have the rule.
 fn phase(
     saturated: &mut Saturated,
     rule: &Arc<Rule>,
     node: Option<&str>,
+    gone: &[(String, String)],
     json: bool,
 ) -> Result<String, Error> {
     let Some(Phase { name, saturation }) = saturated.growth().last().cloned() else {
@@ -122,6 +128,7 @@ fn phase(
             "phase": name, "stop": saturation.stop.to_string(), "limited": limited,
             "matched": growth.matched, "applied": growth.applied, "refused": growth.refused,
             "why": why.to_string(),
+            "absent": gone.iter().map(|(name, _)| name).collect::<Vec<_>>(),
         });
         return Ok(format!("{value}\n"));
     }
@@ -141,6 +148,10 @@ fn phase(
     );
     if limited && matches!(why, WhyNot::Miss { .. } | WhyNot::Misses(_) | WhyNot::Nowhere(_)) {
         report += "  The phase was stopped by a limit, so the nodes that the rule needs may not exist yet.\n";
+    }
+    for (name, why) in gone {
+        let _ =
+            writeln!(report, "  A compilation on this machine leaves the rule out: backend {name}: {why}");
     }
     Ok(report)
 }
