@@ -338,6 +338,16 @@ pub enum ExtractError {
 }
 
 impl Problem {
+    /// Checks that its numbers are valid, and that the roots can be computed from candidates that can be run. Ovolo's own
+    /// extractors do it first; one of another crate should as well, since a search for plans within a limit of memory asks
+    /// them also about limits that no plan keeps.
+    ///
+    /// # Errors
+    /// What is wrong, or which root cannot be computed.
+    pub fn check(&self) -> Result<(), ExtractError> {
+        canonical::runs(self).map(|_| ())
+    }
+
     /// Returns the cost of a choice in seconds: the sum over the distinct classes that the roots reach through it.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ of a name, and adds it to a registry of its own::
 A cost model may also have ``copy(bytes)``, the seconds of a copy that a plan adds.
 """
 
+import collections
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -89,15 +90,28 @@ class Problem:
         Who reads a class of ``free`` gets it for nothing, as if it were computed anyway. Such a choice may have a
         circle.
         """
-        best, changed = {}, True
+        free = frozenset(free)
+        readers: list[list[tuple[int, int, Candidate]]] = [[] for _ in self.classes]
+        best: dict[int, tuple[float, int]] = {}
+        changed: collections.deque[int] = collections.deque()
+
+        def offer(at: int, index: int, one: Candidate) -> None:
+            if all(child in best for child in one.children):
+                price = one.cost + sum(best[child][0] for child in one.children if child not in free)
+                if price < best.get(at, (float("inf"), 0))[0]:
+                    best[at] = (price, index)
+                    changed.append(at)
+
+        for at, candidates in enumerate(self.classes):
+            for index, one in enumerate(candidates):
+                for child in dict.fromkeys(one.children):
+                    readers[child].append((at, index, one))
+                if not one.children:
+                    offer(at, index, one)
+        # A class whose price falls changes the prices of those that read it.
         while changed:
-            changed = False
-            for at, candidates in enumerate(self.classes):
-                for index, one in enumerate(candidates):
-                    if all(child in best for child in one.children):
-                        price = one.cost + sum(best[child][0] for child in one.children if child not in free)
-                        if price < best.get(at, (float("inf"), 0))[0]:
-                            best[at], changed = (price, index), True
+            for reader in readers[changed.popleft()]:
+                offer(*reader)
         return {at: index for at, (_, index) in best.items()}
 
     def __repr__(self) -> str:

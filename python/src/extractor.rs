@@ -68,6 +68,7 @@ impl Extractor for ByPython {
     }
 
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
+        problem.check()?;
         let failed = |why| ExtractError::Failed { extractor: self.0.name.to_owned(), why };
         let choice = Python::attach(|py| {
             self.ask(py, problem).map_err(|raised| failed(self.0.raised.keep(py, raised)))

@@ -77,3 +77,25 @@ def test_a_problem_is_ordered_and_priced():
     assert repr(problem) == "Problem(3 classes, 3 candidates)"
     with pytest.raises(ValueError, match="depends on itself"):
         ovolo.Problem(problem.classes, [2]).order([0, 0, 0])
+
+
+def test_a_greedy_choice_of_a_long_chain_is_made_at_once():
+    """A class may stand before what it reads, as in a chain from its end."""
+    length = 20_000
+    chain = [[ovolo.Candidate(1.0, (at + 1,), 0), ovolo.Candidate(1e9, (), 1)] for at in range(length)]
+    problem = ovolo.Problem([*chain, [ovolo.Candidate(1.0, (), 0)]], [0])
+    assert problem.greedy() == {at: 0 for at in range(length + 1)}
+    # Without the price of what it reads, each would rather read.
+    assert ovolo.Problem(chain[:1] + [[ovolo.Candidate(2e9, (), 0)]], [0]).greedy(free=[1]) == {0: 0, 1: 0}
+
+
+def test_a_limit_that_no_plan_keeps_is_the_reason(digits):
+    def said(extractor):
+        with pytest.raises(ovolo.Error) as caught:
+            ovolo.compile(
+                digits, dims={"N": 1}, pipeline="native", cost="flops", extractor=extractor, memory_limit=64, threads=1
+            )
+        return str(caught.value)
+
+    why = "the smallest plan that was found needs"
+    assert why in said("greedy-dag") and why in said(Greedy())

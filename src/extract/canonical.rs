@@ -20,16 +20,20 @@ pub(super) struct Work {
     pub total: usize,
 }
 
+/// Returns which classes can be computed from candidates that can be run. It is an error if a root cannot.
+pub(super) fn runs(problem: &Problem) -> Result<Vec<bool>, ExtractError> {
+    validate(problem)?;
+    let runs = runnable(problem);
+    match problem.roots.iter().find(|root| !runs[root.index()]) {
+        Some(&root) => Err(ExtractError::NothingRuns { root, missing: missing(problem, &runs, root) }),
+        None => Ok(runs),
+    }
+}
+
 impl Work {
     /// Makes the working copy of a problem.
     pub(crate) fn new(problem: &Problem) -> Result<Self, ExtractError> {
-        validate(problem)?;
-        let runs = runnable(problem);
-        for &root in &problem.roots {
-            if !runs[root.index()] {
-                return Err(ExtractError::NothingRuns { root, missing: missing(problem, &runs, root) });
-            }
-        }
+        let runs = runs(problem)?;
         let usable = |node: &super::Candidate| {
             node.cost < f64::INFINITY && node.children.iter().all(|child| runs[child.index()])
         };
