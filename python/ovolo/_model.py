@@ -1,7 +1,10 @@
 """Models: where the native part finds the file of a model that is given in one of several forms."""
 
+import difflib
+import operator
 import os
 import tempfile
+from collections.abc import Iterable, Mapping
 
 
 class File:
@@ -28,45 +31,98 @@ class File:
             raise TypeError(f"a model is a path, bytes or a ModelProto, not {type(model).__name__}")
 
 
-def settings(
-    model,
-    *,
-    weights=None,
-    pipeline=None,
-    threads=None,
-    dims=None,
-    rules=(),
-    add=(),
-    costs=(),
-    cost=None,
-    extractor=None,
-    memory_limit=None,
-    cache=True,
-):
+#: The settings of a compilation, with their defaults.
+DEFAULTS = {
+    "weights": None,
+    "pipeline": None,
+    "threads": None,
+    "dims": None,
+    "rules": (),
+    "add": (),
+    "costs": (),
+    "cost": None,
+    "extractor": None,
+    "memory_limit": None,
+    "cache": True,
+}
+
+
+def settings(model, **given):
     """The settings of a compilation, as the native part reads them."""
+    for name in given.keys() - DEFAULTS.keys():
+        near = difflib.get_close_matches(name, DEFAULTS, 1)
+        hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(DEFAULTS)}"
+        raise TypeError(f"there is no setting `{name}`: {hint}")
+    asked = DEFAULTS | given
     return {
         "model": model,
-        "weights": weights,
-        "pipeline": pipeline,
-        "threads": threads,
-        "dims": dict(dims or {}),
-        "rules": _paths("rules", rules),
-        "add": _list("add", add),
-        "costs": _paths("costs", costs),
-        "cost": cost,
-        "extractor": extractor,
-        "memory_limit": memory_limit,
-        "cache": cache,
+        "weights": asked["weights"] and _path("weights", asked["weights"]),
+        "pipeline": asked["pipeline"] and _path("pipeline", asked["pipeline"]),
+        "threads": _optional("threads", asked["threads"]),
+        "dims": sizes(asked["dims"]),
+        "rules": _list("rules", asked["rules"], "path", _path),
+        "add": _list("add", asked["add"], "text", _text),
+        "costs": _list("costs", asked["costs"], "path", _path),
+        "cost": asked["cost"],
+        "extractor": asked["extractor"],
+        "memory_limit": _optional("memory_limit", asked["memory_limit"]),
+        "cache": bool(asked["cache"]),
     }
 
 
-def _list(name, texts):
-    if isinstance(texts, str):
-        raise TypeError(f"`{name}` is a list of texts, not one text")
-    return list(texts)
+def sizes(dims):
+    """The sizes of dimensions, which a dictionary has by their names."""
+    if dims is None:
+        return {}
+    if not isinstance(dims, Mapping):
+        raise _kind("dims", "a dictionary from the names of dimensions to sizes, such as {'N': 4}", dims)
+    for name in dims:
+        if not isinstance(name, str):
+            raise _kind("dims", "a dictionary whose keys are the names of dimensions", name)
+    return {name: _number(f"dims[{name!r}]", size) for name, size in dims.items()}
 
 
-def _paths(name, paths):
-    if isinstance(paths, str | os.PathLike):
-        raise TypeError(f"`{name}` is a list of paths, not one path")
-    return [os.fspath(path) for path in paths]
+def listed(name, values, what):
+    """The values of an argument that is a list."""
+    if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
+        raise _kind(name, f"a list of {what}s", values)
+    return list(values)
+
+
+def numbers(name, values):
+    """The values of an argument that is a list of integers."""
+    return _list(name, values, "integer", _number)
+
+
+def _list(name, values, what, one):
+    return [one(f"{name}[{at}]", value) for at, value in enumerate(listed(name, values, what))]
+
+
+def _optional(name, value):
+    return None if value is None else _number(name, value)
+
+
+def _number(name, value):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise _kind(name, "an integer", value) from None
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"`{name}` is {number}, and a size is between 0 and 2**64 - 1")
+    return number
+
+
+def _text(name, value):
+    if not isinstance(value, str):
+        raise _kind(name, "a text", value)
+    return value
+
+
+def _path(name, value):
+    if not isinstance(value, str | os.PathLike):
+        raise _kind(name, "a name or a path", value)
+    return os.fspath(value)
+
+
+def _kind(name, wanted, value):
+    return TypeError(f"`{name}` is {wanted}, not {value!r} of the type {type(value).__name__}")

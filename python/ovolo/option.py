@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
+import warnings
 from dataclasses import dataclass, field, fields
 
 
@@ -21,6 +23,16 @@ class ExecutionMode(enum.Enum):
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
+
+
+#: The other attributes of ONNX Runtime's class.
+FOREIGN = frozenset(
+    """
+    enable_cpu_mem_arena enable_mem_pattern enable_mem_reuse enable_profiling execution_mode execution_order
+    graph_optimization_level inter_op_num_threads log_severity_level log_verbosity_level logid optimized_model_filepath
+    profile_file_prefix use_deterministic_compute use_per_session_threads
+    """.split()
+)
 
 
 @dataclass
@@ -47,7 +59,13 @@ class SessionOptions:
 
     def _tell(self) -> None:
         """Notes the options that change nothing."""
-        others = vars(self).keys() - {one.name for one in fields(self)}
+        own = {one.name for one in fields(self)}
+        others = vars(self).keys() - own
+        # Entries of the configuration have a dot in their names.
+        for name in sorted(one for one in others - FOREIGN if "." not in one):
+            near = difflib.get_close_matches(name, own | FOREIGN, 1)
+            hint = f": did you mean `{near[0]}`?" if near else ""
+            warnings.warn(f"there is no session option `{name}`{hint}", stacklevel=3)
         if others:
             import logging
 

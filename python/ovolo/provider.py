@@ -2,13 +2,26 @@
 
 import warnings
 
-from . import _ovolo
+from . import _model, _ovolo
 
 #: For each provider, the pipeline that it stands for, and the backend that it needs.
 PROVIDERS = {
     "CUDAExecutionProvider": ("cuda", "cuda"),
     "CPUExecutionProvider": ("cpu", "native"),
 }
+
+
+#: Options of ONNX Runtime's providers, which scripts set. They change nothing here: they are about allocators, streams and
+#: algorithms that ovolo does not have.
+FOREIGN = frozenset(
+    """
+    arena_extend_strategy cudnn_conv1d_pad_to_nc1d cudnn_conv_algo_search cudnn_conv_use_max_workspace
+    do_copy_in_default_stream enable_cuda_graph enable_skip_layer_norm_strict_mode fuse_conv_bias gpu_external_alloc
+    gpu_external_empty_cache gpu_external_free gpu_mem_limit has_user_compute_stream prefer_nhwc sdpa_kernel
+    tunable_op_enable tunable_op_max_tuning_duration_ms tunable_op_tuning_enable use_arena use_ep_level_unified_stream
+    use_tf32 user_compute_stream
+    """.split()
+)
 
 
 def backends() -> dict[str, str | None]:
@@ -44,15 +57,41 @@ def choose(providers, options) -> tuple[str, dict]:
     """
     if not providers:
         providers = ["CPUExecutionProvider"]
+    options = _model.listed("provider_options", options or (), "dictionary of options")
     entries = []
-    for at, entry in enumerate(providers):
-        name, own = (entry, {}) if isinstance(entry, str) else entry
-        given = options[at] if options and at < len(options) else {}
+    for at, entry in enumerate(_model.listed("providers", providers, "provider")):
+        name, own = _entry(f"providers[{at}]", entry)
+        given = options[at] if at < len(options) else {}
         entries.append((name, {**own, **given}))
     available = get_available_providers()
     for name, own in entries:
         if name in available:
-            return name, {"pipeline": PROVIDERS[name][0], **own}
+            return name, {"pipeline": PROVIDERS[name][0], **_known(own)}
         warnings.warn(f"{name} is not here; available are {', '.join(available)}", stacklevel=4)
     asked = ", ".join(name for name, _ in entries)
     raise _ovolo.InvalidArgument(f"none of the providers {asked} is here; available are {', '.join(available)}")
+
+
+def _entry(at, entry):
+    """The name of a provider, and its options."""
+    if isinstance(entry, str):
+        return entry, {}
+    try:
+        name, own = entry
+        own = dict(own)
+    except (TypeError, ValueError):
+        raise TypeError(f"`{at}` is the name of a provider, or a name with a dictionary of options, not {entry!r}") from None
+    return name, own
+
+
+def _known(options):
+    """The options that are settings here. Notes those that change nothing."""
+    device = options.get("device_id", 0)
+    if str(device) != "0":
+        raise _ovolo.InvalidArgument(f"`device_id` is {device}, and ovolo runs on the first device, 0")
+    foreign = sorted(options.keys() & (FOREIGN | {"device_id"}))
+    if foreign:
+        import logging
+
+        logging.getLogger("ovolo").info("options that change nothing: %s", ", ".join(foreign))
+    return {name: value for name, value in options.items() if name not in foreign}

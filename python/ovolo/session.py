@@ -69,8 +69,8 @@ class InferenceSession:
         self._session = _ovolo.open(_model.settings(self._file.path, **own))
         #: ``run(output_names, feeds)`` of the native part, without the options of a run.
         self._run = self._session.run
-        for dim, sizes in (buckets or {}).items():
-            self._session.bucket(dim, list(sizes))
+        for dim, sizes in _buckets(buckets):
+            self._session.bucket(dim, sizes)
 
     def run(
         self,
@@ -98,11 +98,16 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that must be given, as a list of :class:`NodeArg`."""
-        return [NodeArg(*one) for one in self._session.inputs()]
+        return [self._argument(*one) for one in self._session.inputs()]
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs, as a list of :class:`NodeArg`."""
-        return [NodeArg(*one) for one in self._session.outputs()]
+        return [self._argument(*one) for one in self._session.outputs()]
+
+    def _argument(self, name, kind, shape):
+        """An input or output, with the sizes that the session was given."""
+        sizes = self._own["dims"] or {}
+        return NodeArg(name, kind, [sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in shape])
 
     def get_modelmeta(self) -> ModelMetadata:
         """What the model says of itself, as a :class:`ModelMetadata`."""
@@ -124,3 +129,11 @@ class InferenceSession:
     def is_dynamic(self) -> bool:
         """Whether the model is compiled while it runs, since sizes or branches depend on its inputs."""
         return self._session.is_dynamic
+
+
+def _buckets(buckets):
+    """The names of dimensions, each with a list of sizes."""
+    if not isinstance(buckets or {}, Mapping):
+        raise TypeError(f"`buckets` is a dictionary from names of dimensions to lists of sizes, not {buckets!r}")
+    for dim, sizes in (buckets or {}).items():
+        yield dim, _model.numbers(f"buckets[{dim!r}]", sizes)

@@ -90,7 +90,7 @@ impl Model {
     /// Notes the first error.
     fn note(&self, why: &str) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.trouble.get_or_insert_with(|| format!("the cost model `{}`: {why}", self.name));
+        known.trouble.get_or_insert_with(|| why.to_owned());
     }
 }
 

@@ -56,7 +56,9 @@ pub fn names(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let registry = shared();
     let map = PyDict::new(py);
     map.set_item("pipeline", registry.pipeline_names().collect::<Vec<_>>())?;
-    map.set_item("cost", registry.catalog().pricings.names().collect::<Vec<_>>())?;
-    map.set_item("extractor", registry.catalog().extractors.names().collect::<Vec<_>>())?;
+    // Those that read a program or a file of answers: in Python, an object is both.
+    let own = |name: &&str| !["process", "choices"].contains(name);
+    map.set_item("cost", registry.catalog().pricings.names().filter(own).collect::<Vec<_>>())?;
+    map.set_item("extractor", registry.catalog().extractors.names().filter(own).collect::<Vec<_>>())?;
     Ok(map)
 }

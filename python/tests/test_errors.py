@@ -85,9 +85,72 @@ def test_unknown_settings_are_named(digits):
         ovolo.compile(digits, dims={"N": 1}, cost="flopz")
     with pytest.raises(ovolo.Error, match="extractor"):
         ovolo.compile(digits, dims={"N": 1}, extractor="absent")
-    with pytest.raises(TypeError, match="colour"):
+    with pytest.raises(TypeError, match="there is no setting `colour`: there are weights, pipeline"):
         ovolo.InferenceSession(digits, colour="red")
+    with pytest.raises(TypeError, match="there is no setting `pipelines`: did you mean `pipeline`"):
+        ovolo.InferenceSession(digits, pipelines="native")
     with pytest.raises(TypeError, match="a list of paths"):
         ovolo.compile(digits, rules="folder")
     with pytest.raises(ovolo.Error, match="N"):
         ovolo.compile(digits)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"dims": [4]}, "`dims` is a dictionary from the names of dimensions to sizes, .* not .4. of the type list"),
+        ({"dims": {"N": "4"}}, r"`dims\['N'\]` is an integer, not '4' of the type str"),
+        ({"dims": {3: 4}}, "`dims` is a dictionary whose keys are the names of dimensions"),
+        ({"pipeline": 3}, "`pipeline` is a name or a path, not 3 of the type int"),
+        ({"threads": 1.5}, "`threads` is an integer, not 1.5 of the type float"),
+        ({"memory_limit": "8GiB"}, "`memory_limit` is an integer, not '8GiB'"),
+        ({"costs": [3]}, r"`costs\[0\]` is a name or a path, not 3"),
+        ({"providers": "CPUExecutionProvider"}, "`providers` is a list of providers, not 'CPUExecutionProvider'"),
+        ({"providers": [3]}, r"`providers\[0\]` is the name of a provider, or a name with a dictionary"),
+        ({"buckets": 8}, "`buckets` is a dictionary from names of dimensions to lists of sizes, not 8"),
+        ({"buckets": {"N": 8}}, r"`buckets\['N'\]` is a list of integers, not 8"),
+        ({"buckets": {"N": ["8"]}}, r"`buckets\['N'\]\[0\]` is an integer, not '8'"),
+    ],
+)
+def test_arguments_of_other_kinds_are_named(digits, settings, why):
+    with pytest.raises(TypeError, match=why):
+        ovolo.InferenceSession(digits, **settings)
+
+
+def test_sizes_that_are_no_sizes_are_refused(digits):
+    with pytest.raises(ValueError, match="`threads` is -1, and a size is between 0"):
+        ovolo.compile(digits, threads=-1)
+
+
+def test_options_of_other_providers_change_nothing_and_are_noted(digits, caplog):
+    caplog.set_level("INFO", "ovolo")
+    options = {"arena_extend_strategy": "kSameAsRequested", "use_arena": "1", "device_id": "0"}
+    ovolo.InferenceSession(digits, providers=[("CPUExecutionProvider", options)], dims={"N": 1})
+    assert "options that change nothing: arena_extend_strategy, device_id, use_arena" in caplog.text
+    with pytest.raises(ovolo.InvalidArgument, match="`device_id` is 1, and ovolo runs on the first device"):
+        ovolo.InferenceSession(digits, providers=[("CPUExecutionProvider", {"device_id": 1})])
+
+
+def test_inputs_have_the_sizes_that_a_session_was_given(digits):
+    assert ovolo.InferenceSession(digits).get_inputs()[0].shape == ["N", 1, 8, 8]
+    session = ovolo.InferenceSession(digits, dims={"N": 3})
+    assert session.get_inputs()[0].shape == [3, 1, 8, 8]
+    assert session.get_outputs()[0].shape[0] == 3
+
+
+def test_a_pipeline_may_be_a_path(digits, tmp_path):
+    from pathlib import Path
+
+    file = tmp_path / "mine.ron"
+    file.write_text(
+        'Pipeline(name: "mine", passes: [Rewrite(name: "r", rules: ["fuse", "native"]), Extract(cost: "flops"), '
+        'Plan()], backends: ["native"])'
+    )
+    assert str(ovolo.compile(digits, dims={"N": 1}, pipeline=Path(file)))
+
+
+def test_a_misspelt_session_option_is_told(digits):
+    options = ovolo.SessionOptions()
+    options.intra_op_num_thread = 1
+    with pytest.warns(UserWarning, match="no session option `intra_op_num_thread`: did you mean `intra_op_num_threads`"):
+        ovolo.InferenceSession(digits, options)
