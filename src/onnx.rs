@@ -227,6 +227,12 @@ fn decode(bytes: Bytes, model: &str) -> Result<proto::ModelProto, OnnxError> {
 
 /// Returns what a file that is not an ONNX model seems to be, judged by its beginning; `None` if that is unknown.
 fn impression(bytes: &[u8]) -> Option<String> {
+    if bytes.starts_with(b"ovolo file, v") {
+        return Some(
+            "it was written by `ovolo save-cache`; `ovolo load-cache` adds it to the cache, which runs of its model use"
+                .to_owned(),
+        );
+    }
     let start = std::str::from_utf8(bytes.get(..bytes.len().min(40))?).ok()?;
     if start.starts_with("version https://git-lfs") {
         return Some("it is a pointer of Git LFS; get the model with `git lfs pull`".to_owned());

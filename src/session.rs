@@ -144,7 +144,7 @@ pub enum SessionError {
     },
     /// The memory of a plan cannot be allocated.
     #[error(
-        "the system cannot allocate the plan's {0} bytes: bind smaller dimensions, or give --memory-limit a smaller size"
+        "the system cannot allocate the plan's {0} bytes: give dimensions smaller sizes, or the plan a lower memory limit (`--memory-limit`)"
     )]
     Memory(usize),
     /// A device refuses a plan, or something went wrong on it.

@@ -125,13 +125,13 @@ pub enum OnnxError {
         why: &'static str,
     },
     /// Dimensions without a number.
-    #[error("{} without a size:{}\n  give each a size: `--dim NAME=N`, or `dims: {{\"NAME\": N}}` in a file", plural(.dims.len(), "dimension"), listed(.dims))]
+    #[error("{} without a size:{}\n  give each a size: `--dim NAME=N` on the command line, `dims` in a file and in Python, `with_dim` in Rust", plural(.dims.len(), "dimension"), listed(.dims))]
     UnboundDims {
         /// The dimensions.
         dims: Vec<UnboundDim>,
     },
     /// Sizes for dimensions that the model does not have.
-    #[error("--dim that does not fit the model:{}", listed(.dims))]
+    #[error("sizes of dimensions that do not fit the model:{}", listed(.dims))]
     UnknownDims {
         /// The dimensions.
         dims: Vec<UnknownDim>,

@@ -172,6 +172,10 @@ refused! {
         let text = &b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 102146617\n"[..];
         from_bytes(crate::common::registry().onnx(), text, "model.onnx", &ImportOptions::default()).unwrap_err().to_string()
     };
+    file_is_saved_from_the_cache: {
+        let bytes = &b"ovolo file, v1\n\0\xff\xfe and a plan"[..];
+        from_bytes(crate::common::registry().onnx(), bytes, "model.cache", &ImportOptions::default()).unwrap_err().to_string()
+    };
     file_is_truncated: {
         let bytes = relu().encode_to_vec();
         from_bytes(crate::common::registry().onnx(), bytes[..bytes.len() - 9].to_vec(), "model.onnx", &ImportOptions::default()).unwrap_err().to_string()
