@@ -178,9 +178,9 @@ pub(super) fn dims(list: &[String]) -> Result<BTreeMap<String, usize>, String> {
 impl Settings {
     pub(super) fn threads(&self) -> Result<usize, String> {
         match self.threads {
-            Some(0) => Err("--threads must be at least 1".into()),
+            Some(0) => Err("the threads (`--threads`) must be at least 1".into()),
             Some(threads) if threads > MOST_THREADS => {
-                Err(format!("--threads must be at most {MOST_THREADS}, not {threads}"))
+                Err(format!("the threads (`--threads`) must be at most {MOST_THREADS}, not {threads}"))
             }
             Some(threads) => Ok(threads),
             None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),

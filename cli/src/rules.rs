@@ -133,7 +133,7 @@ fn texts(files: &Texts) -> impl Iterator<Item = (String, String)> {
 /// The number of threads of a command whose result does not depend on it.
 fn threads(asked: Option<usize>) -> Result<usize, String> {
     match asked {
-        Some(0) => Err("--threads must be at least 1".into()),
+        Some(0) => Err("the threads (`--threads`) must be at least 1".into()),
         Some(threads) => Ok(threads),
         None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
     }

@@ -31,6 +31,15 @@ class File:
             raise TypeError(f"a model is a path, bytes or a ModelProto, not {type(model).__name__}")
 
 
+def feeds(given):
+    """The inputs of a run, as a dictionary."""
+    if type(given) is dict:
+        return given
+    if not isinstance(given, Mapping):
+        raise _kind("input_feed", "a dictionary from the names of inputs to arrays", given)
+    return dict(given)
+
+
 #: The settings of a compilation, with their defaults.
 DEFAULTS = {
     "weights": None,
@@ -60,9 +69,9 @@ def settings(model, **given):
         "pipeline": asked["pipeline"] and _path("pipeline", asked["pipeline"]),
         "threads": _optional("threads", asked["threads"]),
         "dims": sizes(asked["dims"]),
-        "rules": _list("rules", asked["rules"], "path", _path),
+        "rules": paths("rules", asked["rules"]),
         "add": _list("add", asked["add"], "text", _text),
-        "costs": _list("costs", asked["costs"], "path", _path),
+        "costs": paths("costs", asked["costs"]),
         "cost": asked["cost"],
         "extractor": asked["extractor"],
         "memory_limit": _optional("memory_limit", asked["memory_limit"]),
@@ -79,7 +88,7 @@ def sizes(dims):
     for name in dims:
         if not isinstance(name, str):
             raise _kind("dims", "a dictionary whose keys are the names of dimensions", name)
-    return {name: _number(f"dims[{name!r}]", size) for name, size in dims.items()}
+    return {name: number(f"dims[{name!r}]", size) for name, size in dims.items()}
 
 
 def listed(name, values, what):
@@ -89,9 +98,14 @@ def listed(name, values, what):
     return list(values)
 
 
+def paths(name, values):
+    """The values of an argument that is a list of paths."""
+    return _list(name, values, "path", _path)
+
+
 def numbers(name, values):
     """The values of an argument that is a list of integers."""
-    return _list(name, values, "integer", _number)
+    return _list(name, values, "integer", number)
 
 
 def _list(name, values, what, one):
@@ -99,10 +113,11 @@ def _list(name, values, what, one):
 
 
 def _optional(name, value):
-    return None if value is None else _number(name, value)
+    return None if value is None else number(name, value)
 
 
-def _number(name, value):
+def number(name, value):
+    """The value of an argument that is an integer."""
     try:
         number = operator.index(value)
     except TypeError:

@@ -89,7 +89,7 @@ class Plan:
 
     def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Any]:
         """Runs the plan on arrays by the names of inputs. Returns the outputs that are named, or all of them."""
-        return self._plan.run(outputs, dict(inputs))
+        return self._plan.run(outputs, _model.feeds(inputs))
 
     def explain(self, *, runner_up: bool = False) -> str:
         """Tells of each step its op, backend, kernel, layout, cost, place in memory, and the rules that led to it.
@@ -152,6 +152,8 @@ class Plan:
     def estimates(self, other: Plan) -> list[float | None]:
         """The seconds of each step of another plan of the same model, by the cost model of this plan. A step whose
         kernel this cost model does not know is ``None``."""
+        if not isinstance(other, Plan):
+            raise TypeError(f"`other` is a plan of `ovolo.compile`, not a {type(other).__name__}")
         return self._plan.estimates(other._plan)
 
     def frame(self) -> pandas.DataFrame:

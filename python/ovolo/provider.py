@@ -1,6 +1,7 @@
 """Providers, as ONNX Runtime calls what runs a model, and what else settings can name."""
 
 import warnings
+from collections.abc import Mapping
 
 from . import _model, _ovolo
 
@@ -62,6 +63,8 @@ def choose(providers, options) -> tuple[str, dict]:
     for at, entry in enumerate(_model.listed("providers", providers, "provider")):
         name, own = _entry(f"providers[{at}]", entry)
         given = options[at] if at < len(options) else {}
+        if not isinstance(given, Mapping):
+            raise TypeError(f"`provider_options[{at}]` is a dictionary of options, not {given!r}")
         entries.append((name, {**own, **given}))
     available = get_available_providers()
     for name, own in entries:

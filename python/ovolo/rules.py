@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from . import _ovolo
+from . import _model, _ovolo
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,10 @@ def verify(
     """
     if isinstance(only, str):
         only = [only]
-    listed = [[os.fspath(path) for path in paths] for paths in (files, rules)]
+    listed = [_model.paths(name, paths) for name, paths in (("files", files), ("rules", rules))]
+    numbers = (_model.number(name, value) for name, value in (("instances", instances), ("seed", seed)))
     with _Bar(progress) as bar:
-        found = _ovolo.verify(*listed, list(only), instances, seed, threads, bar.told)
+        found = _ovolo.verify(*listed, list(only), *numbers, threads, bar.told)
     return [Verification(**one) for one in json.loads(found)]
 
 

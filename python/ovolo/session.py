@@ -59,6 +59,8 @@ class InferenceSession:
         filled, so that few plans serve all sizes; a run is refused if its outputs depend on what is filled in.
         """
         options = sess_options or SessionOptions()
+        if not isinstance(options, SessionOptions):
+            raise TypeError(f"`sess_options` is an `ovolo.SessionOptions`, not a {type(options).__name__}")
         options._tell()
         name, chosen = provider.choose(providers, provider_options)
         own = {"threads": options.intra_op_num_threads or None, "dims": options.dims, **chosen, **settings}
@@ -86,7 +88,7 @@ class InferenceSession:
         An input may be an array of NumPy, an object with ``__dlpack__`` or ``__array__``, or numbers in lists. An array
         of 4 KiB or more that begins at a multiple of 64 is not copied; it must not be written to during the run.
         """
-        return self._run(output_names, input_feed if type(input_feed) is dict else dict(input_feed))
+        return self._run(output_names, input_feed if type(input_feed) is dict else _model.feeds(input_feed))
 
     def separates(self, dim: str, rows: int, input_feed: Mapping[str, Any]) -> None:
         """Proves that outputs at one position of a dimension do not depend on inputs at another one.
@@ -94,7 +96,7 @@ class InferenceSession:
         Then up to ``rows`` requests with inputs of these types may be run together. An :class:`ovolo.Error` that names
         the operator for which there is no proof.
         """
-        self._session.separates(dim, rows, dict(input_feed))
+        self._session.separates(dim, rows, _model.feeds(input_feed))
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that must be given, as a list of :class:`NodeArg`."""

@@ -2,7 +2,7 @@
 
 use crate::buffer::{Lent, borrow};
 use crate::dtype::{Types, mask};
-use crate::error::{error, invalid};
+use crate::error::invalid;
 use ovolo::onnx::Item;
 use ovolo::tensor::{Layout, Shape, Tensor, TensorType};
 use ovolo::{DType, ValueType};
@@ -133,7 +133,7 @@ pub fn positions<'n>(
 ) -> PyResult<Option<Vec<usize>>> {
     let Some(asked) = asked.filter(|asked| !asked.is_none()) else { return Ok(None) };
     let asked: Vec<String> =
-        asked.extract().map_err(|_| error("the names of outputs are a list of texts, or None"))?;
+        asked.extract().map_err(|_| invalid("the names of outputs are a list of texts, or None"))?;
     if asked.is_empty() {
         return Ok(None);
     }

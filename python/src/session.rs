@@ -1,6 +1,6 @@
 //! Sessions: models that run.
 
-use crate::error::{error, invalid};
+use crate::error::{error, invalid, of_input};
 use crate::interface;
 use crate::item::{array, item, object, positions, tensor};
 use crate::settings::{Asking, Given};
@@ -97,7 +97,7 @@ impl Fixed {
         let mut inputs = Vec::with_capacity(self.inputs.len());
         for (name, dtype) in &self.inputs {
             let Some(value) = feeds.get_item(name)? else { return Err(self.misfit(py, feeds)) };
-            inputs.push(tensor(&value, Some(*dtype))?);
+            inputs.push(tensor(&value, Some(*dtype)).map_err(|why| of_input(py, name.bind(py), why))?);
         }
         if feeds.len() != inputs.len() {
             return Err(self.misfit(py, feeds));
@@ -210,10 +210,12 @@ impl Session {
     fn items(&self, feeds: &Bound<'_, PyDict>) -> PyResult<BTreeMap<String, Item<Tensor>>> {
         let mut inputs = BTreeMap::new();
         for (name, value) in feeds.iter() {
-            let name: String = name.extract()?;
+            let name: String = name
+                .extract()
+                .map_err(|_| invalid(format!("the names of inputs are texts, and {name} is none")))?;
             let ty: Option<&ValueType> = self.interface.input(&name);
             // An optional input that is absent need not be an optional value: ONNX Runtime takes None for both.
-            let value = item(&value, ty)?;
+            let value = item(&value, ty).map_err(|why| of_input(value.py(), &name, why))?;
             inputs.insert(name, value);
         }
         Ok(inputs)

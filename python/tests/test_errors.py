@@ -154,3 +154,40 @@ def test_a_misspelt_session_option_is_told(digits):
     options.intra_op_num_thread = 1
     with pytest.warns(UserWarning, match="no session option `intra_op_num_thread`: did you mean `intra_op_num_threads`"):
         ovolo.InferenceSession(digits, options)
+
+
+@pytest.mark.parametrize("dims", [{}, {"N": 1}])
+def test_inputs_that_cannot_be_read_are_named(digits, dims):
+    session = ovolo.InferenceSession(digits, dims=dims)
+    for value, kind, why in [
+        ("hello", ovolo.InvalidArgument, "input `image`: could not convert string to float: 'hello'"),
+        ([[1], [1, 2]], (ovolo.InvalidArgument, TypeError), "input `image`: .*(inhomogeneous|unequal)"),
+        (object(), TypeError, "input `image`: "),
+        (None, TypeError, "input `image`: the model takes an array, and NoneType was given"),
+        (np.array(["2020"], "datetime64[Y]"), TypeError, "input `image`: ovolo has no element type for arrays of"),
+    ]:
+        with pytest.raises(kind, match=why) as caught:
+            session.run(None, {"image": value})
+        assert caught.value.__cause__ is not None
+    for feeds in (5, None, [np.zeros(3)]):
+        with pytest.raises(TypeError, match="`input_feed` is a dictionary from the names of inputs to arrays, not "):
+            session.run(None, feeds)
+    with pytest.raises(ovolo.InvalidArgument, match="3"):
+        session.run(None, {3: np.zeros(3)})
+    with pytest.raises(ovolo.InvalidArgument, match="the names of outputs are a list of texts"):
+        session.run("scores", {"image": np.zeros((1, 1, 8, 8), np.float32)})
+
+
+def test_other_arguments_of_wrong_kinds_are_named(digits):
+    with pytest.raises(TypeError, match="`sess_options` is an `ovolo.SessionOptions`, not a int"):
+        ovolo.InferenceSession(digits, 3)
+    with pytest.raises(TypeError, match=r"`provider_options\[0\]` is a dictionary of options, not 3"):
+        ovolo.InferenceSession(digits, providers=["CPUExecutionProvider"], provider_options=[3])
+    with pytest.raises(TypeError, match="`files` is a list of paths, not 'x.ron'"):
+        ovolo.rules.verify("x.ron")
+    with pytest.raises(TypeError, match="`instances` is an integer, not '3'"):
+        ovolo.rules.verify(instances="3")
+    with pytest.raises(ValueError, match="`seed` is -1"):
+        ovolo.rules.verify(seed=-1)
+    with pytest.raises(TypeError, match="`other` is a plan of `ovolo.compile`, not a int"):
+        ovolo.compile(digits, dims={"N": 1}, pipeline="native", cost="flops").estimates(3)
