@@ -5,7 +5,6 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use std::fmt::Write;
-use std::path::Path;
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -30,7 +29,7 @@ fn compile(criterion: &mut Criterion) {
     let options = common::options(2);
     let mut group = criterion.benchmark_group("compile");
     group.sample_size(10);
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models");
+    let folder = common::root().join("tests/models");
     let mut models: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     models.sort();
     for path in models {

@@ -10,7 +10,7 @@ use std::path::Path;
 const CAPACITY: usize = 1 << 20;
 
 fn memory(criterion: &mut Criterion) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/memory");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("tests").join("memory");
     let mut group = criterion.benchmark_group("memory");
     group.sample_size(10);
     for name in "ABCDEFGHIJK".chars() {

@@ -5,7 +5,6 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
-use std::path::Path;
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -14,7 +13,7 @@ fn run(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("run");
     group.sample_size(20);
     for model in ["squeezenet1_1", "mobilenet_v2", "resnet50", "nasrnn"] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models").join(format!("{model}.onnx"));
+        let path = common::root().join("tests/models").join(format!("{model}.onnx"));
         let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
         let graph = onnx::load(common::registry().onnx(), &path, &import).unwrap().graph;
         for threads in [1, 2] {

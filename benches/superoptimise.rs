@@ -16,7 +16,6 @@ use ovolo::pass::Rewrite;
 use ovolo::pass::pricing::pricings;
 use ovolo::ron::Spanned;
 use std::fmt::Write;
-use std::path::Path;
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -50,7 +49,7 @@ fn main() {
     );
     for (name, file, seconds, gain) in SUITE {
         let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let path = common::root().join(file);
         let graph = onnx::load(common::registry().onnx(), path, &import).unwrap().graph;
         let search = (0..RUNS)
             .map(|_| searched(&compile(&graph, &options("superoptimise", "flops", Machine::NOMINAL))))
