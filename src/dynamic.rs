@@ -23,7 +23,7 @@ use crate::compile::{self, Options};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::graph::Graph;
-use crate::onnx::{Dynamic, Item, LiveFrom, MissingWeights, Region, Then};
+use crate::onnx::{Dynamic, Item, LiveFrom, MissingWeights, OnnxError, Region, Then};
 use crate::plan::Plan;
 use crate::registry::Registry;
 use crate::session::{Held, Session, Store, Workspace};
@@ -234,10 +234,19 @@ impl<'c> DynamicSession<'c> {
         passed: &mut dyn FnMut(&RegionReport, Option<&Plan>),
     ) -> Result<Vec<(String, Item<Tensor>)>, Error> {
         let Some(filled) = self.padding.fill(&self.model, self.registry.onnx(), inputs)? else {
-            return self.run_whole(inputs, passed);
+            return self.run_whole(inputs, passed).map_err(|why| self.with_sizes(inputs, why));
         };
         let outputs = self.run_whole(&filled.inputs, passed)?;
         Ok(filled.cut(outputs))
+    }
+
+    /// Adds to an error the dimensions that have several sizes in the inputs.
+    fn with_sizes(&self, inputs: &BTreeMap<String, Item<Tensor>>, why: Error) -> Error {
+        let dims = self.model.unequal(inputs);
+        if dims.is_empty() || matches!(why, Error::Onnx(OnnxError::Inputs { .. })) {
+            return why;
+        }
+        Error::Unequal { dims, why: Box::new(why) }
     }
 
     /// Runs the model on inputs whose sizes are those of plans.

@@ -165,6 +165,14 @@ pub enum Error {
         /// The dimension.
         dim: String,
     },
+    /// A run failed on inputs in which one dimension has several sizes, which may be the reason.
+    #[error("{why}\n  note: {}", .dims.join("; "))]
+    Unequal {
+        /// The sizes of each such dimension, in words.
+        dims: Vec<String>,
+        /// The error.
+        why: Box<Error>,
+    },
     /// A dimension was given no sizes to which its own are rounded up.
     #[error("the dimension `{dim}` needs at least one size for its buckets")]
     NoBucket {

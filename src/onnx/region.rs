@@ -155,6 +155,27 @@ impl Dynamic {
         places
     }
 
+    /// Describes the named dimensions that have several sizes in given inputs: `N` is 2 in `x` and 4 in `y`. ONNX has no rule
+    /// against that, and operators may broadcast.
+    pub(crate) fn unequal(&self, given: &BTreeMap<String, Item<Tensor>>) -> Vec<String> {
+        let mut sizes: BTreeMap<String, Vec<(&str, usize)>> = BTreeMap::new();
+        for input in &self.inputs {
+            let Some(Item::Tensor(tensor)) = given.get(&input.name) else { continue };
+            for (dim, axis) in free_axes(input) {
+                if let Some(size) = tensor.ty().shape.get(axis) {
+                    sizes.entry(dim).or_default().push((&input.name, *size));
+                }
+            }
+        }
+        sizes.retain(|_, places| places.iter().any(|(_, size)| *size != places[0].1));
+        let told = |(dim, places): (String, Vec<(&str, usize)>)| {
+            let each: Vec<String> =
+                places.iter().map(|(input, size)| format!("{size} in `{input}`")).collect();
+            format!("dimension `{dim}` is {}", each.join(" and "))
+        };
+        sizes.into_iter().map(told).collect()
+    }
+
     /// Returns zeros for the inputs that must be given, with these sizes of dimensions.
     ///
     /// # Errors

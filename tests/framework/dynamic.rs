@@ -619,6 +619,20 @@ fn rows_are_proved_to_be_independent_for_any_number_of_them() {
 }
 
 #[test]
+fn a_dimension_of_several_sizes_is_told_where_a_run_fails() {
+    let inputs = vec![value("a", FLOAT, &["n", "3"]), value("b", FLOAT, &["n", "3"])];
+    let file = File::new(graph(inputs, vec![node("Add", &["a", "b"], &["y"])], &["y"], Vec::new()));
+    let given = |a: usize, b: usize| {
+        let ones = |rows: usize| Item::Tensor(Tensor::from_elements([rows, 3], &vec![1.0_f32; rows * 3]));
+        [("a".to_owned(), ones(a)), ("b".to_owned(), ones(b))].into()
+    };
+    let why = file.open().run(&given(2, 4)).unwrap_err().to_string();
+    assert!(why.ends_with("\n  note: dimension `n` is 2 in `a` and 4 in `b`"), "{why}");
+    // Operators may broadcast, so it is no mistake by itself.
+    file.open().run(&given(1, 4)).unwrap();
+}
+
+#[test]
 fn a_bucket_that_no_memory_holds_is_refused() {
     let file = rows(vec![node("Relu", &["c"], &["y"])]);
     for size in [1 << 50, usize::MAX] {

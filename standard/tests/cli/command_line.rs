@@ -45,9 +45,10 @@ fn outputs_of_one_file_name_are_refused_and_none_is_written() {
 #[test]
 fn numbers_that_no_machine_has_are_refused() {
     let at = folder("numbers");
-    for (threads, why) in
-        [("0", "the threads (`--threads`) must be at least 1"), ("100000", "the threads (`--threads`) must be at most 1024")]
-    {
+    for (threads, why) in [
+        ("0", "the threads (`--threads`) must be at least 1"),
+        ("100000", "the threads (`--threads`) must be at most 1024"),
+    ] {
         refused(&at, &["bench", "model.ovolo", "--cost", "flops", "--threads", threads], why);
     }
 }
