@@ -4,6 +4,7 @@
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
+#[allow(dead_code)]
 #[path = "tune/fixture.rs"]
 mod fixture;
 #[path = "../../tests/common/need.rs"]
