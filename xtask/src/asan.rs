@@ -12,9 +12,9 @@ use std::process::Command;
 const RUNS: &[&[&str]] = &[
     // Every family of native kernels against the reference evaluation.
     &["--package", "ovolo-native", "--test", "kernels"],
-    &["--package", "ovolo", "--test", "framework", "--", "session::"],
+    &["--package", "ovolo-tests", "--test", "framework", "--", "session::"],
     // Each lowered op in the rules' examples, and the plans of examples and cases; models take too long.
-    &["--package", "ovolo", "--test", "kernels", "--", "--skip", "model::", "--skip", "every_"],
+    &["--package", "ovolo-tests", "--test", "kernels", "--", "--skip", "model::", "--skip", "every_"],
     &["--package", "ovolo-team", "--lib"],
 ];
 
