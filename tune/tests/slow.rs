@@ -4,7 +4,6 @@
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
-#[allow(dead_code)]
 #[path = "tune/fixture.rs"]
 mod fixture;
 #[path = "../../tests/common/need.rs"]

@@ -6,7 +6,7 @@ mod common;
 #[path = "tune/fixture.rs"]
 mod fixture;
 
-use fixture::{THREADS, folder, graph, options, small, tuner};
+use fixture::{THREADS, folder, graph, options, tuner};
 use ovolo::backend::{Args, Backend, Kernel};
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::{Entry, InPlans, Leaning, Machine, Measured, State, Stored, stored};
@@ -57,13 +57,13 @@ fn kernels_that_a_limit_of_time_leaves_keep_their_estimates_until_there_is_time(
     let folder = folder("limit");
     let mut limited = tuner(&folder);
     limited.limit = Some(TimeLimit::from_now(Duration::from_nanos(1)));
-    let first = ovolo_tune::compile(&small(), options(), &mut limited).unwrap();
+    let first = ovolo_tune::compile(&graph(), options(), &mut limited).unwrap();
     assert_eq!((first.tally.timed, first.tally.in_plans), (0, 0), "{:?}", first.tally);
     assert!(first.tally.untimed > 0 && count(limited.stored(), State::Untimed) == first.tally.untimed);
     // With estimates alone, the plan is that of the price list at the speeds of this machine.
     let mut by_prices = options();
     by_prices.pipeline.extract_mut().unwrap().price_by("roofline", pricings()).unwrap();
-    let by_prices = compile::compile(small(), &by_prices).unwrap();
+    let by_prices = compile::compile(graph(), &by_prices).unwrap();
     let steps = |compilation: &Compilation| -> Vec<String> {
         compilation
             .plan
@@ -75,17 +75,17 @@ fn kernels_that_a_limit_of_time_leaves_keep_their_estimates_until_there_is_time(
     assert_eq!(steps(&first.compilation), steps(&by_prices));
     // Who only runs the model does not tune it.
     let mut run = tuner(&folder);
-    let again = ovolo_tune::compile(&small(), options(), &mut run).unwrap();
+    let again = ovolo_tune::compile(&graph(), options(), &mut run).unwrap();
     assert_eq!((again.tally.timed, again.known), (0, true), "{:?}", again.tally);
     // With time, those are timed whose values matter; without a limit, all.
     let mut longer = tuner(&folder);
-    longer.limit = Some(TimeLimit::from_now(Duration::from_secs(1)));
-    let longer = ovolo_tune::compile(&small(), options(), &mut longer).unwrap().tally;
+    longer.limit = Some(TimeLimit::from_now(Duration::from_secs(60)));
+    let longer = ovolo_tune::compile(&graph(), options(), &mut longer).unwrap().tally;
     assert_eq!(longer.timed + longer.untimed, first.tally.untimed, "{longer:?}");
     assert!(longer.timed > 0, "{longer:?}");
     let mut whole = tuner(&folder);
     whole.refine = true;
-    ovolo_tune::compile(&small(), options(), &mut whole).unwrap();
+    ovolo_tune::compile(&graph(), options(), &mut whole).unwrap();
     assert_eq!(count(whole.stored(), State::Untimed), 0);
 }
 
@@ -333,11 +333,11 @@ fn a_kernel_without_a_time_is_an_error_that_says_what_to_do() {
 fn the_best_plan_is_decided_once() {
     let folder = folder("decided");
     let mut first = tuner(&folder);
-    let cold = ovolo_tune::compile(&small(), options(), &mut first).unwrap();
+    let cold = ovolo_tune::compile(&graph(), options(), &mut first).unwrap();
     assert!(!cold.known && cold.tally.timed > 0);
     let mut second = tuner(&folder);
     second.progress = Box::new(|_| panic!("nothing is timed when everything is known"));
-    let warm = ovolo_tune::compile(&small(), options(), &mut second).unwrap();
+    let warm = ovolo_tune::compile(&graph(), options(), &mut second).unwrap();
     assert!(warm.known);
     assert_eq!(warm.decision, first.stored().decisions.values().next().unwrap().clone());
     assert_eq!(warm.compilation.plan.to_string(), cold.compilation.plan.to_string());

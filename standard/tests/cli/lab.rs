@@ -450,7 +450,7 @@ fn a_fitted_model_prices_kernels_and_one_of_another_machine_is_refused() {
     refused(&run(&["compile", "a.ovolo", "--cost", "learned"]), "run `ovolo fit MODEL`");
     refused(&run(&["fit", "a.ovolo"]), "the table has no times for its kernels: run `ovolo tune a.ovolo");
     for name in ["a.ovolo", "b.ovolo", "c.ovolo"] {
-        said(&run(&["tune", name, "--budget", "500ms"]));
+        said(&run(&["tune", name, "--budget", "1s"]));
     }
     refused(
         &run(&["fit", "a.ovolo", "--learner", "deep"]),
@@ -499,8 +499,8 @@ fn a_fitted_model_prices_kernels_and_one_of_another_machine_is_refused() {
 #[test]
 fn tables_of_shards_are_merged_and_those_of_other_machines_compared() {
     let at = folder("shards");
-    let text = "graph { x: f32[1,32,28,28] = input\n w: f32[32,32,1,1] = const ~1\n b: f32[32] = const ~2\n \
-                c = conv(x, w, b)\n y = relu(c)\n return y }";
+    let text = "graph { x: f32[1,16,14,14] = input\n w: f32[32,16,3,3] = const ~1\n b: f32[32] = const ~2\n \
+                c = conv(x, w, b) {pads: [1,1,1,1]}\n y = relu(c)\n return y }";
     std::fs::write(at.join("a.ovolo"), text).unwrap();
     let run = |cache: &str, arguments: &[&str]| {
         let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));

@@ -31,19 +31,6 @@ pub fn graph() -> Graph {
     ovolo::graph::text::parse(common::ops(), text).unwrap()
 }
 
-/// A convolution with fewer kernels.
-pub fn small() -> Graph {
-    let text = "graph {
-        x: f32[1,32,28,28] = input
-        w: f32[32,32,1,1] = const ~1
-        b: f32[32] = const ~2
-        c = conv(x, w, b)
-        y = sigmoid(c)
-        return y
-    }";
-    ovolo::graph::text::parse(common::ops(), text).unwrap()
-}
-
 pub fn options() -> Options {
     let mut options = common::options(THREADS);
     options.pipeline.extract_mut().unwrap().price_by("measured", pricings()).unwrap();
