@@ -213,30 +213,30 @@ fn decode(bytes: Bytes, model: &str) -> Result<proto::ModelProto, OnnxError> {
     }
     let length = bytes.len();
     let seems = impression(&bytes);
-    let damaged = |why: String| OnnxError::Damaged { model: model.to_owned(), why, length };
-    let proto = proto::ModelProto::decode(bytes).map_err(|why| {
-        let why = why.to_string();
-        let why = why.trim_start_matches("failed to decode Protobuf message: ");
-        damaged(seems.clone().unwrap_or_else(|| why.to_owned()))
-    })?;
+    let damaged = |why: &str| {
+        let (why, advice) = seems.clone().unwrap_or_else(|| (why.to_owned(), "export or download it again"));
+        OnnxError::Damaged { model: model.to_owned(), why, length, advice }
+    };
+    let proto = proto::ModelProto::decode(bytes)
+        .map_err(|why| damaged(why.to_string().trim_start_matches("failed to decode Protobuf message: ")))?;
     if proto.graph.is_none() {
-        return Err(damaged(seems.unwrap_or_else(|| "it has no graph".to_owned())));
+        return Err(damaged("it has no graph"));
     }
     Ok(proto)
 }
 
-/// Returns what a file that is not an ONNX model seems to be, judged by its beginning; `None` if that is unknown.
-fn impression(bytes: &[u8]) -> Option<String> {
+/// Returns what a file that is not an ONNX model seems to be, judged by its beginning, and what to do; `None` if that is
+/// unknown.
+fn impression(bytes: &[u8]) -> Option<(String, &'static str)> {
     if bytes.starts_with(b"ovolo file, v") {
-        return Some(
-            "it was written by `ovolo save-cache`; `ovolo load-cache` adds it to the cache, which runs of its model use"
-                .to_owned(),
-        );
+        let advice = "add it to the cache with `ovolo load-cache`, and run the model itself";
+        return Some(("it was written by `ovolo save-cache`".to_owned(), advice));
     }
     let start = std::str::from_utf8(bytes.get(..bytes.len().min(40))?).ok()?;
     if start.starts_with("version https://git-lfs") {
-        return Some("it is a pointer of Git LFS; get the model with `git lfs pull`".to_owned());
+        return Some(("it is a pointer of Git LFS".to_owned(), "get the model with `git lfs pull`"));
     }
     let readable = start.chars().all(|c| c.is_ascii_graphic() || c.is_ascii_whitespace());
-    readable.then(|| format!("it is text that begins with `{}`", start.trim().replace(['\n', '\r'], " ")))
+    let text = || format!("it is text that begins with `{}`", start.trim().replace(['\n', '\r'], " "));
+    readable.then(|| (text(), "export or download it again"))
 }

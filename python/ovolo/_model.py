@@ -70,7 +70,7 @@ def settings(model, **given):
         "threads": _optional("threads", asked["threads"]),
         "dims": sizes(asked["dims"]),
         "rules": paths("rules", asked["rules"]),
-        "add": _list("add", asked["add"], "text", _text),
+        "add": _list("add", asked["add"], "texts", _text),
         "costs": paths("costs", asked["costs"]),
         "cost": asked["cost"],
         "extractor": asked["extractor"],
@@ -94,18 +94,18 @@ def sizes(dims):
 def listed(name, values, what):
     """The values of an argument that is a list."""
     if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
-        raise _kind(name, f"a list of {what}s", values)
+        raise _kind(name, f"a list of {what}", values)
     return list(values)
 
 
 def paths(name, values):
     """The values of an argument that is a list of paths."""
-    return _list(name, values, "path", _path)
+    return _list(name, values, "paths", _path)
 
 
 def numbers(name, values):
     """The values of an argument that is a list of integers."""
-    return _list(name, values, "integer", number)
+    return _list(name, values, "integers", number)
 
 
 def _list(name, values, what, one):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import enum
+import logging
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
 
@@ -33,6 +35,12 @@ FOREIGN = frozenset(
     profile_file_prefix use_deterministic_compute use_per_session_threads
     """.split()
 )
+
+
+def note(names: Iterable[str]) -> None:
+    """Notes options of ONNX Runtime that change nothing."""
+    if listed := ", ".join(sorted(names)):
+        logging.getLogger("ovolo").info("options that change nothing: %s", listed)
 
 
 @dataclass
@@ -66,10 +74,7 @@ class SessionOptions:
             near = difflib.get_close_matches(name, own | FOREIGN, 1)
             hint = f": did you mean `{near[0]}`?" if near else ""
             warnings.warn(f"there is no session option `{name}`{hint}", stacklevel=3)
-        if others:
-            import logging
-
-            logging.getLogger("ovolo").info("options that change nothing: %s", ", ".join(sorted(others)))
+        note(others)
 
 
 @dataclass

@@ -63,7 +63,7 @@ def compile(
     file = _model.File(model)
     given = _model.settings(
         file.path,
-        weights=None if weights is None else os.fspath(weights),
+        weights=weights,
         pipeline=pipeline,
         threads=threads,
         dims=dims,
@@ -153,7 +153,7 @@ class Plan:
         """The seconds of each step of another plan of the same model, by the cost model of this plan. A step whose
         kernel this cost model does not know is ``None``."""
         if not isinstance(other, Plan):
-            raise TypeError(f"`other` is a plan of `ovolo.compile`, not a {type(other).__name__}")
+            raise TypeError(f"`other` is a plan of `ovolo.compile`, not {other!r}")
         return self._plan.estimates(other._plan)
 
     def frame(self) -> pandas.DataFrame:

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping
 
 from . import _model, _ovolo
+from .option import note
 
 #: For each provider, the pipeline that it stands for, and the backend that it needs.
 PROVIDERS = {
@@ -58,9 +59,9 @@ def choose(providers, options) -> tuple[str, dict]:
     """
     if not providers:
         providers = ["CPUExecutionProvider"]
-    options = _model.listed("provider_options", options or (), "dictionary of options")
+    options = _model.listed("provider_options", options or (), "dictionaries")
     entries = []
-    for at, entry in enumerate(_model.listed("providers", providers, "provider")):
+    for at, entry in enumerate(_model.listed("providers", providers, "providers")):
         name, own = _entry(f"providers[{at}]", entry)
         given = options[at] if at < len(options) else {}
         if not isinstance(given, Mapping):
@@ -93,8 +94,5 @@ def _known(options):
     if str(device) != "0":
         raise _ovolo.InvalidArgument(f"`device_id` is {device}, and ovolo runs on the first device, 0")
     foreign = sorted(options.keys() & (FOREIGN | {"device_id"}))
-    if foreign:
-        import logging
-
-        logging.getLogger("ovolo").info("options that change nothing: %s", ", ".join(foreign))
+    note(foreign)
     return {name: value for name, value in options.items() if name not in foreign}

@@ -60,7 +60,7 @@ class InferenceSession:
         """
         options = sess_options or SessionOptions()
         if not isinstance(options, SessionOptions):
-            raise TypeError(f"`sess_options` is an `ovolo.SessionOptions`, not a {type(options).__name__}")
+            raise TypeError(f"`sess_options` is an `ovolo.SessionOptions`, not {options!r}")
         options._tell()
         name, chosen = provider.choose(providers, provider_options)
         own = {"threads": options.intra_op_num_threads or None, "dims": options.dims, **chosen, **settings}

@@ -179,7 +179,7 @@ def test_inputs_that_cannot_be_read_are_named(digits, dims):
 
 
 def test_other_arguments_of_wrong_kinds_are_named(digits):
-    with pytest.raises(TypeError, match="`sess_options` is an `ovolo.SessionOptions`, not a int"):
+    with pytest.raises(TypeError, match="`sess_options` is an `ovolo.SessionOptions`, not 3"):
         ovolo.InferenceSession(digits, 3)
     with pytest.raises(TypeError, match=r"`provider_options\[0\]` is a dictionary of options, not 3"):
         ovolo.InferenceSession(digits, providers=["CPUExecutionProvider"], provider_options=[3])
@@ -189,5 +189,5 @@ def test_other_arguments_of_wrong_kinds_are_named(digits):
         ovolo.rules.verify(instances="3")
     with pytest.raises(ValueError, match="`seed` is -1"):
         ovolo.rules.verify(seed=-1)
-    with pytest.raises(TypeError, match="`other` is a plan of `ovolo.compile`, not a int"):
+    with pytest.raises(TypeError, match="`other` is a plan of `ovolo.compile`, not 3"):
         ovolo.compile(digits, dims={"N": 1}, pipeline="native", cost="flops").estimates(3)

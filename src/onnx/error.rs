@@ -30,8 +30,7 @@ pub enum OnnxError {
     },
     /// The bytes are not a protobuf message of the kind that ONNX defines.
     #[error(
-        "`{model}` is not an ONNX model, or it is damaged or truncated: {why} ({length} bytes were read); \
-         export or download it again"
+        "`{model}` is not an ONNX model, or it is damaged or truncated: {why} ({length} bytes were read); {advice}"
     )]
     Damaged {
         /// The model's path or name.
@@ -40,6 +39,8 @@ pub enum OnnxError {
         why: String,
         /// The length of what was read, in bytes.
         length: usize,
+        /// What to do.
+        advice: &'static str,
     },
     /// The IR version or an opset is missing, too old or too new.
     #[error("`{model}` {why}")]

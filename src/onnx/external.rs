@@ -4,7 +4,6 @@
 use super::proto::{ModelProto, NodeProto, TensorProto};
 use super::{Item, OnnxError, folder, signature, weight};
 use crate::tensor::Tensor;
-use prost::Message;
 use prost::bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -72,10 +71,5 @@ fn decoded(model: &Path) -> Result<ModelProto, OnnxError> {
     let Some(map) = weight::map(model).map_err(read)? else {
         return Err(OnnxError::Empty { model: path });
     };
-    let length = map.len();
-    ModelProto::decode(Bytes::from_owner(map)).map_err(|why| OnnxError::Damaged {
-        model: path,
-        why: why.to_string(),
-        length,
-    })
+    super::decode(Bytes::from_owner(map), &path)
 }

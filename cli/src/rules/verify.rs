@@ -85,7 +85,7 @@ impl Verify {
     }
 
     fn case(&self, registry: &Registry, path: &Path) -> Outcome {
-        let differ = sides(registry, path)?;
+        let differ = verify_case(registry, path).map_err(|why| why.to_string())?;
         if self.json {
             print(&format!("{}\n", serde_json::json!({ "case": path, "differ": differ })));
         } else if differ.is_none() {
@@ -187,15 +187,11 @@ pub struct VerifySettings {
 /// # Errors
 /// A file with mistakes, or one that has no two sides.
 pub fn verify_case(registry: &Registry, path: &Path) -> Result<Option<String>, Refusal> {
-    Ok(sides(registry, path)?)
-}
-
-fn sides(registry: &Registry, path: &Path) -> Result<Option<String>, String> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let graph = ovolo::verify::verify(read_graph(registry, path, &Constants::none())?)
         .map_err(|error| named(&error))?
         .into_inner();
-    verify::compare_case(&graph).map_err(|error| named(&error))
+    Ok(verify::compare_case(&graph).map_err(|error| named(&error))?)
 }
 
 /// Verifies rules on generated instances. Returns what `ovolo rules verify --json` prints of each rule. `told` is called
@@ -217,7 +213,9 @@ pub fn verify_rules(
     let settings = verify::Settings { instances: asked.instances, seed: asked.seed, ..Default::default() };
     let count = loaded.set.rules().len();
     let all = verified(registry, &loaded, settings, asked.threads, &|_| told(count))?;
-    let rule = |one: &Verification| loaded.set.rules().iter().find(|rule| rule.name == one.rule);
+    // Both are in the order of the rules, of which some may be left out.
+    let mut rules = loaded.set.rules().iter();
+    let mut rule = |one: &Verification| rules.find(|rule| rule.name == one.rule);
     Ok(all.iter().filter_map(|one| Some(json(one, rule(one)?, &loaded))).collect())
 }
 

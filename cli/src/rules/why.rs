@@ -107,7 +107,8 @@ fn unknown(name: &str, rules: &[Arc<Rule>], settings: &Settings) -> String {
 /// The most rows of a rule that a message names.
 const SHOWN: usize = 6;
 
-/// Reports on the rule after the last phase of rewriting, with the absent backends that have its kernels. Returns an empty text if that phase does not have the rule.
+/// Reports on the rule after the last phase of rewriting, with the absent backends that have its kernels. Returns an empty
+/// text if that phase does not have the rule.
 fn phase(
     saturated: &mut Saturated,
     rule: &Arc<Rule>,

@@ -193,12 +193,13 @@ impl<'a> Runner<'a> {
 
     fn plan(&mut self, cell: &Cell, extractor: &str) -> Result<Value, Error> {
         let options = self.ready(cell, extractor)?;
-        // The extraction is timed by itself: to price the kernels and to plan memory takes as long with any extractor.
+        let choice = options.choice(self.graph())?;
         let priced = options.price(self.saturated())?;
+        // The choice is timed by itself: to price the kernels and to plan memory takes as long with any extractor.
         let start = Instant::now();
-        self.chooser(extractor).extract(priced.problem())?;
+        let chosen = priced.choose(&choice)?;
         let seconds = start.elapsed().as_secs_f64();
-        let Planned { chosen, plan } = options.plan(self.saturated())?;
+        let Planned { chosen, plan } = chosen.plan(&choice.planning)?;
         let extraction = &chosen.extraction;
         Ok(json!({
             "cost": extraction.cost, "bound": extraction.bound, "gap": extraction.gap(),

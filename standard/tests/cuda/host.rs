@@ -1,6 +1,6 @@
 //! Runs kernels on the processor: their own text is compiled by the system's C++ compiler with a shim.
 
-use super::case::{self, FAMILIES};
+use super::case::{self, Case, FAMILIES};
 use libloading::{Library, Symbol};
 use ovolo::tensor::{Tensor, TensorType};
 use ovolo_cuda::{Argument, KernelJob, KernelSource, Module};
@@ -55,7 +55,8 @@ pub fn translate(compiler: &Path, name: &str, module: &Module) -> PathBuf {
 pub fn family(compiler: &Path, number: usize) -> &'static Path {
     static COMPILED: [OnceLock<PathBuf>; FAMILIES.len()] = [const { OnceLock::new() }; FAMILIES.len()];
     COMPILED[number].get_or_init(|| {
-        let jobs: Vec<KernelJob> = case::family(number).iter().map(|case| case.job().unwrap()).collect();
+        let job = |case: &Case| case.job().unwrap_or_else(|why| panic!("{}: {why}", case.name()));
+        let jobs: Vec<KernelJob> = case::family(number).iter().map(job).collect();
         translate(compiler, FAMILIES[number].0, &Module::new(&jobs))
     })
 }
