@@ -66,8 +66,7 @@ pub(super) fn write_outputs(
 ) -> Result<(), String> {
     let names: Vec<&str> = outputs.iter().map(|(name, _)| name.as_str()).collect();
     write_files(&names, Format::Npy, directory, read, &|at| {
-        let (name, tensor) = &outputs[at];
-        npy::encode(name, tensor).map_err(|error| error.to_string())
+        Ok(npy::encode(&outputs[at].1))
     })
 }
 

@@ -131,8 +131,7 @@ fn exchange(
     let mut list = String::new();
     for (at, (name, tensor)) in inputs.iter().enumerate() {
         let _ = writeln!(list, "{at} {name}");
-        let bytes = npy::encode(name, tensor).map_err(|why| exchanged(folder, &why))?;
-        write(&format!("input-{at}.npy"), &bytes)?;
+        write(&format!("input-{at}.npy"), &npy::encode(tensor))?;
     }
     write("inputs.txt", list.as_bytes())?;
     let names = names(model).unwrap_or_default();

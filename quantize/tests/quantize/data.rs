@@ -15,7 +15,7 @@ fn four(value: f32) -> Tensor {
 }
 
 fn write(file: &Path, tensor: &Tensor) {
-    std::fs::write(file, npy::encode("x", tensor).unwrap()).unwrap();
+    std::fs::write(file, npy::encode(tensor)).unwrap();
 }
 
 /// Reads the data of a folder for the input `x`, and returns the first element of each batch.

@@ -101,6 +101,6 @@ fn bad_files_shapes_and_settings_are_refused() {
     complained(&compare(&at, &["net.ovolo", "--tolerance", "0"]), 2, "give a number above 0");
     complained(&compare(&at, &["net.ovolo", "--with", "onnxruntime"]), 1, "a graph in text form");
     let wrong = Tensor::zeros(ovolo::tensor::TensorType::plain(DType::F32, [1, 4, 8, 7]));
-    std::fs::write(at.join("x.npy"), npy::encode("x", &wrong).unwrap()).unwrap();
+    std::fs::write(at.join("x.npy"), npy::encode(&wrong)).unwrap();
     complained(&compare(&at, &["net.ovolo", "--input", "x=x.npy"]), 1, "dimension 3 is 7, not 8");
 }
