@@ -7,6 +7,8 @@
 //! - `console`: each line that begins with `$ ` is a command for the shell. The lines below it are what it prints, on
 //!   standard output and on standard error. A line `...` stands for any number of lines, and `[..]` for any text within a
 //!   line. A command that fails ends with a line `? CODE`.
+//! - `sh`: commands that take too long, or need what is not here. Only their words are checked: whether the command line
+//!   has these commands and options.
 #![allow(clippy::unwrap_used)]
 
 use regex::Regex;
@@ -20,6 +22,7 @@ use std::process::Command;
 enum Block {
     File { path: String, text: String },
     Console(Vec<Step>),
+    Shell(Vec<(usize, String)>),
 }
 
 /// A command of a page.
@@ -43,12 +46,34 @@ fn blocks(page: &str) -> Vec<Block> {
         let body: Vec<(usize, &str)> = lines.by_ref().take_while(|(_, line)| *line != "```").collect();
         if info == "console" {
             blocks.push(Block::Console(steps(&body)));
+        } else if info == "sh" {
+            blocks.push(Block::Shell(commands(&body)));
         } else if let Some((_, path)) = info.split_once(" file=") {
             let text = body.iter().fold(String::new(), |text, (_, line)| text + line + "\n");
             blocks.push(Block::File { path: path.to_owned(), text });
         }
     }
     blocks
+}
+
+/// Returns the commands of `ovolo` in lines for the shell, each with its line of the page.
+fn commands(body: &[(usize, &str)]) -> Vec<(usize, String)> {
+    let mut commands: Vec<(usize, String)> = Vec::new();
+    let mut goes_on = false;
+    for (at, line) in body {
+        let part = line.strip_suffix('\\').unwrap_or(line);
+        match commands.last_mut().filter(|_| goes_on) {
+            Some((_, command)) => command.push_str(part),
+            None => commands.push((at + 1, part.to_owned())),
+        }
+        goes_on = line.ends_with('\\');
+    }
+    let each = commands.iter().flat_map(|(at, line)| line.split(" && ").map(|command| (*at, command)));
+    each.filter_map(|(at, command)| {
+        let words = ["ovolo ", "cargo run --release -- "].iter().find_map(|start| command.strip_prefix(start))?;
+        Some((at, format!("ovolo {words}")))
+    })
+    .collect()
 }
 
 fn steps(body: &[(usize, &str)]) -> Vec<Step> {
@@ -126,6 +151,17 @@ fn run(name: &str, page: &str) -> String {
                 std::fs::create_dir_all(path.parent().unwrap()).unwrap();
                 std::fs::write(path, text).unwrap();
             }
+            Block::Shell(commands) => {
+                for (line, command) in commands {
+                    // A comment, what follows a command, and the words of another program are not ours.
+                    let own = command.split([';', '|', '#', '>']).next().unwrap().split(" -- ").next().unwrap();
+                    // Options are read in their order, so an unknown one is found before the help is printed.
+                    let (printed, code) = folder.run(&format!("{own} --help"));
+                    if code != 0 {
+                        writeln!(different, "{name}:{line}: $ {command}\n{printed}? {code}\n").unwrap();
+                    }
+                }
+            }
             Block::Console(steps) => {
                 for step in steps {
                     let (printed, code) = folder.run(&step.command);
@@ -149,16 +185,20 @@ fn pages_show_what_commands_print() {
     }
     pages.retain(|page| page.ends_with(".md"));
     pages.sort();
-    let mut consoles = 0;
+    let (mut consoles, mut commands) = (0, 0);
     let mut different = String::new();
     for name in &pages {
         let page = std::fs::read_to_string(root.join(name)).unwrap();
-        if page.contains("\n```console\n") {
-            consoles += 1;
-            different += &run(name, &page);
+        for block in blocks(&page) {
+            match block {
+                Block::Console(_) => consoles += 1,
+                Block::Shell(shell) => commands += shell.len(),
+                Block::File { .. } => {}
+            }
         }
+        different += &run(name, &page);
     }
-    assert!(consoles >= 2, "only {consoles} of {} pages have commands that are run", pages.len());
+    assert!(consoles >= 40 && commands >= 40, "only {consoles} blocks and {commands} commands are checked");
     assert!(different.is_empty(), "these commands print something else than their pages say:\n\n{different}");
 }
 
@@ -186,6 +226,10 @@ fn a_page_that_tells_something_else_is_found() {
             "{wrong}"
         );
     }
+    let shell = |command: &str| run("shell", &format!("```sh\n# One\n{command}\n```\n"));
+    assert_eq!(shell("ovolo run x.onnx \\\n  --threads 2 > a.txt"), "");
+    assert!(shell("ovolo run x.onnx \\\n  --tread 2").starts_with("shell:3: $ ovolo run x.onnx   --tread 2\n"));
+    assert!(shell("cargo run --release -- rum").contains("rum"));
     let fails = |code: i32| run("fails", &format!("```console\n$ echo no >&2; exit 3\nno\n? {code}\n```\n"));
     assert_eq!((fails(3).is_empty(), fails(0).is_empty()), (true, false));
 }
