@@ -65,9 +65,7 @@ pub(super) fn write_outputs(
     read: &[PathBuf],
 ) -> Result<(), String> {
     let names: Vec<&str> = outputs.iter().map(|(name, _)| name.as_str()).collect();
-    write_files(&names, Format::Npy, directory, read, &|at| {
-        Ok(npy::encode(&outputs[at].1))
-    })
+    write_files(&names, Format::Npy, directory, read, &|at| Ok(npy::encode(&outputs[at].1)))
 }
 
 /// Writes the bytes of outputs into one file each. Writes none if two have the same file name, or if one would replace

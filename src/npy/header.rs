@@ -121,7 +121,9 @@ impl Header {
         let (start, length) = match bytes[6] {
             1 => (10, usize::from(u16::from_le_bytes([bytes[8], bytes[9]]))),
             2 | 3 => (12, u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize),
-            version => return Err(format!("version {version} of the format is not supported; versions 1 to 3 are")),
+            version => {
+                return Err(format!("version {version} of the format is not supported; versions 1 to 3 are"));
+            }
         };
         if length > LONGEST {
             return Err(format!("its header has {length} bytes, more than any plain array needs"));

@@ -70,7 +70,8 @@ fn commands(body: &[(usize, &str)]) -> Vec<(usize, String)> {
     }
     let each = commands.iter().flat_map(|(at, line)| line.split(" && ").map(|command| (*at, command)));
     each.filter_map(|(at, command)| {
-        let words = ["ovolo ", "cargo run --release -- "].iter().find_map(|start| command.strip_prefix(start))?;
+        let words =
+            ["ovolo ", "cargo run --release -- "].iter().find_map(|start| command.strip_prefix(start))?;
         Some((at, format!("ovolo {words}")))
     })
     .collect()
@@ -154,7 +155,8 @@ fn run(name: &str, page: &str) -> String {
             Block::Shell(commands) => {
                 for (line, command) in commands {
                     // A comment, what follows a command, and the words of another program are not ours.
-                    let own = command.split([';', '|', '#', '>']).next().unwrap().split(" -- ").next().unwrap();
+                    let own =
+                        command.split([';', '|', '#', '>']).next().unwrap().split(" -- ").next().unwrap();
                     // Options are read in their order, so an unknown one is found before the help is printed.
                     let (printed, code) = folder.run(&format!("{own} --help"));
                     if code != 0 {
@@ -228,7 +230,9 @@ fn a_page_that_tells_something_else_is_found() {
     }
     let shell = |command: &str| run("shell", &format!("```sh\n# One\n{command}\n```\n"));
     assert_eq!(shell("ovolo run x.onnx \\\n  --threads 2 > a.txt"), "");
-    assert!(shell("ovolo run x.onnx \\\n  --tread 2").starts_with("shell:3: $ ovolo run x.onnx   --tread 2\n"));
+    assert!(
+        shell("ovolo run x.onnx \\\n  --tread 2").starts_with("shell:3: $ ovolo run x.onnx   --tread 2\n")
+    );
     assert!(shell("cargo run --release -- rum").contains("rum"));
     let fails = |code: i32| run("fails", &format!("```console\n$ echo no >&2; exit 3\nno\n? {code}\n```\n"));
     assert_eq!((fails(3).is_empty(), fails(0).is_empty()), (true, false));

@@ -93,7 +93,9 @@ fn refusals_name_the_file_and_the_reason() {
     );
     assert!(refusal(&file("'<f4'", false, "(0, 9223372036854775807, 9)", &[])).contains("too large"));
     assert!(refusal(&file("'<M8[ns]'", false, "(1,)", &[0; 8])).contains("`<M8[ns]` is not supported"));
-    assert!(refusal(&file("'<f4'", false, "(-1,)", &[])).contains("damaged: expected a size, found `-1,), }`"));
+    assert!(
+        refusal(&file("'<f4'", false, "(-1,)", &[])).contains("damaged: expected a size, found `-1,), }`")
+    );
     assert!(refusal(&file("'<f4', 'x': 'y'", false, "(1,)", &[])).contains("has the key `x`"));
     assert!(refusal(b"\x93NUMPY\x01\x00\x02\x00{}").contains("lacks `descr`"));
     assert!(refusal(b"\x93NUMPY\x04\x00\x02\x00{}").contains("version 4"));
