@@ -122,7 +122,8 @@ pub struct Work {
 /// Properties that rules and passes ask about.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flags {
-    /// Unary or binary, element by element, with broadcasting: may appear as a step of a post chain.
+    /// Unary or binary, element by element, with broadcasting. Those that compute a function of the scalar tables
+    /// ([`Flags::function`]) may be steps of a post chain.
     pub elementwise: bool,
     /// Takes operands in any layout, the same for all of them, and gives its result in that layout.
     pub layout_agnostic: bool,

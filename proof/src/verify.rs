@@ -52,8 +52,7 @@ use palette::Palette;
 use refusal::{Reasons, Refusal};
 use rng::Rng;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Attempts in each palette when a small counterexample is searched for.
@@ -137,39 +136,45 @@ impl Verification {
 }
 
 /// Verifies rules on `threads` threads and returns the results in the order of the rules. `done` is called
-/// with each result; once it breaks, no other rule is begun, and the results of those are absent. `ops` are the ops that
-/// the graphs of examples may use.
+/// with each result. `ops` are the ops that the graphs of examples may use.
 pub fn rules(
     rules: &[Arc<Rule>],
     ops: &Ops,
     settings: Settings,
     threads: usize,
-    done: &(dyn Fn(&Verification) -> ControlFlow<()> + Sync),
+    done: &(dyn Fn(&Verification) + Sync),
+) -> Vec<Verification> {
+    rules_until(rules, ops, settings, threads, &AtomicBool::new(false), done)
+}
+
+/// Verifies rules as [`rules`] does, until `stop` is set. Rules that were not verified by then have no result; those that
+/// had begun end after the instance that they are at.
+pub fn rules_until(
+    rules: &[Arc<Rule>],
+    ops: &Ops,
+    settings: Settings,
+    threads: usize,
+    stop: &AtomicBool,
+    done: &(dyn Fn(&Verification) + Sync),
 ) -> Vec<Verification> {
     each(rules, threads, &|rule| {
-        let verification = self::rule(rule, ops, settings);
-        let flow = done(&verification);
-        (verification, flow)
+        let verification = until(rule, ops, settings, stop)?;
+        done(&verification);
+        Some(verification)
     })
 }
 
-/// Calls `make` for each rule on some threads, until it breaks, and returns the results in the order of the rules.
-fn each<T: Send>(
-    rules: &[Arc<Rule>],
-    threads: usize,
-    make: &(dyn Fn(&Rule) -> (T, ControlFlow<()>) + Sync),
-) -> Vec<T> {
+/// Calls `make` for each rule on some threads, and returns the results in the order of the rules.
+fn each<T: Send>(rules: &[Arc<Rule>], threads: usize, make: &(dyn Fn(&Rule) -> Option<T> + Sync)) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let results: Mutex<BTreeMap<usize, T>> = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, rules.len().max(1)) {
             scope.spawn(|| {
                 while let Some((at, rule)) = take(&next, rules) {
-                    let (made, flow) = make(rule);
-                    if flow.is_break() {
-                        next.store(rules.len(), Ordering::Relaxed);
+                    if let Some(made) = make(rule) {
+                        results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, made);
                     }
-                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, made);
                 }
             });
         }
@@ -184,11 +189,19 @@ fn take<'a>(next: &AtomicUsize, rules: &'a [Arc<Rule>]) -> Option<(usize, &'a Ar
 
 /// Verifies one rule. `ops` are the ops that the graphs of its examples may use.
 pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
+    until(rule, ops, settings, &AtomicBool::new(false)).expect("nothing stops it")
+}
+
+/// Verifies one rule, or returns nothing if `stop` is set before all instances are compared.
+fn until(rule: &Rule, ops: &Ops, settings: Settings, stop: &AtomicBool) -> Option<Verification> {
     let generator = Generator::new(rule, &Palette::WIDE);
     let mut seen = Seen::default();
     let mut reasons = Reasons::default();
     let (mut instances, mut tries, mut work, mut wrong) = (0, 0, 0.0, None);
     while instances < settings.instances && !hopeless(instances, tries, settings) && work < WORK {
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut rng = Rng::new(settings.seed, &rule.name, tries as u64);
         tries += 1;
         let left = match generator.left(&mut rng) {
@@ -251,7 +264,7 @@ pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
         }
         None => Verdict::Holds,
     };
-    Verification {
+    Some(Verification {
         rule: rule.name.clone(),
         file: rule.file.clone(),
         line: rule.line,
@@ -260,7 +273,7 @@ pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
         tries,
         examples: examples.unwrap_or(0),
         coverage: seen.coverage(),
-    }
+    })
 }
 
 /// Returns whether the tries are used up, or so few of them gave an instance that the others would not give enough. If the

@@ -14,6 +14,13 @@ of a name, and adds it to a registry of its own::
 
     ovolo.compile("model.onnx", cost=Flops(), extractor=First())
 
+A cost model that prices many kernels faster at once, such as one of scikit-learn, has a method ``batch`` instead. It
+gets a list of kernels, and returns as many prices::
+
+    class Learned:
+        def batch(self, kernels):
+            return regressor.predict([[kernel.flops, kernel.bytes] for kernel in kernels])
+
 A cost model may also have ``copy(bytes)``, the seconds of a copy that a plan adds.
 """
 

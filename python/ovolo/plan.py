@@ -24,6 +24,13 @@ class CostModel(Protocol):
         """The seconds of one run; ``None`` for a kernel that is not known."""
 
 
+class BatchCostModel(Protocol):
+    """An object that prices many kernels at once."""
+
+    def batch(self, kernels: list[Kernel]) -> Iterable[float | None]:
+        """The seconds of one run of each kernel, in their order; ``None`` for a kernel that is not known."""
+
+
 class Extractor(Protocol):
     """An object that chooses a program."""
 
@@ -41,7 +48,7 @@ def compile(
     rules: Iterable[Path] = (),
     add: Iterable[str] = (),
     costs: Iterable[Path] = (),
-    cost: str | CostModel | None = None,
+    cost: str | CostModel | BatchCostModel | None = None,
     extractor: str | Extractor | None = None,
     memory_limit: int | None = None,
 ) -> Plan:
@@ -56,7 +63,8 @@ def compile(
         rules: Folders with further rule files.
         add: Rules that join a phase of the pipeline, each as ``RULES:PHASE``, such as ``"mine.ron:fuse"``.
         costs: Price lists that take precedence over the shipped one.
-        cost: The name of a cost model, or an object with a method ``seconds(kernel)``.
+        cost: The name of a cost model, or an object with a method ``seconds(kernel)``, or ``batch(kernels)`` for
+            all kernels at once.
         extractor: The name of an extractor, or an object with a method ``extract(problem)``.
         memory_limit: The most bytes that the plan may take of the host's memory.
     """

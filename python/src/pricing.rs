@@ -7,32 +7,44 @@ use ovolo::cost::{
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The setting that chooses a cost model written in Python: an object with a method `seconds(kernel)`, and optionally
-/// `copy(bytes)`.
+/// The setting that chooses a cost model written in Python: an object with a method `seconds(kernel)`, or `batch(kernels)`
+/// for many kernels at once, and optionally `copy(bytes)`.
 #[derive(Clone, Debug, Serialize)]
-pub struct ByPython(pub Chosen);
+pub struct ByPython {
+    chosen: Chosen,
+    /// Whether the object prices many kernels at once.
+    batch: bool,
+}
 
 impl ByPython {
     /// Makes the setting for an object.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Chosen::new(object, "seconds").map(Self)
+        let batch = object.hasattr("batch")?;
+        let chosen = Chosen::new(object, if batch { "batch" } else { "seconds" })?;
+        Ok(Self { chosen, batch })
+    }
+
+    /// Returns the object.
+    pub fn chosen(&self) -> &Chosen {
+        &self.chosen
     }
 }
 
 impl Pricing for ByPython {
     fn name(&self) -> &str {
-        self.0.name
+        self.chosen.name
     }
 
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
         Ok(Box::new(Model {
-            name: interned(self.0.name),
-            raised: self.0.raised.clone(),
-            object: Arc::clone(&self.0.object),
+            name: interned(self.chosen.name),
+            raised: self.chosen.raised.clone(),
+            object: Arc::clone(&self.chosen.object),
+            batch: self.batch,
             prices: PriceModel::new("flops", Machine::NOMINAL, Arc::clone(given.prices)),
             known: Mutex::default(),
         }))
@@ -52,6 +64,7 @@ struct Model {
     name: &'static str,
     raised: Raised,
     object: Arc<Py<PyAny>>,
+    batch: bool,
     /// The prices of copies, unless the object has its own.
     prices: PriceModel,
     known: Mutex<Known>,
@@ -61,37 +74,68 @@ struct Model {
 struct Known {
     /// The answers, by the features of kernels.
     seconds: FxHashMap<String, Option<f64>>,
+    /// The kernels of a batch that has begun.
+    gathered: Option<Gathered>,
     /// The first wrong answer.
     trouble: Option<String>,
 }
 
+/// The features of a kernel, with their names.
+type Features = Vec<(&'static str, FeatureValue)>;
+
+/// Kernels, each once, in the order of the first question.
+#[derive(Default)]
+struct Gathered {
+    keys: FxHashSet<String>,
+    kernels: Vec<(String, Features)>,
+}
+
 impl Model {
-    fn ask(&self, py: Python<'_>, features: &[(&str, FeatureValue)]) -> Result<Option<f64>, String> {
-        let asked = || -> PyResult<Option<f64>> {
-            let map = PyDict::new(py);
-            for (name, value) in features {
-                match value {
-                    FeatureValue::Number(number) => map.set_item(name, number)?,
-                    FeatureValue::Text(text) => map.set_item(name, text)?,
-                }
+    /// Asks for the prices of kernels.
+    fn ask(&self, py: Python<'_>, kernels: &[&Features]) -> Result<Vec<Option<f64>>, String> {
+        let asked = || -> PyResult<Vec<Option<f64>>> {
+            let object = self.object.bind(py);
+            let kernels =
+                kernels.iter().map(|features| kernel(py, features)).collect::<PyResult<Vec<_>>>()?;
+            if self.batch {
+                let answers = object.call_method1("batch", (kernels,))?;
+                return answers.try_iter()?.map(|answer| answer?.extract()).collect();
             }
-            let kernel = py.import("ovolo.extension")?.call_method1("Kernel", (map,))?;
-            self.object.bind(py).call_method1("seconds", (kernel,))?.extract()
+            kernels.into_iter().map(|kernel| object.call_method1("seconds", (kernel,))?.extract()).collect()
         };
-        let seconds = asked().map_err(|raised| self.raised.keep(py, raised))?;
-        match seconds {
-            Some(seconds) if seconds.is_nan() || seconds < 0.0 => {
+        let prices = asked().map_err(|raised| self.raised.keep(py, raised))?;
+        if prices.len() != kernels.len() {
+            let (name, given, wanted) = (self.name, prices.len(), kernels.len());
+            return Err(format!("`{name}.batch` got {wanted} kernels and returned {given} prices"));
+        }
+        match prices.iter().flatten().find(|seconds| seconds.is_nan() || **seconds < 0.0) {
+            Some(seconds) => {
                 Err(format!("the answer {seconds} is no time: it must be at least zero, or None"))
             }
-            seconds => Ok(seconds),
+            None => Ok(prices),
         }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes the first error.
     fn note(&self, why: &str) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.trouble.get_or_insert_with(|| why.to_owned());
+        self.known().trouble.get_or_insert_with(|| why.to_owned());
     }
+}
+
+/// Returns the object that a cost model gets for a kernel.
+fn kernel<'py>(py: Python<'py>, features: &Features) -> PyResult<Bound<'py, PyAny>> {
+    let map = PyDict::new(py);
+    for (name, value) in features {
+        match value {
+            FeatureValue::Number(number) => map.set_item(name, number)?,
+            FeatureValue::Text(text) => map.set_item(name, text)?,
+        }
+    }
+    py.import("ovolo.extension")?.call_method1("Kernel", (map,))
 }
 
 impl CostModel for Model {
@@ -103,25 +147,53 @@ impl CostModel for Model {
         if query.contract.view_of.is_some() {
             return Some(0.0);
         }
-        let features: Vec<(&str, FeatureValue)> =
+        let features: Features =
             FEATURES.iter().map(|feature| (feature.name, feature.value(query))).collect();
         let key = features.iter().map(|(_, value)| value.to_string()).collect::<Vec<_>>().join("\0");
         {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known();
             if let Some(seconds) = known.seconds.get(&key) {
                 return *seconds;
             }
             if known.trouble.is_some() {
                 return None;
             }
+            if let Some(gathered) = &mut known.gathered {
+                if gathered.keys.insert(key.clone()) {
+                    gathered.kernels.push((key, features));
+                }
+                return Some(0.0);
+            }
         }
         // The lock is free now: a thread that holds it must never wait for the interpreter.
-        let seconds = Python::attach(|py| self.ask(py, &features)).unwrap_or_else(|why| {
-            self.note(&why);
-            None
-        });
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).seconds.insert(key, seconds);
+        let seconds = match Python::attach(|py| self.ask(py, &[&features])) {
+            Ok(prices) => prices[0],
+            Err(why) => {
+                self.note(&why);
+                None
+            }
+        };
+        self.known().seconds.insert(key, seconds);
         seconds
+    }
+
+    fn begin_batch(&self) -> bool {
+        if self.batch {
+            self.known().gathered = Some(Gathered::default());
+        }
+        self.batch
+    }
+
+    fn end_batch(&self) {
+        let Some(Gathered { kernels, .. }) = self.known().gathered.take() else { return };
+        if kernels.is_empty() {
+            return;
+        }
+        let asked: Vec<&Features> = kernels.iter().map(|(_, features)| features).collect();
+        match Python::attach(|py| self.ask(py, &asked)) {
+            Ok(prices) => self.known().seconds.extend(kernels.into_iter().map(|(key, _)| key).zip(prices)),
+            Err(why) => self.note(&why),
+        }
     }
 
     fn copy(&self, bytes: usize) -> f64 {
@@ -144,10 +216,11 @@ impl CostModel for Model {
     }
 
     fn trouble(&self) -> Option<String> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).trouble.clone()
+        self.known().trouble.clone()
     }
 
     fn lacking(&self) -> String {
-        format!("`{}.seconds` gives None for it, which says that the kernel is not known", self.name)
+        let method = if self.batch { "batch" } else { "seconds" };
+        format!("`{}.{method}` gives None for it, which says that the kernel is not known", self.name)
     }
 }

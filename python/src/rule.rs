@@ -5,13 +5,12 @@ use crate::registry::shared;
 use crate::signal::interruptible;
 use ovolo_cli::{VerifySettings, verify_case, verify_rules};
 use pyo3::prelude::*;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
 /// Verifies rules, and returns the results as JSON: a list with an object for each rule. An exception of `told`, and a
-/// signal such as that of Ctrl-C, end it after the rules that have begun.
+/// signal such as that of Ctrl-C, end it after the instances that have begun.
 #[pyfunction]
 #[pyo3(signature = (files, folders, only, instances, seed, threads, told))]
 #[allow(clippy::too_many_arguments)] // One for each argument of the function in Python.
@@ -33,11 +32,10 @@ pub fn verify(
                 && let Err(why) = Python::attach(|py| told.call1(py, (count,)).map(|_| ()))
             {
                 raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
-                return ControlFlow::Break(());
+                stop.store(true, Ordering::Relaxed);
             }
-            if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        verify_rules(&shared(), &asked, &tell)
+        verify_rules(&shared(), &asked, stop, &tell)
     })?;
     if let Some(why) = raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(why);

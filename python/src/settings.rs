@@ -49,7 +49,7 @@ impl Asking {
     /// Returns the exception for an error of the job: the one that an object of Python has raised is its cause. What is no
     /// `Exception`, such as `KeyboardInterrupt`, ends the call itself.
     pub fn error(&self, py: Python<'_>, said: PyErr) -> PyErr {
-        let raised = self.cost.as_ref().and_then(|cost| cost.0.raised.take());
+        let raised = self.cost.as_ref().and_then(|cost| cost.chosen().raised.take());
         let raised =
             raised.or_else(|| self.extractor.as_ref().and_then(|extractor| extractor.0.raised.take()));
         match raised {
@@ -90,7 +90,7 @@ impl Given {
                 settings.cost = Some(name);
             } else {
                 let pricing = Pricing::new(given.bind(py))?;
-                settings.cost = Some(pricing.0.name.to_owned());
+                settings.cost = Some(pricing.chosen().name.to_owned());
                 let kind = Kind::of(Arc::new(pricing.clone()) as Arc<dyn ovolo::cost::Pricing>);
                 own.get_or_insert_with(standard).add_pricing(kind).map_err(error)?;
                 cost = Some(pricing);

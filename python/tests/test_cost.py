@@ -1,5 +1,6 @@
 """Cost models that are written in Python."""
 
+import numpy as np
 import ovolo
 import pytest
 
@@ -42,6 +43,37 @@ def test_it_is_asked_once_for_each_kernel_and_gets_all_features(digits):
     plan = compiled(digits, Curious())
     assert plan.extraction["cost_model"] == "curious"
     assert len(asked) == len(set(asked)) > 10
+
+
+def test_a_batch_is_asked_for_all_kernels_at_once_and_decides_as_single_questions_do(digits):
+    asked = []
+
+    class AllByBytes:
+        def batch(self, kernels):
+            asked.append(len(kernels))
+            return np.array([kernel.bytes * 1e-9 for kernel in kernels])
+
+    plan = compiled(digits, AllByBytes())
+    assert plan.steps == compiled(digits, ByBytes()).steps
+    assert asked[0] > 10 and sum(asked[1:]) < asked[0] / 10
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (lambda kernels: [1e-6], r"`wrong.batch` got \d+ kernels and returned 1 prices"),
+        (lambda kernels: [None] * len(kernels), "`wrong.batch` gives None for it"),
+        (lambda kernels: [-1.0] * len(kernels), "the answer -1 is no time"),
+        (lambda kernels: 1e-6, "TypeError: 'float' object is not iterable"),
+    ],
+)
+def test_a_batch_that_is_answered_wrongly_is_refused(digits, answers, message):
+    class Wrong:
+        def batch(self, kernels):
+            return answers(kernels)
+
+    with pytest.raises(ovolo.Error, match=message):
+        compiled(digits, Wrong())
 
 
 def test_a_kernel_that_must_not_be_chosen_is_not(digits):

@@ -87,7 +87,7 @@ def test_rules_join_a_phase(tmp_path):
 
 
 def test_ctrl_c_ends_a_verification():
-    """The signal that Ctrl-C sends raises in the call, after the rules that have begun."""
+    """The signal that Ctrl-C sends raises in the call, after the instances that have begun."""
     code = "import ovolo, sys; print('begins', flush=True); ovolo.rules.verify(instances=5000)"
     with subprocess.Popen(
         [sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -96,7 +96,7 @@ def test_ctrl_c_ends_a_verification():
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         try:
-            # All rules take a quarter of an hour.
+            # All rules take a quarter of an hour, and some of them minutes.
             _, said = process.communicate(timeout=120)
         finally:
             process.kill()

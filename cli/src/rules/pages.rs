@@ -16,8 +16,8 @@ use ovolo::registry::Registry;
 use ovolo::rule::Rule;
 use ovolo_proof::verify::{self, Verification};
 use std::fmt::Write;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Args)]
@@ -67,9 +67,8 @@ impl Pages {
         let progress = Mutex::new(Progress::new(loaded.set.rules().len()));
         let done = |one: &Verification| {
             progress.lock().unwrap_or_else(PoisonError::into_inner).step(&one.rule);
-            ControlFlow::Continue(())
         };
-        let verified = verified(registry, &loaded, settings, self.threads, &done)?;
+        let verified = verified(registry, &loaded, settings, self.threads, &AtomicBool::new(false), &done)?;
         drop(progress);
         let pipelines = registry
             .pipeline_names()

@@ -12,9 +12,9 @@ use ovolo::rule::{Pattern, Rule};
 use ovolo_proof::verify::{self, Coverage, Member, Members, Reason, Verdict, Verification};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Args)]
@@ -101,9 +101,8 @@ impl Verify {
         let progress = Mutex::new(Progress::new(rules.len()));
         let done = |one: &Verification| {
             progress.lock().unwrap_or_else(PoisonError::into_inner).step(&one.rule);
-            ControlFlow::Continue(())
         };
-        let all = verified(registry, &loaded, settings, self.threads, &done)?;
+        let all = verified(registry, &loaded, settings, self.threads, &AtomicBool::new(false), &done)?;
         drop(progress);
         let bad = all.iter().filter(|one| !one.holds()).count();
         if self.json {
@@ -195,15 +194,15 @@ pub fn verify_case(registry: &Registry, path: &Path) -> Result<Option<String>, R
 }
 
 /// Verifies rules on generated instances. Returns what `ovolo rules verify --json` prints of each rule. `told` is called
-/// after each rule, from any thread, with the number of all rules; once it breaks, no other rule is begun, and the result
-/// lacks those.
+/// after each rule, from any thread, with the number of all rules. Once `stop` is set, the rest is left out.
 ///
 /// # Errors
 /// A rule file with mistakes, or no rule.
 pub fn verify_rules(
     registry: &Registry,
     asked: &VerifySettings,
-    told: &(dyn Fn(usize) -> ControlFlow<()> + Sync),
+    stop: &AtomicBool,
+    told: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<serde_json::Value>, Refusal> {
     if asked.instances == 0 {
         Err("the instances of a rule must be at least 1".to_owned())?;
@@ -212,26 +211,27 @@ pub fn verify_rules(
     let loaded = Source { files, rules: folders, only }.load(registry)?;
     let settings = verify::Settings { instances: asked.instances, seed: asked.seed, ..Default::default() };
     let count = loaded.set.rules().len();
-    let all = verified(registry, &loaded, settings, asked.threads, &|_| told(count))?;
+    let all = verified(registry, &loaded, settings, asked.threads, stop, &|_| told(count))?;
     // Both are in the order of the rules, of which some may be left out.
     let mut rules = loaded.set.rules().iter();
     let mut rule = |one: &Verification| rules.find(|rule| rule.name == one.rule);
     Ok(all.iter().filter_map(|one| Some(json(one, rule(one)?, &loaded))).collect())
 }
 
-/// Verifies the rules of some files. `done` is called after each.
+/// Verifies the rules of some files, until `stop` is set. `done` is called after each.
 pub(super) fn verified(
     registry: &Registry,
     loaded: &Loaded,
     settings: verify::Settings,
     asked: Option<usize>,
-    done: &(dyn Fn(&Verification) -> ControlFlow<()> + Sync),
+    stop: &AtomicBool,
+    done: &(dyn Fn(&Verification) + Sync),
 ) -> Result<Vec<Verification>, String> {
     let rules = loaded.set.rules();
     if rules.is_empty() {
         return Err("there is no rule to verify: the files have none".into());
     }
-    Ok(verify::rules(rules, registry.ops(), settings, threads(asked)?, done))
+    Ok(verify::rules_until(rules, registry.ops(), settings, threads(asked)?, stop, done))
 }
 
 pub(super) fn verdict(one: &Verification) -> &'static str {

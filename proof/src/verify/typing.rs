@@ -16,7 +16,6 @@ use super::untyped::Untyped;
 use super::{Judge, Tried, each, small};
 use ovolo::rule::Rule;
 use ovolo::rule::print::Names;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Instances with types on both sides that are needed before a rule counts as well typed.
@@ -97,7 +96,7 @@ pub fn typings(rules: &[Arc<Rule>], threads: usize, done: &(dyn Fn(&Rule) + Sync
     each(rules, threads, &|rule| {
         let typing = typing(rule);
         done(rule);
-        (typing, ControlFlow::Continue(()))
+        Some(typing)
     })
 }
 

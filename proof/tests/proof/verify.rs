@@ -14,7 +14,6 @@ use ovolo::registry::Registry;
 use ovolo::rule::{AttrPattern, Expr, Pattern, Rule, RuleSet, Template};
 use ovolo::tensor::{DType, TensorType};
 use ovolo_proof::verify::{self, Settings, Verdict, Verification};
-use std::ops::ControlFlow::Continue;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -91,7 +90,7 @@ fn every_shipped_rule_holds() {
     let rules = common::rules();
     let instances = common::draws(Settings::default().instances, 50);
     let settings = Settings { instances, ..Settings::default() };
-    let all = verify::rules(rules.rules(), common::ops(), settings, 2, &|_| Continue(()));
+    let all = verify::rules(rules.rules(), common::ops(), settings, 2, &|_| {});
     let bad: Vec<&Verification> = all.iter().filter(|one| !one.holds()).collect();
     assert!(bad.is_empty(), "{bad:#?}");
     assert!(all.iter().all(|one| one.instances == instances));
@@ -155,8 +154,8 @@ fn results_do_not_depend_on_threads_or_on_other_rules() {
     let rules = common::rules();
     let some: Vec<Arc<Rule>> = rules.rules().iter().step_by(9).cloned().collect();
     let settings = Settings { instances: 20, ..Settings::default() };
-    let one = verify::rules(&some, common::ops(), settings, 1, &|_| Continue(()));
-    assert_eq!(one, verify::rules(&some, common::ops(), settings, 3, &|_| Continue(())));
+    let one = verify::rules(&some, common::ops(), settings, 1, &|_| {});
+    assert_eq!(one, verify::rules(&some, common::ops(), settings, 3, &|_| {}));
     assert_eq!(one[2], verify::rule(&some[2], common::ops(), settings));
 }
 
@@ -241,7 +240,7 @@ fn unsound_rules_are_found_whatever_the_seed() {
     let mut slipped = Vec::new();
     for seed in 0..3 {
         let settings = Settings { seed, shrink: false, ..Settings::default() };
-        for one in verify::rules(rules.rules(), common::ops(), settings, 2, &|_| Continue(())) {
+        for one in verify::rules(rules.rules(), common::ops(), settings, 2, &|_| {}) {
             if !matches!(one.verdict, Verdict::Wrong { .. }) {
                 slipped.push(format!("{} (seed {seed}): {:?}", one.rule, one.verdict));
             }
