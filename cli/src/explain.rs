@@ -3,7 +3,7 @@
 mod regions;
 
 use super::dynamic::{is_dynamic, sized};
-use super::load::{self, absent, imported};
+use super::load::{self, absent, imported, tensors};
 use super::page;
 use super::run::{input_files, read_inputs};
 use super::value;
@@ -14,7 +14,8 @@ use ovolo::cost::fits;
 use ovolo::egraph::{Flip, RunnerUp};
 use ovolo::error::suggestion;
 use ovolo::extract::Extraction;
-use ovolo::graph::Graph;
+use ovolo::graph::{Graph, text as graph_text};
+use ovolo::onnx;
 use ovolo::plan::{Arena, Plan, Source};
 use ovolo::registry::Registry;
 use ovolo::stage::{Curve, Scale, Supposed};
@@ -75,13 +76,18 @@ impl Explain {
             };
         }
         let given = read_inputs(&files, &value::interface(&self.settings.model)?)?;
-        let Some(settings) = sized(&self.settings, &given)? else {
+        let is_text = graph_text::is_named(&self.settings.model);
+        let bound = if is_text { Some(self.settings.clone()) } else { sized(&self.settings, &given)? };
+        let Some(settings) = bound else {
             return self.regions(registry, Some(&given));
         };
         let sized = Self { settings, ..self.clone() };
-        match sized.whole(registry) {
+        match sized.settings.graph(registry) {
             Err(_) if is_dynamic(&sized.settings, registry)? => self.regions(registry, Some(&given)),
-            outcome => outcome,
+            graph => {
+                onnx::check_inputs(&graph?, &tensors(given)?).map_err(|error| error.to_string())?;
+                sized.whole(registry)
+            }
         }
     }
 

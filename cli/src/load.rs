@@ -215,6 +215,13 @@ impl Settings {
 
     fn read(&self, registry: &Registry, model: &Path, constants: &Constants<'_>) -> Result<Graph, String> {
         if text::is_named(model) {
+            // With weights, it is for the model that has them.
+            if let (Some(dim), None) = (self.dims.first(), &self.weights) {
+                let model = model.display();
+                return Err(format!(
+                    "--dim {dim}: the shapes in {model} are fixed, as in every graph in text form"
+                ));
+            }
             return read_graph(registry, model, constants);
         }
         let options = self.import(registry)?;
@@ -523,14 +530,19 @@ pub(super) fn imported(compilation: &Compilation) -> Result<&Graph, String> {
     Ok(&first.graph)
 }
 
-/// Returns the plan's inputs in order, of those that are given by name. Every input is needed, and no other is
-/// accepted.
-pub(super) fn inputs(plan: &Plan, given: BTreeMap<String, Item<Tensor>>) -> Result<Vec<Tensor>, String> {
+/// Returns the tensors of inputs that must be tensors.
+pub(super) fn tensors(given: BTreeMap<String, Item<Tensor>>) -> Result<Vec<(String, Tensor)>, String> {
     let tensor = |(name, item)| match item {
         Item::Tensor(tensor) => Ok((name, tensor)),
         Item::Sequence(_) | Item::Maps(..) | Item::Absent => Err(format!("input `{name}` must be a tensor")),
     };
-    let given = given.into_iter().map(tensor).collect::<Result<Vec<(String, Tensor)>, String>>()?;
+    given.into_iter().map(tensor).collect()
+}
+
+/// Returns the plan's inputs in order, of those that are given by name. Every input is needed, and no other is
+/// accepted.
+pub(super) fn inputs(plan: &Plan, given: BTreeMap<String, Item<Tensor>>) -> Result<Vec<Tensor>, String> {
+    let given = tensors(given)?;
     onnx::check_types(&plan.given_inputs(), &given).map_err(|error| error.to_string())?;
     let find = |name: &str| given.iter().find(|(given, _)| given == name).map(|(_, tensor)| tensor.clone());
     plan.inputs

@@ -49,6 +49,10 @@ impl Run {
         let files = input_files(&self.inputs)?;
         let interface = value::interface(&self.settings.model)?;
         let given = read_inputs(&files, &interface)?;
+        let bound = self.settings.bound()?;
+        if let Some((dim, _)) = self.buckets.iter().find(|(dim, _)| bound.contains_key(dim)) {
+            return Err(format!("--dim and --bucket both give sizes for `{dim}`; leave one of them out"));
+        }
         let prepared = match self.buckets[..] {
             [] => prepare(&self.settings, &self.caching, registry, &given)?,
             _ => Prepared::Dynamic(dynamic(&self.settings, &self.caching, registry)?),
@@ -214,8 +218,17 @@ fn accuracy(path: &std::path::Path, outputs: &[(String, Tensor)]) -> Result<(f64
     if rows == 0 || scores.ty().shape.first() != Some(&rows) {
         return Err(format!("{}: {rows} labels for an output of type {}", path.display(), scores.ty()));
     }
+    let classes = values.len() / rows;
+    if let Some(at) =
+        labels.iter().position(|label| usize::try_from(*label).is_ok_and(|class| class >= classes))
+    {
+        let (file, label) = (path.display(), labels[at]);
+        return Err(format!(
+            "{file}: label {at} is {label}, and a row of the output has {classes} classes, from 0 on"
+        ));
+    }
     let right = values
-        .chunks(values.len() / rows)
+        .chunks(classes)
         .zip(&labels)
         .filter(|(row, label)| {
             let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(class, _)| class);

@@ -63,6 +63,9 @@ def settings(model, **given):
         hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(DEFAULTS)}"
         raise TypeError(f"there is no setting `{name}`: {hint}")
     asked = DEFAULTS | given
+    costs = paths("costs", asked["costs"])
+    if costs and asked["cost"] is not None:
+        raise ValueError("`costs` are price lists for the default cost model, and `cost` chooses one: leave one of them out")
     return {
         "model": model,
         "weights": asked["weights"] and _path("weights", asked["weights"]),
@@ -71,7 +74,7 @@ def settings(model, **given):
         "dims": sizes(asked["dims"]),
         "rules": paths("rules", asked["rules"]),
         "add": _list("add", asked["add"], "texts", _text),
-        "costs": paths("costs", asked["costs"]),
+        "costs": costs,
         "cost": asked["cost"],
         "extractor": asked["extractor"],
         "memory_limit": _optional("memory_limit", asked["memory_limit"]),
@@ -89,6 +92,13 @@ def sizes(dims):
         if not isinstance(name, str):
             raise _kind("dims", "a dictionary whose keys are the names of dimensions", name)
     return {name: number(f"dims[{name!r}]", size) for name, size in dims.items()}
+
+
+def factors(given):
+    """Factors of prices, which a dictionary has by patterns of ops."""
+    if not isinstance(given, Mapping):
+        raise _kind("factors", "a dictionary from patterns of ops to factors, such as {'native.conv*': 1.2}", given)
+    return given
 
 
 def listed(name, values, what):

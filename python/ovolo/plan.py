@@ -113,7 +113,7 @@ class Plan:
     def what_if(self, factors: Mapping[str, float]) -> str:
         """Tells what would be chosen if kernels cost more or less: for patterns of ops, such as ``native.conv*``,
         factors."""
-        return self._plan.what_if(list(factors.items()))
+        return self._plan.what_if(list(_model.factors(factors).items()))
 
     def memory_curve(self, device: str = "host") -> list[dict[str, Any]]:
         """The plans from the fastest to the smallest on a device, as a list of dictionaries."""

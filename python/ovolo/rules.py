@@ -71,7 +71,7 @@ class _Bar:
 
 
 def verify(
-    files: Iterable[str | os.PathLike] = (),
+    files: Iterable[str | os.PathLike] | None = None,
     *,
     rules: Iterable[str | os.PathLike] = (),
     only: str | Iterable[str] = (),
@@ -88,7 +88,10 @@ def verify(
     """
     if isinstance(only, str):
         only = [only]
-    listed = [_model.paths(name, paths) for name, paths in (("files", files), ("rules", rules))]
+    files = None if files is None else _model.paths("files", files)
+    if files == []:
+        raise ValueError("`files` is an empty list: name rule files, or leave it out for the rules that ovolo ships")
+    listed = [_model.paths(name, paths) for name, paths in (("files", files or ()), ("rules", rules))]
     numbers = (_model.number(name, value) for name, value in (("instances", instances), ("seed", seed)))
     with _Bar(progress) as bar:
         found = _ovolo.verify(*listed, list(only), *numbers, threads, bar.told)

@@ -1,7 +1,9 @@
 //! Objects of Python that settings choose: cost models and extractors.
 
 use crate::registry::name_of;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use serde::Serialize;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +30,12 @@ impl fmt::Debug for Chosen {
 impl Chosen {
     /// Chooses an object, which must have a method of this name.
     pub fn new(object: &Bound<'_, PyAny>, method: &str) -> PyResult<Self> {
+        if let Ok(class) = object.cast::<PyType>() {
+            let name = class.name()?;
+            return Err(PyTypeError::new_err(format!(
+                "give an object, such as `{name}()`, and not the class `{name}`"
+            )));
+        }
         // The absence of the method is told now, and not at each call.
         object.getattr(method)?;
         let name = name_of(object)?;

@@ -5,8 +5,9 @@ use crate::registry::interned;
 use ovolo::cost::{
     CostModel, FEATURES, FeatureValue, Given, Machine, PriceModel, Pricing, PricingError, Query,
 };
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyMapping};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -93,25 +94,35 @@ struct Gathered {
 impl Model {
     /// Asks for the prices of kernels.
     fn ask(&self, py: Python<'_>, kernels: &[&Features]) -> Result<Vec<Option<f64>>, String> {
+        let wanted = kernels.len();
         let asked = || -> PyResult<Vec<Option<f64>>> {
             let object = self.object.bind(py);
             let kernels =
                 kernels.iter().map(|features| kernel(py, features)).collect::<PyResult<Vec<_>>>()?;
             if self.batch {
                 let answers = object.call_method1("batch", (kernels,))?;
-                return answers.try_iter()?.map(|answer| answer?.extract()).collect();
+                if answers.cast::<PyMapping>().is_ok() {
+                    return Err(PyTypeError::new_err(
+                        "`batch` must return prices in the order of the kernels, not a mapping",
+                    ));
+                }
+                // An iterator without an end is told by one price too many.
+                return answers.try_iter()?.take(wanted + 1).map(|answer| answer?.extract()).collect();
             }
             kernels.into_iter().map(|kernel| object.call_method1("seconds", (kernel,))?.extract()).collect()
         };
         let prices = asked().map_err(|raised| self.raised.keep(py, raised))?;
-        if prices.len() != kernels.len() {
-            let (name, given, wanted) = (self.name, prices.len(), kernels.len());
-            return Err(format!("`{name}.batch` got {wanted} kernels and returned {given} prices"));
+        if prices.len() != wanted {
+            let given = if prices.len() > wanted { "more".to_owned() } else { prices.len().to_string() };
+            return Err(format!("`{}.batch` got {wanted} kernels and returned {given} prices", self.name));
         }
-        match prices.iter().flatten().find(|seconds| seconds.is_nan() || **seconds < 0.0) {
-            Some(seconds) => {
-                Err(format!("the answer {seconds} is no time: it must be at least zero, or None"))
-            }
+        let no_time = |seconds: &f64| seconds.is_nan() || *seconds < 0.0;
+        match prices.iter().position(|seconds| seconds.as_ref().is_some_and(no_time)) {
+            Some(at) => Err(format!(
+                "the answer {} for a kernel of `{}` is no time: it must be at least zero, or None",
+                prices[at].unwrap_or_default(),
+                op(kernels[at])
+            )),
             None => Ok(prices),
         }
     }
@@ -124,6 +135,11 @@ impl Model {
     fn note(&self, why: &str) {
         self.known().trouble.get_or_insert_with(|| why.to_owned());
     }
+}
+
+/// Returns the op of a kernel.
+fn op(features: &Features) -> String {
+    features.iter().find(|(name, _)| *name == "op").map(|(_, value)| value.to_string()).unwrap_or_default()
 }
 
 /// Returns the object that a cost model gets for a kernel.

@@ -1,5 +1,7 @@
 """Cost models that are written in Python."""
 
+import itertools
+
 import numpy as np
 import ovolo
 import pytest
@@ -62,8 +64,10 @@ def test_a_batch_is_asked_for_all_kernels_at_once_and_decides_as_single_question
     ("answers", "message"),
     [
         (lambda kernels: [1e-6], r"`wrong.batch` got \d+ kernels and returned 1 prices"),
+        (lambda kernels: itertools.repeat(1e-6), r"returned more prices"),
+        (lambda kernels: dict.fromkeys(range(len(kernels)), 1e-6), "not a mapping"),
         (lambda kernels: [None] * len(kernels), "`wrong.batch` gives None for it"),
-        (lambda kernels: [-1.0] * len(kernels), "the answer -1 is no time"),
+        (lambda kernels: [-1.0] * len(kernels), "the answer -1 for a kernel of `native.[a-z-]+` is no time"),
         (lambda kernels: 1e-6, "TypeError: 'float' object is not iterable"),
     ],
 )
@@ -157,6 +161,13 @@ def test_a_kernel_that_is_not_known_is_named(digits):
 def test_what_has_no_method_is_refused(digits):
     with pytest.raises(AttributeError, match="seconds"):
         compiled(digits, object())
+    with pytest.raises(TypeError, match=r"such as `ByBytes\(\)`, and not the class"):
+        compiled(digits, ByBytes)
+
+
+def test_price_lists_and_a_cost_model_are_not_given_together(digits):
+    with pytest.raises(ValueError, match="leave one of them out"):
+        ovolo.compile(digits, dims={"N": 1}, cost="flops", costs=["mine.ron"])
 
 
 def test_a_name_that_is_taken_is_refused(digits):

@@ -101,7 +101,8 @@ impl Reference {
 /// rows are along the first axis of the tensors, and go on from one tensor to the next.
 ///
 /// # Errors
-/// There are not as many labels as rows, or no rows.
+/// There are not as many labels as rows, or no rows, or a label that no row has a class for. Negative labels, which some
+/// data sets have for unknown classes, count as wrong.
 pub fn accuracy(scores: &[&Tensor], labels: &[i64]) -> Result<f64, QuantizeError> {
     let rows: usize = scores.iter().map(|tensor| tensor.ty().shape.first().copied().unwrap_or(1)).sum();
     if rows == 0 || rows != labels.len() {
@@ -115,9 +116,13 @@ pub fn accuracy(scores: &[&Tensor], labels: &[i64]) -> Result<f64, QuantizeError
     for tensor in scores {
         let values = tensor.to_f64();
         let count = tensor.ty().shape.first().copied().unwrap_or(1);
-        for (row, label) in
-            values.chunks((values.len() / count.max(1)).max(1)).zip(labels.by_ref().take(count))
-        {
+        let classes = (values.len() / count.max(1)).max(1);
+        for (row, label) in values.chunks(classes).zip(labels.by_ref().take(count)) {
+            if usize::try_from(*label).is_ok_and(|class| class >= classes) {
+                return Err(QuantizeError::Loss(format!(
+                    "a label is {label}, and a row of the first output has {classes} classes, from 0 on"
+                )));
+            }
             let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(class, _)| class);
             right += usize::from(best.and_then(|class| i64::try_from(class).ok()) == Some(*label));
         }

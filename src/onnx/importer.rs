@@ -149,8 +149,9 @@ pub(super) fn import(
     };
     let mut builder = importer.builder;
     let mut notes = Vec::new();
-    // An output without a value was already refused above.
     for (output, binding) in opened.main.outputs.iter().zip(outputs) {
+        // An output without a value was already refused above.
+        let Some(binding) = binding else { continue };
         let Binding::Tensor(value) = binding else {
             let why = "is a sequence or an optional value";
             reasons.add(OnnxError::OnlyByRun { port: "output", name: output.name.clone(), why });

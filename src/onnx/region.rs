@@ -224,8 +224,10 @@ impl Dynamic {
         let then = match stop {
             Stop::Finished(outputs) => {
                 let names = self.opened.main.outputs.iter().map(|output| output.name.clone());
-                let outputs =
-                    names.zip(outputs).map(|(name, binding)| (name, leaving.output(&binding, &mut builder)));
+                // The walk ends at the first refused node, so no output is absent.
+                let outputs = names.zip(outputs).filter_map(|(name, binding)| {
+                    binding.map(|binding| (name, leaving.output(&binding, &mut builder)))
+                });
                 Then::Finished(outputs.collect())
             }
             Stop::Cut(why) => {

@@ -124,8 +124,8 @@ pub(super) struct Walk {
 
 /// Why a walk stopped.
 pub(super) enum Stop {
-    /// All nodes were walked. These are the model's outputs.
-    Finished(Vec<Binding>),
+    /// All nodes were walked. These are the model's outputs; one that a refused node should have computed is absent.
+    Finished(Vec<Option<Binding>>),
     /// The next node needs elements that only a run knows; the reason.
     Cut(String),
 }
@@ -254,12 +254,11 @@ impl Walk {
     }
 
     /// Handles the end of the innermost graph. Returns the outputs of the model if that was its end.
-    fn finish(&mut self, importer: &mut Importer<'_>) -> Result<Option<Vec<Binding>>, OnnxError> {
+    fn finish(&mut self, importer: &mut Importer<'_>) -> Result<Option<Vec<Option<Binding>>>, OnnxError> {
         let Some(frame) = self.frames.last() else { return Ok(None) };
         match &frame.kind {
-            // An output without a value was refused before.
             Kind::Main => {
-                let outputs = frame.body.outputs.iter().filter_map(|output| self.find(&output.name).cloned());
+                let outputs = frame.body.outputs.iter().map(|output| self.find(&output.name).cloned());
                 return Ok(Some(outputs.collect()));
             }
             Kind::Branch => {

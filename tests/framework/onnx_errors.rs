@@ -66,6 +66,19 @@ fn refusal_with(model: &ModelProto, dims: &[(&str, usize)]) -> String {
         .to_string()
 }
 
+#[test]
+fn an_output_after_a_refused_node_is_compared_with_its_own_declaration() {
+    let nodes = vec![
+        node("NonZero", &["x"], &["places"]),
+        int("to", FLOAT.into(), node("Cast", &["places"], &["y"])),
+        node("Shape", &["x"], &["sizes"]),
+    ];
+    let mut model = model(nodes, Vec::new());
+    graph(&mut model).output = vec![value("y", FLOAT, &["4", "k"]), value("sizes", INT64, &["4"])];
+    let text = refusal(&model);
+    assert!(text.contains("NonZero") && !text.contains("damaged"), "{text}");
+}
+
 /// Writes a model and a data file next to it, loads the model, and returns the error.
 fn refusal_from_folder(name: &str, model: &ModelProto, data: &[u8]) -> String {
     let folder: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("onnx-errors-{name}"));

@@ -52,6 +52,10 @@ impl Explain {
                 })
             }
         };
+        // A run that does not begin has no regions to show.
+        if let (0, Some(why)) = (told.count, &stopped) {
+            return Err(why.clone());
+        }
         if let Some(file) = &self.html {
             return self.pages(registry, file, &seen);
         }

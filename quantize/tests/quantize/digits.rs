@@ -107,12 +107,16 @@ fn integers_compute_the_layers_that_are_quantised() {
 }
 
 #[test]
-fn labels_must_be_as_many_as_rows() {
+fn labels_must_be_as_many_as_rows_and_name_classes_that_there_are() {
     let (document, import, batches) = network();
     let engine = engine(&import);
     let ranges = calibrate(&document, &engine, &batches, Calibration::MinMax).unwrap();
-    let metric = Metric::Labels(vec![0; 7]);
-    let error = Search::new(&document, &engine, &batches, &ranges, Objective::Time, metric).err().unwrap();
-    let said = "the loss cannot be measured: there are 7 labels for 360 rows of the first output";
-    assert_eq!(error.to_string(), said);
+    for (labels, said) in [
+        (vec![0; 7], "there are 7 labels for 360 rows of the first output"),
+        (vec![10; 360], "a label is 10, and a row of the first output has 10 classes, from 0 on"),
+    ] {
+        let metric = Metric::Labels(labels);
+        let search = Search::new(&document, &engine, &batches, &ranges, Objective::Time, metric);
+        assert_eq!(search.err().unwrap().to_string(), format!("the loss cannot be measured: {said}"));
+    }
 }

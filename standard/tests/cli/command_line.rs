@@ -626,3 +626,60 @@ fn what_all_rows_of_an_example_expect_is_blessed_with_its_key() {
     assert_eq!(report.matches("`z` is not defined").count(), 1, "{report}");
     assert!(report.contains("rules/examples/mine.ron:3:") && report.contains("in 2 other rows"), "{report}");
 }
+
+/// The digits model, with inputs of a wrong name, of a wrong shape and of a wrong type; and labels beyond its classes.
+#[test]
+fn explain_refuses_the_inputs_that_run_refuses() {
+    let at = folder("explain-inputs");
+    let example = |file: &str| common::root().join("examples/digits").join(file).display().to_string();
+    let (model, images, labels) = (example("digits.onnx"), example("images.npy"), example("labels.npy"));
+    let small = ovolo::tensor::Tensor::zeros(ovolo::tensor::TensorType::plain(
+        ovolo::tensor::DType::F32,
+        [1, 1, 8, 7],
+    ));
+    ovolo::npy::write(at.join("small.npy"), &small).unwrap();
+    for (input, sizes, why) in [
+        (format!("imag={images}"), None, "the model has no input `imag`; did you mean `image`?"),
+        (format!("imag={images}"), Some("N=360"), "the model has no input `imag`; did you mean `image`?"),
+        (format!("image={images}"), Some("N=4"), "dimension 0 is 360, not 4"),
+        ("image=small.npy".to_owned(), None, "dimension 3 is 7, not 8"),
+        (format!("image={labels}"), Some("N=360"), "input `image` must be f32[360,1,8,8], but is"),
+    ] {
+        let dims = sizes.map_or_else(Vec::new, |sizes| vec!["--dim", sizes]);
+        for command in ["run", "explain"] {
+            let arguments = [&[command, &model, "--cost", "flops", "--input", &input], &dims[..]].concat();
+            refused(&at, &arguments, why);
+        }
+        let page = ["explain", &model, "--cost", "flops", "--input", &input, "--html", "page.html"];
+        refused(&at, &[&page[..], &dims].concat(), why);
+    }
+    assert!(!at.join("page.html").exists());
+    let text = ["explain", "model.ovolo", "--cost", "flops", "--input", "x=small.npy"];
+    refused(&at, &text, "input `x` must be f32[2], but is f32[1,1,8,7]");
+}
+
+#[test]
+fn sizes_that_would_be_ignored_are_refused() {
+    let at = folder("ignored-sizes");
+    let example = |file: &str| common::root().join("examples/digits").join(file).display().to_string();
+    let (model, images) = (example("digits.onnx"), format!("image={}", example("images.npy")));
+    let both = ["run", &model, "--input", &images, "--dim", "N=360", "--bucket", "N=512"];
+    refused(&at, &both, "--dim and --bucket both give sizes for `N`");
+    refused(
+        &at,
+        &["compile", "model.ovolo", "--dim", "N=4"],
+        "--dim N=4: the shapes in model.ovolo are fixed",
+    );
+}
+
+#[test]
+fn labels_beyond_the_classes_of_a_model_are_refused() {
+    let at = folder("labels");
+    let example = |file: &str| common::root().join("examples/digits").join(file).display().to_string();
+    let (model, images) = (example("digits.onnx"), format!("image={}", example("images.npy")));
+    let mut labels = vec![0_i64; 360];
+    labels[7] = 50;
+    ovolo::npy::write(at.join("labels.npy"), &ovolo::tensor::Tensor::from_elements([360], &labels)).unwrap();
+    let run = ["run", &model, "--cost", "flops", "--input", &images, "--labels", "labels.npy"];
+    refused(&at, &run, "labels.npy: label 7 is 50, and a row of the output has 10 classes, from 0 on");
+}
