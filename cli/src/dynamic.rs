@@ -3,7 +3,7 @@
 
 use super::Settings;
 use super::caching::{Caching, Ready, times};
-use super::load::{self, by_times, options, tuned};
+use super::load::{self, by_times, options, tuned_and_told};
 use super::note::say;
 use super::value::Format;
 use ovolo::backend::Unkept;
@@ -250,7 +250,7 @@ impl Compiler {
         if by_times(&self.request.pipeline) {
             let (options, _) = new()?;
             let options = compile::Options { held: region.held.clone(), ..options };
-            let tuned = tuned(region.graph, options, |_| {}).map_err(Error::other)?;
+            let tuned = tuned_and_told(region.graph, options).map_err(Error::other)?;
             return Ok((tuned.compilation, Some(tuned.basis)));
         }
         let (options, _) = match self.chosen.get() {

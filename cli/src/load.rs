@@ -123,6 +123,13 @@ pub(super) fn tuner(options: &Options) -> Tuner<'static> {
     tuner
 }
 
+/// Compiles with tuning as [`tuned`] does, and says which plan it was and which others were considered.
+pub(super) fn tuned_and_told(graph: &Graph, options: Options) -> Result<Tuned, String> {
+    let tuned = tuned(graph, options, |_| {})?;
+    say!("{}\n{}", tuned.report(), tuned.considered());
+    Ok(tuned)
+}
+
 /// Compiles by measured times after tuning what is missing. `set` changes the tuner before.
 pub(super) fn tuned(
     graph: &Graph,
@@ -156,7 +163,6 @@ pub(super) fn tuned(
     if tally.in_plans > 0 {
         say!("tuned: {} kernels timed within plans", tally.in_plans);
     }
-    say!("{}\n{}", tuned.report(), tuned.considered());
     Ok(tuned)
 }
 
@@ -379,7 +385,7 @@ impl Settings {
     ) -> Result<Built, String> {
         let (options, machine) = options(registry, request)?;
         if by_times(&options.pipeline) {
-            let Tuned { compilation, basis, .. } = tuned(&self.graph(registry)?, options, |_| {})?;
+            let Tuned { compilation, basis, .. } = tuned_and_told(&self.graph(registry)?, options)?;
             return Ok(Built { compilation, machine, basis: Some(basis) });
         }
         let compilation = compile::compile_into(self.graph(registry)?, &options, stages)
@@ -395,7 +401,7 @@ impl Settings {
         let options = self.options(registry, &self.pipeline)?;
         if by_times(&options.pipeline) {
             // Read them again, with the times that tuning has added.
-            let compilation = tuned(&self.graph(registry)?, options, |_| {})?.compilation;
+            let compilation = tuned_and_told(&self.graph(registry)?, options)?.compilation;
             return Ok((compilation, self.options(registry, &self.pipeline)?));
         }
         let compilation =
