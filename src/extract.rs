@@ -34,6 +34,7 @@ mod selection;
 mod share;
 mod table;
 
+pub(crate) use canonical::ROUNDING;
 pub use exact::{Exact, Limits};
 pub use exchange::FormatError;
 pub use exchange::{Label, Named};

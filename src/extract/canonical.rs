@@ -123,7 +123,7 @@ impl Work {
 }
 
 /// A bound that is closer to the cost than this is equal to it, except for rounding.
-const ROUNDING: f64 = 1.0 - 1e-11;
+pub(crate) const ROUNDING: f64 = 1.0 - 1e-11;
 
 /// Returns which classes a choice uses.
 pub(super) fn reach(classes: &[Vec<Node>], roots: &[u32], choice: &[Option<u32>]) -> Vec<bool> {

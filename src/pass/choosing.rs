@@ -3,7 +3,8 @@
 use super::timeout::Timeout;
 use crate::error::Source;
 use crate::extract::{
-    self, Claim, ExtractError, Extraction, Extractor, Extractors, GreedyTree, Named, Problem, Report,
+    self, Claim, ExtractError, Extraction, Extractor, Extractors, GreedyTree, Named, Problem, ROUNDING,
+    Report,
 };
 use crate::setting::Kind;
 use crate::subprocess::{Invocation, filter};
@@ -157,10 +158,18 @@ fn chosen(
         error => failed(&error),
     })?;
     if !cost.is_finite() {
-        return Err(failed(&"it chooses a node that cannot be run, whose cost is infinite"));
+        let infinite = problem.classes.iter().zip(&choice).position(|(class, node)| {
+            let chosen = node.and_then(|node| class.nodes.get(node as usize));
+            chosen.is_some_and(|node| !node.cost.is_finite())
+        });
+        let node = infinite
+            .map_or_else(String::new, |class| format!(" `c{class}.{}`", choice[class].unwrap_or_default()));
+        return Err(failed(&format!(
+            "it chooses the node{node} that cannot be run, or not within the limit of memory: its cost is infinite"
+        )));
     }
     let greedy = GreedyTree.extract(problem)?;
-    let proven = cost <= greedy.bound;
+    let proven = greedy.bound >= cost * ROUNDING;
     let report = Report { method: extractor.to_owned(), ..greedy.report };
     let mut extraction = Extraction { choice, cost, bound: greedy.bound, proven, report };
     extraction.settle();
