@@ -8,6 +8,7 @@ use super::loss::Metric;
 use super::report::Report;
 use super::search::{Objective, Point, Search};
 use clap::Args;
+use ovolo::error::suggestion;
 use ovolo::graph::text;
 use ovolo::onnx::{self, Interface, Item};
 use ovolo::registry::Registry;
@@ -131,6 +132,13 @@ impl Quantize {
         for input in &self.inputs {
             let (name, path) =
                 input.split_once('=').ok_or_else(|| format!("--input needs NAME=FILE, not `{input}`"))?;
+            if !names.iter().any(|known| *known == name) {
+                let help = match suggestion(name, names.iter().copied()) {
+                    Some(close) => format!("did you mean `{close}`?"),
+                    None => format!("its inputs are `{}`", names.join("`, `")),
+                };
+                Err(format!("--input {input}: the model has no input `{name}`; {help}"))?;
+            }
             data.add(name, Path::new(path), &interface).map_err(text_of)?;
         }
         Ok(data)

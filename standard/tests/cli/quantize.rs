@@ -103,6 +103,12 @@ fn what_cannot_be_done_is_refused_before_work_begins() {
     refused(&quantize(&at, &["--curve", "--dim", "N=7"]), 1, "it holds f32[360,1,8,8]");
     let data = ["quantize", &model, "--curve"];
     refused(&ovolo(&at, &data), 1, "give the calibration data by --data DIR, or --input NAME=FILE");
+    let images = example("images.npy");
+    for (name, help) in [("imag", "did you mean `image`?"), ("tokens", "its inputs are `image`")] {
+        let input = format!("{name}={images}");
+        let wanted = format!("the model has no input `{name}`; {help}");
+        refused(&ovolo(&at, &[&data[..], &["--input", &input]].concat()), 1, &wanted);
+    }
     std::fs::create_dir(at.join("empty")).unwrap();
     refused(&ovolo(&at, &[&data[..], &["--data", "empty"]].concat()), 1, "no data for input `image`");
     std::fs::write(at.join("net.ovolo"), "graph {\n  x: f32[1] = input\n  return x\n}\n").unwrap();
