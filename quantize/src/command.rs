@@ -132,7 +132,7 @@ impl Quantize {
         for input in &self.inputs {
             let (name, path) =
                 input.split_once('=').ok_or_else(|| format!("--input needs NAME=FILE, not `{input}`"))?;
-            if !names.iter().any(|known| *known == name) {
+            if !names.contains(&name) {
                 let help = match suggestion(name, names.iter().copied()) {
                     Some(close) => format!("did you mean `{close}`?"),
                     None => format!("its inputs are `{}`", names.join("`, `")),
