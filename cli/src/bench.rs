@@ -162,9 +162,9 @@ impl Bench {
         // This says first which dimensions have no size; with sizes, most models have one plan.
         let given = directory_or_zeros(&self.settings, &session, self.inputs.as_deref())?;
         if self.profile {
-            return Err("--profile shows the steps of one plan, and this model runs as several regions: its shapes depend \
-                        on values"
-                .to_owned());
+            return Err(
+                "--profile shows the steps of one plan, and this model runs as several regions".to_owned()
+            );
         }
         let mut run = || session.run(&given).map_err(|error| error.to_string());
         let outputs = flattened(run()?);

@@ -221,7 +221,7 @@ impl Settings {
 
     fn read(&self, registry: &Registry, model: &Path, constants: &Constants<'_>) -> Result<Graph, String> {
         if text::is_named(model) {
-            // With weights, it is for the model that has them.
+            // With --weights, --dim binds the dimensions of the model that has the weights.
             if let (Some(dim), None) = (self.dims.first(), &self.weights) {
                 let model = model.display();
                 return Err(format!(

@@ -106,7 +106,7 @@ impl Model {
                         "`batch` must return prices in the order of the kernels, not a mapping",
                     ));
                 }
-                // An iterator without an end is told by one price too many.
+                // At most one price too many is read, since an iterator may have no end.
                 return answers.try_iter()?.take(wanted + 1).map(|answer| answer?.extract()).collect();
             }
             kernels.into_iter().map(|kernel| object.call_method1("seconds", (kernel,))?.extract()).collect()

@@ -74,6 +74,8 @@ def test_other_prices_are_supposed(plan):
     assert "with the factors" in plan.what_if({"native.conv*": 1000.0})
     with pytest.raises(ovolo.Error):
         plan.what_if({"native.conv*": -1.0})
+    with pytest.raises(TypeError, match="a dictionary from patterns of ops to factors"):
+        plan.what_if("native.conv*=2")
 
 
 def test_a_memory_curve_goes_from_fast_to_small(plan):

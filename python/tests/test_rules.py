@@ -101,3 +101,8 @@ def test_ctrl_c_ends_a_verification():
         finally:
             process.kill()
     assert said.rstrip().endswith("KeyboardInterrupt"), said
+
+
+def test_an_empty_list_of_files_is_not_the_shipped_rules():
+    with pytest.raises(ValueError, match="`files` is an empty list"):
+        ovolo.rules.verify([])

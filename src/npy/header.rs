@@ -63,7 +63,7 @@ impl Element {
             ));
         }
         Ok(Self::Number(match (letter, size) {
-            ("U", length) => return Ok(Self::Text(length)),
+            ("U", length) if length > 0 => return Ok(Self::Text(length)),
             ("b", 1) => DType::Bool,
             ("u", 1) => DType::U8,
             ("u", 2) => DType::U16,

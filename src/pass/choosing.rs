@@ -158,15 +158,9 @@ fn chosen(
         error => failed(&error),
     })?;
     if !cost.is_finite() {
-        let infinite = problem.classes.iter().zip(&choice).position(|(class, node)| {
-            let chosen = node.and_then(|node| class.nodes.get(node as usize));
-            chosen.is_some_and(|node| !node.cost.is_finite())
-        });
-        let node = infinite
-            .map_or_else(String::new, |class| format!(" `c{class}.{}`", choice[class].unwrap_or_default()));
-        return Err(failed(&format!(
-            "it chooses the node{node} that cannot be run, or not within the limit of memory: its cost is infinite"
-        )));
+        return Err(failed(
+            &"it chooses a node that cannot be run, or not within the limit of memory: its cost is infinite",
+        ));
     }
     let greedy = GreedyTree.extract(problem)?;
     let proven = greedy.bound >= cost * ROUNDING;

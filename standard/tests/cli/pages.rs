@@ -154,7 +154,7 @@ fn run(name: &str, page: &str) -> String {
             }
             Block::Shell(commands) => {
                 for (line, command) in commands {
-                    // A comment, what follows a command, and the words of another program are not ours.
+                    // Only the command itself is checked: no comment, no redirection, and no command for `reduce`.
                     let own =
                         command.split([';', '|', '#', '>']).next().unwrap().split(" -- ").next().unwrap();
                     // Options are read in their order, so an unknown one is found before the help is printed.

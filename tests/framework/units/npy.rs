@@ -99,6 +99,8 @@ fn refusals_name_the_file_and_the_reason() {
     assert!(refusal(&file("'<f4', 'x': 'y'", false, "(1,)", &[])).contains("has the key `x`"));
     assert!(refusal(b"\x93NUMPY\x01\x00\x02\x00{}").contains("lacks `descr`"));
     assert!(refusal(b"\x93NUMPY\x04\x00\x02\x00{}").contains("version 4"));
+    // Strings without characters take no bytes in the file, so nothing there would limit their number.
+    assert!(refusal(&file("'<U0'", false, "(1125899906842624,)", &[])).contains("`<U0` is not supported"));
     assert!(refusal(b"hello").contains("does not begin like one"));
     assert!(refusal(b"PK\x03\x04").contains(".npz"));
     assert!(refusal(b"\x93NUMPY\x01\x00\xff\xff    ").contains("more than any plain array needs"));
