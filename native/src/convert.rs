@@ -4,11 +4,11 @@
 //! blocks divide the index. Dividing each dimension at the blocks of both layouts gives loops with constant strides
 //! on both sides. Elements that do not fill a block become separate regions.
 
-use super::strided::{Copy, Loop, Region, fill};
+use super::strided::{Copy, Loop, Region, fill, offset};
 use super::{plain_contract, reference, view_contract};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
-use ovolo::tensor::{Layout, Shape, TensorType};
+use ovolo::tensor::TensorType;
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
@@ -92,13 +92,6 @@ fn regions(source: &TensorType, target: &TensorType) -> Option<Vec<Region>> {
         nests = next;
     }
     Some(nests.into_iter().filter_map(|(from, to, loops)| Region::new(loops, from, to)).collect())
-}
-
-/// Returns the offset of an index in one dimension, with all other indices zero.
-pub(super) fn offset(layout: &Layout, shape: &Shape, dim: usize, index: usize) -> isize {
-    let mut indices = vec![0; shape.rank()];
-    indices[dim] = index;
-    layout.offset(shape, &indices) as isize
 }
 
 /// A first index, and the loops (count, unit) that start there.

@@ -5,37 +5,21 @@
 //! it, and the contract names the implementation `reference`. Calls on `bf16` and `f16` without a kernel of their own
 //! run the `f32` kernel between conversions, if there is one.
 
-mod args;
-mod attention;
 mod binary;
-mod broadcast;
 mod cast;
-mod chain;
 mod col2im;
 mod concat;
-mod conv;
 mod convert;
 mod elements;
 mod forest;
-mod formula;
 mod fourier;
 mod gather;
-mod gemm;
-mod integer;
-mod isa;
-mod lanes;
 mod map;
-mod math;
-mod matmul;
 mod normalize;
-mod padding;
 mod pool;
-mod prefetch;
-mod product;
 mod rearrange;
-mod recurrent;
 mod reduce;
-mod reference;
+mod reference_only;
 mod resize;
 mod running;
 mod sample;
@@ -45,23 +29,22 @@ mod select;
 mod slice;
 mod softmax;
 mod squeeze;
-mod strassen;
-mod strided;
 mod suppress;
-mod tile;
 mod top;
 mod transposed;
 mod unary;
 mod widen;
 
-pub use isa::{Isa, PlannedIsa, UnknownIsa};
+pub use ovolo_vector::isa::{Isa, PlannedIsa, UnknownIsa};
 
-use isa::Isas;
 use ovolo::backend::features::InstructionSets;
 use ovolo::backend::{Backend, Contract, Probes};
 use ovolo::op::{Fallback, Form, Layouts, Lowering, Op, OpError};
 use ovolo::registry::{Registry, RegistryError};
 use ovolo::scalar::Function;
+use ovolo_linear::{attention, conv, deform, integer, matmul, recurrent};
+use ovolo_vector::isa::{ISAS, Isas};
+use ovolo_vector::{args, block, broadcast, chain, lanes, math, padding, plain_contract, reference, strided};
 use std::sync::Arc;
 
 /// The build fingerprint of the crate: a digest of its sources and of the compiler's settings.
@@ -75,6 +58,8 @@ pub struct Native;
 /// # Errors
 /// If the registry already has a backend of this name, or lacks a logical op that one of these ops lowers.
 pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.add_build("ovolo-vector", ovolo_vector::BUILD);
+    registry.add_build("ovolo-linear", ovolo_linear::BUILD);
     registry.add_build("ovolo-native", BUILD);
     registry.add_backend(Arc::new(Native))
 }
@@ -108,10 +93,11 @@ const FAMILIES: &[&[Lowering]] = &[
     top::OPS,
     running::OPS,
     fourier::OPS,
+    deform::OPS,
     sample::OPS,
     col2im::OPS,
     suppress::OPS,
-    reference::OPS,
+    reference_only::OPS,
 ];
 
 /// The fallback for calls on narrow types without a kernel of their own: the `f32` kernel between conversions.
@@ -136,9 +122,6 @@ const FALLBACK: Fallback = Fallback {
         own(call)
     },
 };
-
-/// The instruction sets for which vector code exists.
-const ISAS: &[&str] = &[Isa::Avx2.name(), Isa::Avx512.name()];
 
 /// The layouts of images for kernels that vectorise over channels if these are innermost, and over pixels otherwise.
 const IMAGES: Layouts =
@@ -177,11 +160,6 @@ unsafe impl Backend for Native {
         };
         Some(Lowering { fallback: Some(&FALLBACK), ..lowering })
     }
-}
-
-/// Returns a contract that only names its implementation.
-fn plain_contract(implementation: &str) -> Contract {
-    Contract { implementation: implementation.to_owned(), ..Contract::default() }
 }
 
 /// Returns the contract of a view: the result is the bytes of operand 0 from `offset` on.

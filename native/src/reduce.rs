@@ -231,6 +231,7 @@ unsafe fn row_on<V: Lanes>(kind: Kind, source: *const f32, target: *mut f32, cou
 /// # Safety
 /// As for [`reduce_short_rows`]; the processor must have the instruction set of `V`.
 #[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The compiler vectorises it: no vector is named.
 unsafe fn short_rows_on<V: Lanes>(
     kind: Kind,
     source: *const f32,

@@ -1,9 +1,8 @@
-//! `deform-conv`, `grid-sample` and `roi-align`: kernels that read images between their pixels.
+//! `grid-sample` and `roi-align`: kernels that read images between their pixels.
 //!
 //! Places are computed in double precision as in the definitions, so that a point on the border between
 //! two pixels belongs to the same one. Channels share the places.
 
-mod deform;
 mod grid;
 mod region;
 
@@ -13,7 +12,7 @@ use ovolo::op::Lowering;
 use ovolo::tensor::DType;
 
 /// The ops of this family.
-pub(super) const OPS: &[Lowering] = &[deform::OP, grid::OP, region::OP];
+pub(super) const OPS: &[Lowering] = &[grid::OP, region::OP];
 
 /// A float of an image.
 trait Float: Scalar + std::ops::Add<Output = Self> + std::ops::Mul<Output = Self> {

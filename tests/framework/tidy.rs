@@ -20,6 +20,7 @@ const CRATES: &[&str] = &[
     "fingerprint/src",
     "fourier/src",
     "lab/src",
+    "linear/src",
     "lsp/src",
     "native/src",
     "onednn/src",
@@ -32,6 +33,7 @@ const CRATES: &[&str] = &[
     "standard/src",
     "team/src",
     "tune/src",
+    "vector/src",
     "xtask/src",
 ];
 

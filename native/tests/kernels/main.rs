@@ -3,21 +3,14 @@
 
 // Modules whose own tests need their private items. Only these are compiled a second time: the library itself has no test
 // target, since that would compile every kernel again.
-// What plans are made for is decided once a process, in the library.
-mod isa {
-    pub use ovolo_native::Isa;
-}
-#[allow(dead_code, unused_imports, unused_macros)]
-#[path = "../../src/lanes.rs"]
-mod lanes;
 #[allow(dead_code)]
-#[path = "../../src/strassen/modes.rs"]
+#[path = "../../../linear/src/strassen/modes.rs"]
 mod modes;
 #[allow(dead_code)]
-#[path = "../../src/prefetch.rs"]
+#[path = "../../../vector/src/prefetch.rs"]
 mod prefetch;
 #[allow(dead_code)]
-#[path = "../../src/product.rs"]
+#[path = "../../../linear/src/product.rs"]
 mod product;
 
 mod cast;
@@ -35,3 +28,5 @@ mod pool;
 mod recurrent;
 mod sample;
 mod scatter;
+
+use ovolo_vector::lanes;

@@ -5,28 +5,14 @@
 // These tests need private items. Only these modules are compiled a second time: the library itself has no test target,
 // since that would compile every kernel again.
 #[allow(dead_code)]
-#[path = "../../src/chain.rs"]
+#[path = "../../../vector/src/chain.rs"]
 mod chain;
 #[allow(dead_code)]
-#[path = "../../src/formula.rs"]
+#[path = "../../../vector/src/formula.rs"]
 mod formula;
 #[allow(dead_code)]
-#[path = "../../src/gemm.rs"]
+#[path = "../../../linear/src/gemm.rs"]
 mod gemm;
-// What plans are made for is decided once a process, in the library.
-mod isa {
-    pub use ovolo_native::Isa;
-}
-#[allow(dead_code)]
-#[path = "../../src/lanes.rs"]
-mod lanes;
-#[allow(dead_code)]
-#[path = "../../src/math.rs"]
-mod math;
-// Its own tests are those of `kernels`.
-#[allow(dead_code, unused_imports)]
-#[path = "../../src/prefetch.rs"]
-mod prefetch;
 
 #[allow(dead_code)]
 #[path = "../../../tests/common/kernel.rs"]
@@ -36,8 +22,9 @@ mod fixture;
 mod steps;
 mod tiles;
 
-use lanes::Isa;
 use libtest_mimic::{Arguments, Failed, Trial};
+use ovolo_vector::lanes::{self, Isa};
+use ovolo_vector::{math, prefetch};
 
 /// The instruction sets.
 const ISAS: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];

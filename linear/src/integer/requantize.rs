@@ -6,8 +6,8 @@
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
 use super::table::Table;
 use crate::args::Shared;
+use crate::block::{self, Block, OPERANDS};
 use crate::broadcast::Broadcast;
-use crate::map::{self, Block, OPERANDS};
 use crate::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Lowering, OpError};
@@ -17,7 +17,7 @@ use ovolo::tensor::{DType, TensorType};
 pub(super) const OP: Lowering =
     Lowering { instruction_sets: ISAS, ..Lowering::new("native.requantize", "requantize", contract, kernel) };
 
-const _: () = assert!(AREA == map::AREA && EXTRAS + 1 == OPERANDS);
+const _: () = assert!(AREA == block::AREA && EXTRAS + 1 == OPERANDS);
 
 /// The fewest elements for which a table is made. With fewer, computing it takes longer than it saves.
 const TABLE: usize = 512;

@@ -8,24 +8,28 @@ use super::args::{PARALLEL, Shared};
 use super::tile;
 use ovolo::op::OpError;
 use ovolo::team::Team;
+use ovolo::tensor::{Layout, Shape};
 use std::ops::Range;
 
 /// The largest number of loops around the innermost one or two.
-pub(super) const MAX_LOOPS: usize = 16;
+pub const MAX_LOOPS: usize = 16;
 /// The number of elements of a run, or of a side of a tile, at which it is split into tasks.
 const CHUNK: usize = 4096;
 
 /// One loop: its count, and the distance of one step in source and target, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Loop {
+pub struct Loop {
+    /// The number of steps.
     pub count: usize,
+    /// The distance of a step in the source, in elements.
     pub source: isize,
+    /// The distance of a step in the target, in elements.
     pub target: isize,
 }
 
 /// Nested loops, with the offsets of the first element in source and target.
 #[derive(Clone, Debug)]
-pub(super) struct Region {
+pub struct Region {
     outer: Vec<Loop>,
     source: isize,
     target: isize,
@@ -46,7 +50,7 @@ enum Inner {
 
 impl Region {
     /// Creates a region in the order of the target. Returns `None` if it has no elements.
-    pub(super) fn new(loops: impl IntoIterator<Item = Loop>, source: isize, target: isize) -> Option<Self> {
+    pub fn new(loops: impl IntoIterator<Item = Loop>, source: isize, target: isize) -> Option<Self> {
         let mut loops: Vec<Loop> = loops.into_iter().filter(|l| l.count != 1).collect();
         if loops.iter().any(|l| l.count == 0) {
             return None;
@@ -78,7 +82,7 @@ impl Region {
     }
 
     /// Returns the offset of the source if the region is one contiguous run at the start of the target.
-    pub(super) fn is_run(&self) -> Option<usize> {
+    pub fn is_run(&self) -> Option<usize> {
         (self.outer.is_empty() && self.target == 0 && matches!(self.inner, Inner::Run(_)))
             .then_some(self.source.unsigned_abs())
     }
@@ -169,7 +173,7 @@ impl Region {
 
 /// A copy of regions, divided into tasks.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub struct Copy {
     regions: Vec<Region>,
     tasks: Vec<(usize, Range<usize>)>,
     size: usize,
@@ -177,7 +181,7 @@ pub(super) struct Copy {
 
 impl Copy {
     /// Creates a copy of elements of `size` bytes. The regions must not overlap in the target.
-    pub(super) fn new(
+    pub fn new(
         regions: impl IntoIterator<Item = Region>,
         size: usize,
         threads: usize,
@@ -212,7 +216,7 @@ impl Copy {
     ///
     /// # Safety
     /// All offsets of the regions must be in bounds of both buffers, and the buffers must not overlap.
-    pub(super) unsafe fn run(&self, source: *const u8, target: *mut u8, team: &Team) {
+    pub unsafe fn run(&self, source: *const u8, target: *mut u8, team: &Team) {
         match self.size {
             1 => self.run_as::<u8>(source, target, team),
             2 => self.run_as::<u16>(source, target, team),
@@ -264,7 +268,7 @@ unsafe fn copy_inner<T: bytemuck::Pod>(inner: Inner, source: *const T, target: *
 ///
 /// # Safety
 /// The target must have this number of bytes.
-pub(super) unsafe fn fill(target: *mut u8, value: &[u8], count: usize, team: &Team) {
+pub unsafe fn fill(target: *mut u8, value: &[u8], count: usize, team: &Team) {
     let target = Shared::<u8>::new(target);
     let parts = super::args::tasks(count, count.div_ceil(CHUNK), team.threads());
     team.run(parts, |index| {
@@ -282,4 +286,11 @@ pub(super) unsafe fn fill(target: *mut u8, value: &[u8], count: usize, team: &Te
             }
         }
     });
+}
+
+/// Returns the offset of an index in one dimension, with all other indices zero.
+pub fn offset(layout: &Layout, shape: &Shape, dim: usize, index: usize) -> isize {
+    let mut indices = vec![0; shape.rank()];
+    indices[dim] = index;
+    layout.offset(shape, &indices) as isize
 }

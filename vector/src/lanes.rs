@@ -3,13 +3,15 @@
 //! Kernels are generic over [`Lanes`] and are inlined into functions that are compiled for one instruction set.
 //! [`Isa::running`] selects the set at run time, and [`widened`] generates these functions.
 
-pub(super) use super::isa::Isa;
+pub use super::isa::Isa;
+pub use crate::widened;
 
 /// Defines `fn $name(args)`, which runs `$body::<V>(args)` compiled for the processor's instruction set. With `of
 /// $lanes`, vectors have at most that many lanes.
+#[macro_export]
 macro_rules! widened {
     ($(#[$meta:meta])* $visibility:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:ident;) => {
-        $crate::lanes::widened! {
+        $crate::widened! {
             $(#[$meta])* $visibility unsafe fn $name($($arg: $type),*) = $body of 16;
         }
     };
@@ -35,23 +37,22 @@ macro_rules! widened {
             }
             // SAFETY: the processor has the instruction set.
             unsafe {
-                match $crate::lanes::Isa::running() {
+                match $crate::isa::Isa::running() {
                     #[cfg(target_arch = "x86_64")]
-                    $crate::lanes::Isa::Avx512 if $lanes >= 16 => avx512($($arg),*),
+                    $crate::isa::Isa::Avx512 if $lanes >= 16 => avx512($($arg),*),
                     #[cfg(target_arch = "x86_64")]
-                    $crate::lanes::Isa::Avx512
-                    | $crate::lanes::Isa::Avx2 => avx2($($arg),*),
+                    $crate::isa::Isa::Avx512
+                    | $crate::isa::Isa::Avx2 => avx2($($arg),*),
                     _ => $body::<[f32; 8]>($($arg),*),
                 }
             }
         }
     };
 }
-pub(super) use widened;
 
 /// Prefetches a cache line that will be read soon. Any address is allowed.
 #[inline(always)]
-pub(super) fn prefetch<T>(from: *const T) {
+pub fn prefetch<T>(from: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch never faults, and all processors of this architecture support it.
     unsafe {
@@ -67,39 +68,59 @@ pub(super) fn prefetch<T>(from: *const T) {
 /// For all functions the processor must have the instruction set; for loads and stores the accessed lanes must be in
 /// bounds.
 #[allow(clippy::missing_safety_doc)]
-pub(super) trait Lanes: Copy {
+pub trait Lanes: Copy {
+    /// The number of lanes.
     const COUNT: usize;
     /// Whether [`Lanes::mul_add`] rounds only once.
     const FUSED: bool;
     /// Whether many processors of this architecture use these vectors, so that code of its own for a common shape is
     /// worth the time to compile it.
     const COMMON: bool;
+    /// The result of a comparison: a truth value for each lane.
     type Mask: Copy;
+    /// Returns the value in all lanes.
     unsafe fn splat(value: f32) -> Self;
+    /// Loads all lanes, from any address.
     unsafe fn load(from: *const f32) -> Self;
+    /// Stores all lanes, at any address.
     unsafe fn store(self, to: *mut f32);
     /// Loads the first `count` lanes; the others are zero.
     unsafe fn load_first(from: *const f32, count: usize) -> Self;
+    /// Stores the first `count` lanes.
     unsafe fn store_first(self, to: *mut f32, count: usize);
     /// Returns the first `count` lanes, and zero in the others, whatever they hold.
     unsafe fn keep_first(self, count: usize) -> Self;
+    /// Returns `self + other`.
     unsafe fn add(self, other: Self) -> Self;
+    /// Returns `self - other`.
     unsafe fn sub(self, other: Self) -> Self;
+    /// Returns `self * other`.
     unsafe fn mul(self, other: Self) -> Self;
+    /// Returns `self / other`.
     unsafe fn div(self, other: Self) -> Self;
     /// Returns `self * factor + term`, rounded only once if the processor supports it.
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
+    /// Returns the smaller of the two.
     unsafe fn min(self, other: Self) -> Self;
+    /// Returns the larger of the two.
     unsafe fn max(self, other: Self) -> Self;
+    /// Returns the square root.
     unsafe fn sqrt(self) -> Self;
+    /// Rounds down to a whole number.
     unsafe fn floor(self) -> Self;
+    /// Rounds up to a whole number.
     unsafe fn ceil(self) -> Self;
+    /// Rounds to the nearest whole number, and to the even one of two.
     unsafe fn round_even(self) -> Self;
+    /// Returns the magnitude.
     unsafe fn abs(self) -> Self;
     /// Returns the magnitude of `self` with the sign of `other`.
     unsafe fn with_sign_of(self, other: Self) -> Self;
+    /// Returns whether `self < other`.
     unsafe fn less(self, other: Self) -> Self::Mask;
+    /// Returns whether `self = other`.
     unsafe fn equal(self, other: Self) -> Self::Mask;
+    /// Returns the lane of `yes` where the mask is true, and that of `no` elsewhere.
     unsafe fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
     /// Returns `self * 2^power`, where `power` is a whole number between -252 and 252.
     unsafe fn scale(self, power: Self) -> Self;

@@ -4,10 +4,10 @@ use ovolo::backend::Args;
 use std::ops::Range;
 
 /// Work on fewer elements than this is one task, because waking a thread would cost more than it saves.
-pub(super) const PARALLEL: usize = 16 * 1024;
+pub const PARALLEL: usize = 16 * 1024;
 
 /// A pointer that the tasks of a kernel share. Tasks must write disjoint parts of the memory.
-pub(super) struct Shared<T>(*mut T);
+pub struct Shared<T>(*mut T);
 
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
@@ -23,39 +23,39 @@ unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
     /// Wraps a pointer.
-    pub(super) fn new(pointer: *mut T) -> Self {
+    pub fn new(pointer: *mut T) -> Self {
         Self(pointer)
     }
 
     /// Returns the address of the operand with this index.
-    pub(super) fn input(args: &Args<'_>, index: usize) -> Self {
+    pub fn input(args: &Args<'_>, index: usize) -> Self {
         Self(args.inputs[index].cast::<T>().cast_mut())
     }
 
     /// Returns the address of the result.
-    pub(super) fn output(args: &Args<'_>) -> Self {
+    pub fn output(args: &Args<'_>) -> Self {
         Self(args.output.cast())
     }
 
     /// Returns the address of the scratch memory.
-    pub(super) fn scratch(args: &Args<'_>) -> Self {
+    pub fn scratch(args: &Args<'_>) -> Self {
         Self(args.scratch.cast())
     }
 
     /// Returns the address `offset` elements after this one.
-    pub(super) fn at(self, offset: usize) -> *mut T {
+    pub fn at(self, offset: usize) -> *mut T {
         self.0.wrapping_add(offset)
     }
 
     /// Returns the address `offset` elements after this one, or before it if `offset` is negative.
-    pub(super) fn by(self, offset: isize) -> *mut T {
+    pub fn by(self, offset: isize) -> *mut T {
         self.0.wrapping_offset(offset)
     }
 }
 
 /// The buffers of a step, shared by its tasks.
 #[derive(Clone, Copy)]
-pub(super) struct Buffers<'a>(&'a Args<'a>);
+pub struct Buffers<'a>(&'a Args<'a>);
 
 // SAFETY: the pointers are only addresses; each access to the memory has its own justification.
 unsafe impl Send for Buffers<'_> {}
@@ -64,23 +64,23 @@ unsafe impl Sync for Buffers<'_> {}
 
 impl<'a> Buffers<'a> {
     /// Wraps the buffers of `args`.
-    pub(super) fn new(args: &'a Args<'a>) -> Self {
+    pub fn new(args: &'a Args<'a>) -> Self {
         Self(args)
     }
 
     /// Returns the wrapped buffers.
-    pub(super) fn args(&self) -> &'a Args<'a> {
+    pub fn args(&self) -> &'a Args<'a> {
         self.0
     }
 }
 
 /// Returns the number of tasks for `units` units of work that together touch `elements` elements.
-pub(super) fn tasks(elements: usize, units: usize, threads: usize) -> usize {
+pub fn tasks(elements: usize, units: usize, threads: usize) -> usize {
     if elements < PARALLEL || threads < 2 { units.min(1) } else { units.min(4 * threads) }
 }
 
 /// Returns part `index` of `parts` nearly equal parts of `0..count`, cut at multiples of `unit`.
-pub(super) fn part(count: usize, parts: usize, index: usize, unit: usize) -> Range<usize> {
+pub fn part(count: usize, parts: usize, index: usize, unit: usize) -> Range<usize> {
     let units = count.div_ceil(unit);
     let cut = |index: usize| (units * index / parts * unit).min(count);
     cut(index)..cut(index + 1)

@@ -11,18 +11,18 @@ use std::ops::Range;
 
 /// The loops over a result, with the strides of `N` operands.
 #[derive(Clone, Debug)]
-pub(super) struct Broadcast<const N: usize> {
+pub struct Broadcast<const N: usize> {
     /// The outer loops: the count, and the strides of the operands in elements.
     outer: Vec<(usize, [usize; N])>,
     /// The number of elements in the innermost loop, which is contiguous in the result.
-    pub(super) length: usize,
+    pub length: usize,
     /// The strides of the operands in the innermost loop.
-    pub(super) strides: [usize; N],
+    pub strides: [usize; N],
 }
 
 impl<const N: usize> Broadcast<N> {
     /// Creates the loops. Returns `None` if the layouts are not compatible.
-    pub(super) fn new(output: &TensorType, operands: [&TensorType; N]) -> Option<Self> {
+    pub fn new(output: &TensorType, operands: [&TensorType; N]) -> Option<Self> {
         let dims = physical(output);
         let mut steps = vec![[0; N]; dims.len()];
         for (n, operand) in operands.iter().enumerate() {
@@ -63,14 +63,14 @@ impl<const N: usize> Broadcast<N> {
     }
 
     /// Returns the outer loops: the count, and the strides of the operands in elements.
-    pub(super) fn outer(&self) -> &[(usize, [usize; N])] {
+    pub fn outer(&self) -> &[(usize, [usize; N])] {
         &self.outer
     }
 
     /// Returns the offsets of the operands at one iteration of the outer loops, without the last `skip` of these
     /// loops.
     #[inline]
-    pub(super) fn offsets(&self, iteration: usize, skip: usize) -> [usize; N] {
+    pub fn offsets(&self, iteration: usize, skip: usize) -> [usize; N] {
         let mut offsets = [0; N];
         let mut rest = iteration;
         for (count, strides) in self.outer[..self.outer.len() - skip].iter().rev() {
@@ -82,18 +82,18 @@ impl<const N: usize> Broadcast<N> {
     }
 
     /// Returns how often the innermost loop runs.
-    pub(super) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.outer.iter().map(|(count, _)| count).product()
     }
 
     /// Returns the number of elements of the result.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.rows() * self.length
     }
 
     /// Calls `visit` for all parts of the result, with the offset in the result, the offsets in the operands and the
     /// length. The threads of the team share the work if there is enough of it.
-    pub(super) fn run(&self, team: &Team, visit: impl Fn(usize, [usize; N], usize) + Sync) {
+    pub fn run(&self, team: &Team, visit: impl Fn(usize, [usize; N], usize) + Sync) {
         let (rows, count) = (self.rows(), self.count());
         let parts = tasks(count, usize::MAX, team.threads());
         if rows >= parts {
@@ -119,7 +119,7 @@ impl<const N: usize> Broadcast<N> {
 
     /// Calls `visit` for each row of the range, with its number and the offsets of the operands.
     #[inline(always)]
-    pub(super) fn walk(&self, rows: Range<usize>, mut visit: impl FnMut(usize, [usize; N])) {
+    pub fn walk(&self, rows: Range<usize>, mut visit: impl FnMut(usize, [usize; N])) {
         let mut index = [0; MAX_LOOPS];
         let mut offsets = [0; N];
         let mut rest = rows.start;
@@ -144,7 +144,7 @@ impl<const N: usize> Broadcast<N> {
 }
 
 /// Returns the dimensions of a type in the order of memory: first the outer ones, then the blocks.
-pub(super) fn physical(ty: &TensorType) -> Vec<usize> {
+pub fn physical(ty: &TensorType) -> Vec<usize> {
     let order = ty.layout.order(ty.shape.rank()).into_iter();
     let mut dims: Vec<usize> = order.map(|dim| ty.shape[dim].div_ceil(ty.layout.block(dim))).collect();
     dims.extend(ty.layout.blocks().iter().map(|(_, size)| size));

@@ -101,8 +101,11 @@ impl fmt::Display for Isa {
     }
 }
 
+/// The instruction sets for which vector code exists.
+pub const ISAS: &[&str] = &[Isa::Avx2.name(), Isa::Avx512.name()];
+
 /// The instruction sets as the framework asks for them.
-pub(super) struct Isas;
+pub struct Isas;
 
 impl InstructionSets for Isas {
     fn all(&self) -> Vec<InstructionSet> {

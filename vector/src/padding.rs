@@ -1,17 +1,16 @@
 //! The padding of blocked layouts, which every kernel must leave at zero.
 
-use super::convert::offset;
-use super::strided::{Copy, Loop, Region};
+use super::strided::{Copy, Loop, Region, offset};
 use ovolo::backend::Args;
 use ovolo::tensor::TensorType;
 
 /// The padding of one type, to be zeroed after a kernel that has written to it.
 #[derive(Debug)]
-pub(super) struct Padding(Option<Copy>);
+pub struct Padding(Option<Copy>);
 
 impl Padding {
     /// Returns the padding of a type; it is empty for layouts without padding.
-    pub(super) fn new(ty: &TensorType) -> Self {
+    pub fn new(ty: &TensorType) -> Self {
         if !ty.layout.pads(&ty.shape) {
             return Self(None);
         }
@@ -42,7 +41,7 @@ impl Padding {
     }
 
     /// Zeroes the padding of the result.
-    pub(super) fn zero(&self, args: &Args<'_>) {
+    pub fn zero(&self, args: &Args<'_>) {
         if let Some(copy) = &self.0 {
             let zero = 0_u64;
             // SAFETY: the regions are within the result's type, and they read only element 0 of the source.

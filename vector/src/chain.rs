@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The function of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Function {
+pub(crate) enum Function {
     Copy,
     /// A function that is computed by its formula.
     Formula,
@@ -46,7 +46,7 @@ pub(super) enum Function {
 
 /// The function of a step that reads an extra operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Binary {
+pub(crate) enum Binary {
     Add,
     Sub,
     Mul,
@@ -61,7 +61,7 @@ pub(super) enum Binary {
 
 /// The functions that have their own loops, with their names. A test compares them with their formulas. All other
 /// functions are computed by their formulas.
-pub(super) const OVERRIDES: &[(&str, Function)] = &[
+pub(crate) const OVERRIDES: &[(&str, Function)] = &[
     ("relu", Function::Relu),
     ("sigmoid", Function::Sigmoid),
     ("tanh", Function::Tanh),
@@ -93,7 +93,7 @@ pub(super) const OVERRIDES: &[(&str, Function)] = &[
 
 /// The steps of two operands that have their own loops, with their names. A test compares them with the formulas of
 /// their functions. All other functions of two operands are computed by their formulas.
-pub(super) const BINARY: &[(&str, Binary)] = &[
+pub(crate) const BINARY: &[(&str, Binary)] = &[
     ("add", Binary::Add),
     ("sub", Binary::Sub),
     ("mul", Binary::Mul),
@@ -108,23 +108,29 @@ pub(super) const BINARY: &[(&str, Binary)] = &[
 
 /// A step that is ready to run.
 #[derive(Clone, Debug)]
-pub(super) struct Action {
+pub struct Action {
     function: Function,
     parameters: [f32; 2],
     /// The formula, if the function has no loop of its own.
-    pub(super) formula: Option<Arc<Formula>>,
+    pub formula: Option<Arc<Formula>>,
     /// Whether it reads an extra operand.
-    pub(super) binary: bool,
+    pub binary: bool,
 }
 
 /// A step that takes a few instructions, which a kernel may apply to vectors in registers.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Simple {
+pub enum Simple {
+    /// `value + extra`
     Add,
+    /// `value - extra`
     Sub,
+    /// `value * extra`
     Mul,
+    /// `value / extra`
     Div,
+    /// `extra - value`
     ReversedSub,
+    /// The value, or zero if it is negative.
     Relu,
     /// The least and the greatest value.
     Clip(f32, f32),
@@ -132,7 +138,7 @@ pub(super) enum Simple {
 
 impl Action {
     /// Returns the step as one that takes a few instructions, if it is one.
-    pub(super) fn simple(&self) -> Option<Simple> {
+    pub fn simple(&self) -> Option<Simple> {
         Some(match self.function {
             Function::Binary(Binary::Add) => Simple::Add,
             Function::Binary(Binary::Sub) => Simple::Sub,
@@ -146,12 +152,12 @@ impl Action {
     }
 
     /// A copy, for the start of a chain.
-    pub(super) const COPY: Self =
+    pub const COPY: Self =
         Self { function: Function::Copy, parameters: [0.0; 2], formula: None, binary: false };
 
     /// Returns a function of the value and an extra operand with its parameters; `reversed` if the extra operand comes
     /// first. `None` if its formula is too long for the cache.
-    pub(super) fn binary(function: scalar::Function, reversed: bool, parameters: &[f64]) -> Option<Self> {
+    pub fn binary(function: scalar::Function, reversed: bool, parameters: &[f64]) -> Option<Self> {
         let name = function.reversed_name().filter(|_| reversed).unwrap_or(function.name());
         if let Some((_, own)) = BINARY.iter().find(|(known, _)| *known == name) {
             return Some(Self { function: Function::Binary(*own), binary: true, ..Self::COPY });
@@ -164,7 +170,7 @@ impl Action {
 
     /// Returns a function with its parameters; `None` if its formula is too long for the cache.
     #[allow(clippy::cast_possible_truncation)]
-    pub(super) fn function(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
+    pub fn function(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
         if let Some((_, own)) = OVERRIDES.iter().find(|(known, _)| *known == function.name()) {
             let mut values = [0.0; 2];
             values.iter_mut().zip(parameters).for_each(|(to, &from)| *to = from as f32);
@@ -174,13 +180,13 @@ impl Action {
     }
 
     /// Returns a function that is computed by its formula.
-    pub(super) fn formula(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
+    pub fn formula(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
         let formula = Formula::new(&Program::for_function(function, parameters))?;
         Some(Self { function: Function::Formula, formula: Some(Arc::new(formula)), ..Self::COPY })
     }
 
     /// Returns the steps of a chain. The error names a step that is unknown.
-    pub(super) fn chain(steps: &[Step]) -> Result<Vec<Self>, OpError> {
+    pub fn chain(steps: &[Step]) -> Result<Vec<Self>, OpError> {
         let action = |step: &Step| {
             let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
             let binary = || step.op.binary();
@@ -198,16 +204,22 @@ impl Action {
 
 /// Rows of contiguous elements. Source and target must be the same or not overlap.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Area {
+pub struct Area {
+    /// The first element of the source.
     pub source: *const f32,
     /// The distance between rows of the source, in elements.
     pub source_row: usize,
+    /// The first element of the target.
     pub target: *mut f32,
+    /// The distance between rows of the target, in elements.
     pub target_row: usize,
+    /// The number of rows.
     pub rows: usize,
+    /// The elements of a row.
     pub columns: usize,
     /// The extra operand of a binary step.
     pub extra: *const f32,
+    /// The distance between rows of the extra operand, in elements.
     pub extra_row: usize,
     /// The distance between columns of the extra operand, in elements.
     pub extra_column: usize,
@@ -215,7 +227,7 @@ pub(super) struct Area {
 
 impl Area {
     /// An empty area.
-    pub(super) const NONE: Self = Self {
+    pub const NONE: Self = Self {
         source: std::ptr::null(),
         source_row: 0,
         target: std::ptr::null_mut(),
@@ -229,7 +241,7 @@ impl Area {
 
     /// Returns the area as a step walks it. Contiguous rows are one row if the step reads no extra operand: the pixels
     /// of a block of channels are short rows, and each row has a cost, which is high for a formula.
-    pub(super) fn walked(self, action: &Action) -> Self {
+    pub fn walked(self, action: &Action) -> Self {
         let contiguous = self.source_row == self.columns && self.target_row == self.columns;
         if contiguous && !action.binary {
             return Self { columns: self.columns * self.rows, rows: 1, ..self };
@@ -243,7 +255,7 @@ widened! {
     ///
     /// # Safety
     /// Source and target must be in bounds, and for a binary step the extra operand too.
-    pub(super) unsafe fn apply(action: &Action, area: &Area) = apply_on;
+    pub unsafe fn apply(action: &Action, area: &Area) = apply_on;
 }
 
 /// The vector loop of a function over an area. It is a macro, so that each body is inlined only once.
@@ -305,7 +317,7 @@ macro_rules! both {
 /// # Safety
 /// As for [`apply`]; the processor must have the instruction set of `V`.
 #[inline(always)]
-pub(super) unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
+pub unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
     let area = area.walked(action);
     // SAFETY: as the caller promises.
     unsafe {

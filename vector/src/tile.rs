@@ -1,6 +1,6 @@
 //! The transpose of a matrix of elements, in tiles of 16 × 16, or 8 × 8 with AVX2.
 
-pub(crate) mod bytes;
+pub mod bytes;
 
 /// Writes `target[r, c] = source[c, r]` for `rows` × `columns` elements. A column of the result is contiguous in the
 /// source; consecutive columns are `source_stride` elements apart there, and rows of the target are `target_stride`
@@ -8,7 +8,7 @@ pub(crate) mod bytes;
 ///
 /// # Safety
 /// All these elements must be in bounds, and source and target must not overlap.
-pub(super) unsafe fn transpose<T: bytemuck::Pod>(
+pub unsafe fn transpose<T: bytemuck::Pod>(
     source: *const T,
     source_stride: isize,
     target: *mut T,

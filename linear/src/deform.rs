@@ -4,20 +4,21 @@
 //! time, each tap reads vectors of channels at its place, which become columns of a matrix. The weights, as they are,
 //! times this matrix are these pixels of the result.
 
-use super::super::args::{Buffers, Shared, part, tasks};
-use super::super::gemm::{PANEL, Tile, micro};
-use super::super::lanes::{Lanes, widened};
-use super::super::prefetch::Prefetch;
-use super::super::tile::transpose;
-use super::super::{ISAS, plain_contract, reference};
+use super::args::{Buffers, Shared, part, tasks};
+use super::gemm::{PANEL, Tile, micro};
+use super::lanes::{Lanes, widened};
+use super::prefetch::Prefetch;
+use super::tile::transpose;
+use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{ALIGN, Lowering, OpError};
 use ovolo::tensor::DType;
 
-pub(super) const OP: Lowering = Lowering {
+/// The ops of this family.
+pub const OPS: &[Lowering] = &[Lowering {
     instruction_sets: ISAS,
     ..Lowering::new("native.deform-conv", "deform-conv", contract, kernel)
-};
+}];
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(deform) = Deform::new(call) else { return reference::contract(call) };

@@ -6,7 +6,7 @@
 
 /// A range of bytes that will be read soon.
 #[derive(Clone, Copy)]
-pub(super) struct Prefetch {
+pub struct Prefetch {
     from: *const u8,
     bytes: usize,
 }
@@ -41,7 +41,7 @@ impl Prefetch {
 
 /// A range that is requested step by step.
 #[derive(Clone, Copy)]
-pub(super) struct Pace {
+pub struct Pace {
     from: *const u8,
     /// Bytes per step, in units of `1 / (1 << SHIFT)`.
     step: usize,

@@ -1,13 +1,13 @@
 //! Tiles of bytes, which are transposed in registers.
 
 /// The rows and the columns of a tile.
-pub(crate) const SIDE: usize = 16;
+pub const SIDE: usize = 16;
 
 /// Transposes a tile of up to 16 x 16 bytes; see [`transpose`](super::transpose).
 ///
 /// # Safety
 /// All elements must be in bounds.
-pub(super) unsafe fn tile(
+pub unsafe fn tile(
     source: *const u8,
     source_stride: isize,
     target: *mut u8,
@@ -33,8 +33,11 @@ pub(super) unsafe fn tile(
 }
 
 /// Reads the first bytes of a row. Some are read twice rather than one by one.
+///
+/// # Safety
+/// The bytes must be in bounds.
 #[inline(always)]
-pub(crate) unsafe fn read_first(from: *const u8, row: &mut [u8; SIDE], count: usize) {
+pub unsafe fn read_first(from: *const u8, row: &mut [u8; SIDE], count: usize) {
     let to = row.as_mut_ptr();
     // SAFETY: as the caller promises; the pieces are within the bytes that are read.
     unsafe {
@@ -56,7 +59,7 @@ pub(crate) unsafe fn read_first(from: *const u8, row: &mut [u8; SIDE], count: us
 /// Returns a block with rows for columns.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn transposed(block: &[[u8; SIDE]; SIDE]) -> [[u8; SIDE]; SIDE] {
+pub fn transposed(block: &[[u8; SIDE]; SIDE]) -> [[u8; SIDE]; SIDE] {
     use std::arch::x86_64::{
         __m128i, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
     };
@@ -82,6 +85,6 @@ pub(crate) fn transposed(block: &[[u8; SIDE]; SIDE]) -> [[u8; SIDE]; SIDE] {
 
 /// Returns a block with rows for columns.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn transposed(block: &[[u8; SIDE]; SIDE]) -> [[u8; SIDE]; SIDE] {
+pub fn transposed(block: &[[u8; SIDE]; SIDE]) -> [[u8; SIDE]; SIDE] {
     std::array::from_fn(|column| std::array::from_fn(|row| block[row][column]))
 }

@@ -25,7 +25,7 @@ unsafe fn polynomial<V: Lanes>(x: V, coefficients: &[f32]) -> V {
 /// # Safety
 /// The processor must have the instruction set of `V`, for this and all other functions here.
 #[inline(always)]
-pub(super) unsafe fn exp<V: Lanes>(x: V) -> V {
+pub unsafe fn exp<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         // Beyond these bounds the result is infinite or zero. A NaN is the right operand of `min` and `max`, and so
@@ -46,7 +46,7 @@ pub(super) unsafe fn exp<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn log<V: Lanes>(x: V) -> V {
+pub unsafe fn log<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         let (zero, one) = (V::splat(0.0), V::splat(1.0));
@@ -87,7 +87,7 @@ pub(super) unsafe fn log<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn tanh<V: Lanes>(x: V) -> V {
+pub unsafe fn tanh<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         let magnitude = x.abs();
@@ -142,7 +142,7 @@ unsafe fn one_and_exp_of_negative<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn sigmoid<V: Lanes>(x: V) -> V {
+pub unsafe fn sigmoid<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe { V::splat(1.0).div(one_and_exp_of_negative(x)) }
 }
@@ -152,7 +152,7 @@ pub(super) unsafe fn sigmoid<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn silu<V: Lanes>(x: V) -> V {
+pub unsafe fn silu<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe { x.div(one_and_exp_of_negative(x)) }
 }
@@ -163,7 +163,7 @@ pub(super) unsafe fn silu<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn erf<V: Lanes>(x: V) -> V {
+pub unsafe fn erf<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         let magnitude = x.abs();
@@ -207,7 +207,7 @@ pub(super) unsafe fn erf<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn sign<V: Lanes>(x: V) -> V {
+pub unsafe fn sign<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         let zero = V::splat(0.0);
@@ -222,7 +222,7 @@ pub(super) unsafe fn sign<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn log1p<V: Lanes>(x: V) -> V {
+pub unsafe fn log1p<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         let one = V::splat(1.0);
@@ -241,7 +241,7 @@ pub(super) unsafe fn log1p<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn expm1<V: Lanes>(x: V) -> V {
+pub unsafe fn expm1<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         let one = V::splat(1.0);
@@ -259,7 +259,7 @@ pub(super) unsafe fn expm1<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn softplus<V: Lanes>(x: V) -> V {
+pub unsafe fn softplus<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         let zero = V::splat(0.0);
@@ -279,7 +279,7 @@ pub(super) unsafe fn softplus<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn gelu<V: Lanes>(x: V) -> V {
+pub unsafe fn gelu<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         // At 34 the power is zero. A NaN is the right operand of `min`, and so is kept.
@@ -310,7 +310,7 @@ pub(super) unsafe fn gelu<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn gelu_tanh<V: Lanes>(x: V) -> V {
+pub unsafe fn gelu_tanh<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         let half = x.mul(V::splat(0.5));
@@ -324,7 +324,7 @@ pub(super) unsafe fn gelu_tanh<V: Lanes>(x: V) -> V {
 /// # Safety
 /// As for [`exp`].
 #[inline(always)]
-pub(super) unsafe fn mish<V: Lanes>(x: V) -> V {
+pub unsafe fn mish<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
         // Above 20 the factor is 1, and `e^2x` would overflow.
@@ -339,7 +339,7 @@ pub(super) unsafe fn mish<V: Lanes>(x: V) -> V {
 /// # Safety
 /// The processor must have the instruction set of `V`.
 #[inline(always)]
-pub(super) unsafe fn pairs<V: Lanes>(left: V, right: V, function: impl Fn(f32, f32) -> f32) -> V {
+pub unsafe fn pairs<V: Lanes>(left: V, right: V, function: impl Fn(f32, f32) -> f32) -> V {
     let (mut lefts, mut rights) = ([0.0; 16], [0.0; 16]);
     // SAFETY: no instruction set has more than 16 lanes.
     unsafe {
@@ -355,7 +355,7 @@ pub(super) unsafe fn pairs<V: Lanes>(left: V, right: V, function: impl Fn(f32, f
 /// # Safety
 /// As for [`pairs`].
 #[inline(always)]
-pub(super) unsafe fn power<V: Lanes>(base: V, exponent: V) -> V {
+pub unsafe fn power<V: Lanes>(base: V, exponent: V) -> V {
     // SAFETY: as the caller promises.
     unsafe { pairs(base, exponent, f32::powf) }
 }

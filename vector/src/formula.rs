@@ -43,7 +43,7 @@ struct Step {
 
 /// A program whose intermediate results are in as few buffers as possible.
 #[derive(Debug)]
-pub(super) struct Formula {
+pub struct Formula {
     steps: Vec<Step>,
     /// The number of buffers. If there is a second operand, its elements may be gathered in the last one.
     buffers: usize,
@@ -51,19 +51,21 @@ pub(super) struct Formula {
 
 /// The second operand of a function. Its elements are `step` apart; with 0, there is one for all.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Second {
+pub struct Second {
+    /// The first element.
     pub from: *const f32,
+    /// The distance between elements, in elements.
     pub step: usize,
 }
 
 impl Second {
     /// For functions of one number.
-    pub(super) const NONE: Self = Self { from: std::ptr::null(), step: 0 };
+    pub const NONE: Self = Self { from: std::ptr::null(), step: 0 };
 }
 
 impl Formula {
     /// Returns the formula of a program; `None` if it has too many live results for the cache.
-    pub(super) fn new(program: &Program) -> Option<Self> {
+    pub fn new(program: &Program) -> Option<Self> {
         let count = program.instructions.len();
         let mut last = vec![0; count];
         for (at, instruction) in program.instructions.iter().enumerate() {
@@ -135,7 +137,7 @@ widened! {
     /// # Safety
     /// Source and target must be in bounds, and the second operand too if the formula has one.
     #[inline(never)]
-    pub(super) unsafe fn evaluate(
+    pub unsafe fn evaluate(
         formula: &Formula,
         source: *const f32,
         second: Second,
@@ -147,7 +149,7 @@ widened! {
 /// # Safety
 /// As for [`evaluate`]; the processor must have the instruction set of `V`.
 #[inline(always)]
-pub(super) unsafe fn evaluate_on<V: Lanes>(
+pub unsafe fn evaluate_on<V: Lanes>(
     formula: &Formula,
     source: *const f32,
     second: Second,

@@ -5,42 +5,21 @@
 use super::plain_contract;
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Lowering, Op, OpError};
+use ovolo::op::{Op, OpError};
 use ovolo::tensor::{Tensor, TensorType};
 
-/// Ops that have no other kernel.
-pub(super) const OPS: &[Lowering] = &[
-    alone("native.nonzero", "nonzero"),
-    alone("native.unique-position", "unique-position"),
-    alone("native.unique-inverse", "unique-inverse"),
-    alone("native.det", "det"),
-    alone("native.bit-not", "bit-not"),
-    alone("native.max-pool-index", "max-pool-index"),
-    alone("native.find", "find"),
-    alone("native.count-grams", "count-grams"),
-    alone("native.string-concat", "string-concat"),
-    alone("native.string-case", "string-case"),
-    alone("native.string-split-count", "string-split-count"),
-    alone("native.string-split", "string-split"),
-    alone("native.regex-full-match", "regex-full-match"),
-];
-
-const fn alone(name: &'static str, of: &'static str) -> Lowering {
-    Lowering::new(name, of, contract, kernel)
-}
-
 /// The implementation's name.
-pub(super) const NAME: &str = ovolo::op::REFERENCE;
+pub const NAME: &str = ovolo::op::REFERENCE;
 
 /// Returns the contract of the reference kernel, for any op.
 #[allow(clippy::unnecessary_wraps)] // The signature is that of contracts that may refuse.
-pub(super) fn contract(_: &Call<'_>) -> Result<Contract, OpError> {
+pub fn contract(_: &Call<'_>) -> Result<Contract, OpError> {
     Ok(plain_contract(NAME))
 }
 
 /// Creates the reference kernel.
 #[allow(clippy::unnecessary_wraps)] // The signature is that of kernels that may refuse.
-pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+pub fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     Ok(Box::new(Reference {
         op: call.op,
         attrs: call.attrs.clone(),
