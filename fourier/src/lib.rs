@@ -10,6 +10,9 @@ use std::sync::Arc;
 pub use rustfft::num_complex::Complex;
 pub use rustfft::{Fft, FftNum};
 
+/// The build fingerprint of the crate: a digest of its sources and of the compiler's settings.
+pub const BUILD: &str = env!("OVOLO_BUILD");
+
 /// Returns the transform of `size` numbers, the inverse one without its division by the size. With `portable`, it uses only
 /// the instructions that every processor has.
 #[must_use]

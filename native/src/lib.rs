@@ -58,6 +58,7 @@ pub struct Native;
 /// # Errors
 /// If the registry already has a backend of this name, or lacks a logical op that one of these ops lowers.
 pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.add_build("ovolo-fourier", ovolo_fourier::BUILD);
     registry.add_build("ovolo-vector", ovolo_vector::BUILD);
     registry.add_build("ovolo-linear", ovolo_linear::BUILD);
     registry.add_build("ovolo-native", BUILD);

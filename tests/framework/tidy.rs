@@ -407,21 +407,27 @@ fn library_is_without(folder: &str, setting: &str) -> bool {
 }
 
 /// A library with `test = false` is not compiled a second time for the tests in its files. Such a test only runs if a file
-/// of `tests/` includes its file.
+/// of `tests/` includes its file, or one of another crate.
 #[test]
 fn tests_in_the_files_of_a_library_are_run() {
     let off: Vec<&&str> = CRATES.iter().filter(|folder| library_is_without(folder, "test")).collect();
     assert!(off.contains(&&"src"));
-    for folder in off {
+    let tests_of = |folder: &str| -> String {
         let mut tests = Vec::new();
         let beside = crate::common::root().join(folder).with_file_name("tests");
         if beside.exists() {
             files_with("rs", &beside, &mut tests);
         }
-        let tests: String = tests.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        tests.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    };
+    let tests: String = CRATES.iter().map(|folder| tests_of(folder)).collect();
+    for folder in off {
+        let own = tests_of(folder);
         for (_, path, text) in files(folder) {
             let relative = path.strip_prefix(crate::common::root().join(folder)).unwrap();
-            let compiled = tests.contains(&format!("../src/{}\"]", relative.display()));
+            let relative = relative.display();
+            let compiled = own.contains(&format!("../src/{relative}\"]"))
+                || tests.contains(&format!("../{folder}/{relative}\"]"));
             let run = compiled && *folder != "src";
             for word in ["#[test]", "cfg(test)"] {
                 assert!(run || !text.contains(word), "{} has `{word}`", path.display());

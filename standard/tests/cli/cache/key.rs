@@ -115,7 +115,7 @@ fn the_key_has_the_build_of_each_crate() {
         key.get("build").unwrap().split(", ").map(|one| one.split_once(' ').unwrap()).collect();
     assert!(builds.iter().all(|(_, build)| build.len() == 16), "{builds:?}");
     let mut ours = BTreeSet::new();
-    for package in ["standard", "cli"] {
+    for package in ["standard", "cli", "native"] {
         let manifest = std::fs::read_to_string(common::root().join(package).join("Cargo.toml")).unwrap();
         let (_, dependencies) = manifest.split_once("[dependencies]\n").unwrap();
         let dependencies = dependencies.lines().take_while(|line| !line.is_empty());
