@@ -233,8 +233,7 @@ pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) ->
         Ok(())
     })?;
     let Some(Planned { chosen, plan }) = state.into_planned() else {
-        let pipeline = options.pipeline.name.clone();
-        return Err(Error::NoPass { pipeline, pass: "Plan", effect: "there is nothing to run" });
+        return Err(options.pipeline.without("Plan", "there is nothing to run"));
     };
     host::return_freed_memory();
     let stages = std::mem::take(stages);
@@ -255,7 +254,7 @@ fn walk(
     after: After<'_>,
 ) -> Result<State, Error> {
     if let Some(plan) = context.pipeline.plan() {
-        context.catalog.check_limit(&plan.limits)?;
+        context.catalog.check_limit(&plan.limits, &context.pipeline.backends)?;
     }
     let mut state = State::Imported(Imported::new(graph)?);
     after(None, &mut state, None, Duration::ZERO)?;

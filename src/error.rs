@@ -25,6 +25,7 @@ pub use crate::table::{Duplicate, Unknown};
 use crate::tensor::Device;
 use crate::verify::VerifyErrors;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The result of a function of ovolo that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -117,8 +118,10 @@ pub enum Error {
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// A pipeline lacks a pass.
-    #[error("pipeline `{pipeline}` has no `{pass}`, so {effect}")]
+    #[error("{file}: pipeline `{pipeline}` has no `{pass}`, so {effect}; add it to `passes`")]
     NoPass {
+        /// The file of the pipeline.
+        file: Arc<str>,
         /// The pipeline.
         pipeline: String,
         /// The pass.
@@ -134,8 +137,8 @@ pub enum Error {
         /// What is wrong with its place, as the rest of the sentence.
         why: &'static str,
     },
-    /// No backend has a device whose memory is limited.
-    #[error("the limit of `{device}`: no backend has such a device; there are {}", .known.join(", "))]
+    /// No backend of the pipeline has a device whose memory is limited or asked for.
+    #[error("no backend of the pipeline has a device `{device}`; its memory is that of {}", .known.join(", "))]
     UnknownDevice {
         /// The device.
         device: Device,

@@ -116,12 +116,13 @@ impl Catalog {
         Ok(Arc::new(self.prices.with(&found).map_err(PricingError::Prices)?))
     }
 
-    /// Checks that a backend has devices of all families that a memory limit names.
+    /// Checks that these backends have devices of all families that a memory limit names.
     ///
     /// # Errors
-    /// If it does not; names the first device without a backend.
-    pub(crate) fn check_limit(&self, limit: &Limit) -> Result<(), Error> {
-        let lowerings = self.backends.iter().flat_map(|(_, backend)| backend.ops());
+    /// If they do not; names the first device without a backend.
+    pub(crate) fn check_limit(&self, limit: &Limit, backends: &[String]) -> Result<(), Error> {
+        let named = backends.iter().filter_map(|name| self.backends.get(name));
+        let lowerings = named.flat_map(|backend| backend.ops());
         let families: BTreeSet<Family> = lowerings.filter_map(|lowering| lowering.device).collect();
         for (device, _) in limit.iter() {
             if matches!(device, Device::Accelerator(family, _) if !families.contains(&family)) {

@@ -41,6 +41,9 @@ pub(super) fn same_file(one: &Path, other: &Path) -> bool {
 /// Reads a text file. If it is not text, the error names the first place that is not.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    if bytes.contains(&0) {
+        return Err(format!("{}: this is not a text file but a binary one, such as a model", path.display()));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let (before, after) = error.as_bytes().split_at(at);

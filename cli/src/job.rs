@@ -6,6 +6,7 @@ use super::dynamic::{Prepared, prepare};
 use super::explain::{runner_up_text, runner_ups, show, supposed_text, text};
 use super::load::{absent, imported, inputs, unfit};
 use super::note::say;
+use super::page::writable;
 use super::rules::why_not;
 use super::{Refusal, Settings};
 use ovolo::backend::{Artifacts, Unkept};
@@ -23,7 +24,7 @@ use ovolo::stage::{Curve, PricedKernel, Scale};
 use ovolo::team::Team;
 use ovolo::tensor::{Device, Tensor};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A model with the settings by which it is compiled.
@@ -81,9 +82,15 @@ impl Job {
         Ok(self.settings.options(&self.registry, &self.settings.pipeline)?)
     }
 
-    /// Returns the files that a compilation reads, which a command must not overwrite.
-    pub fn files(&self) -> Vec<PathBuf> {
-        self.settings.inputs()
+    /// Refuses a file that cannot be written before the work for it is done. `option` is where it is named, and `read`
+    /// are the files that a command reads besides those of the compilation.
+    ///
+    /// # Errors
+    /// The file is one that is read, its folder does not exist, or it is there and no regular file.
+    pub fn check_output(&self, option: &str, file: &Path, read: Vec<PathBuf>) -> Result<(), Refusal> {
+        let mut inputs = self.settings.inputs();
+        inputs.extend(read);
+        Ok(writable(&format!("{option} "), file, &inputs)?)
     }
 
     /// Calls a function with the store in which backends keep what they compile for a device. It keeps nothing if plans

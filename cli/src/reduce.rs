@@ -70,6 +70,9 @@ impl Reduce {
             format!("the command does not end within {} s on the whole graph: see --timeout", self.timeout)
         })?;
         self.telling(&first)?;
+        if self.says.is_none() && !first.said.is_empty() {
+            eprintln!("note: graphs are kept for which the command says: {}", first.said.trim());
+        }
         let (mut tries, mut progress) = (0, Progress::new(whole.size().calls));
         let mut holds = |sketch: &Sketch| {
             let Some(text) = sketch.text() else { return Ok(false) };

@@ -62,7 +62,7 @@ impl Rules {
 /// The rules that a command works on.
 #[derive(Args)]
 struct Source {
-    /// Rule files. Default: the shipped ones.
+    /// Rule files, or folders of them. Default: the shipped ones.
     files: Vec<PathBuf>,
     /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
@@ -152,7 +152,11 @@ impl Source {
             files.extend(texts(registry.rules()).chain(texts(registry.examples())));
         }
         for path in &self.files {
-            files.push((path.display().to_string(), read(path)?));
+            if path.is_dir() {
+                files.extend(rule_files(path)?);
+            } else {
+                files.push((path.display().to_string(), read(path)?));
+            }
         }
         for directory in &self.rules {
             let known =

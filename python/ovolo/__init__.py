@@ -17,7 +17,18 @@ given. :func:`snapshot` returns what a case of ``ovolo test`` shows. :mod:`ovolo
 from . import rules
 from ._ovolo import Error, InvalidArgument, __version__
 from .extension import Candidate, Kernel, Problem
-from .option import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
+from .option import (
+    ExecutionMode,
+    GraphOptimizationLevel,
+    RunOptions,
+    SessionOptions,
+    disable_telemetry_events,
+    enable_telemetry_events,
+    preload_dlls,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+    set_seed,
+)
 from .plan import Plan, compile
 from .provider import backends, get_all_providers, get_available_providers, get_device, names
 from .session import InferenceSession, ModelMetadata, NodeArg
@@ -40,10 +51,16 @@ __all__ = [
     "__version__",
     "backends",
     "compile",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
     "get_all_providers",
     "get_available_providers",
     "get_device",
     "names",
+    "preload_dlls",
     "rules",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_seed",
     "snapshot",
 ]

@@ -3,8 +3,11 @@
 import difflib
 import operator
 import os
+import reprlib
 import tempfile
 from collections.abc import Iterable, Mapping
+
+from . import _ovolo
 
 
 class File:
@@ -21,6 +24,8 @@ class File:
         if hasattr(model, "SerializeToString"):
             model = model.SerializeToString()
         if isinstance(model, bytes | bytearray | memoryview):
+            if not model:
+                raise _ovolo.InvalidArgument("the model is empty: it has no bytes")
             self._folder = tempfile.TemporaryDirectory(prefix="ovolo-")
             self.path = os.path.join(self._folder.name, "model.onnx")
             with open(self.path, "wb") as file:
@@ -78,7 +83,7 @@ def settings(model, **given):
         "cost": asked["cost"],
         "extractor": asked["extractor"],
         "memory_limit": _optional("memory_limit", asked["memory_limit"]),
-        "cache": bool(asked["cache"]),
+        "cache": _flag("cache", asked["cache"]),
     }
 
 
@@ -132,9 +137,17 @@ def number(name, value):
         number = operator.index(value)
     except TypeError:
         raise _kind(name, "an integer", value) from None
+    if isinstance(value, bool):
+        raise _kind(name, "an integer", value)
     if not 0 <= number < 1 << 64:
         raise ValueError(f"`{name}` is {number}, and a size is between 0 and 2**64 - 1")
     return number
+
+
+def _flag(name, value):
+    if not isinstance(value, bool):
+        raise _kind(name, "`True` or `False`", value)
+    return value
 
 
 def _text(name, value):
@@ -150,4 +163,10 @@ def _path(name, value):
 
 
 def _kind(name, wanted, value):
-    return TypeError(f"`{name}` is {wanted}, not {value!r} of the type {type(value).__name__}")
+    shown = " ".join(reprlib.repr(value).split())
+    shown = shown if len(shown) <= SHOWN else shown[:SHOWN] + "…"
+    return TypeError(f"`{name}` is {wanted}, not {shown} of the type {type(value).__name__}")
+
+
+#: The most characters of a value that a message shows.
+SHOWN = 60

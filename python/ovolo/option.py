@@ -77,6 +77,34 @@ class SessionOptions:
         note(others)
 
 
+def set_default_logger_severity(severity: int) -> None:
+    """Is for scripts that quiet ONNX Runtime, and changes nothing: set the level of the logger ``ovolo`` instead."""
+    note(["set_default_logger_severity"])
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Changes nothing, as :func:`set_default_logger_severity`."""
+    note(["set_default_logger_verbosity"])
+
+
+def set_seed(seed: int) -> None:
+    """Changes nothing: random operators draw their numbers once, by the seeds that the model has."""
+    note(["set_seed"])
+
+
+def disable_telemetry_events() -> None:
+    """Changes nothing: ovolo sends nothing to anyone."""
+
+
+def enable_telemetry_events() -> None:
+    """Changes nothing: ovolo sends nothing to anyone."""
+    note(["enable_telemetry_events"])
+
+
+def preload_dlls(**_: object) -> None:
+    """Changes nothing: libraries are loaded when a backend needs them."""
+
+
 @dataclass
 class RunOptions:
     """Options of a run. Attributes can be set, so that scripts run, and change nothing."""

@@ -1,5 +1,6 @@
 """Providers, as ONNX Runtime calls what runs a model, and what else settings can name."""
 
+import difflib
 import warnings
 from collections.abc import Mapping
 
@@ -71,7 +72,9 @@ def choose(providers, options) -> tuple[str, dict]:
     for name, own in entries:
         if name in available:
             return name, {"pipeline": PROVIDERS[name][0], **_known(own)}
-        warnings.warn(f"{name} is not here; available are {', '.join(available)}", stacklevel=4)
+        near = difflib.get_close_matches(name, PROVIDERS, 1) if name not in PROVIDERS else []
+        hint = f": did you mean {near[0]}?" if near else f"; available are {', '.join(available)}"
+        warnings.warn(f"{name} is not here{hint}", stacklevel=4)
     asked = ", ".join(name for name, _ in entries)
     raise _ovolo.InvalidArgument(f"none of the providers {asked} is here; available are {', '.join(available)}")
 

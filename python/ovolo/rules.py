@@ -103,6 +103,8 @@ def differ(case: str | os.PathLike) -> str | None:
 
     ``case`` is the text of :attr:`Verification.case`, or the path of a file with it.
     """
+    if not isinstance(case, str | os.PathLike):
+        raise TypeError(f"`case` is the text of a counterexample, or the path of a file with it, not {case!r}")
     if isinstance(case, os.PathLike) or "\n" not in case:
         return _ovolo.differ(os.fspath(case))
     with tempfile.TemporaryDirectory(prefix="ovolo-") as folder:

@@ -2,6 +2,7 @@
 
 use crate::chosen::Chosen;
 use ovolo::extract::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use serde::Serialize;
@@ -22,23 +23,55 @@ impl ByPython {
         let mut chosen = vec![None; problem.classes.len()];
         if let Ok(choice) = choice.cast::<PyDict>() {
             for (class, node) in choice.iter() {
-                let class: usize = class.extract()?;
-                let place = chosen.get_mut(class).ok_or_else(|| {
-                    pyo3::exceptions::PyIndexError::new_err(format!("there is no class {class}"))
-                })?;
-                *place = node.extract()?;
+                let place = match class.extract::<usize>() {
+                    Ok(index) => chosen.get_mut(index).ok_or_else(|| {
+                        PyIndexError::new_err(format!(
+                            "there is no class {index}: there are {}",
+                            problem.classes.len()
+                        ))
+                    })?,
+                    Err(_) => {
+                        return Err(PyTypeError::new_err(format!(
+                            "{} is not the number of a class",
+                            shown(&class)?
+                        )));
+                    }
+                };
+                *place = candidate(&class, &node)?;
             }
             return Ok(chosen);
         }
-        let choice: Vec<Option<u32>> = choice.extract()?;
+        let entries = choice.try_iter().map_err(|_| {
+            let shown = shown(&choice).unwrap_or_default();
+            PyTypeError::new_err(format!(
+                "a choice is a list, or a dictionary by classes, of candidates, not {shown}"
+            ))
+        })?;
+        let choice: Vec<Option<u32>> = entries
+            .enumerate()
+            .map(|(class, node)| candidate(&class.into_pyobject(py)?.into_any(), &node?))
+            .collect::<PyResult<_>>()?;
         if choice.len() != chosen.len() {
             let (given, wanted) = (choice.len(), chosen.len());
-            return Err(pyo3::exceptions::PyValueError::new_err(format!(
+            return Err(PyValueError::new_err(format!(
                 "a choice has one entry for each class: {wanted}, not {given}; a dictionary may leave classes out"
             )));
         }
         Ok(choice)
     }
+}
+
+/// Returns the number of the candidate that is chosen for a class, if one is.
+fn candidate(class: &Bound<'_, PyAny>, node: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
+    node.extract().map_err(|_| match shown(node) {
+        Ok(node) => PyTypeError::new_err(format!("class {class}: {node} is not the number of a candidate")),
+        Err(raised) => raised,
+    })
+}
+
+/// Returns a value as Python shows it.
+fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(value.repr()?.to_string())
 }
 
 /// Returns a problem as an object of Python.
@@ -73,7 +106,14 @@ impl Extractor for ByPython {
         let choice = Python::attach(|py| {
             self.ask(py, problem).map_err(|raised| failed(self.0.raised.keep(py, raised)))
         })?;
-        let cost = problem.cost(&choice)?;
+        let cost = problem.cost(&choice).map_err(|error| match error {
+            ExtractError::BadChoice { class, why } => {
+                let chosen =
+                    choice[class.index()].map_or_else(String::new, |node| format!(" (candidate {node})"));
+                failed(format!("class {} is reached, but {why}{chosen}", class.index()))
+            }
+            other => other,
+        })?;
         if !cost.is_finite() {
             return Err(failed("it chose a candidate that cannot be run, whose cost is infinite".to_owned()));
         }

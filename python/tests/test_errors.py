@@ -56,6 +56,32 @@ def test_what_is_no_model_is_refused():
         ovolo.InferenceSession(b"no model")
     with pytest.raises(TypeError, match="a model is a path, bytes or a ModelProto, not int"):
         ovolo.InferenceSession(5)
+    for empty in [b"", onnx.ModelProto()]:
+        with pytest.raises(ovolo.InvalidArgument, match="the model is empty: it has no bytes"):
+            ovolo.InferenceSession(empty)
+
+
+def test_arguments_of_wrong_kinds_are_named():
+    with pytest.raises(TypeError, match="`input_feed` is a dictionary from the names of inputs to arrays, not ") as caught:
+        ovolo.InferenceSession(double()).run(None, [np.zeros((64, 64))])
+    assert len(str(caught.value)) < 200
+    with pytest.raises(TypeError, match="`cache` is `True` or `False`, not 'no' of the type str"):
+        ovolo.InferenceSession(double(), cache="no")
+    with pytest.raises(TypeError, match="`threads` is an integer, not True of the type bool"):
+        ovolo.compile(double(), threads=True)
+    with pytest.raises(TypeError, match="`case` is the text of a counterexample"):
+        ovolo.rules.differ(None)
+    with pytest.warns(UserWarning, match="did you mean CPUExecutionProvider?"), pytest.raises(ovolo.InvalidArgument):
+        ovolo.InferenceSession(double(), providers=["CPUExecutionProvidr"])
+
+
+def test_what_scripts_call_and_changes_nothing_is_there():
+    ovolo.set_default_logger_severity(3)
+    ovolo.set_default_logger_verbosity(0)
+    ovolo.set_seed(1)
+    ovolo.disable_telemetry_events()
+    ovolo.enable_telemetry_events()
+    ovolo.preload_dlls(cuda=True)
 
 
 def test_an_unknown_operator_is_named():

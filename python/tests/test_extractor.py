@@ -51,15 +51,18 @@ def test_an_exception_is_the_cause_of_the_error(digits):
     (lambda problem: {}, "nothing is chosen"),
     (lambda problem: [0], "one entry for each class"),
     (lambda problem: {len(problem.classes): 0}, "there is no class"),
-    (lambda problem: {at: 10**6 for at in range(len(problem.classes))}, "none of its candidates"),
-    (lambda problem: "everything", "failed"),
+    (lambda problem: {at: 10**6 for at in range(len(problem.classes))}, "none of its candidates .candidate 1000000."),
+    (lambda problem: {"first": 0}, "'first' is not the number of a class"),
+    (lambda problem: {0: "first"}, "class 0: 'first' is not the number of a candidate"),
+    (lambda problem: "everything", "class 0: 'e' is not the number of a candidate"),
+    (lambda problem: None, "a choice is a list, or a dictionary by classes, of candidates, not None"),
 ])
 def test_a_choice_that_is_none_is_refused(digits, choice, why):
     class Wrong:
         def extract(self, problem):
             return choice(problem)
 
-    with pytest.raises(ovolo.Error, match=why):
+    with pytest.raises(ovolo.Error, match=f"the extractor `wrong` failed: .*{why}"):
         compiled(digits, Wrong())
 
 

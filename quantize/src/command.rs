@@ -86,7 +86,7 @@ impl AddedCommand for Quantize {
         let document = Document::read(model).map_err(text_of)?;
         let data = self.read(&document)?;
         let job = Job::new(Arc::clone(registry), self.bound(&data)?, false);
-        self.spare(&job)?;
+        self.check_output(&job)?;
         let (options, import) = (job.options()?, job.import()?);
         let engine = Engine { options: &options, import: &import, name: document.name() };
         let batches = self.batches(&document, &engine, &data)?;
@@ -164,14 +164,11 @@ impl Quantize {
         Ok(data.batches(model.plan()).map_err(text_of)?)
     }
 
-    /// Refuses to overwrite a file that is read.
-    fn spare(&self, job: &Job) -> Result<(), Refusal> {
+    /// Refuses an output that cannot be written, or that would replace a file that is read.
+    fn check_output(&self, job: &Job) -> Result<(), Refusal> {
         let Some(output) = &self.output else { return Ok(()) };
-        let mut read = job.files();
-        read.extend(self.labels.clone());
-        read.extend(self.inputs.iter().filter_map(|input| Some(PathBuf::from(input.split_once('=')?.1))));
-        let spared = file::spare(output, read.iter().map(PathBuf::as_path));
-        spared.map_err(|why| Refusal::from(format!("--output {}: {why}", output.display())))
+        let inputs = self.inputs.iter().filter_map(|input| Some(PathBuf::from(input.split_once('=')?.1)));
+        job.check_output("--output", output, self.labels.iter().cloned().chain(inputs).collect())
     }
 }
 

@@ -78,7 +78,7 @@ impl Data {
                 other => return Err(wrong(file, format!("it is {}, not a tensor", other.kind()))),
             }
         } else if has_ending(file, "npy") {
-            npy::read(file).map_err(|why| wrong(file, why.to_string()))?
+            npy::read(file)?
         } else {
             return Err(wrong(file, "calibration data are files .npy, .pb or .npz".to_owned()));
         };

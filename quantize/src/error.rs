@@ -1,6 +1,7 @@
 //! Why a model cannot be quantised.
 
 use ovolo::Error;
+use ovolo::npy::NpyError;
 use ovolo::onnx::OnnxError;
 use ovolo::session::SessionError;
 
@@ -16,6 +17,9 @@ pub enum QuantizeError {
     /// A version of the model cannot be run.
     #[error(transparent)]
     Run(#[from] SessionError),
+    /// An array of NumPy cannot be read.
+    #[error(transparent)]
+    Npy(#[from] NpyError),
     /// The bytes of the model are no message of Protocol Buffers.
     #[error("{model}: it is no ONNX model: {why}")]
     Damaged {

@@ -11,14 +11,14 @@ use crate::error::Error;
 use crate::op::Ops;
 use std::any::Any;
 
-/// Checks that the price lists of a pipeline can be read, and that its limits name devices that exist. Only a
+/// Checks that the price lists of a pipeline can be read, and that its limits name devices of its backends. Only a
 /// compilation starts subprocesses and reads tables of times and fitted models.
 ///
 /// # Errors
-/// If price lists have mistakes or do not exist, or if a limit names a device that does not exist.
+/// If price lists have mistakes or do not exist, or if a limit names a device of no backend of the pipeline.
 pub fn check(pipeline: &Pipeline, catalog: &Catalog, ops: &Ops) -> Result<(), Error> {
     if let Some(plan) = pipeline.plan() {
-        catalog.check_limit(&plan.limits)?;
+        catalog.check_limit(&plan.limits, &pipeline.backends)?;
     }
     let Some(extract) = pipeline.extract() else { return Ok(()) };
     let cost: &dyn Any = &*extract.cost;

@@ -107,9 +107,12 @@ impl Pipeline {
     /// # Errors
     /// If the pipeline has none.
     pub fn extraction(&self) -> Result<&Extract, Error> {
-        let none =
-            || Error::NoPass { pipeline: self.name.clone(), pass: "Extract", effect: "nothing is chosen" };
-        self.extract().ok_or_else(none)
+        self.extract().ok_or_else(|| self.without("Extract", "nothing is chosen"))
+    }
+
+    /// Returns the error that a pass is absent, with what follows from that.
+    pub(crate) fn without(&self, pass: &'static str, effect: &'static str) -> Error {
+        Error::NoPass { file: Arc::clone(&self.source.name), pipeline: self.name.clone(), pass, effect }
     }
 
     /// Returns the extraction, to change its settings.

@@ -95,6 +95,12 @@ fn unknown(name: &str, rules: &[Arc<Rule>], settings: &Settings) -> String {
             amount::of(rows.len(), "rule")
         );
     }
+    if rules.iter().any(|rule| settings.model.as_os_str() == rule.name.as_str()) {
+        return format!(
+            "`{name}` stands where the rule belongs, and rule `{}` where the model belongs; exchange them",
+            settings.model.display()
+        );
+    }
     let close = ovolo::error::nearest(name, rules.iter().map(|rule| rule.name.as_str()));
     let hint = close.map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
     let own = match settings.rules.is_empty() && settings.add.is_empty() {

@@ -141,6 +141,22 @@ pub enum StoreError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// The results are of another spec.
+    #[error(
+        "{}: the folder has results of another spec, whose line {line} is `{there}`; here it is `{here}`; remove the folder, \
+         or name another one with --out",
+        .folder.display()
+    )]
+    Spec {
+        /// The folder.
+        folder: PathBuf,
+        /// The number of the first line that differs.
+        line: usize,
+        /// This line here.
+        here: String,
+        /// This line in the spec of the folder.
+        there: String,
+    },
     /// The results hold under other conditions.
     #[error(
         "{}: the folder has results of another experiment, version or machine: {name} is {there}, and here {here}; remove \
@@ -192,6 +208,20 @@ pub enum StoreError {
     },
 }
 
+/// Returns the error that a folder has results of another spec, with the first line that differs.
+fn another_spec(folder: PathBuf, here: &str, there: &str) -> StoreError {
+    let (mut ours, mut theirs) = (here.lines(), there.lines());
+    let mut line = 0;
+    loop {
+        line += 1;
+        let (one, other) = (ours.next(), theirs.next());
+        if one != other || one.is_none() {
+            let shown = |line: Option<&str>| line.unwrap_or("").trim().to_owned();
+            return StoreError::Spec { folder, line, here: shown(one), there: shown(other) };
+        }
+    }
+}
+
 /// The results in a folder.
 #[derive(Debug)]
 pub struct Store {
@@ -218,6 +248,9 @@ impl Store {
         // Speeds that were measured at the start are used to the end. Times are compared when they are known.
         if let Some((name, here, there)) = head.differs(&kept, &["speeds", TIMES]) {
             let (folder, name) = (folder.to_owned(), name.to_owned());
+            if head.spec != kept.spec {
+                return Err(Error::other(another_spec(folder, &head.spec, &kept.spec)));
+            }
             let (here, there) = (here.to_owned(), there.to_owned());
             return Err(Error::other(StoreError::Differs { folder, name, here, there }));
         }

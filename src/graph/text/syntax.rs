@@ -215,9 +215,17 @@ impl Parser<'_> {
         let body = match op.value.as_str() {
             "input" => Body::Input,
             "const" => Body::Const(self.literal()?),
+            _ if !self.is('(') && *self.token() != Token::Bad => return Err(self.without_operands(&op)),
             _ => self.call()?,
         };
         Ok(Statement::Value { name, ty, op, body })
+    }
+
+    fn without_operands(&mut self, op: &Spanned<String>) -> Reported {
+        let diagnostic = Diagnostic::new(format!("the op `{}` has no operands", op.value));
+        let diagnostic = diagnostic.label(0, op.span, "expected `(` after it");
+        self.found.push(diagnostic.suggest(&op.value, ["input", "const"]));
+        Reported
     }
 
     /// Parses a type such as `f32[1,64,56,56]@nChw16c#gpu:0`.

@@ -244,11 +244,25 @@ fn messages_name_the_file_and_the_nearest_rule() {
     let at = rule_file("names", RULE);
     std::fs::write(at.join("rules/latin.ron"), b"[\n    // caf\xe9\n]").unwrap();
     refused(&at, &["rules", "check", "--rules", "rules"], "rules/latin.ron:2:11: this is not UTF-8 text");
+    // A folder stands for the rule files in it.
+    refused(&at, &["rules", "verify", "rules"], "rules/latin.ron:2:11: this is not UTF-8 text");
+    std::fs::write(at.join("model.onnx"), [8, 0, 9]).unwrap();
+    refused(&at, &["rules", "check", "model.onnx"], "model.onnx: this is not a text file but a binary one");
+    let passes = "[Rewrite(name: \"fuse\", rules: [\"fuse\"], rounds: 1, nodes: 100)]";
+    let pipeline = format!("Pipeline(name: \"fuse\", passes: {passes}, backends: [\"native\"])");
+    std::fs::write(at.join("fuse.ron"), pipeline).unwrap();
+    let compile = ["compile", "model.ovolo", "--pipeline", "fuse.ron"];
+    refused(&at, &compile, "fuse.ron: pipeline `fuse` has no `Plan`");
+    std::fs::write(at.join("case.ovolo"), "graph {\n  x: f32[2] = inptu\n}").unwrap();
+    refused(&at, &["compile", "case.ovolo"], "did you mean `input`?");
     std::fs::write(at.join("case.ovolo"), "graph {\n  x: f32[2] = input\n  left = rleu(x)\n}").unwrap();
     refused(&at, &["rules", "verify", "--case", "case.ovolo"], "--> case.ovolo:3:10");
     refused(&at, &["compile", "case.ovolo"], "--> case.ovolo:3:10");
     refused(&at, &["rules", "why-not", "fuse-conv", "model.ovolo"], "did you mean `fuse-conv-map`?");
     refused(&at, &["rules", "list", "--rule", "native-conv"], "did you mean `");
+    let exchanged =
+        "`model.ovolo` stands where the rule belongs, and rule `map-relu` where the model belongs";
+    refused(&at, &["rules", "why-not", "model.ovolo", "map-relu"], exchanged);
 }
 
 #[test]

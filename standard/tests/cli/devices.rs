@@ -91,6 +91,13 @@ fn a_limit_and_a_curve_apply_to_the_host_unless_a_device_is_named() {
     assert_eq!(said(&at, &format!("{compile} --memory-limit cuda:0={bytes}")).1, 0);
     assert_eq!(said(&at, &format!("{compile} --memory-limit cuda:0={}", bytes - 1)).1, 1);
     assert_eq!(said(&at, &format!("{compile} --memory-limit gpu=1000")).1, 2);
+    // A pipeline without the device.
+    for option in ["--memory-limit cuda:0=1000", "--memory-curve=cuda:0"] {
+        let (text, code) = said(&at, &format!("explain {DIGITS} --pipeline native {option}"));
+        assert_eq!(code, 1, "{text}");
+        let expected = "no backend of the pipeline has a device `cuda:0`; its memory is that of `host`";
+        assert!(text.contains(expected), "{text}");
+    }
 }
 
 #[test]

@@ -94,6 +94,11 @@ fn what_cannot_be_done_is_refused_before_work_begins() {
     refused(&quantize(&at, &[]), 1, "give --output FILE.onnx for the chosen model, or --curve");
     let model = example("digits.onnx");
     refused(&quantize(&at, &["--output", &model]), 1, "it would overwrite");
+    refused(
+        &quantize(&at, &["--output", "no/q.onnx"]),
+        1,
+        "--output no/q.onnx: the directory no does not exist",
+    );
     refused(&quantize(&at, &["--curve", "--loss", "-1"]), 2, "is no loss: give a number that is at least 0");
     refused(
         &quantize(&at, &["--curve", "--calibration", "best"]),

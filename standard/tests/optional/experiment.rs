@@ -161,8 +161,9 @@ pub fn a_stopped_run_continues_where_it_stopped() {
             .unwrap();
     let error =
         experiment::run(&other, common::registry(), &stopped, Shard::WHOLE, &mut |_| true).unwrap_err();
+    let error = error.to_string();
     assert!(
-        error.to_string().contains("results of another experiment, version or machine: spec is"),
+        error.contains("results of another spec, whose line ") && error.contains("`; here it is `"),
         "{error}"
     );
 }
