@@ -17,7 +17,7 @@ use ovolo::op::{KernelChoice, Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
-pub const OPS: &[Lowering] = &[Lowering {
+pub(super) const OPS: &[Lowering] = &[Lowering {
     instruction_sets: ISAS,
     choices,
     ..Lowering::new("native.attention", "attention", contract, kernel)

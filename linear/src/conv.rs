@@ -27,7 +27,7 @@ use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::{DType, TensorType};
 
 /// The ops of this family.
-pub const OPS: &[Lowering] = &[
+pub(super) const OPS: &[Lowering] = &[
     direct::OP,
     depthwise::OP,
     first::OP,

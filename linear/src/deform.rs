@@ -15,7 +15,7 @@ use ovolo::op::{ALIGN, Lowering, OpError};
 use ovolo::tensor::DType;
 
 /// The ops of this family.
-pub const OPS: &[Lowering] = &[Lowering {
+pub(super) const OPS: &[Lowering] = &[Lowering {
     instruction_sets: ISAS,
     ..Lowering::new("native.deform-conv", "deform-conv", contract, kernel)
 }];

@@ -34,7 +34,7 @@ use ovolo::op::{Lowering, OpError};
 use ovolo::tensor::{DType, Shape, TensorType};
 
 /// The ops of this family.
-pub const OPS: &[Lowering] = &[
+pub(super) const OPS: &[Lowering] = &[
     Lowering::new("native.matmul-integer", "matmul-integer", contract, kernel),
     packed::OP,
     convolution::OP,

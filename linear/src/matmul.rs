@@ -19,7 +19,7 @@ use ovolo::tensor::{DType, Shape, TensorType};
 use std::mem::MaybeUninit;
 
 /// The ops of this family.
-pub const OPS: &[Lowering] = &[
+pub(super) const OPS: &[Lowering] = &[
     Lowering {
         instruction_sets: ISAS,
         choices,

@@ -18,7 +18,7 @@ use ovolo::tensor::{DType, Layout, TensorType};
 use std::ops::Range;
 
 /// The ops of this family.
-pub const OPS: &[Lowering] = &[
+pub(super) const OPS: &[Lowering] = &[
     Lowering { choices, instruction_sets: ISAS, ..Lowering::new("native.lstm", "lstm", contract, kernel) },
     Lowering { choices, instruction_sets: ISAS, ..Lowering::new("native.gru", "gru", contract, kernel) },
     Lowering { choices, instruction_sets: ISAS, ..Lowering::new("native.rnn", "rnn", contract, kernel) },

@@ -42,7 +42,6 @@ use ovolo::backend::{Backend, Contract, Probes};
 use ovolo::op::{Fallback, Form, Layouts, Lowering, Op, OpError};
 use ovolo::registry::{Registry, RegistryError};
 use ovolo::scalar::Function;
-use ovolo_linear::{attention, conv, deform, integer, matmul, recurrent};
 use ovolo_vector::isa::{ISAS, Isas};
 use ovolo_vector::{args, block, broadcast, chain, lanes, math, padding, plain_contract, reference, strided};
 use std::sync::Arc;
@@ -65,8 +64,8 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add_backend(Arc::new(Native))
 }
 
-/// The families, each a list of ops. A new family is a file and a line here; a new op of a family is a line in its
-/// list.
+/// The families besides those of `ovolo-linear`, each a list of ops. A new family is a file and a line here; a new op of a
+/// family is a line in its list.
 const FAMILIES: &[&[Lowering]] = &[
     convert::OPS,
     rearrange::OPS,
@@ -78,15 +77,10 @@ const FAMILIES: &[&[Lowering]] = &[
     cast::OPS,
     unary::OPS,
     map::OPS,
-    matmul::OPS,
-    integer::OPS,
-    recurrent::OPS,
     softmax::OPS,
     normalize::OPS,
     reduce::OPS,
-    attention::OPS,
     select::OPS,
-    conv::OPS,
     pool::OPS,
     squeeze::OPS,
     resize::OPS,
@@ -94,7 +88,6 @@ const FAMILIES: &[&[Lowering]] = &[
     top::OPS,
     running::OPS,
     fourier::OPS,
-    deform::OPS,
     sample::OPS,
     col2im::OPS,
     suppress::OPS,
@@ -136,7 +129,7 @@ unsafe impl Backend for Native {
     }
 
     fn ops(&self) -> Vec<Lowering> {
-        let all = FAMILIES.iter().copied().flatten();
+        let all = ovolo_linear::FAMILIES.iter().chain(FAMILIES).copied().flatten();
         all.map(|one| Lowering { fallback: Some(&FALLBACK), ..*one }).collect()
     }
 
