@@ -8,13 +8,15 @@ use crate::egraph::EGraph;
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::host;
+use crate::memory::Limit;
 use crate::pass::pipeline::Pipeline;
 use crate::pass::{self, AbsentRules, Context, Extract, Pass, PassReport, State};
 use crate::plan::{MOST_THREADS, Plan};
 use crate::registry::Registry;
 use crate::rule::RuleSet;
 use crate::session::Held;
-use crate::stage::{self, Choice, Imported, Planned, Priced, Saturated};
+use crate::stage::{self, Choice, Curve, Imported, Planned, Priced, Saturated};
+use crate::tensor::Device;
 use crate::verify;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -121,6 +123,22 @@ impl Options {
     pub fn price<'s>(&self, saturated: &'s Saturated) -> Result<Priced<'s>, Error> {
         let context = self.context(saturated.graph());
         saturated.price(self.pipeline.extraction()?.model(&context)?, &context.target())
+    }
+
+    /// Returns the plans of a graph from the fastest to the smallest on a device, as [`Priced::curve`] does.
+    ///
+    /// # Errors
+    /// As for [`Options::price`]; also if no backend of the pipeline has such a device.
+    pub fn curve(
+        &self,
+        graph: &Graph,
+        device: Device,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Curve, Error> {
+        let any = Limit::default().with(device, usize::MAX);
+        self.registry.catalog().check_limit(&any, &self.pipeline.backends)?;
+        let saturated = self.saturate(graph)?;
+        self.price(&saturated)?.curve(&self.choice(graph)?, device, progress)
     }
 
     /// Returns the settings by which the pipeline chooses a program.

@@ -121,17 +121,10 @@ impl Explain {
 impl Explain {
     #[allow(clippy::cast_precision_loss)]
     fn curve(&self, registry: &Arc<Registry>, device: Device) -> Outcome {
-        let mut settings = self.settings.clone();
-        // A limit that every plan keeps: a device that the pipeline lacks is then refused as a limit of it is.
-        if settings.memory_limit.iter().all(|(limited, _)| *limited != device) {
-            settings.memory_limit.push((device, usize::MAX));
-        }
-        let options = settings.options(registry, &settings.pipeline)?;
+        let options = self.settings.options(registry, &self.settings.pipeline)?;
         let graph = self.settings.graph(registry)?;
         let mut bar = load::bar("searching", "million steps");
-        let curve = options.saturate(&graph).and_then(|saturated| {
-            options.price(&saturated)?.curve(&options.choice(&graph)?, device, &mut bar)
-        });
+        let curve = options.curve(&graph, device, &mut bar);
         let Curve { points, complete } = curve.map_err(|error| error.to_string())?;
         drop(bar);
         if !complete {

@@ -184,10 +184,7 @@ impl Job {
         options: &Options,
         device: Device,
     ) -> Result<Curve, Refusal> {
-        let graph = imported(compilation)?;
-        let curve = options.saturate(graph).and_then(|saturated| {
-            options.price(&saturated)?.curve(&options.choice(graph)?, device, &mut |_, _| {})
-        });
+        let curve = options.curve(imported(compilation)?, device, &mut |_, _| {});
         Ok(curve.map_err(|error| error.to_string())?)
     }
 

@@ -84,6 +84,8 @@ def test_a_memory_curve_goes_from_fast_to_small(plan):
     assert sizes == sorted(sizes, reverse=True)
     with pytest.raises(ovolo.Error):
         plan.memory_curve("moon")
+    with pytest.raises(ovolo.Error, match="no backend of the pipeline has a device `cuda:0`"):
+        plan.memory_curve("cuda:0")
 
 
 def test_why_not_tells_of_a_rule(plan):
