@@ -233,6 +233,11 @@ fn impression(bytes: &[u8]) -> Option<(String, &'static str)> {
         return Some(("it was written by `ovolo save-cache`".to_owned(), advice));
     }
     let start = std::str::from_utf8(bytes.get(..bytes.len().min(40))?).ok()?;
+    if start.starts_with(r#"{"nodes":"#) {
+        let advice =
+            "choose from it with `ovolo extract`; commands that compile take the model that it was made of";
+        return Some(("it seems to be an e-graph in JSON".to_owned(), advice));
+    }
     if start.starts_with("version https://git-lfs") {
         return Some(("it is a pointer of Git LFS".to_owned(), "get the model with `git lfs pull`"));
     }

@@ -97,6 +97,7 @@ impl Caching {
 
     /// Returns the session of a model, and reports absent backends.
     pub(super) fn session(&self, registry: &Arc<Registry>, settings: &Settings) -> Result<Ready, String> {
+        settings.tell_threads()?;
         let ready = self.ready::<Session>(registry, settings)?;
         for line in absent(&ready.absent) {
             say!("{line}");

@@ -127,6 +127,9 @@ impl Check {
                 found.unread
             );
         }
+        for shape in &found.shapes {
+            let _ = writeln!(text, "note: {shape}");
+        }
         text.push_str(&work(found));
         let verdict = match (found.is_complete(), found.unread) {
             (true, 0) => "everything is there",
@@ -158,7 +161,7 @@ impl Check {
             "model": self.model.display().to_string(), "complete": found.is_complete(),
             "producer": found.producer, "opset": found.opset, "nodes": found.nodes, "inputs": inputs,
             "dims": dims, "operators": operators, "types": found.types, "control": places(&found.control),
-            "cuts": places(&found.cuts), "absent": places(&found.absent), "others": found.others,
+            "cuts": places(&found.cuts), "absent": places(&found.absent), "others": found.others, "shapes": found.shapes,
             "unread": found.unread, "flops": found.flops, "absent_flops_at_least": found.absent_flops,
             "absent_without_types": found.absent_unknown,
         });

@@ -166,6 +166,7 @@ pub(super) fn open(
     registry: &Arc<Registry>,
     seen: Option<Seen>,
 ) -> Result<Box<DynamicSession<'static>>, String> {
+    settings.tell_threads()?;
     let request = settings.request(registry, &settings.pipeline)?;
     let model = Dynamic::load(registry.onnx(), &settings.model, settings.missing_weights())
         .map_err(|error| error.to_string())?

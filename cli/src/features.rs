@@ -6,6 +6,7 @@ use clap::Args;
 use ovolo::cost::FEATURES;
 use ovolo::registry::Registry;
 use ovolo::stage::PricedKernel;
+use ovolo_lab::report;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ pub(super) struct Features {
     /// Write the table to this file instead of standard output.
     #[arg(long, value_name = "FILE.csv")]
     out: Option<PathBuf>,
+    /// Print JSON: an array with an object for each kernel.
+    #[arg(long, conflicts_with = "out")]
+    json: bool,
 }
 
 /// The last columns, with their descriptions.
@@ -64,7 +68,12 @@ impl Features {
         let options = self.settings.options(registry, &self.settings.pipeline)?;
         let graph = self.settings.graph(registry)?;
         let kernels = options.saturate(&graph).and_then(|saturated| options.features(&saturated));
-        let lines = table(&kernels.map_err(|error| error.to_string())?);
+        let kernels = kernels.map_err(|error| error.to_string())?;
+        if self.json {
+            print(&format!("{}\n", report::kernels(&kernels)));
+            return Ok(());
+        }
+        let lines = table(&kernels);
         let mut table = csv::Writer::from_writer(Vec::new());
         for line in &lines {
             table.write_record(line).map_err(|error| error.to_string())?;

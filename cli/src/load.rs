@@ -31,6 +31,7 @@ use ovolo_tune::{Tuned, Tuner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -181,6 +182,11 @@ pub(super) fn dims(list: &[String]) -> Result<BTreeMap<String, usize>, String> {
     Ok(dims)
 }
 
+/// The number of processors that this process may use.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 impl Settings {
     pub(super) fn threads(&self) -> Result<usize, String> {
         match self.threads {
@@ -189,8 +195,21 @@ impl Settings {
                 Err(format!("the threads (`--threads`) must be at most {MOST_THREADS}, not {threads}"))
             }
             Some(threads) => Ok(threads),
-            None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
+            None => Ok(processors()),
         }
+    }
+
+    /// Tells once that the threads of a run are more than the processors, which makes them wait for each other.
+    pub(super) fn tell_threads(&self) -> Result<(), String> {
+        static TOLD: AtomicBool = AtomicBool::new(false);
+        let (threads, processors) = (self.threads()?, processors());
+        if threads > processors && !TOLD.swap(true, Ordering::Relaxed) {
+            say!(
+                "note: {threads} threads (`--threads`) have {processors} processor(s), so they wait for each other: \
+                 {processors} would be faster"
+            );
+        }
+        Ok(())
     }
 
     /// The graph of the model.
@@ -410,6 +429,7 @@ impl Settings {
     }
 
     pub(super) fn session(&self, registry: &Arc<Registry>) -> Result<(Session, Graph), String> {
+        self.tell_threads()?;
         let compilation = self.compile(registry)?;
         for line in absent(&compilation.absent) {
             say!("{line}");

@@ -35,7 +35,7 @@ pub(super) struct Test {
 /// # Errors
 /// The case has a mistake, or its model cannot be compiled.
 pub fn shown(registry: &Arc<Registry>, case: &Path) -> Result<String, Refusal> {
-    Ok(Case::read(case).and_then(|case| show::show(registry, &case))?)
+    Ok(Case::read(registry, case).and_then(|case| show::show(registry, &case))?)
 }
 
 /// The end of a case's file name.

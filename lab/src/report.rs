@@ -5,9 +5,11 @@
 //! any. Its data is one JSON object, and its own script (`report/*.js`) draws everything. The same data gives
 //! the same bytes. The page of an experiment has plots of its tables.
 
+use ovolo::cost::{FEATURES, FeatureValue};
 use ovolo::egraph::RunnerUp;
 use ovolo::graph::{Graph, json};
 use ovolo::plan::{Arena, KeptConstants, Placed, Plan};
+use ovolo::stage::PricedKernel;
 use ovolo::tensor::Device;
 use serde_json::{Value, json};
 
@@ -172,6 +174,25 @@ pub fn add_devices(value: &mut Value, arenas: &[Arena]) {
     if !arenas.is_empty() {
         value["devices"] = arenas.iter().map(one).collect();
     }
+}
+
+/// Returns the features of kernels, with their prices: an array with an object for each kernel, whose keys are the names of
+/// [`FEATURES`], `measured` and `seconds`.
+pub fn kernels(kernels: &[PricedKernel]) -> Value {
+    let row = |kernel: &PricedKernel| -> Value {
+        let features = FEATURES.iter().zip(&kernel.features).map(|(feature, value)| {
+            let value = match value {
+                FeatureValue::Number(number) => (*number).into(),
+                FeatureValue::Text(text) => text.to_string().into(),
+            };
+            (feature.name.to_owned(), value)
+        });
+        let mut row: serde_json::Map<String, Value> = features.collect();
+        row.insert("measured".to_owned(), kernel.measured.into());
+        row.insert("seconds".to_owned(), kernel.seconds.into());
+        row.into()
+    };
+    kernels.iter().map(row).collect()
 }
 
 /// Returns a runner-up as JSON.

@@ -16,6 +16,7 @@ given. :func:`snapshot` returns what a case of ``ovolo test`` shows. :mod:`ovolo
 
 from . import rules
 from ._ovolo import Error, InvalidArgument, __version__
+from .binding import IOBinding, OrtValue
 from .extension import Candidate, Kernel, Problem
 from .option import (
     ExecutionMode,
@@ -39,11 +40,13 @@ __all__ = [
     "Error",
     "ExecutionMode",
     "GraphOptimizationLevel",
+    "IOBinding",
     "InferenceSession",
     "InvalidArgument",
     "Kernel",
     "ModelMetadata",
     "NodeArg",
+    "OrtValue",
     "Plan",
     "Problem",
     "RunOptions",

@@ -1,5 +1,6 @@
 """Models: where the native part finds the file of a model that is given in one of several forms."""
 
+import contextlib
 import difflib
 import operator
 import os
@@ -34,6 +35,18 @@ class File:
             self.path = os.fspath(model)
         else:
             raise TypeError(f"a model is a path, bytes or a ModelProto, not {type(model).__name__}")
+
+
+    @contextlib.contextmanager
+    def named(self):
+        """Errors within name the model as its owner knows it, and not the file that it was written to."""
+        try:
+            yield
+        except _ovolo.Error as why:
+            if self._folder is None or self.path not in str(why):
+                raise
+            said = str(why).replace(f"`{self.path}`", "the model").replace(self.path, "the model")
+            raise type(why)(said) from why.__cause__
 
 
 def feeds(given):

@@ -83,7 +83,8 @@ def compile(
         memory_limit=memory_limit,
         cache=False,
     )
-    return Plan(_ovolo.compile(given), file)
+    with file.named():
+        return Plan(_ovolo.compile(given), file)
 
 
 class Plan:

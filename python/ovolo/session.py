@@ -1,11 +1,13 @@
 """Sessions, with the names that ONNX Runtime gives them."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import _model, _ovolo, provider
+from .binding import IOBinding, OrtValue, unwrapped
 from .option import RunOptions, SessionOptions
 
 
@@ -68,7 +70,8 @@ class InferenceSession:
         self._provider = name
         self._options = options
         self._own = own
-        self._session = _ovolo.open(_model.settings(self._file.path, **own))
+        with self._file.named():
+            self._session = _ovolo.open(_model.settings(self._file.path, **own))
         #: ``run(output_names, feeds)`` of the native part, without the options of a run.
         self._run = self._session.run
         for dim, sizes in _buckets(buckets):
@@ -89,6 +92,47 @@ class InferenceSession:
         of 4 KiB or more that begins at a multiple of 64 is not copied; it must not be written to during the run.
         """
         return self._run(output_names, input_feed if type(input_feed) is dict else _model.feeds(input_feed))
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """Runs the model on values, and returns values: what :meth:`run` does, with :class:`OrtValue` for arrays."""
+        feeds = {name: unwrapped(value) for name, value in _model.feeds(input_dict_ort_values).items()}
+        return [OrtValue(output) for output in self.run(output_names, feeds, run_options)]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[Any] | None, Any, str], Any],
+        user_data: Any = None,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Begins a run on a thread of its own, and returns.
+
+        At the end, that thread calls ``callback(outputs, user_data, error)``: either the outputs and an empty text, or
+        ``None`` and what is wrong.
+        """
+
+        def work():
+            try:
+                outputs, why = self.run(output_names, input_feed, run_options), ""
+            except Exception as refused:
+                outputs, why = None, str(refused)
+            callback(outputs, user_data, why)
+
+        threading.Thread(target=work, name="ovolo-run").start()
+
+    def io_binding(self) -> IOBinding:
+        """An :class:`IOBinding` of this session, without inputs and outputs."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Runs the model on the inputs of a binding, which has the outputs afterwards."""
+        iobinding._run(self, run_options)
 
     def separates(self, dim: str, rows: int, input_feed: Mapping[str, Any]) -> None:
         """Proves that outputs at one position of a dimension do not depend on inputs at another one.

@@ -1,5 +1,6 @@
 //! Notes of the compiler, which go to Python's `logging`.
 
+use crate::error::in_python;
 use pyo3::prelude::*;
 use pyo3::types::PyAnyMethods;
 
@@ -15,7 +16,7 @@ pub fn to_logging() {
             let logged = py
                 .import("logging")
                 .and_then(|logging| logging.call_method1("getLogger", ("ovolo",)))
-                .and_then(|logger| logger.call_method1(level, ("%s", text)));
+                .and_then(|logger| logger.call_method1(level, ("%s", in_python(text))));
             // A note is told from the middle of a compilation, which a broken handler must not end.
             if let Err(broken) = logged {
                 broken.write_unraisable(py, None);

@@ -4,12 +4,12 @@ use crate::error::error;
 use crate::session::Fixed;
 use crate::settings::{Asked, Given};
 use ovolo::compile::{Compilation, Options};
-use ovolo::cost::{FEATURES, FeatureValue};
 use ovolo::pass::PassReport;
 use ovolo::stage::Scale;
 use ovolo::team::Team;
 use ovolo::tensor::Device;
 use ovolo_cli::Job;
+use ovolo_lab::report;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList};
@@ -77,7 +77,7 @@ impl Plan {
 
     /// Returns the plan as JSON.
     fn json(&self) -> String {
-        ovolo_lab::report::plan(&self.compilation.plan).to_string()
+        report::plan(&self.compilation.plan).to_string()
     }
 
     /// Returns what the extraction found, as JSON.
@@ -97,7 +97,7 @@ impl Plan {
     fn runner_ups(&self, py: Python<'_>) -> PyResult<(String, String)> {
         let found = self.answer(py, Job::runner_ups)?;
         let text = found.iter().map(Job::tell_runner_up).collect();
-        let list: Vec<Value> = found.iter().map(ovolo_lab::report::to_json).collect();
+        let list: Vec<Value> = found.iter().map(report::to_json).collect();
         Ok((text, Value::from(list).to_string()))
     }
 
@@ -134,21 +134,7 @@ impl Plan {
 
     /// Returns the features of each kernel that might have been chosen, with its price, as JSON.
     fn features(&self, py: Python<'_>) -> PyResult<String> {
-        let kernels = self.answer(py, Job::features)?;
-        let rows = kernels.iter().map(|kernel| {
-            let features = FEATURES.iter().zip(&kernel.features).map(|(feature, value)| {
-                let value = match value {
-                    FeatureValue::Number(number) => (*number).into(),
-                    FeatureValue::Text(text) => text.to_string().into(),
-                };
-                (feature.name.to_owned(), value)
-            });
-            let mut row: serde_json::Map<String, Value> = features.collect();
-            row.insert("measured".to_owned(), kernel.measured.into());
-            row.insert("seconds".to_owned(), kernel.seconds.into());
-            row.into()
-        });
-        Ok(Value::Array(rows.collect()).to_string())
+        Ok(report::kernels(&self.answer(py, Job::features)?).to_string())
     }
 
     /// Returns the e-graph that the extraction chose from, with its prices, in the JSON form of the crate

@@ -51,9 +51,32 @@ def test_a_file_that_is_absent_is_named(tmp_path):
         ovolo.compile(tmp_path / "absent.onnx")
 
 
+def test_a_model_of_bytes_is_not_named_by_a_file():
+    for use in [ovolo.InferenceSession, ovolo.compile]:
+        with pytest.raises(ovolo.Error, match="^the model is not an ONNX model") as caught:
+            use(b"no model")
+        assert "ovolo-" not in str(caught.value)
+
+
+def test_settings_are_named_as_in_python():
+    sized = model([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["N"])], [("y", TensorProto.FLOAT, ["N"])])
+    with pytest.raises(ovolo.Error, match=r"give each a size: `dims=\{'NAME': N\}`$"):
+        ovolo.compile(sized)
+    with pytest.raises(ovolo.Error, match=r"the threads \(`threads`\) must be at most 1024"):
+        ovolo.compile(double(), threads=5000)
+    with pytest.raises(ovolo.Error, match="^pipeline nativ: "):
+        ovolo.compile(double(), pipeline="nativ")
+    with pytest.raises(ovolo.Error, match="give an object with a method `seconds` as `cost`"):
+        ovolo.compile(double(), cost="process")
+
+
+def test_too_many_threads_are_told(caplog):
+    with caplog.at_level("WARNING", "ovolo"):
+        ovolo.InferenceSession(double(), threads=1000)
+    assert "1000 threads (`threads`) have" in caplog.text
+
+
 def test_what_is_no_model_is_refused():
-    with pytest.raises(ovolo.Error):
-        ovolo.InferenceSession(b"no model")
     with pytest.raises(TypeError, match="a model is a path, bytes or a ModelProto, not int"):
         ovolo.InferenceSession(5)
     for empty in [b"", onnx.ModelProto()]:

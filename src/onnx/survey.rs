@@ -10,7 +10,7 @@ use super::error::Reasons;
 use super::importer::{Opened, open};
 use super::node::{supported, supporting};
 use super::proto::{DimensionProto, GraphProto, ValueInfoProto};
-use super::signature::{declared_type, fixed, input_types, symbol, symbols_of, whole_type};
+use super::signature::{self, declared_type, fixed, input_types, symbol, symbols_of, whole_type};
 use super::stand_in::StandIns;
 use super::structure::{full_name, is_own, label};
 use super::walk::{Binding, Importer, Scope, Stop, Walk, is_structural};
@@ -46,6 +46,8 @@ pub struct Survey {
     pub absent: Vec<Remark>,
     /// What is absent that belongs to no node, such as weights that cannot be read.
     pub others: Vec<String>,
+    /// Outputs whose shape is not the one that the model declares. That does not prevent a run.
+    pub shapes: Vec<String>,
     /// The number of nodes of which only the operator was looked at, since the types of their operands are not known
     /// before a run.
     pub unread: usize,
@@ -222,9 +224,12 @@ impl Surveyor<'_> {
         let mut importer = Importer { tables: self.tables, builder, running: false, unroll: None };
         let mut waiting: Waiting = vec![(Arc::clone(&opened.main), scope)];
         while let Some((body, scope)) = waiting.pop() {
-            let infos: &[ValueInfoProto] =
-                if Arc::ptr_eq(&body, &opened.main) { opened.value_info() } else { &[] };
-            self.body(&body, scope, infos, &mut importer, &mut waiting)?;
+            let main = Arc::ptr_eq(&body, &opened.main);
+            let infos: &[ValueInfoProto] = if main { opened.value_info() } else { &[] };
+            let outputs = self.body(&body, scope, infos, &mut importer, &mut waiting)?;
+            if main {
+                self.outputs(&body, &outputs);
+            }
         }
         let graph = &importer.builder.graph;
         for (_, node) in graph.nodes().filter(|(_, node)| node.op != CONST) {
@@ -235,7 +240,22 @@ impl Surveyor<'_> {
         Ok(self.found)
     }
 
-    /// Imports one graph. Adds the graphs inside operators that only a run can enter to those that wait.
+    /// Compares the outputs of the model with their declarations.
+    fn outputs(&mut self, main: &Body, outputs: &[Option<Binding>]) {
+        for (output, binding) in main.outputs.iter().zip(outputs) {
+            let Some(Binding::Tensor(value)) = binding else { continue };
+            if let Err(why) = signature::declared(output, &value.ty, &mut self.found.shapes) {
+                self.found.others.push(why.to_string());
+            }
+        }
+        // Where a size was guessed, a shape may fit with another one.
+        if self.found.dims.values().any(|(_, given)| !given) {
+            self.found.shapes.clear();
+        }
+    }
+
+    /// Imports one graph, and returns its outputs if all of it could be read. Adds the graphs inside operators that only a
+    /// run can enter to those that wait.
     fn body(
         &mut self,
         body: &Arc<Body>,
@@ -243,7 +263,7 @@ impl Surveyor<'_> {
         infos: &[ValueInfoProto],
         importer: &mut Importer<'_>,
         waiting: &mut Waiting,
-    ) -> Result<(), OnnxError> {
+    ) -> Result<Vec<Option<Binding>>, OnnxError> {
         let bound = self.bound;
         let stand_ins = StandIns::new(infos, &body.outputs, bound);
         let mut walk = Walk::new(Arc::clone(body), scope);
@@ -269,12 +289,17 @@ impl Surveyor<'_> {
             }
         }
         match stop {
-            Err(why) if ended && !matches!(why, OnnxError::Undefined { .. } | OnnxError::Unread { .. }) => {
+            Err(ref why)
+                if ended && !matches!(why, OnnxError::Undefined { .. } | OnnxError::Unread { .. }) =>
+            {
                 self.found.others.push(why.to_string());
             }
             _ => {}
         }
-        Ok(())
+        Ok(match stop {
+            Ok(Stop::Finished(outputs)) => outputs,
+            _ => Vec::new(),
+        })
     }
 
     /// Notes that a node was refused.

@@ -13,7 +13,10 @@
 
 use crate::Settings;
 use crate::files::read;
-use ovolo::error::{Diagnostics, Source, suggestion};
+use ovolo::error::{Diagnostics, Source, Span, suggestion};
+use ovolo::extract;
+use ovolo::plan::MOST_THREADS;
+use ovolo::registry::Registry;
 use ovolo::ron::{self, Entries, Spanned, Text};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -77,26 +80,26 @@ struct Form {
     #[serde(default)]
     script: Option<Spanned<String>>,
     #[serde(default)]
-    weights: Option<String>,
+    weights: Option<Spanned<String>>,
     #[serde(default)]
     dims: Entries<Text, usize>,
     #[serde(default)]
     seeded_weights: bool,
     #[serde(default)]
-    pipeline: Option<String>,
+    pipeline: Option<Spanned<String>>,
     #[serde(default)]
-    rules: Vec<String>,
+    rules: Vec<Spanned<String>>,
     /// Rules for a phase of the pipeline, `RULES:PHASE`.
     #[serde(default)]
-    add: Vec<String>,
+    add: Vec<Spanned<String>>,
     #[serde(default)]
-    cost: Option<String>,
+    cost: Option<Spanned<String>>,
     #[serde(default)]
-    costs: Vec<String>,
+    costs: Vec<Spanned<String>>,
     #[serde(default)]
-    extractor: Option<String>,
+    extractor: Option<Spanned<String>>,
     #[serde(default)]
-    threads: Option<usize>,
+    threads: Option<Spanned<usize>>,
     #[serde(default)]
     after: Option<String>,
     #[serde(default)]
@@ -105,7 +108,7 @@ struct Form {
 
 impl Case {
     /// Reads the file of a case.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
+    pub(super) fn read(registry: &Registry, path: &Path) -> Result<Self, String> {
         let source = Source::new(path.display().to_string(), read(path)?);
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut found = Diagnostics::new();
@@ -113,13 +116,9 @@ impl Case {
         let mut reader = ron::Reader::new(&mut found, at);
         let case = reader.document(&source.text).and_then(|document| {
             let form: Form = reader.read(document)?;
-            if form.model.is_some() == form.script.is_some() {
-                let help = "`model` is a file, and `script` a command that writes one";
-                reader.mistake("a case needs a model or a script, and not both", document.head(), help);
-            }
-            if form.cost.is_some() && !form.costs.is_empty() {
-                let help = "price lists in `costs` change the cost model `prices`";
-                reader.mistake("a case has `cost` or `costs`, and not both", document.head(), help);
+            // A field that could not be read is absent from the form.
+            if reader.found().is_empty() {
+                form.check(&mut reader, document.head(), registry, folder);
             }
             let show = form.show.as_ref().map(|names| parts(&mut reader, names));
             Some(form.case(folder, show.unwrap_or_else(|| vec![Part::Rules, Part::Graph])))
@@ -153,33 +152,78 @@ fn parts(reader: &mut ron::Reader<'_>, names: &[Spanned<String>]) -> Vec<Part> {
     parts
 }
 
+/// Where to find the names of cost models and extractors.
+const DOCTOR: &str = "`ovolo doctor` lists what this build has";
+
 impl Form {
+    /// Reports fields that do not go together, and those that name what does not exist.
+    fn check(&self, reader: &mut ron::Reader<'_>, head: Span, registry: &Registry, folder: &Path) {
+        if self.model.is_some() == self.script.is_some() {
+            let help = "`model` is a file, and `script` a command that writes one";
+            reader.mistake("a case needs a model or a script, and not both", head, help);
+        }
+        if self.cost.is_some() && !self.costs.is_empty() {
+            let help = "price lists in `costs` change the cost model `prices`";
+            reader.mistake("a case has `cost` or `costs`, and not both", head, help);
+        }
+        let files = self.model.iter().chain(&self.weights).chain(&self.rules).chain(&self.costs);
+        for name in files.filter(|name| !folder.join(&name.value).exists()) {
+            let help = format!("paths are relative to the folder of the case: {}", folder.display());
+            reader.mistake(format!("there is no file or folder `{}`", name.value), name.span, help);
+        }
+        if let Some(name) = self
+            .pipeline
+            .as_ref()
+            .filter(|name| registry.pipeline(&name.value).is_none() && !folder.join(&name.value).is_file())
+        {
+            let shipped: Vec<&str> = registry.pipeline_names().collect();
+            let help = format!("it is a file in the folder of the case, or one of {}", shipped.join(", "));
+            reader.mistake(format!("there is no pipeline `{}`", name.value), name.span, help);
+        }
+        let catalog = registry.catalog();
+        if let Some(name) = &self.cost
+            && let Err(why) = catalog.pricings.find(&name.value)
+        {
+            reader.mistake(why.to_string(), name.span, DOCTOR);
+        }
+        if let Some(name) =
+            self.extractor.as_ref().filter(|name| catalog.extractors.get(&name.value).is_none())
+        {
+            reader.mistake(extract::unknown(&name.value, &catalog.extractors), name.span, DOCTOR);
+        }
+        if let Some(threads) = self.threads.as_ref().filter(|one| !(1..=MOST_THREADS).contains(&one.value)) {
+            let help = format!("a plan has 1 to {MOST_THREADS} threads");
+            reader.mistake(format!("a plan cannot have {} threads", threads.value), threads.span, help);
+        }
+    }
+
     fn case(self, folder: &Path, show: Vec<Part>) -> Case {
         let model = self.model.map_or_else(PathBuf::new, |model| folder.join(model.value));
         // A pipeline is a file beside the case, or a shipped one.
         let pipeline = self.pipeline.map(|name| {
-            let file = folder.join(&name);
-            if file.is_file() { file.display().to_string() } else { name }
+            let file = folder.join(&name.value);
+            if file.is_file() { file.display().to_string() } else { name.value }
         });
         let default = Settings::new(model);
         // A file of rules lies beside the case as well.
-        let added_from = |added: &String| match added.rsplit_once(':') {
+        let added_from = |added: &Spanned<String>| match added.value.rsplit_once(':') {
             Some((rules, phase)) if rules.ends_with(".ron") => {
                 format!("{}:{phase}", folder.join(rules).display())
             }
-            _ => added.clone(),
+            _ => added.value.clone(),
         };
-        let files = |names: Vec<String>| names.into_iter().map(|name| folder.join(name)).collect();
+        let files =
+            |names: Vec<Spanned<String>>| names.into_iter().map(|name| folder.join(name.value)).collect();
         let settings = Settings {
-            weights: self.weights.map(|weights| folder.join(weights)),
+            weights: self.weights.map(|weights| folder.join(weights.value)),
             dims: self.dims.0.into_iter().map(|(name, size)| format!("{}={size}", name.text)).collect(),
             pipeline: pipeline.unwrap_or_else(|| "native".to_owned()),
             rules: files(self.rules),
             add: self.add.iter().map(added_from).collect(),
-            cost: self.cost,
+            cost: self.cost.map(|name| name.value),
             costs: files(self.costs),
-            extractor: self.extractor,
-            threads: Some(self.threads.unwrap_or(1)),
+            extractor: self.extractor.map(|name| name.value),
+            threads: Some(self.threads.map_or(1, |threads| threads.value)),
             seeded_weights: self.seeded_weights,
             ..default
         };

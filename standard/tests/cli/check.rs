@@ -120,6 +120,32 @@ fn everything_that_is_absent_is_listed_at_once_also_in_branches() {
     }
 }
 
+/// Another element type is an error of a run as well, and another shape is not.
+#[test]
+fn an_output_of_another_type_than_declared_is_reported() {
+    let at = folder("declared");
+    let with_output = |ty: i32, shape: &[&str]| {
+        let graph = GraphProto {
+            node: vec![node("Relu", &["x"], &["y"])],
+            input: vec![value("x", FLOAT, &["2", "4"])],
+            output: vec![value("y", ty, shape)],
+            ..GraphProto::default()
+        };
+        let opset = OperatorSetId { domain: String::new(), version: 17 };
+        let model =
+            ModelProto { ir_version: 8, opset_import: vec![opset], graph: Some(graph), ..Default::default() };
+        std::fs::write(at.join("model.onnx"), model.encode_to_vec()).unwrap();
+        let output = check(&at, &["model.onnx"]);
+        (output.status.success(), said(&output))
+    };
+    let (complete, text) = with_output(FLOAT, &["2", "4"]);
+    assert!(complete && !text.contains("note:"), "{text}");
+    let (complete, text) = with_output(FLOAT, &["4", "2"]);
+    assert!(complete && text.contains("note: output `y` is declared as f32[4,2], but is f32[2,4]"), "{text}");
+    let (complete, text) = with_output(BOOL, &["2", "4"]);
+    assert!(!complete && text.contains("the model declares it as bool, but computes f32[2,4]"), "{text}");
+}
+
 #[test]
 fn what_is_no_model_is_refused() {
     let at = folder("refused");
@@ -132,6 +158,8 @@ fn what_is_no_model_is_refused() {
     refused(&["none.onnx"], 1, "none.onnx");
     std::fs::write(at.join("text.onnx"), "not a model").unwrap();
     refused(&["text.onnx"], 1, "not an ONNX model");
+    std::fs::write(at.join("egraph.json"), r#"{"nodes": {}, "root_eclasses": []}"#).unwrap();
+    refused(&["egraph.json"], 1, "it seems to be an e-graph in JSON");
     refused(&["graph.ovolo"], 1, "`check` takes ONNX models");
     std::fs::write(at.join("model.onnx"), model()).unwrap();
     refused(&["model.onnx", "--dim", "batch=3"], 1, "batch=3");

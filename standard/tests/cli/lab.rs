@@ -110,6 +110,14 @@ fn each_kernel_has_all_features() {
     );
     let printed = said(&ovolo(&at, "features", &["--cost", "flops"]));
     assert_eq!(printed, std::fs::read_to_string(at.join("kernels.csv")).unwrap());
+    let json: serde_json::Value =
+        serde_json::from_str(&said(&ovolo(&at, "features", &["--cost", "flops", "--json"]))).unwrap();
+    let objects = json.as_array().unwrap();
+    assert_eq!(objects.len(), rows.len());
+    for (object, row) in objects.iter().zip(&rows) {
+        assert_eq!(object["op"], row[column("op")]);
+        assert_eq!(object["seconds"].as_f64().unwrap(), row[column("seconds")].parse::<f64>().unwrap());
+    }
     refused(
         &ovolo(&at, "features", &["--cost", "flops", "--out", "kernels.parquet"]),
         "--out kernels.parquet: the table is written as CSV",

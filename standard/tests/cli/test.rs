@@ -63,8 +63,22 @@ fn mistakes_of_a_case_are_shown_at_their_places() {
     );
     std::fs::write(at.join("g.case.ron"), "Case(show: [\"plan\"])").unwrap();
     assert!(test(&at, &["."]).1.contains("a case needs a model or a script"));
-    std::fs::write(at.join("g.case.ron"), "Case(model: \"absent.onnx\")").unwrap();
-    assert!(test(&at, &["."]).1.contains("absent.onnx"));
+    let mistakes = [
+        ("model: \"absent.onnx\"", "there is no file or folder `absent.onnx`"),
+        ("model: 5", "`model` must be text in quotes"),
+        ("model: \"g.ovolo\", pipeline: \"nativ\"", "there is no pipeline `nativ`"),
+        ("model: \"g.ovolo\", costs: [\"absent.ron\"]", "there is no file or folder `absent.ron`"),
+        ("model: \"g.ovolo\", cost: \"flop\"", "there is no cost model `flop`: did you mean `flops`?"),
+        ("model: \"g.ovolo\", extractor: \"exct\"", "there is no extractor `exct`: did you mean `exact`?"),
+        ("model: \"g.ovolo\", threads: 5000", "a plan cannot have 5000 threads"),
+    ];
+    for (fields, message) in mistakes {
+        std::fs::write(at.join("g.case.ron"), format!("Case(\n  {fields},\n)")).unwrap();
+        let (_, printed, _) = test(&at, &["."]);
+        assert!(printed.contains(message), "{printed}");
+        assert!(printed.contains("--> ./g.case.ron:2:"), "{printed}");
+        assert!(printed.ends_with("0 passed, 1 failed\n") || !printed.contains("a case needs"), "{printed}");
+    }
 }
 
 #[test]
