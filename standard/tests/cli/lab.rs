@@ -110,7 +110,7 @@ fn each_kernel_has_all_features() {
     );
     let printed = said(&ovolo(&at, "features", &["--cost", "flops"]));
     assert_eq!(printed, std::fs::read_to_string(at.join("kernels.csv")).unwrap());
-    let json: serde_json::Value =
+    let json: Value =
         serde_json::from_str(&said(&ovolo(&at, "features", &["--cost", "flops", "--json"]))).unwrap();
     let objects = json.as_array().unwrap();
     assert_eq!(objects.len(), rows.len());
