@@ -137,17 +137,20 @@ impl Chain {
             let (scale, zero) = (scale(self.scale), zero(self.scale + 1, self.signed));
             let (least, most) = if self.signed { (-128.0, 127.0) } else { (0.0, 255.0) };
             let inverse = 1.0 / scale;
-            Started {
-                chain: self,
-                extras,
-                rounding: Rounding {
-                    scale,
-                    inverse: inverse.is_normal().then_some(inverse),
-                    zero,
-                    least: least - zero,
-                    most: most - zero,
-                },
+            let mut rounding = Rounding {
+                scale,
+                inverse: inverse.is_normal().then_some(inverse),
+                zero: zero as i32,
+                least: least - zero,
+                most: most - zero,
+            };
+            let mut steps = self.simple.as_deref();
+            while let Some([first @ .., (last, _)]) = steps
+                && rounding.take(*last)
+            {
+                steps = Some(first);
             }
+            Started { chain: self, steps, extras, rounding }
         }
     }
 }
@@ -219,7 +222,7 @@ struct Rounding {
     scale: f32,
     /// One divided by the scale, if that is a normal number.
     inverse: Option<f32>,
-    zero: f32,
+    zero: i32,
     /// The least and the greatest level, minus the zero point.
     least: f32,
     most: f32,
@@ -230,7 +233,24 @@ struct Rounding {
 const NEAR: f32 = 1e-4;
 
 impl Rounding {
-    /// Returns the levels of numbers. NaN has the least level.
+    /// Narrows the levels to those that a last step leaves, if that makes the step superfluous. Greater numbers never have
+    /// lesser levels, so the level of a bounded number is the bounded level.
+    fn take(&mut self, last: Simple) -> bool {
+        let (least, most) = match last {
+            Simple::Relu => (0.0, f32::INFINITY),
+            Simple::Clip(least, most) => (least, most),
+            _ => return false,
+        };
+        let level = |x: f32| (x / self.scale).max(self.least).min(self.most).round_ties_even();
+        // NaN has the least level of all, whatever bounds it, so that one must not change.
+        if !(self.scale > 0.0 && least <= most && level(least) == self.least) {
+            return false;
+        }
+        self.most = level(most);
+        true
+    }
+
+    /// Returns numbers that round to the levels of others, minus the zero point. NaN has the least level.
     ///
     /// A quotient takes several times as long as a product, so numbers are multiplied by the inverse of the scale, and
     /// divided only where a product lies near the middle between two levels.
@@ -240,16 +260,14 @@ impl Rounding {
     unsafe fn levels<V: Levels, const N: usize>(&self, x: [V; N]) -> [V; N] {
         // SAFETY: the processor has the instruction set, as the caller promises.
         unsafe {
-            let (least, most, zero) = (V::splat(self.least), V::splat(self.most), V::splat(self.zero));
+            let (least, most) = (V::splat(self.least), V::splat(self.most));
             let mut levels = x;
             if let Some(inverse) = self.inverse {
                 let inverse = V::splat(inverse);
                 let mut farthest = V::splat(0.0);
                 for at in 0..N {
-                    let steps = x[at].mul(inverse).max(least).min(most);
-                    let rounded = steps.round_even();
-                    farthest = steps.sub(rounded).abs().max(farthest);
-                    levels[at] = rounded.add(zero);
+                    levels[at] = x[at].mul(inverse).max(least).min(most);
+                    farthest = levels[at].fraction().greater(farthest);
                 }
                 if !V::any(V::splat(0.5 - NEAR).less(farthest)) {
                     return levels;
@@ -257,7 +275,7 @@ impl Rounding {
             }
             let scale = V::splat(self.scale);
             for at in 0..N {
-                levels[at] = x[at].div(scale).max(least).min(most).round_even().add(zero);
+                levels[at] = x[at].div(scale).max(least).min(most);
             }
             levels
         }
@@ -267,6 +285,8 @@ impl Rounding {
 /// A chain that is ready for a run.
 pub(super) struct Started<'a> {
     chain: &'a Chain,
+    /// The steps that are applied in registers, without those that only bound the levels.
+    steps: Option<&'a [(Simple, usize)]>,
     extras: [Operand; EXTRAS],
     rounding: Rounding,
 }
@@ -300,7 +320,7 @@ impl Started<'_> {
     pub(super) unsafe fn run(&self, rows: &Rows) {
         // SAFETY: as the caller promises.
         unsafe {
-            match &self.chain.simple {
+            match self.steps {
                 Some(steps) => in_registers(self, steps, rows),
                 None => in_buffer(self, rows),
             }
@@ -378,7 +398,7 @@ impl Started<'_> {
             let to = rows.target.add(row * rows.target_row + column);
             let apart = step(rows.target_row, 1);
             for n in 0..N {
-                levels[n].store_levels(to.add(n * apart));
+                levels[n].store_levels(self.rounding.zero, to.add(n * apart));
             }
         }
     }
@@ -504,7 +524,7 @@ impl Started<'_> {
                     let rest = rows.columns - column;
                     let levels = self.rounding.levels([V::load_first(from.add(column), rest)]);
                     let mut bytes = [0; 16];
-                    levels[0].store_levels(bytes.as_mut_ptr());
+                    levels[0].store_levels(self.rounding.zero, bytes.as_mut_ptr());
                     let to = rows.target.add(row * rows.target_row + column);
                     std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, rest.min(V::COUNT));
                 }

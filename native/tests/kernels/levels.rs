@@ -3,7 +3,7 @@
 
 use crate::check::{Random, verify};
 use crate::integer::bytes;
-use ovolo::attr::{Attr, Attrs, Step};
+use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 
 /// Images, channels, rows and columns; outputs and the rows and columns of a window; strides, dilations and pads.
@@ -96,6 +96,52 @@ fn convolutions_of_levels_are_exact() {
     ];
     for case in &cases {
         check(&mut random, "native.conv-requantize", "AcdB16a4b", &["nhwc", "plain"], case, 1);
+    }
+}
+
+/// A bound at the end of a chain becomes a bound of the levels if its lower side is the least level; both cases are here,
+/// and a NaN, which has the least level whatever the bounds are.
+#[test]
+fn bounds_at_the_end_of_a_chain_are_those_of_the_definition() {
+    let mut random = Random::new(23);
+    let relu = || Step { op: "relu".into(), parameters: Vec::new() };
+    let clip = |bounds: [f64; 2]| Step { op: "clip".into(), parameters: bounds.map(Float).to_vec() };
+    let step = |op: &'static str| Step { op: op.into(), parameters: Vec::new() };
+    let (outputs, result) = (20, [1, 20, 5, 7]);
+    let x = bytes(&mut random, DType::U8, &[1, 8, 5, 7]).to_layout(&layout("nhwc"));
+    let w = bytes(&mut random, DType::I8, &[outputs, 8, 1, 1]).to_layout(&layout("AcdB16a4b"));
+    let (p, q) = (bytes(&mut random, DType::U8, &[]), bytes(&mut random, DType::I8, &[]));
+    let attrs = Attrs::new()
+        .with("strides", Attr::Ints(vec![1, 1]))
+        .with("dilations", Attr::Ints(vec![1, 1]))
+        .with("pads", Attr::Ints(vec![0; 4]))
+        .with("groups", Attr::Int(1));
+    let scale = scales(&mut random, outputs);
+    let mut values: Vec<f64> =
+        (0..result.iter().product()).map(|_| random.below(200) as f64 - 100.0).collect();
+    values[17] = f64::NAN;
+    let residual = Tensor::from_f64(DType::F32, result.to_vec(), &values).to_layout(&layout("nhwc"));
+    let ends = [
+        vec![relu()],
+        vec![clip([0.0, 6.0])],
+        vec![clip([-300.0, 11.5])],
+        vec![clip([-4.5, 3.0])],
+        vec![clip([2.0, 1000.0])],
+        vec![relu(), clip([-7.0, 40.0])],
+        vec![clip([0.0, 40.0]), relu()],
+    ];
+    for (to, zeros) in [(DType::U8, [0.0, 5.0, 255.0]), (DType::I8, [-128.0, 0.0, 127.0])] {
+        for (end, zero, s) in ends.iter().flat_map(|end| zeros.map(|zero| (end, zero, [0.5_f32, 2.0]))) {
+            let z = Tensor::from_f64(to, vec![], &[zero]);
+            let post = [step("mul"), step("add")].into_iter().chain(end.iter().cloned()).collect();
+            let attrs = attrs.clone().with("post", Attr::Post(post));
+            for s in s {
+                let s = Tensor::scalar(s);
+                let operands = [&x, &w, &p, &q, &s, &z, &scale, &residual];
+                let contract = verify("native.conv-requantize", &attrs, &operands, 0.0);
+                assert_eq!(contract.implementation, "panels");
+            }
+        }
     }
 }
 
