@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Compare latencies of quantised models in ovolo and in ONNX Runtime, in turns.
+"""Compare latencies of quantised models in ovolo, in ONNX Runtime and, where it is installed, in OpenVINO, in turns.
 
     benches/quantised.py OVOLO MODELS [--models NAME,…] [--threads 2] [--rounds 3] [--pipeline native] [--out FOLDER]
 
 MODELS is a folder with NAME/model.onnx, as `cargo xtask models` makes it. Each model is quantised by ONNX Runtime
 into QDQ form (weights by channel in int8, activations in uint8, two batches of seeded inputs for calibration), and
-both runtimes get the same file. The quantised models are kept in FOLDER.
+all runtimes get the same file. The quantised models are kept in FOLDER.
 
 A cell is the median over rounds of the median of a turn, in milliseconds. `departure` is the relative L2 distance of
-the result from that of ONNX Runtime without optimisations, for ovolo and for ONNX Runtime with optimisations.
-`ratio` is our time divided by ONNX Runtime's; `of f32` is our time divided by our time for the model in float32.
+the result from that of ONNX Runtime without optimisations, for each runtime with optimisations. `ratio` is our time
+divided by the best other one; `of f32` is our time divided by our time for the model in float32.
 
-Needs numpy, onnx and onnxruntime. Use a machine that does nothing else.
+Needs numpy, onnx and onnxruntime, and uses openvino. Use a machine that does nothing else.
 """
 import argparse
+import importlib.util
 import json
 import math
 import pathlib
@@ -78,14 +79,34 @@ def ovolo_time(args, path):
     return json.loads(done.stdout.splitlines()[-1])["median_ms"]
 
 
-def runtime_time(of, feed):
+def onnx_runtime(path, feed, threads):
+    """A function that returns the first output."""
+    of = session(path, threads)
+    return lambda: of.run(None, feed)[0]
+
+
+def openvino(path, feed, threads):
+    """The same by OpenVINO, which may choose the precision of what is not quantised."""
+    import openvino
+
+    hints = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    request = openvino.Core().compile_model(str(path), "CPU", hints).create_infer_request()
+    return lambda: request.infer(feed, share_inputs=True, share_outputs=True)[0]
+
+
+OTHERS = {"ONNX Runtime": onnx_runtime}
+if importlib.util.find_spec("openvino"):
+    OTHERS["OpenVINO"] = openvino
+
+
+def median_time(infer):
     begin = time.perf_counter()
-    of.run(None, feed)
+    infer()
     runs = max(8, min(200, int(1.5 / (time.perf_counter() - begin))))
     times = []
     for _ in range(runs):
         begin = time.perf_counter()
-        of.run(None, feed)
+        infer()
         times.append(time.perf_counter() - begin)
     return statistics.median(times) * 1e3
 
@@ -119,28 +140,29 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     found = sorted(file.parent.name for file in args.models.glob("*/model.onnx"))
     names = [name for name in args.names.split(",") if name] or found
-    print("| | ONNX Runtime | ovolo | ratio | of f32 | departure: ovolo | ONNX Runtime |\n|---|---|---|---|---|---|---|")
+    departures = " | ".join(f"departure: {name}" for name in ["ovolo", *OTHERS])
+    print(f"| | {' | '.join(OTHERS)} | ovolo | ratio | of f32 | {departures} |")
+    print("|---" * (4 + 2 * len(OTHERS) + 1) + "|")
     ratios = []
     for name in names:
         given = args.models / name / "model.onnx"
         path = quantised(given, args.out / f"{name}.onnx")
-        plain, best = session(path, args.threads, optimised=False), session(path, args.threads)
+        plain = session(path, args.threads, optimised=False)
         feed = inputs(plain, np.random.default_rng(1))
         exact = plain.run(None, feed)[0]
-        ours = ovolo_result(args, path, feed, exact.shape)
-        departures = [distance(ours, exact), distance(best.run(None, feed)[0], exact)]
+        others = [of(path, feed, args.threads) for of in OTHERS.values()]
+        results = [ovolo_result(args, path, feed, exact.shape), *(infer() for infer in others)]
         rounds = []
         for _ in range(args.rounds):
-            rounds.append((runtime_time(best, feed), ovolo_time(args, path), ovolo_time(args, given)))
-        theirs, own, floats = (statistics.median(times) for times in zip(*rounds))
-        ratios.append(own / theirs)
-        print(
-            f"| {name} | {theirs:.2f} | {own:.2f} | {own / theirs:.2f} | {own / floats:.2f} |"
-            f" {departures[0]:.4f} | {departures[1]:.4f} |",
-            flush=True,
-        )
+            turn = [*(median_time(infer) for infer in others), ovolo_time(args, path), ovolo_time(args, given)]
+            rounds.append(turn)
+        *theirs, own, floats = (statistics.median(times) for times in zip(*rounds))
+        ratios.append(own / min(theirs))
+        cells = [f"{time:.2f}" for time in [*theirs, own, ratios[-1], own / floats]]
+        cells += [f"{distance(result, exact):.4f}" for result in results]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
-    print(f"| geometric mean | | | {mean:.2f} | | | |")
+    print(f"| geometric mean{' |' * (len(OTHERS) + 2)} {mean:.2f}{' |' * (len(OTHERS) + 3)}")
 
 
 if __name__ == "__main__":
