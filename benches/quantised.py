@@ -20,6 +20,7 @@ import math
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -99,7 +100,20 @@ if importlib.util.find_spec("openvino"):
     OTHERS["OpenVINO"] = openvino
 
 
+def ready(name, path, feed, threads):
+    """The function of a runtime, or `None` if it refuses the model."""
+    try:
+        infer = OTHERS[name](path, feed, threads)
+        infer()
+    except Exception as why:
+        print(f"{name}, {path.stem}: {str(why).strip().splitlines()[-1]}", file=sys.stderr)
+        return None
+    return infer
+
+
 def median_time(infer):
+    if infer is None:
+        return math.inf
     begin = time.perf_counter()
     infer()
     runs = max(8, min(200, int(1.5 / (time.perf_counter() - begin))))
@@ -150,16 +164,17 @@ def main():
         plain = session(path, args.threads, optimised=False)
         feed = inputs(plain, np.random.default_rng(1))
         exact = plain.run(None, feed)[0]
-        others = [of(path, feed, args.threads) for of in OTHERS.values()]
-        results = [ovolo_result(args, path, feed, exact.shape), *(infer() for infer in others)]
+        others = [ready(of, path, feed, args.threads) for of in OTHERS]
+        # `infer` may give memory that its next run overwrites.
+        results = [ovolo_result(args, path, feed, exact.shape), *(infer and np.copy(infer()) for infer in others)]
         rounds = []
         for _ in range(args.rounds):
             turn = [*(median_time(infer) for infer in others), ovolo_time(args, path), ovolo_time(args, given)]
             rounds.append(turn)
         *theirs, own, floats = (statistics.median(times) for times in zip(*rounds))
         ratios.append(own / min(theirs))
-        cells = [f"{time:.2f}" for time in [*theirs, own, ratios[-1], own / floats]]
-        cells += [f"{distance(result, exact):.4f}" for result in results]
+        cells = ["fails" if time == math.inf else f"{time:.2f}" for time in [*theirs, own, ratios[-1], own / floats]]
+        cells += ["" if result is None else f"{distance(result, exact):.4f}" for result in results]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
     print(f"| geometric mean{' |' * (len(OTHERS) + 2)} {mean:.2f}{' |' * (len(OTHERS) + 3)}")

@@ -121,6 +121,10 @@ class OrtValue:
         """The shape of a tensor."""
         return list(self.numpy().shape)
 
+    def tensor_size_in_bytes(self) -> int:
+        """The bytes of the elements of a tensor."""
+        return self.numpy().nbytes
+
     def element_type(self) -> int:
         """The number that ONNX gives the element type of a tensor."""
         return _element(self.numpy().dtype)[0]

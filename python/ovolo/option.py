@@ -27,14 +27,34 @@ class ExecutionMode(enum.Enum):
     ORT_PARALLEL = 1
 
 
-#: The other attributes of ONNX Runtime's class.
-FOREIGN = frozenset(
-    """
-    enable_cpu_mem_arena enable_mem_pattern enable_mem_reuse enable_profiling execution_mode execution_order
-    graph_optimization_level inter_op_num_threads log_severity_level log_verbosity_level logid optimized_model_filepath
-    profile_file_prefix use_deterministic_compute use_per_session_threads
-    """.split()
-)
+#: The other attributes of ONNX Runtime's class, with the values that they have before they are set.
+FOREIGN = {
+    "enable_cpu_mem_arena": True,
+    "enable_mem_pattern": True,
+    "enable_mem_reuse": True,
+    "enable_profiling": False,
+    "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
+    "execution_order": 0,
+    "graph_optimization_level": GraphOptimizationLevel.ORT_ENABLE_ALL,
+    "inter_op_num_threads": 0,
+    "log_severity_level": -1,
+    "log_verbosity_level": 0,
+    "logid": "",
+    "optimized_model_filepath": "",
+    "profile_file_prefix": "onnxruntime_profile_",
+    "use_deterministic_compute": False,
+    "use_per_session_threads": True,
+}
+
+#: The attributes of ONNX Runtime's options of a run.
+FOREIGN_OF_RUN = {
+    "log_severity_level": -1,
+    "log_verbosity_level": 0,
+    "logid": "",
+    "only_execute_path_to_fetches": False,
+    "terminate": False,
+    "training_mode": False,
+}
 
 
 def note(names: Iterable[str]) -> None:
@@ -65,13 +85,26 @@ class SessionOptions:
         """Sets an option of ONNX Runtime, which changes nothing."""
         setattr(self, key, value)
 
+    def get_session_config_entry(self, key: str) -> str:
+        """The value that was set for an option of ONNX Runtime."""
+        if key not in vars(self):
+            raise RuntimeError(f"no session option `{key}` was set")
+        return getattr(self, key)
+
+    def __getattr__(self, name: str) -> object:
+        """The value of an attribute that was not set."""
+        try:
+            return FOREIGN[name]
+        except KeyError:
+            raise AttributeError(f"there is no session option `{name}`") from None
+
     def _tell(self) -> None:
         """Notes the options that change nothing."""
         own = {one.name for one in fields(self)}
         others = vars(self).keys() - own
         # Entries of the configuration have a dot in their names.
-        for name in sorted(one for one in others - FOREIGN if "." not in one):
-            near = difflib.get_close_matches(name, own | FOREIGN, 1)
+        for name in sorted(one for one in others - FOREIGN.keys() if "." not in one):
+            near = difflib.get_close_matches(name, own | FOREIGN.keys(), 1)
             hint = f": did you mean `{near[0]}`?" if near else ""
             warnings.warn(f"there is no session option `{name}`{hint}", stacklevel=3)
         note(others)
@@ -108,3 +141,14 @@ def preload_dlls(**_: object) -> None:
 @dataclass
 class RunOptions:
     """Options of a run. Attributes can be set, so that scripts run, and change nothing."""
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Sets an option of ONNX Runtime, which changes nothing."""
+        setattr(self, key, value)
+
+    def __getattr__(self, name: str) -> object:
+        """The value of an attribute that was not set."""
+        try:
+            return FOREIGN_OF_RUN[name]
+        except KeyError:
+            raise AttributeError(f"there is no option of a run `{name}`") from None

@@ -146,6 +146,12 @@ class InferenceSession:
         """The inputs that must be given, as a list of :class:`NodeArg`."""
         return [self._argument(*one) for one in self._session.inputs()]
 
+    def disable_fallback(self) -> None:
+        """Changes nothing: a session has one provider, and does not try another one."""
+
+    def enable_fallback(self) -> None:
+        """Changes nothing, as :meth:`disable_fallback`."""
+
     def get_outputs(self) -> list[NodeArg]:
         """The outputs, as a list of :class:`NodeArg`."""
         return [self._argument(*one) for one in self._session.outputs()]

@@ -9,12 +9,15 @@ pyo3::create_exception!(ovolo, InvalidArgument, Error, "Inputs or outputs that d
 
 /// Options of the command line, and the settings of Python that do the same. One that begins like
 /// another one comes before it.
-const SETTINGS: [(&str, &str); 14] = [
+const SETTINGS: [(&str, &str); 17] = [
     (
         "`--dim NAME=N` on the command line, `dims` in a file and in Python, `with_dim` in Rust",
         "`dims={'NAME': N}`",
     ),
     ("name it with `--process COMMAND`", "give an object with a method `seconds` as `cost`"),
+    ("name it with `--extractor-process COMMAND`", "give an object with a method `extract` as `extractor`"),
+    ("name its file with `--costs FILE.ron`", "name its file in the list `costs`"),
+    ("`--rules DIR` or `--add FILE.ron:PHASE`", "`rules=[DIR]` or `add=['FILE.ron:PHASE']`"),
     ("name it with `--choices FILE.json`", "give an object with a method `extract` as `extractor`"),
     ("--dim NAME=N", "dims={'NAME': N}"),
     ("--dim", "dims"),

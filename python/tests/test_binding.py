@@ -109,3 +109,16 @@ def test_a_run_on_a_thread_of_its_own_calls_back(session, feed, error):
     outputs, user, why = got
     assert user == "mine" and why.startswith(error) and bool(why) == bool(error)
     assert outputs is None if error else np.array_equal(outputs[0], np.maximum(X, 0))
+
+
+def test_options_have_the_values_of_onnx_runtime_until_they_are_set():
+    options = onnxruntime.SessionOptions()
+    assert options.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    assert options.inter_op_num_threads == 0 and options.enable_mem_pattern
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    assert options.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    assert not onnxruntime.RunOptions().terminate
+    with pytest.raises(AttributeError, match="there is no session option `graph_optimisation_level`"):
+        _ = options.graph_optimisation_level

@@ -68,6 +68,10 @@ def test_settings_are_named_as_in_python():
         ovolo.compile(double(), pipeline="nativ")
     with pytest.raises(ovolo.Error, match="give an object with a method `seconds` as `cost`"):
         ovolo.compile(double(), cost="process")
+    with pytest.raises(ovolo.Error, match="give an object with a method `extract` as `extractor`"):
+        ovolo.compile(double(), extractor="process")
+    with pytest.raises(ovolo.Error, match="name its file in the list `costs`"):
+        ovolo.compile(double(), cost="prices")
 
 
 def test_too_many_threads_are_told(caplog):

@@ -46,7 +46,8 @@ pub struct Survey {
     pub absent: Vec<Remark>,
     /// What is absent that belongs to no node, such as weights that cannot be read.
     pub others: Vec<String>,
-    /// Outputs whose shape is not the one that the model declares. That does not prevent a run.
+    /// Outputs whose shape, for the sizes that the survey takes, is not the one that the model declares. That does not
+    /// prevent a run.
     pub shapes: Vec<String>,
     /// The number of nodes of which only the operator was looked at, since the types of their operands are not known
     /// before a run.
@@ -247,10 +248,6 @@ impl Surveyor<'_> {
             if let Err(why) = signature::declared(output, &value.ty, &mut self.found.shapes) {
                 self.found.others.push(why.to_string());
             }
-        }
-        // Where a size was guessed, a shape may fit with another one.
-        if self.found.dims.values().any(|(_, given)| !given) {
-            self.found.shapes.clear();
         }
     }
 

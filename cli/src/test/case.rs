@@ -168,7 +168,8 @@ impl Form {
         }
         let files = self.model.iter().chain(&self.weights).chain(&self.rules).chain(&self.costs);
         for name in files.filter(|name| !folder.join(&name.value).exists()) {
-            let help = format!("paths are relative to the folder of the case: {}", folder.display());
+            let at = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            let help = format!("paths are relative to the folder of the case: {}", at.display());
             reader.mistake(format!("there is no file or folder `{}`", name.value), name.span, help);
         }
         if let Some(name) = self
