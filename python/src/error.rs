@@ -7,8 +7,8 @@ use std::fmt::Display;
 pyo3::create_exception!(ovolo, Error, PyRuntimeError, "A model, a setting or a run that ovolo refuses.");
 pyo3::create_exception!(ovolo, InvalidArgument, Error, "Inputs or outputs that do not fit the model.");
 
-/// Options of the command line, and the settings of Python that do the same. One that begins like
-/// another one comes before it.
+/// What messages say for the command line, and what they say in Python. They are replaced in this order, so `--costs` stands
+/// before `--cost`.
 const SETTINGS: [(&str, &str); 17] = [
     (
         "`--dim NAME=N` on the command line, `dims` in a file and in Python, `with_dim` in Rust",

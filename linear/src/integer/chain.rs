@@ -242,7 +242,7 @@ impl Rounding {
             _ => return false,
         };
         let level = |x: f32| (x / self.scale).max(self.least).min(self.most).round_ties_even();
-        // NaN has the least level of all, whatever bounds it, so that one must not change.
+        // NaN gets the least level with and without the step, so the least level must stay the same.
         if !(self.scale > 0.0 && least <= most && level(least) == self.least) {
             return false;
         }

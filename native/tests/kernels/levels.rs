@@ -99,8 +99,8 @@ fn convolutions_of_levels_are_exact() {
     }
 }
 
-/// A bound at the end of a chain becomes a bound of the levels if its lower side is the least level; both cases are here,
-/// and a NaN, which has the least level whatever the bounds are.
+/// A bound at the end of a chain becomes a bound of the levels if the level of its lower side is the least one. Bounds of both
+/// kinds are tested, and a NaN, which always gets the least level.
 #[test]
 fn bounds_at_the_end_of_a_chain_are_those_of_the_definition() {
     let mut random = Random::new(23);

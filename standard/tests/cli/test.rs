@@ -77,7 +77,8 @@ fn mistakes_of_a_case_are_shown_at_their_places() {
         let (_, printed, _) = test(&at, &["."]);
         assert!(printed.contains(message), "{printed}");
         assert!(printed.contains("--> ./g.case.ron:2:"), "{printed}");
-        assert!(printed.ends_with("0 passed, 1 failed\n") || !printed.contains("a case needs"), "{printed}");
+        // A model that cannot be read is not absent as well.
+        assert!(!printed.contains("a case needs"), "{printed}");
     }
 }
 
