@@ -15,6 +15,7 @@ mod plans;
 mod region;
 mod route;
 
+pub use padding::Beyond;
 pub(crate) use region::RegionKey;
 pub use region::{Compiled, Found, RegionReport, RegionRequest};
 
@@ -202,6 +203,12 @@ impl<'c> DynamicSession<'c> {
         self.plans.look(name).map(Session::plan)
     }
 
+    /// Returns the dimensions whose sizes in these inputs are beyond the largest sizes given by
+    /// [`DynamicSession::bucket`].
+    pub fn beyond_buckets(&self, inputs: &BTreeMap<String, Item<Tensor>>) -> Vec<Beyond> {
+        self.padding.beyond(&self.model, inputs)
+    }
+
     /// Makes the plan of the first region for these inputs without running it. Where the model is one region, a run on
     /// inputs of the same types then compiles nothing.
     ///
@@ -240,10 +247,11 @@ impl<'c> DynamicSession<'c> {
         Ok(filled.cut(outputs))
     }
 
-    /// Adds to an error the dimensions that have several sizes in the inputs.
+    /// Puts the dimensions that have several sizes in the inputs before the error of a node, whose operands do not fit each
+    /// other then.
     fn with_sizes(&self, inputs: &BTreeMap<String, Item<Tensor>>, why: Error) -> Error {
         let dims = self.model.unequal(inputs);
-        if dims.is_empty() || matches!(why, Error::Onnx(OnnxError::Inputs { .. })) {
+        if dims.is_empty() || !matches!(why, Error::Onnx(OnnxError::Node { .. })) {
             return why;
         }
         Error::Unequal { dims, why: Box::new(why) }

@@ -168,8 +168,9 @@ pub enum Error {
         /// The dimension.
         dim: String,
     },
-    /// A run failed on inputs in which one dimension has several sizes, which may be the reason.
-    #[error("{why}\n  note: {}", .dims.join("; "))]
+    /// A node refuses its operands in a run on inputs in which one dimension has several sizes. Operators that broadcast
+    /// accept such inputs.
+    #[error("{}, and the model cannot run on such inputs:\n  {why}", .dims.join("; "))]
     Unequal {
         /// The sizes of each such dimension, in words.
         dims: Vec<String>,

@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rules that `--add` gives to a phase.
-struct Added<'a> {
+pub(super) struct Added<'a> {
     /// A rule or a file of rules, as pipelines name them.
     rules: String,
-    phase: &'a str,
+    pub(super) phase: &'a str,
     /// The file, if that is what the user named.
-    file: Option<PathBuf>,
+    pub(super) file: Option<PathBuf>,
 }
 
 impl<'a> Added<'a> {
-    fn read(text: &'a str) -> Result<Self, String> {
+    pub(super) fn read(text: &'a str) -> Result<Self, String> {
         // A name of rules may contain a colon (`half:bf16`), so the phase is what follows the last one.
         let parts = text.rsplit_once(':').filter(|(rules, phase)| !rules.is_empty() && !phase.is_empty());
         let (rules, phase) = parts.ok_or_else(|| {

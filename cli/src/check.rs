@@ -39,7 +39,11 @@ impl Check {
         }
         let dims = super::load::dims(&self.dims)?;
         let policy = if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse };
-        let found = self.survey(registry, &dims, policy)?;
+        let found = self.survey(registry, &dims, policy);
+        if let (Err(why), true) = (&found, self.json) {
+            print(&format!("{}\n", json!({ "model": self.model, "complete": false, "error": why })));
+        }
+        let found = found?;
         print(&if self.json { self.to_json(&found) } else { self.text(&found) });
         if found.is_complete() {
             return Ok(());

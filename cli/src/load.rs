@@ -156,7 +156,7 @@ pub(super) fn tuned(
         );
     }
     if tally.untimed > 0 {
-        eprintln!(
+        say!(
             "tuned: {} kernels keep their estimates, because the time was up or their values take less than 1 % of the plan",
             tally.untimed
         );

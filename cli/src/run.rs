@@ -4,6 +4,7 @@ use super::amount;
 use super::caching::{Caching, Ready};
 use super::dynamic::{Prepared, dynamic, prepare};
 use super::load::{self, inputs};
+use super::note::say;
 use super::value::{self, Format, write_outputs};
 use super::{Outcome, Settings, print};
 use clap::Args;
@@ -61,7 +62,7 @@ impl Run {
             Prepared::Fixed(ready) => {
                 let Ready { made: mut session, cached, .. } = *ready;
                 if let Some(line) = load::unfit(session.plan()) {
-                    eprintln!("{line}");
+                    say!("{line}");
                 }
                 let inputs = inputs(session.plan(), given)?;
                 let outputs = session
@@ -74,9 +75,9 @@ impl Run {
             Prepared::Dynamic(mut session) => {
                 for (dim, sizes) in &self.buckets {
                     session.bucket(dim, sizes).map_err(|error| format!("--bucket: {error}"))?;
-                    if let Some(note) = beyond(dim, sizes, session.model().places(dim), &given) {
-                        eprintln!("note: {note}");
-                    }
+                }
+                for one in session.beyond_buckets(&given) {
+                    say!("note: {one}");
                 }
                 let mut cached = true;
                 let mut passed = |region: &RegionReport, _: Option<&_>| {
@@ -121,25 +122,6 @@ impl Run {
         }
         Ok(())
     }
-}
-
-/// Returns what happens to a dimension whose size is beyond its buckets; `None` if it has a bucket.
-fn beyond(
-    dim: &str,
-    buckets: &[usize],
-    places: Vec<(&str, usize)>,
-    given: &BTreeMap<String, Item<Tensor>>,
-) -> Option<String> {
-    let size = |(name, axis): &(&str, usize)| match given.get(*name) {
-        Some(Item::Tensor(tensor)) => tensor.ty().shape.get(*axis).copied(),
-        _ => None,
-    };
-    let (size, largest) = (places.iter().find_map(size)?, *buckets.iter().max()?);
-    (size > largest).then(|| {
-        format!(
-            "`{dim}` is {size}, beyond the largest size of --bucket, {largest}: the plan is for {size} alone"
-        )
-    })
 }
 
 /// Returns the names and files of `--input`.

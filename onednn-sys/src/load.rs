@@ -167,6 +167,8 @@ fn open(path: &Path) -> Result<Library, String> {
         } else {
             ""
         };
+        // The loader's message begins with the name, which the caller puts before it as well.
+        let text = text.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&text);
         format!("{text}{hint}")
     })?;
     // SAFETY: in every version since 1.0 the function has no arguments, and its result points to data that lives as

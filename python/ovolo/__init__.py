@@ -31,7 +31,7 @@ from .option import (
     set_seed,
 )
 from .plan import Plan, compile
-from .provider import backends, get_all_providers, get_available_providers, get_device, names
+from .provider import backends, get_all_providers, get_available_providers, get_device, get_version_string, names
 from .session import InferenceSession, ModelMetadata, NodeArg
 from .snapshot import snapshot
 
@@ -59,6 +59,7 @@ __all__ = [
     "get_all_providers",
     "get_available_providers",
     "get_device",
+    "get_version_string",
     "names",
     "preload_dlls",
     "rules",

@@ -11,30 +11,9 @@ import numpy as np
 
 from . import _model, _ovolo
 
-#: For each element type, its number in ONNX, and the word that stands in ``tensor(…)``. ``bfloat16`` and the like are
-#: types of the package ml_dtypes.
-ELEMENTS = {
-    "float32": (1, "float"),
-    "uint8": (2, "uint8"),
-    "int8": (3, "int8"),
-    "uint16": (4, "uint16"),
-    "int16": (5, "int16"),
-    "int32": (6, "int32"),
-    "int64": (7, "int64"),
-    "object": (8, "string"),
-    "bool": (9, "bool"),
-    "float16": (10, "float16"),
-    "float64": (11, "double"),
-    "uint32": (12, "uint32"),
-    "uint64": (13, "uint64"),
-    "complex64": (14, "complex64"),
-    "complex128": (15, "complex128"),
-    "bfloat16": (16, "bfloat16"),
-    "float8_e4m3fn": (17, "float8e4m3fn"),
-    "float8_e4m3fnuz": (18, "float8e4m3fnuz"),
-    "float8_e5m2": (19, "float8e5m2"),
-    "float8_e5m2fnuz": (20, "float8e5m2fnuz"),
-}
+#: For the name of each element type in NumPy or in the package ml_dtypes, its number in ONNX, and the word that stands in
+#: ``tensor(…)``.
+ELEMENTS = {name: (number, word) for name, number, word in _ovolo.elements()}
 
 
 def _dtype(kind: Any) -> np.dtype:

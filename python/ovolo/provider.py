@@ -53,6 +53,11 @@ def get_device() -> str:
     return "GPU" if "CUDAExecutionProvider" in get_available_providers() else "CPU"
 
 
+def get_version_string() -> str:
+    """The version of ovolo."""
+    return _ovolo.__version__
+
+
 def choose(providers, options) -> tuple[str, dict]:
     """The name and the settings of the first provider in a list that this machine has.
 

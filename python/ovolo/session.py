@@ -65,7 +65,8 @@ class InferenceSession:
             raise TypeError(f"`sess_options` is an `ovolo.SessionOptions`, not {options!r}")
         options._tell()
         name, chosen = provider.choose(providers, provider_options)
-        own = {"threads": options.intra_op_num_threads or None, "dims": options.dims, **chosen, **settings}
+        threads = _model.number("intra_op_num_threads", options.intra_op_num_threads)
+        own = {"threads": threads or None, "dims": options.dims, **chosen, **settings}
         self._file = _model.File(path_or_bytes)
         self._provider = name
         self._options = options
@@ -145,6 +146,10 @@ class InferenceSession:
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that must be given, as a list of :class:`NodeArg`."""
         return [self._argument(*one) for one in self._session.inputs()]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """The inputs that may be given, since they have default values, as a list of :class:`NodeArg`."""
+        return [self._argument(*one) for one in self._session.defaults()]
 
     def disable_fallback(self) -> None:
         """Changes nothing: a session has one provider, and does not try another one."""

@@ -64,6 +64,13 @@ pub fn onnx_name(dtype: DType) -> &'static str {
     }
 }
 
+/// Returns all element types: the name in NumPy or ml_dtypes, ONNX's number, and the name in ONNX Runtime.
+#[pyfunction]
+pub fn elements() -> Vec<(&'static str, i32, &'static str)> {
+    let one = |dtype| (name(dtype), ovolo::onnx::element_number(dtype), onnx_name(dtype));
+    DType::ALL.into_iter().map(one).collect()
+}
+
 /// Whether the type is one of ml_dtypes.
 fn is_foreign(dtype: DType) -> bool {
     dtype.is_narrow() || dtype == DType::BF16

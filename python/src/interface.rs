@@ -65,6 +65,12 @@ pub fn inputs<'py>(py: Python<'py>, interface: &Interface) -> PyResult<Bound<'py
     described(py, needed.map(|(name, ty)| (name.clone(), type_name(ty))), interface)
 }
 
+/// Returns the inputs that have default values.
+pub fn defaults<'py>(py: Python<'py>, interface: &Interface) -> PyResult<Bound<'py, PyList>> {
+    let optional = interface.inputs.iter().filter(|(name, _)| interface.defaults.contains(name));
+    described(py, optional.map(|(name, ty)| (name.clone(), type_name(ty))), interface)
+}
+
 /// Returns the outputs.
 pub fn outputs<'py>(py: Python<'py>, interface: &Interface) -> PyResult<Bound<'py, PyList>> {
     let all = interface.outputs.iter();

@@ -31,6 +31,7 @@ fn _ovolo(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::Session>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<buffer::Lent>()?;
+    module.add_function(wrap_pyfunction!(dtype::elements, module)?)?;
     module.add_function(wrap_pyfunction!(session::open, module)?)?;
     module.add_function(wrap_pyfunction!(plan::compile, module)?)?;
     module.add_function(wrap_pyfunction!(rule::verify, module)?)?;

@@ -3,15 +3,16 @@
 use crate::error::{error, invalid, of_input};
 use crate::interface;
 use crate::item::{array, item, object, positions, tensor};
+use crate::note;
 use crate::settings::{Asking, Given};
-use ovolo::dynamic::DynamicSession;
+use ovolo::dynamic::{Beyond, DynamicSession};
 use ovolo::onnx::{Interface, Item};
 use ovolo::tensor::Tensor;
 use ovolo::{DType, ValueType};
 use ovolo_cli::{Job, Runnable};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
@@ -33,6 +34,8 @@ struct Dynamic {
     /// The thread that uses the session.
     user: Mutex<Option<ThreadId>>,
     asking: Asking,
+    /// The sizes beyond buckets of which a note was written.
+    told: Mutex<BTreeSet<Beyond>>,
 }
 
 /// A use of a session, which ends also by a panic.
@@ -45,6 +48,13 @@ impl Drop for Use<'_> {
 }
 
 impl Dynamic {
+    /// Notes each size beyond its bucket once.
+    fn tell(&self, beyond: Vec<Beyond>) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = beyond.into_iter().filter(|one| told.insert(one.clone()));
+        news.for_each(|one| note::log(&format!("note: {one}")));
+    }
+
     /// Uses the session when no other thread does. A cost model or an extractor in Python runs while the session is used,
     /// and would wait for itself if it used the session.
     fn with<T: Send>(
@@ -169,6 +179,11 @@ impl Session {
         interface::inputs(py, &self.interface)
     }
 
+    /// Returns the name, the type and the shape of each input that has a default value.
+    fn defaults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        interface::defaults(py, &self.interface)
+    }
+
     /// Returns the name, the type and the shape of each output.
     fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         interface::outputs(py, &self.interface)
@@ -231,8 +246,9 @@ impl Session {
         let names = || self.interface.outputs.iter().map(|(name, _)| name.as_str()).collect();
         let positions = positions(asked, names)?;
         let inputs = self.items(feeds)?;
-        let ran = session.with(py, |session| {
-            let outputs = session.run(&inputs)?;
+        let ran = session.with(py, |open| {
+            session.tell(open.beyond_buckets(&inputs));
+            let outputs = open.run(&inputs)?;
             // What the model gives back as it was given must not be the caller's memory.
             let own = |(_, item): (String, Item<Tensor>)| item.map(&mut Tensor::owned);
             Ok::<Vec<Item<Tensor>>, ovolo::Error>(outputs.into_iter().map(own).collect())
@@ -246,7 +262,9 @@ impl Session {
 /// The exception for an error of a run: inputs that do not fit are the caller's mistake.
 fn misfit(why: ovolo::Error) -> PyErr {
     match why {
-        ovolo::Error::Onnx(ovolo::onnx::OnnxError::Inputs { .. }) => invalid(why),
+        ovolo::Error::Onnx(ovolo::onnx::OnnxError::Inputs { .. }) | ovolo::Error::Unequal { .. } => {
+            invalid(why)
+        }
         other => error(other),
     }
 }
@@ -282,8 +300,8 @@ pub fn open(py: Python<'_>, given: Given) -> PyResult<Session> {
         }
         Runnable::Dynamic(session) => {
             let interface = interface.unwrap_or_default();
-            let (session, user) = (Mutex::new(session), Mutex::new(None));
-            let dynamic = Dynamic { session, user, asking: asked.asking };
+            let (session, user, told) = (Mutex::new(session), Mutex::new(None), Mutex::default());
+            let dynamic = Dynamic { session, user, asking: asked.asking, told };
             Ok(Session { interface, ready: Ready::Dynamic(Box::new(dynamic)) })
         }
     }

@@ -26,6 +26,22 @@ def test_another_type_or_shape_is_named():
     assert "reshape it" in refused({"x": np.zeros((1, 3), np.float32)})
 
 
+def test_inputs_that_differ_in_a_dimension_are_told_so_first():
+    nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
+    session = ovolo.InferenceSession(
+        model(nodes, [(name, TensorProto.FLOAT, ("N", 3)) for name in "ab"], [("y", TensorProto.FLOAT, ("N", 3))])
+    )
+    with pytest.raises(ovolo.InvalidArgument, match="^dimension `N` is 2 in `a` and 4 in `b`, and the model cannot run"):
+        session.run(None, {"a": np.zeros((2, 3), np.float32), "b": np.zeros((4, 3), np.float32)})
+
+
+def test_a_wrong_number_of_threads_is_named_as_in_the_options():
+    options = ovolo.SessionOptions()
+    options.intra_op_num_threads = -2
+    with pytest.raises(ValueError, match="`intra_op_num_threads` is -2"):
+        ovolo.InferenceSession(double(), options)
+
+
 def test_a_session_runs_again_after_an_error():
     session = ovolo.InferenceSession(double())
     with pytest.raises(ovolo.InvalidArgument):

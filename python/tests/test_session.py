@@ -69,6 +69,15 @@ def test_buckets_round_sizes_up(digits, images):
         ovolo.InferenceSession(digits, buckets={"M": [8]})
 
 
+def test_a_size_beyond_its_buckets_is_noted_once(digits, images, caplog):
+    session = ovolo.InferenceSession(digits, buckets={"N": [2, 4]})
+    for count in (5, 5, 4, 6):
+        session.run(None, {"image": images[:count]})
+    said = "`N` is %d, beyond its largest bucket, 4: the plan is for %d alone"
+    noted = [one.getMessage() for one in caplog.records if "bucket" in one.getMessage()]
+    assert noted == [said % (5, 5), said % (6, 6)]
+
+
 @pytest.mark.parametrize("form", [bytes, bytearray, onnx.load_from_string])
 def test_a_model_may_be_given_as_bytes_or_as_a_message(form):
     session = ovolo.InferenceSession(form(double()))
@@ -122,6 +131,8 @@ def test_initializers_need_not_be_given():
     tensor = ("x", TensorProto.FLOAT, (3,)), ("w", TensorProto.FLOAT, (3,))
     session = ovolo.InferenceSession(model(nodes, tensor, [("y", TensorProto.FLOAT, (3,))], [weight]))
     assert [one.name for one in session.get_inputs()] == ["x"]
+    optional, = session.get_overridable_initializers()
+    assert (optional.name, optional.type, optional.shape) == ("w", "tensor(float)", [3])
     assert session.run(None, {"x": np.zeros(3, np.float32)})[0].tolist() == [1, 1, 1]
 
 

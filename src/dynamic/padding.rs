@@ -20,6 +20,24 @@ pub(super) struct Padding {
 /// The most proofs that are kept. When there are more, all are dropped.
 const PROOFS: usize = 4096;
 
+/// A dimension whose size in a run is beyond its largest bucket, so that the run has a plan for this size alone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Beyond {
+    /// The dimension.
+    pub dim: String,
+    /// Its size in the run.
+    pub size: usize,
+    /// The size of its largest bucket.
+    pub largest: usize,
+}
+
+impl std::fmt::Display for Beyond {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { dim, size, largest } = self;
+        write!(f, "`{dim}` is {size}, beyond its largest bucket, {largest}: the plan is for {size} alone")
+    }
+}
+
 /// An axis along which an output is cut back.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
@@ -48,6 +66,16 @@ impl Padding {
         Ok(())
     }
 
+    /// Returns the dimensions whose sizes in these inputs are beyond their largest buckets.
+    pub fn beyond(&self, model: &Dynamic, given: &BTreeMap<String, Item<Tensor>>) -> Vec<Beyond> {
+        let one = |(dim, sizes): (&String, &Vec<usize>)| {
+            let size = |(name, axis): &(&str, usize)| size(given, name, *axis);
+            let (size, largest) = (model.places(dim).iter().find_map(size)?, *sizes.last()?);
+            (size > largest).then(|| Beyond { dim: dim.clone(), size, largest })
+        };
+        self.buckets.iter().filter_map(one).collect()
+    }
+
     /// Fills inputs up; `None` if they already have the sizes of buckets.
     pub fn fill(
         &mut self,
@@ -60,11 +88,8 @@ impl Padding {
         let mut filled = false;
         for (dim, sizes) in &self.buckets {
             let places = model.places(dim);
-            let size = |(name, axis): &(&str, usize)| match inputs.get(*name) {
-                Some(Item::Tensor(tensor)) => tensor.ty().shape.get(*axis).copied(),
-                _ => None,
-            };
-            let found: Vec<usize> = places.iter().filter_map(size).collect();
+            let found: Vec<usize> =
+                places.iter().filter_map(|(name, axis)| size(&inputs, name, *axis)).collect();
             // Inputs that differ in the size of one dimension are refused when the run begins.
             let Some(small) = found.first().copied().filter(|first| found.iter().all(|size| size == first))
             else {
@@ -109,6 +134,14 @@ impl Padding {
             filled = true;
         }
         Ok(filled.then_some(Filled { inputs, cuts }))
+    }
+}
+
+/// Returns the size of an axis of an input; `None` if it is not given, or is no tensor that has the axis.
+fn size(given: &BTreeMap<String, Item<Tensor>>, name: &str, axis: usize) -> Option<usize> {
+    match given.get(name) {
+        Some(Item::Tensor(tensor)) => tensor.ty().shape.get(axis).copied(),
+        _ => None,
     }
 }
 

@@ -365,7 +365,9 @@ impl<'a> Search<'a, '_> {
         let egraph = self.egraph;
         match self.bound.operands[var] {
             Some(bound) if egraph.egg.find(bound) != class => {
-                self.miss(pattern, class, || format!("stands for {} already", egraph.label(bound)));
+                self.miss(pattern, class, || {
+                    format!("the variable is already bound to {}", egraph.label(bound))
+                });
             }
             Some(_) => self.step(),
             None => {

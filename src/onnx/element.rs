@@ -82,8 +82,8 @@ pub(crate) fn element_named(name: &str) -> Result<DType, Refusal> {
     found.ok_or_else(|| Refusal::other(format!("`{name}` is not the name of an element type that ovolo has")))
 }
 
-/// Returns ONNX's number of an element type.
-pub(crate) fn element_number(dtype: DType) -> i32 {
+/// Returns the number of an element type in ONNX's `TensorProto.DataType`.
+pub fn element_number(dtype: DType) -> i32 {
     TYPES.iter().find(|(_, known)| *known == dtype).map_or(0, |(number, _)| *number)
 }
 

@@ -215,7 +215,7 @@ fn of_several_left_sides_the_failing_one_is_reported() {
     // It would match, but `?x` is bound to another value.
     let other = "z: f32[3,3] = input; q = sub(z, b); r = relu(q); return p; return r";
     let found = why(&format!("{graph}{other}"), merge);
-    let expected = (5, 7, "?x", "`z` (f32[3,3])", "stands for `x` (f32[3,3]) already");
+    let expected = (5, 7, "?x", "`z` (f32[3,3])", "the variable is already bound to `x` (f32[3,3])");
     assert_eq!(miss(&found), expected);
     // Both left sides read one operand, but there is only one reader.
     let twins = "from: [\"(matmul ?x ?a)\", \"(matmul ?x ?b)\"], to: [\"?a\", \"?b\"]";

@@ -70,8 +70,13 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Measures a team for a tenth of a second. `known` is the shortest round trip if it was kept.
+    /// Measures a team for a tenth of a second. `known` is the shortest round trip if it was kept. A team with more threads
+    /// than processors is not measured: each of its threads would wait for one without a processor.
     pub fn find(team: &Team, known: Option<f64>) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        if team.threads() > processors {
+            return Self { near: None, news: false, recent: VecDeque::new() };
+        }
         let mut placement = Self { near: known, news: false, recent: VecDeque::new() };
         let mut looks: Vec<Seen> = Vec::new();
         for look in 0..LOOKS {

@@ -12,9 +12,12 @@
 //! Paths are relative to the folder of the case.
 
 use crate::Settings;
+use crate::adding::Added;
 use crate::files::read;
+use crate::load;
 use ovolo::error::{Diagnostics, Source, Span, suggestion};
 use ovolo::extract;
+use ovolo::pass::pipeline::Pipeline;
 use ovolo::plan::MOST_THREADS;
 use ovolo::registry::Registry;
 use ovolo::ron::{self, Entries, Spanned, Text};
@@ -101,9 +104,9 @@ struct Form {
     #[serde(default)]
     threads: Option<Spanned<usize>>,
     #[serde(default)]
-    after: Option<String>,
+    after: Option<Spanned<String>>,
     #[serde(default)]
-    show: Option<Vec<Spanned<String>>>,
+    show: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
 impl Case {
@@ -134,9 +137,13 @@ impl Case {
 }
 
 /// Returns the parts with these names.
-fn parts(reader: &mut ron::Reader<'_>, names: &[Spanned<String>]) -> Vec<Part> {
+fn parts(reader: &mut ron::Reader<'_>, names: &Spanned<Vec<Spanned<String>>>) -> Vec<Part> {
     let mut parts = Vec::new();
-    for name in names {
+    if names.value.is_empty() {
+        let help = format!("there are {}", Part::ALL.map(|(name, _)| name).join(", "));
+        reader.mistake("`show` lists nothing, so the case would compare nothing", names.span, help);
+    }
+    for name in &names.value {
         match Part::ALL.into_iter().find(|(known, _)| *known == name.value) {
             Some((_, part)) => parts.push(part),
             None => {
@@ -181,6 +188,10 @@ impl Form {
             let help = format!("it is a file in the folder of the case, or one of {}", shipped.join(", "));
             reader.mistake(format!("there is no pipeline `{}`", name.value), name.span, help);
         }
+        // The mistakes of a pipeline are reported when the case is compiled.
+        if let Ok(pipeline) = load::read_pipeline(registry, &self.pipeline_in(folder), None) {
+            self.check_passes(reader, &pipeline, folder);
+        }
         let catalog = registry.catalog();
         if let Some(name) = &self.cost
             && let Err(why) = catalog.pricings.find(&name.value)
@@ -198,13 +209,49 @@ impl Form {
         }
     }
 
+    /// Returns the pipeline: a file beside the case, or the name of a shipped one.
+    fn pipeline_in(&self, folder: &Path) -> String {
+        let Some(name) = &self.pipeline else { return "native".to_owned() };
+        let file = folder.join(&name.value);
+        if file.is_file() { file.display().to_string() } else { name.value.clone() }
+    }
+
+    /// Reports fields that name passes which the pipeline does not have, and additions that are not of the form
+    /// `RULES:PHASE` or name a file that does not exist.
+    fn check_passes(&self, reader: &mut ron::Reader<'_>, pipeline: &Pipeline, folder: &Path) {
+        if let Some(after) = &self.after {
+            let passes: Vec<&str> =
+                std::iter::once("import").chain(pipeline.passes.iter().map(|pass| pass.name())).collect();
+            if !passes.contains(&after.value.as_str()) {
+                let help = format!("its passes are {}", passes.join(", "));
+                let what = format!("pipeline `{}` has no pass `{}`", pipeline.name, after.value);
+                reader.mistake(what, after.span, help);
+            }
+        }
+        let phases: Vec<&str> = pipeline.rewrites().map(|rewrite| rewrite.name.as_str()).collect();
+        for added in &self.add {
+            match Added::read(&added.value) {
+                Err(_) => {
+                    let what = format!("`{}` does not say which rules to add to which phase", added.value);
+                    reader.mistake(what, added.span, "write RULES:PHASE, such as `my-rules.ron:fuse`");
+                }
+                Ok(Added { file: Some(file), .. }) if !folder.join(&file).is_file() => {
+                    let help = "paths are relative to the folder of the case";
+                    reader.mistake(format!("there is no file `{}`", file.display()), added.span, help);
+                }
+                Ok(Added { phase, .. }) if !phases.contains(&phase) => {
+                    let help = format!("its phases are {}", phases.join(", "));
+                    let what = format!("pipeline `{}` has no phase `{phase}`", pipeline.name);
+                    reader.mistake(what, added.span, help);
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+
     fn case(self, folder: &Path, show: Vec<Part>) -> Case {
+        let pipeline = self.pipeline_in(folder);
         let model = self.model.map_or_else(PathBuf::new, |model| folder.join(model.value));
-        // A pipeline is a file beside the case, or a shipped one.
-        let pipeline = self.pipeline.map(|name| {
-            let file = folder.join(&name.value);
-            if file.is_file() { file.display().to_string() } else { name.value }
-        });
         let default = Settings::new(model);
         // A file of rules lies beside the case as well.
         let added_from = |added: &Spanned<String>| match added.value.rsplit_once(':') {
@@ -218,7 +265,7 @@ impl Form {
         let settings = Settings {
             weights: self.weights.map(|weights| folder.join(weights.value)),
             dims: self.dims.0.into_iter().map(|(name, size)| format!("{}={size}", name.text)).collect(),
-            pipeline: pipeline.unwrap_or_else(|| "native".to_owned()),
+            pipeline,
             rules: files(self.rules),
             add: self.add.iter().map(added_from).collect(),
             cost: self.cost.map(|name| name.value),
@@ -232,7 +279,12 @@ impl Form {
             words: script.value.split_whitespace().map(str::to_owned).collect(),
             folder: folder.to_owned(),
         });
-        Case { settings, script, after: self.after.unwrap_or_else(|| "extract".to_owned()), show }
+        Case {
+            settings,
+            script,
+            after: self.after.map_or_else(|| "extract".to_owned(), |after| after.value),
+            show,
+        }
     }
 }
 

@@ -120,6 +120,19 @@ fn everything_that_is_absent_is_listed_at_once_also_in_branches() {
     }
 }
 
+#[test]
+fn a_model_that_cannot_be_surveyed_has_its_error_in_json_too() {
+    let at = folder("no-survey");
+    std::fs::write(at.join("model.onnx"), b"damaged").unwrap();
+    let output = check(&at, &["model.onnx", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let json: Value = serde_json::from_str(&said(&output)).unwrap();
+    let error = json["error"].as_str().unwrap();
+    assert!(error.starts_with("`model.onnx` is not an ONNX model"), "{json}");
+    assert_eq!((&json["model"], &json["complete"]), (&"model.onnx".into(), &false.into()));
+    assert!(String::from_utf8(output.stderr).unwrap().contains(error));
+}
+
 /// Another element type is an error of a run as well, and another shape is not.
 #[test]
 fn an_output_of_another_type_than_declared_is_reported() {

@@ -71,6 +71,11 @@ fn mistakes_of_a_case_are_shown_at_their_places() {
         ("model: \"g.ovolo\", cost: \"flop\"", "there is no cost model `flop`: did you mean `flops`?"),
         ("model: \"g.ovolo\", extractor: \"exct\"", "there is no extractor `exct`: did you mean `exact`?"),
         ("model: \"g.ovolo\", threads: 5000", "a plan cannot have 5000 threads"),
+        ("model: \"g.ovolo\", show: []", "`show` lists nothing"),
+        ("model: \"g.ovolo\", after: \"fuze\"", "pipeline `native` has no pass `fuze`"),
+        ("model: \"g.ovolo\", add: [\"fuse\"]", "`fuse` does not say which rules to add to which phase"),
+        ("model: \"g.ovolo\", add: [\"absent.ron:fuse\"]", "there is no file `absent.ron`"),
+        ("model: \"g.ovolo\", add: [\"fusion:fuze\"]", "pipeline `native` has no phase `fuze`"),
     ];
     for (fields, message) in mistakes {
         std::fs::write(at.join("g.case.ron"), format!("Case(\n  {fields},\n)")).unwrap();
