@@ -94,6 +94,12 @@ const TYPOGRAPHIC: [char; 9] = ['“', '”', '„', '‟', '‘', '’', '«', 
 pub(crate) fn missing_comma(text: &str, place: usize, source: usize) -> Diagnostic {
     let place = place + text[place..].len() - text[place..].trim_start().len();
     let here = Span::new(place, place + text[place..].chars().next().map_or(0, char::len_utf8));
+    if let Some(before) = text_of_several_lines(text, place) {
+        return Diagnostic::new("a text goes on to another line, and neither `,` nor a bracket follows it")
+            .label(source, Span::new(before.start, before.start + 1), "it begins here")
+            .label(source, here, "this follows it")
+            .help("if it ends on its first line, close it there with the quotes that it begins with");
+    }
     let close = match lexer::open_bracket(text, place).map(|open| open.slice(text)) {
         Some("[") => ']',
         Some("{") => '}',
@@ -103,6 +109,13 @@ pub(crate) fn missing_comma(text: &str, place: usize, source: usize) -> Diagnost
         .label(source, here, "")
         .help(format!("write `,` before what follows, or `{close}` to close what is open"));
     opened(diagnostic, text, place, source)
+}
+
+/// Returns the text that ends before a position and has several lines: often the quotes at its true end are missing, so that
+/// it ends where the next text should begin.
+fn text_of_several_lines(text: &str, place: usize) -> Option<Span> {
+    let before = lexer::tokens(text).take_while(|token| token.span.end <= place).last()?;
+    (before.kind == Kind::Text && before.span.slice(text).contains('\n')).then_some(before.span)
 }
 
 fn missing_colon(key: &str, here: Span, source: usize) -> Diagnostic {

@@ -314,3 +314,21 @@ fn a_list_goes_on_after_a_value_that_is_not_ron() {
       = help: close it with the quotes that it begins with
     "#);
 }
+
+#[test]
+fn quotes_that_are_missing_on_an_earlier_line_are_found() {
+    let text = "[\n    Lens(name: \"a, focus: 1),\n    Lens(name: \"b\", focus: 2),\n]";
+    let mut found = Diagnostics::for_text("x.ron", text);
+    Reader::new(&mut found, 0).items(text, "Lens");
+    insta::assert_snapshot!(found, @r#"
+    error: a text goes on to another line, and neither `,` nor a bracket follows it
+      --> x.ron:2:16
+      |
+    2 |     Lens(name: "a, focus: 1),
+      |                ^ it begins here
+    3 |     Lens(name: "b", focus: 2),
+      |                 - this follows it
+      |
+      = help: if it ends on its first line, close it there with the quotes that it begins with
+    "#);
+}
