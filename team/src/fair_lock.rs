@@ -36,10 +36,17 @@ impl FairLock {
 
     /// Waits for the caller's turn. The caller then sees everything that earlier callers have written.
     pub fn lock(&self) -> FairLockGuard<'_> {
-        if self.inside.fetch_add(1, Ordering::Acquire) != 0 {
+        self.lock_prepared(|| ()).0
+    }
+
+    /// As [`FairLock::lock`], and does something before it waits, if it must.
+    pub fn lock_prepared<T>(&self, prepare: impl FnOnce() -> T) -> (FairLockGuard<'_>, Option<T>) {
+        let waits = self.inside.fetch_add(1, Ordering::Acquire) != 0;
+        let prepared = waits.then(prepare);
+        if waits {
             self.wait();
         }
-        FairLockGuard(self)
+        (FairLockGuard(self), prepared)
     }
 
     fn wait(&self) {

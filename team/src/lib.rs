@@ -73,6 +73,8 @@ type Payload = Box<dyn Any + Send>;
 pub struct Team {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
+    /// The processors that workers are pinned to.
+    processors: Vec<usize>,
 }
 
 /// The state that the caller and the workers share.
@@ -131,8 +133,9 @@ impl Team {
             payload: Mutex::new(None),
         });
         // If the system refuses a thread, dropping this value ends the threads that have already started.
-        let mut team = Self { shared, workers: Vec::with_capacity(workers) };
         let processors = pin::allowed();
+        let own = processors.iter().skip(1).take(workers).copied().collect();
+        let mut team = Self { shared, workers: Vec::with_capacity(workers), processors: own };
         for worker in 0..workers {
             let shared = Arc::clone(&team.shared);
             let processor = processors.get(worker + 1).copied();
