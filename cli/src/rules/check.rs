@@ -13,7 +13,7 @@ use ovolo::registry::Registry;
 use ovolo::rule::{Rule, RuleSet};
 use ovolo_proof::check::{self, Finding, Kind, Place};
 use rustc_hash::FxHashMap;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Check {
     #[command(flatten)]
     source: super::Source,
-    /// Also report rules that never fire on the models (.onnx, .ovolo) in a directory. May be given more than
+    /// Also report rules that never fire on a model (.onnx, .ovolo), or on those in a directory. May be given more than
     /// once.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "PATH")]
     on: Vec<PathBuf>,
     /// Further pipelines that may use the rules: files or names of shipped ones.
     #[arg(long)]
@@ -164,16 +164,21 @@ impl Check {
         pipelines: &[&str],
     ) -> Result<(FxHashMap<String, usize>, usize), String> {
         let mut models = Vec::new();
-        for directory in &self.on {
-            let listed =
-                std::fs::read_dir(directory).map_err(|e| format!("--on {}: {e}", directory.display()))?;
-            models.extend(listed.filter_map(|entry| Some(entry.ok()?.path())));
+        let is_model = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "onnx" || kind == "ovolo");
+        for path in &self.on {
+            let why = |what: &dyn Display| format!("--on {}: {what}", path.display());
+            let before = models.len();
+            if path.is_file() {
+                models.extend(Some(path.clone()).filter(is_model));
+            } else {
+                let listed = std::fs::read_dir(path).map_err(|error| why(&error))?;
+                models.extend(listed.filter_map(|entry| Some(entry.ok()?.path())).filter(is_model));
+            }
+            if models.len() == before {
+                return Err(why(&"it is no model (.onnx, .ovolo), and no directory that contains one"));
+            }
         }
-        models.retain(|path| path.extension().is_some_and(|kind| kind == "onnx" || kind == "ovolo"));
         models.sort();
-        if models.is_empty() {
-            return Err("--on: the directory has no .onnx or .ovolo file".into());
-        }
         let mut fired: FxHashMap<String, usize> = FxHashMap::default();
         let mut progress = Progress::new(models.len());
         for model in &models {

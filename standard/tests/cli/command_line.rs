@@ -376,6 +376,11 @@ fn a_check_on_models_reports_shipped_names_and_everything_else() {
     assert_eq!(code, Some(1));
     assert!(report.contains("name-taken: ") && report.contains("idle"), "{report}{why}");
     assert!(!why.contains("is called"), "{why}");
+    // A model may be named itself.
+    let on = |path| said(&at, &["rules", "check", "rules/mine.ron", "--on", path]);
+    assert_eq!(on("model.ovolo").1, report);
+    let (_, _, why) = on("rules/mine.ron");
+    assert!(why.contains("--on rules/mine.ron: it is no model (.onnx, .ovolo), and no directory"), "{why}");
     // Findings are reported before the error that keeps a model from being compiled.
     std::fs::write(at.join("worse.ovolo"), "graph {").unwrap();
     let (code, report, why) = said(&at, &check);
