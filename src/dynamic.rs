@@ -23,7 +23,6 @@ use crate::backend::Unkept;
 use crate::compile::{self, Options};
 use crate::digest::Digest;
 use crate::error::Error;
-use crate::graph::Graph;
 use crate::onnx::{Dynamic, Item, LiveFrom, MissingWeights, OnnxError, Region, Then};
 use crate::plan::Plan;
 use crate::registry::Registry;
@@ -358,7 +357,7 @@ impl<'c> DynamicSession<'c> {
 
     /// Makes the plan of a region, unless an equal region has one.
     fn make(&mut self, region: &Region, key: &RegionKey) -> Result<(Digest, Source), Error> {
-        let digest = digest(&region.graph, &self.model);
+        let digest = RegionRequest::digest_of(&region.graph, &self.model);
         if self.plans.look(&digest).is_some() {
             return Ok((digest, Source::Known));
         }
@@ -391,11 +390,6 @@ impl Source {
             Self::Compiler => Found::Compiled(start.elapsed()),
         }
     }
-}
-
-/// Returns what the plan of a region of a model depends on: see [`RegionRequest::digest`].
-pub fn digest(graph: &Graph, model: &Dynamic) -> Digest {
-    Digest::texts([region::text(graph, model).as_str()])
 }
 
 fn lost() -> Error {

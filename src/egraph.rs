@@ -27,10 +27,10 @@ mod shared;
 mod term;
 mod what_if;
 
+pub use build::BuildError;
 pub(crate) use build::Contracts;
 pub(crate) use build::Pick;
 pub(crate) use build::Program;
-pub use build::{BuildError, Uncomputed};
 pub use derivation::{Derivation, ENode};
 pub(crate) use fact::Facts;
 pub use kernel::KernelCall;

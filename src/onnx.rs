@@ -47,7 +47,6 @@ pub(crate) mod weight;
 pub use builder::ImportedValue;
 pub use call::Call;
 pub(crate) use element::checked_type;
-pub use element::element_number;
 pub use error::Unsupported;
 pub use error::{OnnxError, Refusal};
 pub use external::{external, sizes, symbols};

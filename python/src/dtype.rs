@@ -67,7 +67,7 @@ pub fn onnx_name(dtype: DType) -> &'static str {
 /// Returns all element types: the name in NumPy or ml_dtypes, ONNX's number, and the name in ONNX Runtime.
 #[pyfunction]
 pub fn elements() -> Vec<(&'static str, i32, &'static str)> {
-    let one = |dtype| (name(dtype), ovolo::onnx::element_number(dtype), onnx_name(dtype));
+    let one = |dtype: DType| (name(dtype), dtype.onnx_number(), onnx_name(dtype));
     DType::ALL.into_iter().map(one).collect()
 }
 

@@ -24,6 +24,13 @@ pub struct RegionRequest<'a> {
     pub store: &'a Arc<Store>,
 }
 
+impl RegionRequest<'_> {
+    /// Returns the digest of a region of a model.
+    pub fn digest_of(graph: &Graph, model: &Dynamic) -> Digest {
+        Digest::texts([text(graph, model).as_str()])
+    }
+}
+
 /// The plan of a region, ready to run.
 pub struct Compiled {
     /// The session.

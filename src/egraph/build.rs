@@ -18,29 +18,16 @@ use std::sync::Arc;
 /// Returns the contract of the kernel of a lowered op, or the reason why there is none.
 pub type Contracts<'a> = &'a dyn Fn(&Call<'_>) -> Result<Contract, OpError>;
 
-/// A value that no kernel computes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Uncomputed {
-    /// Its name.
-    pub name: String,
-    /// The op that makes it.
-    pub op: Op,
-    /// Its type.
-    pub ty: TensorType,
-    /// Whether rules have lowered it, to nodes that cannot run.
-    pub lowered: bool,
-    /// Whether kernels that make it have infinite prices.
-    pub overpriced: bool,
-}
-
 /// The reason why no graph can be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// Ops of the model have no kernel in the backends of the pipeline.
-    #[error("{}", told(values, refused, infinite, limited))]
+    #[error("{}", told(values, lowered, refused, infinite, limited))]
     NoKernel {
-        /// The values that cannot be computed although their operands can.
-        values: Vec<Uncomputed>,
+        /// The values that cannot be computed although their operands can: name, op and type.
+        values: Vec<(String, Op, TensorType)>,
+        /// The names of those among them that rules have lowered, to nodes that cannot run.
+        lowered: Vec<String>,
         /// The reasons why lowered nodes have no kernel: op, reason, and number of nodes.
         refused: Vec<(String, String, usize)>,
         /// The kernels whose price is infinite.
@@ -54,17 +41,19 @@ pub enum BuildError {
 const LISTED: usize = 8;
 
 fn told(
-    values: &[Uncomputed],
+    values: &[(String, Op, TensorType)],
+    lowered: &[String],
     refused: &[(String, String, usize)],
     infinite: &[String],
     limited: &[(String, Stop)],
 ) -> String {
     let mut text = format!("{} value(s) cannot be computed:", values.len());
-    for Uncomputed { name, op, ty, overpriced, .. } in values {
-        let _ = match overpriced {
-            true => write!(text, "\n  `{name}`: the kernels that run `{op}` for {ty} have infinite prices"),
-            false => write!(text, "\n  `{name}`: no backend of this compilation runs `{op}` for {ty}"),
+    for (name, op, ty) in values {
+        let what = match !infinite.is_empty() && lowered.contains(name) {
+            true => "kernel with a finite price",
+            false => "backend of this compilation",
         };
+        let _ = write!(text, "\n  `{name}`: no {what} runs `{op}` for {ty}");
     }
     for (op, why, count) in refused {
         let _ = write!(text, "\n  refused {count} time(s): `{op}`: {why}");
@@ -90,7 +79,7 @@ fn told(
              lower the op may not have had their turn. If that does not help:",
         );
     }
-    if values.iter().any(|value| !value.lowered) || refused.is_empty() && infinite.is_empty() {
+    if lowered.len() < values.len() || refused.is_empty() && infinite.is_empty() {
         text.push_str(
             "\nAdd a rule that lowers the op, or name it in a phase of the pipeline if there is one; or add a backend \
              that has a kernel for it.",
@@ -113,8 +102,6 @@ pub struct Pick<'a> {
     pub unpriced: Vec<String>,
     /// The kernels whose price is infinite, sorted, each once.
     infinite: Vec<String>,
-    /// The ops of these kernels.
-    overpriced: BTreeSet<Op>,
 }
 
 impl EGraph {
@@ -134,7 +121,6 @@ impl EGraph {
             missing: FxHashMap::default(),
             unpriced: BTreeSet::new(),
             infinite: BTreeSet::new(),
-            overpriced: BTreeSet::new(),
         };
         let mut terms = Vec::with_capacity(classes.len());
         let mut problem = Problem { classes: Vec::with_capacity(classes.len()), roots: Vec::new() };
@@ -165,8 +151,7 @@ impl EGraph {
         missing.sort();
         let (unpriced, infinite) =
             (prices.unpriced.into_iter().collect(), prices.infinite.into_iter().collect());
-        let overpriced = prices.overpriced;
-        Pick { egraph: self, classes, terms, index, problem, missing, unpriced, infinite, overpriced }
+        Pick { egraph: self, classes, terms, index, problem, missing, unpriced, infinite }
     }
 
     fn class_id(&self, index: &FxHashMap<Id, usize>, id: Id) -> ClassId {
@@ -186,7 +171,6 @@ struct Prices<'a> {
     missing: FxHashMap<(Op, String), usize>,
     unpriced: BTreeSet<String>,
     infinite: BTreeSet<String>,
-    overpriced: BTreeSet<Op>,
 }
 
 impl Prices<'_> {
@@ -222,7 +206,6 @@ impl Prices<'_> {
                     None => _ = self.unpriced.insert(crate::cost::key(&query)),
                     Some(seconds) if seconds == f64::INFINITY => {
                         self.infinite.insert(crate::cost::key(&query));
-                        self.overpriced.insert(term.op);
                     }
                     Some(_) => {}
                 }
@@ -308,20 +291,20 @@ impl Pick<'_> {
             self.spread(&mut can);
         }
         let named = self.egraph.named.iter().map(|(name, id)| (name, self.egraph.egg.find(*id)));
-        let mut values = Vec::new();
+        let (mut values, mut lowered) = (Vec::new(), Vec::new());
         for (name, class) in named {
             let Some(term) = causes.get(&self.index[&class]) else { continue };
+            // The model's own op is named, where the value also has nodes that rules have lowered.
             let terms = &self.egraph.egg[class];
-            values.push(Uncomputed {
-                name: name.to_string(),
-                op: term.op,
-                ty: self.egraph.ty(class).clone(),
-                lowered: terms.iter().any(|term| term.op.is_lowered()),
-                overpriced: terms.iter().any(|term| self.overpriced.contains(&term.op)),
-            });
+            let own = terms.iter().find(|term| !term.op.is_lowered()).unwrap_or(term);
+            values.push((name.to_string(), own.op, self.egraph.ty(class).clone()));
+            if terms.iter().any(|term| term.op.is_lowered()) {
+                lowered.push(name.to_string());
+            }
         }
         (!values.is_empty()).then(|| BuildError::NoKernel {
             values,
+            lowered,
             refused: self.missing.clone(),
             infinite: self.infinite.clone(),
             limited: self.egraph.limited.clone(),

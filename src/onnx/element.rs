@@ -82,9 +82,11 @@ pub(crate) fn element_named(name: &str) -> Result<DType, Refusal> {
     found.ok_or_else(|| Refusal::other(format!("`{name}` is not the name of an element type that ovolo has")))
 }
 
-/// Returns the number of an element type in ONNX's `TensorProto.DataType`.
-pub fn element_number(dtype: DType) -> i32 {
-    TYPES.iter().find(|(_, known)| *known == dtype).map_or(0, |(number, _)| *number)
+impl DType {
+    /// Returns the number of the type in ONNX's `TensorProto.DataType`.
+    pub fn onnx_number(self) -> i32 {
+        TYPES.iter().find(|(_, known)| *known == self).map_or(0, |(number, _)| *number)
+    }
 }
 
 /// Returns the type of a tensor in a file.

@@ -2,7 +2,7 @@
 //!
 //! A file does not say which of these messages it is; the type that a model declares does.
 
-use super::element::{self, STRING, element_number, element_type};
+use super::element::{self, STRING, element_type};
 use super::proto::{
     DimensionProto, ElementKind, MapProto, OptionalProto, SequenceProto, TensorProto, TypeProto,
     ValueInfoProto,
@@ -252,7 +252,7 @@ fn to_tensor(name: &str, tensor: &Tensor) -> TensorProto {
     TensorProto {
         name: name.to_owned(),
         dims,
-        data_type: element_number(tensor.ty().dtype),
+        data_type: tensor.ty().dtype.onnx_number(),
         raw_data: if texts.is_none() { element::stored(tensor).into() } else { Bytes::new() },
         string_data: texts.iter().flatten().map(|text| Bytes::from(text.to_string())).collect(),
         ..TensorProto::default()
@@ -320,7 +320,7 @@ fn to_map(name: &str, map: &Map) -> MapProto {
     };
     match &map.keys {
         Keys::Integers(dtype, keys) => {
-            proto.key_type = element_number(*dtype);
+            proto.key_type = dtype.onnx_number();
             proto.keys.clone_from(keys);
         }
         Keys::Strings(keys) => {

@@ -164,7 +164,8 @@ impl Check {
         pipelines: &[&str],
     ) -> Result<(FxHashMap<String, usize>, usize), String> {
         let mut models = Vec::new();
-        let is_model = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "onnx" || kind == "ovolo");
+        let is_model =
+            |path: &PathBuf| path.extension().is_some_and(|kind| kind == "onnx" || kind == "ovolo");
         for path in &self.on {
             let why = |what: &dyn Display| format!("--on {}: {what}", path.display());
             let before = models.len();

@@ -2,7 +2,7 @@
 
 use super::{CompareError, Comparison, Settings, compare_plan};
 use ovolo::compile::Options;
-use ovolo::dynamic::digest;
+use ovolo::dynamic::RegionRequest;
 use ovolo::graph::Graph;
 use ovolo::onnx::{Dynamic, Item, LiveFrom, Region, Then};
 use ovolo::plan::Plan;
@@ -48,7 +48,7 @@ pub fn regions(
         let mut outputs = Vec::new();
         let mut comparison = None;
         if graph.outputs().len() > 0 {
-            let key = digest(&graph, model).to_string();
+            let key = RegionRequest::digest_of(&graph, model).to_string();
             if !compiled.contains_key(&key) {
                 let saturated = options.saturate(&graph)?;
                 let planned = options.plan(&saturated)?;

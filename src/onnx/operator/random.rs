@@ -8,7 +8,7 @@
 use super::{Call, ImportedValue, Operator, Results, entry};
 use crate::attr::{Attr, Attrs};
 use crate::onnx::Refusal;
-use crate::onnx::element::{checked_type, element_number, element_type};
+use crate::onnx::element::{checked_type, element_type};
 use crate::random::{self, Random};
 use crate::tensor::{DType, Tensor};
 
@@ -81,7 +81,7 @@ fn drawn(call: &mut Call<'_>, draw: Draw, dtype: DType, dims: &[usize]) -> Resul
 
 /// Returns the element type that the attribute `dtype` names, or another one.
 fn named(call: &Call<'_>, default: DType) -> Result<DType, Refusal> {
-    let number = call.int("dtype", i64::from(element_number(default)))?;
+    let number = call.int("dtype", i64::from(default.onnx_number()))?;
     element_type(i32::try_from(number).unwrap_or(0))
 }
 

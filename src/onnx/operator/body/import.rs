@@ -3,7 +3,6 @@
 use super::expression::{Expression, Function, Number, Scope};
 use super::{Action, Attribute, AttributeKind, Body, Line, Operand, built_in};
 use crate::onnx::call::signed;
-use crate::onnx::element::element_number;
 use crate::onnx::operator::{Call, ImportedValue, Operators, Results, operators};
 use crate::onnx::proto::{AttributeProto, AttributeType, NodeProto};
 use crate::onnx::structure::full_name;
@@ -294,7 +293,7 @@ impl Scope for Lines<'_, '_> {
             Function::Rank => Number::Int(i64::try_from(value.rank()).unwrap_or(i64::MAX)),
             Function::Dims => list(&signed(value.dims())),
             Function::Type => Number::Text(value.ty.dtype.name().to_owned()),
-            Function::Code => Number::Int(i64::from(element_number(value.ty.dtype))),
+            Function::Code => Number::Int(i64::from(value.ty.dtype.onnx_number())),
             Function::Least | Function::Most => Number::Float(limit(value.ty.dtype, function)),
             Function::Value => {
                 let tensor = self.call.demand(value, name)?;
