@@ -6,6 +6,7 @@
 //! Factors minus their zero points fit into 16 bits. Neighbours along the inner dimension are multiplied in pairs and
 //! added, for which processors have an instruction.
 
+mod affine;
 mod bands;
 mod chain;
 mod convolution;

@@ -3,6 +3,7 @@
 //! Common steps are applied to vectors that stay in registers from the first step to the levels. If a chain has
 //! another step, its steps are applied one after another to a buffer in the first-level cache.
 
+use super::affine::{Bytes, Sums};
 use super::levels::Levels;
 use crate::chain::{Action, Area, Simple, apply};
 use crate::lanes::widened;
@@ -26,6 +27,8 @@ pub(super) struct Extra {
     pub operand: usize,
     /// Its type. The next two operands are the scale and the zero point of levels.
     kind: Kind,
+    /// The number of its elements.
+    count: usize,
 }
 
 /// The type of numbers that a chain reads.
@@ -85,7 +88,7 @@ impl Chain {
         let mut operand = scale + 2;
         while let Some(ty) = call.inputs.get(operand) {
             let kind = Kind::new(ty.dtype)?;
-            extras.push(Extra { operand, kind });
+            extras.push(Extra { operand, kind, count: ty.shape.count() });
             operand += if kind == Kind::F32 { 1 } else { 3 };
         }
         if extras.len() > EXTRAS {
@@ -150,8 +153,40 @@ impl Chain {
             {
                 steps = Some(first);
             }
-            Started { chain: self, steps, extras, rounding }
+            let affine = steps.and_then(|steps| self.affine(args, steps, &rounding));
+            Started { chain: self, steps, affine, extras, rounding }
         }
+    }
+}
+
+impl Chain {
+    /// Returns how sums become bytes, and the numbers of the extra operands, if the steps are a product and a sum with
+    /// numbers that let a result fit into 32 bits.
+    ///
+    /// # Safety
+    /// The operands must be those of the call.
+    unsafe fn affine(
+        &self,
+        args: &Args<'_>,
+        steps: &[(Simple, usize)],
+        rounding: &Rounding,
+    ) -> Option<(Bytes, [usize; 2])> {
+        let [(Simple::Mul, factor), (Simple::Add, term)] = steps else { return None };
+        let inverse = rounding.inverse?;
+        let fits = |at: usize, most: f32| {
+            let Extra { operand, kind, count } = self.extras[at];
+            // SAFETY: the operand has this many elements.
+            let numbers = || unsafe { std::slice::from_raw_parts(args.inputs[operand].cast::<f32>(), count) };
+            kind == Kind::F32 && !numbers().iter().any(|number| (number * inverse).abs() > most)
+        };
+        if self.source != Kind::I32 || !fits(*factor, Bytes::FACTOR) || !fits(*term, Bytes::TERM) {
+            return None;
+        }
+        // A byte with a sign is one without, minus 128.
+        let flip = if self.signed { 128 } else { 0 };
+        let Rounding { scale, zero, least, most, .. } = *rounding;
+        let zero = (zero + i32::from(flip)) as f32;
+        Some((Bytes { scale, inverse, zero, least, most, flip }, [*factor, *term]))
     }
 }
 
@@ -287,6 +322,8 @@ pub(super) struct Started<'a> {
     chain: &'a Chain,
     /// The steps that are applied in registers, without those that only bound the levels.
     steps: Option<&'a [(Simple, usize)]>,
+    /// Set if the steps are a product and a sum: how bytes are made, and the numbers of both extra operands.
+    affine: Option<(Bytes, [usize; 2])>,
     extras: [Operand; EXTRAS],
     rounding: Rounding,
 }
@@ -312,6 +349,22 @@ pub(super) struct Rows {
     pub places: [Place; EXTRAS],
 }
 
+impl Rows {
+    /// Returns the columns from `column` on; numbers of the source have this size in bytes.
+    fn from(&self, column: usize, size: usize) -> Self {
+        let mut rows = Self {
+            source: self.source.wrapping_add(column * size),
+            target: self.target.wrapping_add(column),
+            columns: self.columns - column,
+            ..*self
+        };
+        for place in &mut rows.places {
+            place.first += column * place.column;
+        }
+        rows
+    }
+}
+
 impl Started<'_> {
     /// Writes the levels of rows. Without a common chain, there may be at most [`AREA`] elements.
     ///
@@ -321,10 +374,36 @@ impl Started<'_> {
         // SAFETY: as the caller promises.
         unsafe {
             match self.steps {
-                Some(steps) => in_registers(self, steps, rows),
+                Some(steps) => {
+                    let sums = self.affine.and_then(|(bytes, operands)| self.sums(bytes, operands, rows));
+                    let done = sums.map_or(0, |sums| sums.write(rows.columns));
+                    if done < rows.columns {
+                        in_registers(self, steps, &rows.from(done, self.chain.source.size()));
+                    }
+                }
                 None => in_buffer(self, rows),
             }
         }
+    }
+
+    /// Returns the sums of rows that are multiplied and added to by column; `None` if the factors or the terms differ by row.
+    fn sums(&self, rounding: Bytes, [factor, term]: [usize; 2], rows: &Rows) -> Option<Sums> {
+        let places = [rows.places[factor], rows.places[term]];
+        if places.iter().any(|place| place.row != 0) {
+            return None;
+        }
+        let operand = |at: usize, place: Place| {
+            (self.extras[at].from.cast::<f32>().wrapping_add(place.first), place.column)
+        };
+        Some(Sums {
+            source: rows.source.cast(),
+            source_row: rows.source_row,
+            target: rows.target,
+            target_row: rows.target_row,
+            rows: rows.rows,
+            operands: [operand(factor, places[0]), operand(term, places[1])],
+            rounding,
+        })
     }
 
     #[inline(always)]

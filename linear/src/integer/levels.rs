@@ -14,6 +14,16 @@ pub(super) trait Levels: Lanes {
     /// Rounds each number to the nearest whole one, and to the even one of two, adds `zero`, and writes the lower 8 bits. The
     /// rounded numbers must be between -255 and 255.
     unsafe fn store_levels(self, zero: i32, to: *mut u8);
+    /// Rounds the numbers of four vectors to the nearest whole ones, bounds them by two bytes, changes the bits `flip` of
+    /// each byte, and writes them. `WIDE` vectors are a row, and the distance between rows is `apart`. The numbers must fit
+    /// into 32 bits, or be NaN, which becomes the least byte.
+    unsafe fn store_bytes<const WIDE: usize>(
+        four: [Self; 4],
+        bounds: [u8; 2],
+        flip: u8,
+        to: *mut u8,
+        apart: usize,
+    );
     /// Returns the numbers minus the nearest whole ones.
     #[inline(always)]
     unsafe fn fraction(self) -> Self {
@@ -54,6 +64,22 @@ impl Levels for [f32; 8] {
         }
     }
     #[inline(always)]
+    unsafe fn store_bytes<const WIDE: usize>(
+        four: [Self; 4],
+        [least, most]: [u8; 2],
+        flip: u8,
+        to: *mut u8,
+        apart: usize,
+    ) {
+        for (at, numbers) in four.into_iter().enumerate() {
+            for (lane, number) in numbers.into_iter().enumerate() {
+                let level = number.round_ties_even().max(f32::from(least)).min(f32::from(most)) as u8;
+                // SAFETY: as above.
+                unsafe { *to.add(at / WIDE * apart + at % WIDE * Self::COUNT + lane) = level ^ flip };
+            }
+        }
+    }
+    #[inline(always)]
     unsafe fn any(mask: Self::Mask) -> bool {
         mask.contains(&true)
     }
@@ -86,6 +112,49 @@ mod x86 {
             unsafe {
                 let levels = _mm512_add_epi32(_mm512_cvtps_epi32(self), _mm512_set1_epi32(zero));
                 _mm_storeu_si128(to.cast::<__m128i>(), _mm512_cvtepi32_epi8(levels));
+            }
+        }
+        /// It needs AVX512BW as well.
+        #[inline(always)]
+        unsafe fn store_bytes<const WIDE: usize>(
+            four: [Self; 4],
+            [least, most]: [u8; 2],
+            flip: u8,
+            to: *mut u8,
+            apart: usize,
+        ) {
+            // SAFETY: as the trait demands.
+            unsafe {
+                let [a, b, c, d] = four;
+                let low = _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
+                let high = _mm512_packs_epi32(_mm512_cvtps_epi32(c), _mm512_cvtps_epi32(d));
+                let bytes = _mm512_packus_epi16(low, high);
+                let bytes = _mm512_max_epu8(bytes, _mm512_set1_epi8(least.cast_signed()));
+                let bytes = _mm512_min_epu8(bytes, _mm512_set1_epi8(most.cast_signed()));
+                let bytes = _mm512_xor_si512(bytes, _mm512_set1_epi8(flip.cast_signed()));
+                // Each part of 16 bytes has four bytes of each vector.
+                let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+                let bytes = _mm512_permutexvar_epi32(order, bytes);
+                macro_rules! write {
+                    ($at:literal) => {
+                        let to = to.add($at / WIDE * apart + $at % WIDE * 16);
+                        _mm_storeu_si128(to.cast::<__m128i>(), _mm512_extracti32x4_epi32::<$at>(bytes));
+                    };
+                }
+                match WIDE {
+                    4 => _mm512_storeu_si512(to.cast::<__m512i>(), bytes),
+                    2 => {
+                        _mm256_storeu_si256(to.cast::<__m256i>(), _mm512_castsi512_si256(bytes));
+                        let high = _mm512_extracti64x4_epi64::<1>(bytes);
+                        _mm256_storeu_si256(to.add(apart).cast::<__m256i>(), high);
+                    }
+                    _ => {
+                        write!(0);
+                        write!(1);
+                        write!(2);
+                        write!(3);
+                    }
+                }
             }
         }
         #[inline(always)]
@@ -133,6 +202,42 @@ mod x86 {
                 let halves =
                     _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes));
                 _mm_storel_epi64(to.cast::<__m128i>(), halves);
+            }
+        }
+        #[inline(always)]
+        unsafe fn store_bytes<const WIDE: usize>(
+            four: [Self; 4],
+            [least, most]: [u8; 2],
+            flip: u8,
+            to: *mut u8,
+            apart: usize,
+        ) {
+            // SAFETY: as the trait demands.
+            unsafe {
+                let [a, b, c, d] = four;
+                let low = _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
+                let high = _mm256_packs_epi32(_mm256_cvtps_epi32(c), _mm256_cvtps_epi32(d));
+                let bytes = _mm256_packus_epi16(low, high);
+                let bytes = _mm256_max_epu8(bytes, _mm256_set1_epi8(least.cast_signed()));
+                let bytes = _mm256_min_epu8(bytes, _mm256_set1_epi8(most.cast_signed()));
+                let bytes = _mm256_xor_si256(bytes, _mm256_set1_epi8(flip.cast_signed()));
+                // Each half has four bytes of each vector.
+                let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+                let bytes = _mm256_permutevar8x32_epi32(bytes, order);
+                let (low, high) = (_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes));
+                match WIDE {
+                    4 => _mm256_storeu_si256(to.cast::<__m256i>(), bytes),
+                    2 => {
+                        _mm_storeu_si128(to.cast::<__m128i>(), low);
+                        _mm_storeu_si128(to.add(apart).cast::<__m128i>(), high);
+                    }
+                    _ => {
+                        _mm_storel_epi64(to.cast::<__m128i>(), low);
+                        _mm_storel_epi64(to.add(apart).cast::<__m128i>(), _mm_unpackhi_epi64(low, low));
+                        _mm_storel_epi64(to.add(2 * apart).cast::<__m128i>(), high);
+                        _mm_storel_epi64(to.add(3 * apart).cast::<__m128i>(), _mm_unpackhi_epi64(high, high));
+                    }
+                }
             }
         }
         #[inline(always)]
