@@ -1,7 +1,7 @@
 //! Convolutions from levels to levels, held to the reference evaluation. Scales are powers of two, so that every way to
 //! compute the levels is exact.
 
-use crate::check::{Random, verify};
+use crate::check::{Random, run, verify};
 use crate::integer::bytes;
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
@@ -140,6 +140,57 @@ fn bounds_at_the_end_of_a_chain_are_those_of_the_definition() {
                 let operands = [&x, &w, &p, &q, &s, &z, &scale, &residual];
                 let contract = verify("native.conv-requantize", &attrs, &operands, 0.0);
                 assert_eq!(contract.implementation, "panels");
+            }
+        }
+    }
+}
+
+/// Sums that are scaled and shifted by column become levels in a way of their own. An extra operand of zeros, for each pixel,
+/// takes the way of other chains, by which the levels must be the same to the last one, for any scales.
+#[test]
+fn levels_of_scaled_sums_are_those_of_every_chain() {
+    let mut random = Random::new(37);
+    let step = |op: &'static str| Step { op: op.into(), parameters: Vec::new() };
+    let by_column = |random: &mut Random, outputs: usize, unit: f64| {
+        let values: Vec<f64> =
+            (0..outputs).map(|_| (random.below(2_000_001) as f64 - 1e6) * 1e-6 * unit).collect();
+        Tensor::from_f64(DType::F32, vec![1, outputs, 1, 1], &values).to_layout(&layout("nhwc"))
+    };
+    let attrs = Attrs::new().ints("strides", &[1, 1]).ints("dilations", &[1, 1]).ints("pads", &[0; 4]);
+    // Whole vectors, vectors that share columns, and too few columns or rows for vectors.
+    for (outputs, pixels) in
+        [(64, [19, 23]), (24, [9, 11]), (41, [7, 5]), (7, [6, 6]), (32, [1, 3]), (16, [1, 2])]
+    {
+        let x = bytes(&mut random, DType::U8, &[1, 12, pixels[0], pixels[1]]).to_layout(&layout("nhwc"));
+        let w = bytes(&mut random, DType::I8, &[outputs, 12, 1, 1]).to_layout(&layout("AcdB16a4b"));
+        let (p, q) = (bytes(&mut random, DType::U8, &[]), Tensor::zeros(TensorType::plain(DType::I8, [])));
+        let zeros = Tensor::zeros(TensorType::plain(DType::F32, [1, outputs, pixels[0], pixels[1]]));
+        let zeros = zeros.to_layout(&layout("nhwc"));
+        // Most levels within their bounds, most of them outside, and numbers that fit into no integer.
+        for (factors, terms, scale) in [(4e-3, 3.0, 0.0371), (0.8, 500.0, 0.0123), (3e7, 2e30, 1e-3)] {
+            let (factor, term) =
+                (by_column(&mut random, outputs, factors), by_column(&mut random, outputs, terms));
+            let s = Tensor::scalar(scale as f32);
+            for (to, zero) in [(DType::U8, 0.0), (DType::U8, 128.0), (DType::I8, -128.0), (DType::I8, 3.0)] {
+                let z = Tensor::from_f64(to, vec![], &[zero]);
+                for end in [None, Some([0.0, 1.7]), Some([-0.4, 0.9])] {
+                    let clip = end.map(|end| Step { op: "clip".into(), parameters: end.map(Float).to_vec() });
+                    let levels = |extra: &[&Tensor]| {
+                        let adds = vec![step("add"); 1 + extra.len()];
+                        let post = [step("mul")].into_iter().chain(adds).chain(clip.clone()).collect();
+                        let attrs = attrs.clone().int("groups", 1).with("post", Attr::Post(post));
+                        let mut operands = vec![&x, &w, &p, &q, &s, &z, &factor, &term];
+                        operands.extend(extra);
+                        let ty = TensorType::plain(to, [1, outputs, pixels[0], pixels[1]])
+                            .with_layout(layout("nhwc"));
+                        run("native.conv-requantize", &attrs, &operands, &ty, 1, None).1
+                    };
+                    let (own, other) = (levels(&[]), levels(&[&zeros]));
+                    assert!(
+                        own.bytes() == other.bytes(),
+                        "{outputs} outputs, {factors}, {to}, {zero}, {end:?}"
+                    );
+                }
             }
         }
     }
