@@ -53,8 +53,9 @@ fn check(random: &mut Random, op: &'static str, weights: &str, images: &[&str], 
         let (scale, bias) = (scales(random, *outputs), floats(random, &[1, *outputs, 1, 1], 0.5));
         let residual = floats(random, &result, 0.25);
         let [other, other_scale, other_zero] = levels(random, b, &result);
-        let chains: [(&[&'static str], Vec<&Tensor>); 5] = [
+        let chains: [(&[&'static str], Vec<&Tensor>); 6] = [
             (&[], vec![]),
+            (&["mul", "add"], vec![&scale, &bias]),
             (&["mul", "add", "relu"], vec![&scale, &bias]),
             (&["mul", "add", "add"], vec![&scale, &bias, &residual]),
             (&["mul", "sub"], vec![&scale, &other, &other_scale, &other_zero]),
@@ -166,10 +167,18 @@ fn levels_of_scaled_sums_are_those_of_every_chain() {
         let (p, q) = (bytes(&mut random, DType::U8, &[]), Tensor::zeros(TensorType::plain(DType::I8, [])));
         let zeros = Tensor::zeros(TensorType::plain(DType::F32, [1, outputs, pixels[0], pixels[1]]));
         let zeros = zeros.to_layout(&layout("nhwc"));
-        // Most levels within their bounds, most of them outside, and numbers that fit into no integer.
-        for (factors, terms, scale) in [(4e-3, 3.0, 0.0371), (0.8, 500.0, 0.0123), (3e7, 2e30, 1e-3)] {
-            let (factor, term) =
-                (by_column(&mut random, outputs, factors), by_column(&mut random, outputs, terms));
+        // Most levels within their bounds, most of them outside, numbers that fit into no integer, and quotients in the middle
+        // between two levels.
+        for (factors, terms, scale) in
+            [(4e-3, 3.0, 0.0371), (0.8, 500.0, 0.0123), (3e7, 2e30, 1e-3), (1.0, 0.0, 82.0), (1.0, 0.0, 94.0)]
+        {
+            let mut factor = by_column(&mut random, outputs, factors);
+            let term = by_column(&mut random, outputs, terms);
+            if terms == 0.0 {
+                let ones = vec![1.0; outputs];
+                factor =
+                    Tensor::from_f64(DType::F32, vec![1, outputs, 1, 1], &ones).to_layout(&layout("nhwc"));
+            }
             let s = Tensor::scalar(scale as f32);
             for (to, zero) in [(DType::U8, 0.0), (DType::U8, 128.0), (DType::I8, -128.0), (DType::I8, 3.0)] {
                 let z = Tensor::from_f64(to, vec![], &[zero]);
