@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Rules that `--add` gives to a phase.
 pub(super) struct Added<'a> {
     /// A rule or a file of rules, as pipelines name them.
-    rules: String,
+    pub(super) rules: String,
     pub(super) phase: &'a str,
     /// The file, if that is what the user named.
     pub(super) file: Option<PathBuf>,

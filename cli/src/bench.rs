@@ -62,6 +62,9 @@ impl Bench {
         if !(self.seconds >= least && self.seconds.is_finite()) {
             return Err("--seconds needs a positive number, or with --sizes also 0".into());
         }
+        if let Some(directory) = self.inputs.as_ref().filter(|directory| !directory.is_dir()) {
+            return Err(format!("--inputs {}: there is no such directory", directory.display()));
+        }
         if let Some((name, sizes)) = &self.sizes {
             return self.sizes(registry, name, sizes);
         }

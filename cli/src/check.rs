@@ -39,7 +39,9 @@ impl Check {
         }
         let dims = super::load::dims(&self.dims)?;
         let policy = if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse };
-        let found = self.survey(registry, &dims, policy);
+        let model = self.model.display().to_string();
+        let named = |why: String| if why.contains(&model) { why } else { format!("{model}: {why}") };
+        let found = self.survey(registry, &dims, policy).map_err(named);
         if let (Err(why), true) = (&found, self.json) {
             print(&format!("{}\n", json!({ "model": self.model, "complete": false, "error": why })));
         }
@@ -127,7 +129,8 @@ impl Check {
         if found.unread > 0 {
             let _ = writeln!(
                 text,
-                "of {} node(s) only the operator was looked at: the types of their operands are not known before a run",
+                "of {} node(s) only the operator was looked at: the types of their operands are not known, since only a run knows \
+                 them or a part of the model is absent",
                 found.unread
             );
         }

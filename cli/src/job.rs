@@ -2,7 +2,7 @@
 //! text.
 
 use super::caching::{Caching, Ready};
-use super::dynamic::{Prepared, prepare};
+use super::dynamic::{Prepared, dynamic, prepare};
 use super::explain::{runner_up_text, runner_ups, show, supposed_text, text};
 use super::load::{absent, imported, inputs, unfit};
 use super::note::say;
@@ -115,11 +115,24 @@ impl Job {
                 let team = Team::shared(made.plan().threads);
                 Ok(Runnable::Fixed(Box::new(made.on(&team))))
             }
-            Prepared::Dynamic(session) => {
-                let team = Team::shared(self.settings.threads()?);
-                Ok(Runnable::Dynamic(Box::new(session.on(&team))))
-            }
+            Prepared::Dynamic(session) => Ok(Runnable::Dynamic(self.on_shared_team(session)?)),
         }
+    }
+
+    /// Makes the model ready to run for inputs of any size that it declares, and for other values than those that it has for
+    /// its optional inputs. It is compiled while it runs, also if all its shapes are fixed.
+    ///
+    /// # Errors
+    /// As [`Job::session`].
+    pub fn dynamic(&self) -> Result<Box<DynamicSession<'static>>, Refusal> {
+        self.on_shared_team(dynamic(&self.settings, &self.caching, &self.registry)?)
+    }
+
+    fn on_shared_team(
+        &self,
+        session: Box<DynamicSession<'static>>,
+    ) -> Result<Box<DynamicSession<'static>>, Refusal> {
+        Ok(Box::new(session.on(&Team::shared(self.settings.threads()?))))
     }
 
     /// Compiles the model, whose shapes must be fixed, without the cache. The options can answer questions about what

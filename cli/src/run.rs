@@ -50,6 +50,13 @@ impl Run {
         let files = input_files(&self.inputs)?;
         let interface = value::interface(&self.settings.model)?;
         let given = read_inputs(&files, &interface)?;
+        // What cannot be read or written is reported before the model is compiled.
+        if let Some(labels) = self.labels.as_ref().filter(|file| !file.is_file()) {
+            return Err(format!("--labels {}: there is no such file", labels.display()));
+        }
+        if let Some(directory) = self.output_dir.as_ref().filter(|path| path.exists() && !path.is_dir()) {
+            return Err(format!("--output-dir {}: it is no directory", directory.display()));
+        }
         let bound = self.settings.bound()?;
         if let Some((dim, _)) = self.buckets.iter().find(|(dim, _)| bound.contains_key(dim)) {
             return Err(format!("--dim and --bucket both give sizes for `{dim}`; leave one of them out"));

@@ -92,7 +92,10 @@ impl Test {
                 }
                 Verdict::Failed(why) => {
                     failed += 1;
-                    print(&format!("{}: {}\n", path.display(), why.trim_end()));
+                    let (name, why) = (path.display().to_string(), why.trim_end());
+                    // Some reasons begin with the name, and the place in the file.
+                    let named = why.strip_prefix(&name).is_some_and(|rest| rest.starts_with(':'));
+                    print(&if named { format!("{why}\n") } else { format!("{name}: {why}\n") });
                 }
             }
         }

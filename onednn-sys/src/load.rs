@@ -96,7 +96,8 @@ impl fmt::Display for Missing {
         for (at, (place, why)) in self.tried.iter().enumerate() {
             write!(f, "{}{place}: {why}", if at == 0 { " (" } else { "; " })?;
         }
-        f.write_str(if self.tried.is_empty() { "" } else { ")" })
+        f.write_str(if self.tried.is_empty() { "" } else { ")" })?;
+        f.write_str("; install oneDNN 3, or name its library in OVOLO_ONEDNN")
     }
 }
 

@@ -17,6 +17,9 @@ def as_array(value, dtype):
     else:
         array = _from_list(value, dtype)
     if array.dtype.kind in "OSUT":
+        if dtype is not None and dtype.kind != "O":
+            kind = "objects" if array.dtype.kind == "O" else "strings"
+            raise TypeError(f"the model takes an array of {dtype.name}, and an array of {kind} was given")
         return array.astype(object)
     if not array.dtype.isnative:
         return array.astype(array.dtype.newbyteorder("="))

@@ -70,6 +70,7 @@ DEFAULTS = {
     "cost": None,
     "extractor": None,
     "memory_limit": None,
+    "seeded_weights": False,
     "cache": True,
 }
 
@@ -96,6 +97,7 @@ def settings(model, **given):
         "cost": asked["cost"],
         "extractor": asked["extractor"],
         "memory_limit": _optional("memory_limit", asked["memory_limit"]),
+        "seeded_weights": _flag("seeded_weights", asked["seeded_weights"]),
         "cache": _flag("cache", asked["cache"]),
     }
 
@@ -152,8 +154,10 @@ def number(name, value):
         raise _kind(name, "an integer", value) from None
     if isinstance(value, bool):
         raise _kind(name, "an integer", value)
-    if not 0 <= number < 1 << 64:
-        raise ValueError(f"`{name}` is {number}, and a size is between 0 and 2**64 - 1")
+    if number < 0:
+        raise ValueError(f"`{name}` is {number}, and must not be negative")
+    if number >= 1 << 64:
+        raise ValueError(f"`{name}` is {number}, and must be less than 2**64")
     return number
 
 

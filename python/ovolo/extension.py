@@ -72,11 +72,31 @@ class Problem:
         self.roots = roots
 
     def cost(self, choice: Choice) -> float:
-        """The seconds of a choice: the sum over the distinct classes that the roots reach through it."""
-        return sum(self.classes[at][choice[at]].cost for at in self.order(choice))
+        """The seconds of a choice: the sum over the distinct classes that the roots reach through it.
+
+        Refuses a choice that has a circle, or lacks a class that is reached.
+        """
+        return sum(self._chosen(choice, at).cost for at in self.order(choice))
+
+    def _chosen(self, choice: Choice, at: int) -> Candidate:
+        """The candidate that a choice has for a class."""
+        try:
+            index = choice[at]
+        except (KeyError, IndexError):
+            index = None
+        except TypeError:
+            raise TypeError(f"a choice is a dictionary or a list, not {type(choice).__name__}") from None
+        if index is None:
+            raise ValueError(f"the roots need class {at}, and the choice has no candidate for it")
+        if not 0 <= index < len(self.classes[at]):
+            raise ValueError(f"class {at} has {len(self.classes[at])} candidates, so {index} is the index of none")
+        return self.classes[at][index]
 
     def order(self, choice: Choice) -> list[int]:
-        """The classes that the roots reach through a choice, operands first. Refuses a choice with a circle."""
+        """The classes that the roots reach through a choice, operands first.
+
+        Refuses a choice that has a circle, or lacks a class that is reached.
+        """
         order, marks, stack = [], {}, [(root, False) for root in reversed(self.roots)]
         while stack:
             at, left = stack.pop()
@@ -86,7 +106,7 @@ class Problem:
             elif at not in marks:
                 marks[at] = False
                 stack.append((at, True))
-                stack.extend((child, False) for child in reversed(self.classes[at][choice[at]].children))
+                stack.extend((child, False) for child in reversed(self._chosen(choice, at).children))
             elif not marks[at]:
                 raise ValueError(f"class {at} depends on itself through this choice")
         return order
@@ -98,6 +118,8 @@ class Problem:
         circle.
         """
         free = frozenset(free)
+        if unknown := [one for one in free if one not in range(len(self.classes))]:
+            raise ValueError(f"`free` has {unknown[0]!r}, and the classes are 0 to {len(self.classes) - 1}")
         readers: list[list[tuple[int, int, Candidate]]] = [[] for _ in self.classes]
         best: dict[int, tuple[float, int]] = {}
         changed: collections.deque[int] = collections.deque()

@@ -66,6 +66,8 @@ def choose(providers, options) -> tuple[str, dict]:
     if not providers:
         providers = ["CPUExecutionProvider"]
     options = _model.listed("provider_options", options or (), "dictionaries")
+    if len(options) > len(providers):
+        raise ValueError(f"`provider_options` has {len(options)} dictionaries, for {len(providers)} providers")
     entries = []
     for at, entry in enumerate(_model.listed("providers", providers, "providers")):
         name, own = _entry(f"providers[{at}]", entry)
@@ -77,9 +79,10 @@ def choose(providers, options) -> tuple[str, dict]:
     for name, own in entries:
         if name in available:
             return name, {"pipeline": PROVIDERS[name][0], **_known(own)}
-        near = difflib.get_close_matches(name, PROVIDERS, 1) if name not in PROVIDERS else []
+        # All names end alike, so only one that differs by a letter or two is likely to be a mistake.
+        near = difflib.get_close_matches(name, PROVIDERS, 1, 0.9) if name not in PROVIDERS else []
         hint = f": did you mean {near[0]}?" if near else f"; available are {', '.join(available)}"
-        warnings.warn(f"{name} is not here{hint}", stacklevel=4)
+        warnings.warn(f"{name} is not here{hint}", stacklevel=3)
     asked = ", ".join(name for name, _ in entries)
     raise _ovolo.InvalidArgument(f"none of the providers {asked} is here; available are {', '.join(available)}")
 

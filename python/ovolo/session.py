@@ -193,4 +193,7 @@ def _buckets(buckets):
     if not isinstance(buckets or {}, Mapping):
         raise TypeError(f"`buckets` is a dictionary from names of dimensions to lists of sizes, not {buckets!r}")
     for dim, sizes in (buckets or {}).items():
-        yield dim, _model.numbers(f"buckets[{dim!r}]", sizes)
+        sizes = _model.numbers(f"buckets[{dim!r}]", sizes)
+        if not all(sizes):
+            raise ValueError(f"`buckets[{dim!r}]` has the size 0, and a size is at least 1")
+        yield dim, sizes

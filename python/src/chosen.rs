@@ -28,8 +28,9 @@ impl fmt::Debug for Chosen {
 }
 
 impl Chosen {
-    /// Chooses an object, which must have a method of this name.
-    pub fn new(object: &Bound<'_, PyAny>, method: &str) -> PyResult<Self> {
+    /// Chooses an object, which must have a method of this name. A message calls the object by its role, and names the
+    /// methods that it may have.
+    pub fn new(object: &Bound<'_, PyAny>, method: &str, [role, methods]: [&str; 2]) -> PyResult<Self> {
         if let Ok(class) = object.cast::<PyType>() {
             let name = class.name()?;
             return Err(PyTypeError::new_err(format!(
@@ -37,7 +38,12 @@ impl Chosen {
             )));
         }
         // The absence of the method is told now, and not at each call.
-        object.getattr(method)?;
+        if !object.hasattr(method)? {
+            let given = object.get_type().name()?;
+            return Err(PyTypeError::new_err(format!(
+                "{role} is a name, or an object with a method `{methods}`; the {given} has none"
+            )));
+        }
         let name = name_of(object)?;
         Ok(Self { name, raised: Raised::default(), object: Arc::new(object.clone().unbind()) })
     }

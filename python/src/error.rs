@@ -9,7 +9,7 @@ pyo3::create_exception!(ovolo, InvalidArgument, Error, "Inputs or outputs that d
 
 /// What messages say for the command line, and what they say in Python. They are replaced in this order, so `--costs` stands
 /// before `--cost`.
-const SETTINGS: [(&str, &str); 17] = [
+const SETTINGS: [(&str, &str); 18] = [
     (
         "`--dim NAME=N` on the command line, `dims` in a file and in Python, `with_dim` in Rust",
         "`dims={'NAME': N}`",
@@ -19,6 +19,7 @@ const SETTINGS: [(&str, &str); 17] = [
     ("name its file with `--costs FILE.ron`", "name its file in the list `costs`"),
     ("`--rules DIR` or `--add FILE.ron:PHASE`", "`rules=[DIR]` or `add=['FILE.ron:PHASE']`"),
     ("name it with `--choices FILE.json`", "give an object with a method `extract` as `extractor`"),
+    ("--seeded-weights", "seeded_weights=True"),
     ("--dim NAME=N", "dims={'NAME': N}"),
     ("--dim", "dims"),
     ("--threads", "threads"),

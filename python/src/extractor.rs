@@ -14,7 +14,7 @@ pub struct ByPython(pub Chosen);
 impl ByPython {
     /// Makes the setting for an object.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Chosen::new(object, "extract").map(Self)
+        Chosen::new(object, "extract", ["an extractor", "extract"]).map(Self)
     }
 
     /// Asks the object for a choice.

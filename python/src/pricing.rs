@@ -25,7 +25,8 @@ impl ByPython {
     /// Makes the setting for an object.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let batch = object.hasattr("batch")?;
-        let chosen = Chosen::new(object, if batch { "batch" } else { "seconds" })?;
+        let roles = ["a cost model", "seconds` or `batch"];
+        let chosen = Chosen::new(object, if batch { "batch" } else { "seconds" }, roles)?;
         Ok(Self { chosen, batch })
     }
 
@@ -107,11 +108,18 @@ impl Model {
                     ));
                 }
                 // At most one price too many is read, since an iterator may have no end.
-                return answers.try_iter()?.take(wanted + 1).map(|answer| answer?.extract()).collect();
+                return answers.try_iter()?.take(wanted + 1).map(|answer| number(&answer?)).collect();
             }
-            kernels.into_iter().map(|kernel| object.call_method1("seconds", (kernel,))?.extract()).collect()
+            let price = |kernel| number(&object.call_method1("seconds", (kernel,))?);
+            kernels.into_iter().map(price).collect()
         };
-        let prices = asked().map_err(|raised| self.raised.keep(py, raised))?;
+        let prices = asked().map_err(|raised| {
+            let why = self.raised.keep(py, raised);
+            match kernels {
+                [one] => format!("{why} (for a kernel of `{}`)", op(one)),
+                many => format!("{why} (for a batch of {} kernels)", many.len()),
+            }
+        })?;
         if prices.len() != wanted {
             let given = if prices.len() > wanted { "more".to_owned() } else { prices.len().to_string() };
             return Err(format!("`{}.batch` got {wanted} kernels and returned {given} prices", self.name));
@@ -135,6 +143,14 @@ impl Model {
     fn note(&self, why: &str) {
         self.known().trouble.get_or_insert_with(|| why.to_owned());
     }
+}
+
+/// Returns a price; `None` for a kernel that the cost model does not know.
+fn number(answer: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+    answer.extract().map_err(|_| {
+        let shown = answer.repr().map_or_else(|_| "something else".to_owned(), |text| text.to_string());
+        PyTypeError::new_err(format!("a price is a number of seconds, or None, not {shown}"))
+    })
 }
 
 /// Returns the op of a kernel.

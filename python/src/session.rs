@@ -4,12 +4,12 @@ use crate::error::{error, invalid, of_input};
 use crate::interface;
 use crate::item::{array, item, object, positions, tensor};
 use crate::note;
-use crate::settings::{Asking, Given};
+use crate::settings::{Asked, Given};
 use ovolo::dynamic::{Beyond, DynamicSession};
 use ovolo::onnx::{Interface, Item};
 use ovolo::tensor::Tensor;
 use ovolo::{DType, ValueType};
-use ovolo_cli::{Job, Runnable};
+use ovolo_cli::{Job, Refusal, Runnable};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +20,14 @@ use std::thread::ThreadId;
 #[pyclass(module = "ovolo._ovolo", frozen)]
 pub struct Session {
     interface: Interface,
+    asked: Asked,
     ready: Ready,
 }
 
 enum Ready {
-    Fixed(Fixed),
-    Dynamic(Box<Dynamic>),
+    /// All shapes are fixed. Runs that give values to optional inputs have a session of their own, once there is one.
+    Fixed(Fixed, Mutex<Option<Arc<Dynamic>>>),
+    Dynamic(Dynamic),
 }
 
 /// A model that is compiled while it runs.
@@ -33,7 +35,6 @@ struct Dynamic {
     session: Mutex<Box<DynamicSession<'static>>>,
     /// The thread that uses the session.
     user: Mutex<Option<ThreadId>>,
-    asking: Asking,
     /// The sizes beyond buckets of which a note was written.
     told: Mutex<BTreeSet<Beyond>>,
 }
@@ -48,6 +49,10 @@ impl Drop for Use<'_> {
 }
 
 impl Dynamic {
+    fn new(session: Box<DynamicSession<'static>>) -> Self {
+        Self { session: Mutex::new(session), user: Mutex::new(None), told: Mutex::default() }
+    }
+
     /// Notes each size beyond its bucket once.
     fn tell(&self, beyond: Vec<Beyond>) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,11 +109,7 @@ impl Fixed {
         feeds: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyList>> {
         let positions = positions(asked, || self.outputs.iter().map(|name| &**name).collect())?;
-        let mut inputs = Vec::with_capacity(self.inputs.len());
-        for (name, dtype) in &self.inputs {
-            let Some(value) = feeds.get_item(name)? else { return Err(self.misfit(py, feeds)) };
-            inputs.push(tensor(&value, Some(*dtype)).map_err(|why| of_input(py, name.bind(py), why))?);
-        }
+        let inputs = self.inputs(py, feeds)?;
         if feeds.len() != inputs.len() {
             return Err(self.misfit(py, feeds));
         }
@@ -126,6 +127,16 @@ impl Fixed {
         };
         let outputs = chosen(outputs, positions.as_deref());
         PyList::new(py, outputs.into_iter().map(|one| array(py, one)).collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Returns the inputs of the plan, of those of a run.
+    fn inputs(&self, py: Python<'_>, feeds: &Bound<'_, PyDict>) -> PyResult<Vec<Tensor>> {
+        let mut inputs = Vec::with_capacity(self.inputs.len());
+        for (name, dtype) in &self.inputs {
+            let Some(value) = feeds.get_item(name)? else { return Err(self.misfit(py, feeds)) };
+            inputs.push(tensor(&value, Some(*dtype)).map_err(|why| of_input(py, name.bind(py), why))?);
+        }
+        Ok(inputs)
     }
 
     /// Says what is wrong with inputs whose types are not those of the plan.
@@ -169,7 +180,21 @@ impl Session {
         feeds: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyList>> {
         match &self.ready {
-            Ready::Fixed(fixed) => fixed.run(py, asked, feeds),
+            Ready::Fixed(fixed, other) if self.gives_optional(feeds)? => {
+                let inputs = fixed.inputs(py, feeds)?;
+                fixed.told(py, inputs)?;
+                // Another thread may make the session, and needs the interpreter to end.
+                let made = py.detach(|| {
+                    let mut other = other.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(session) = &*other {
+                        return Ok::<_, Refusal>(Arc::clone(session));
+                    }
+                    Ok(Arc::clone(other.insert(Arc::new(Dynamic::new(self.asked.job.dynamic()?)))))
+                });
+                let session = made.map_err(|why| self.asked.error(py, why))?;
+                self.run_dynamic(py, &session, asked, feeds)
+            }
+            Ready::Fixed(fixed, _) => fixed.run(py, asked, feeds),
             Ready::Dynamic(session) => self.run_dynamic(py, session, asked, feeds),
         }
     }
@@ -212,7 +237,7 @@ impl Session {
     /// Rounds the sizes of a dimension up to these sizes.
     fn bucket(&self, py: Python<'_>, dim: &str, sizes: Vec<usize>) -> PyResult<()> {
         match &self.ready {
-            Ready::Fixed(_) => Err(error(format!("all sizes of the model are fixed, also that of `{dim}`"))),
+            Ready::Fixed(..) => Err(error(format!("all sizes of the model are fixed, also that of `{dim}`"))),
             Ready::Dynamic(session) => {
                 session.with(py, |session| session.bucket(dim, &sizes))?.map_err(error)
             }
@@ -221,6 +246,16 @@ impl Session {
 }
 
 impl Session {
+    /// Returns whether a run gives a value to an optional input.
+    fn gives_optional(&self, feeds: &Bound<'_, PyDict>) -> PyResult<bool> {
+        for name in &self.interface.defaults {
+            if feeds.contains(name)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Returns inputs as values of the types that the model declares.
     fn items(&self, feeds: &Bound<'_, PyDict>) -> PyResult<BTreeMap<String, Item<Tensor>>> {
         let mut inputs = BTreeMap::new();
@@ -253,7 +288,7 @@ impl Session {
             let own = |(_, item): (String, Item<Tensor>)| item.map(&mut Tensor::owned);
             Ok::<Vec<Item<Tensor>>, ovolo::Error>(outputs.into_iter().map(own).collect())
         })?;
-        let outputs = ran.map_err(|why| session.asking.error(py, misfit(why)))?;
+        let outputs = ran.map_err(|why| self.asked.asking.error(py, misfit(why)))?;
         let outputs = chosen(outputs, positions.as_deref());
         PyList::new(py, outputs.into_iter().map(|one| object(py, one)).collect::<PyResult<Vec<_>>>()?)
     }
@@ -296,13 +331,12 @@ pub fn open(py: Python<'_>, given: Given) -> PyResult<Session> {
     match session {
         Runnable::Fixed(session) => {
             let interface = interface.unwrap_or_else(|| interface::of_plan(session.plan()));
-            Ok(Session { interface, ready: Ready::Fixed(Fixed::new(py, session)) })
+            let ready = Ready::Fixed(Fixed::new(py, session), Mutex::new(None));
+            Ok(Session { interface, asked, ready })
         }
         Runnable::Dynamic(session) => {
             let interface = interface.unwrap_or_default();
-            let (session, user, told) = (Mutex::new(session), Mutex::new(None), Mutex::default());
-            let dynamic = Dynamic { session, user, asking: asked.asking, told };
-            Ok(Session { interface, ready: Ready::Dynamic(Box::new(dynamic)) })
+            Ok(Session { interface, asked, ready: Ready::Dynamic(Dynamic::new(session)) })
         }
     }
 }

@@ -28,6 +28,7 @@ pub struct Given {
     cost: Option<Py<PyAny>>,
     extractor: Option<Py<PyAny>>,
     memory_limit: Option<usize>,
+    seeded_weights: bool,
     cache: bool,
 }
 
@@ -80,6 +81,7 @@ impl Given {
         settings.rules = self.rules;
         settings.add = self.add;
         settings.costs = self.costs;
+        settings.seeded_weights = self.seeded_weights;
         settings.memory_limit =
             self.memory_limit.map(|bytes| (ovolo::tensor::Device::Host, bytes)).into_iter().collect();
         // Objects of Python are parts of a registry of their own, which has all other parts too.

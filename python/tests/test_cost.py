@@ -158,8 +158,18 @@ def test_a_kernel_that_is_not_known_is_named(digits):
         compiled(digits, Ignorant())
 
 
+def test_what_is_no_price_is_shown_with_the_kernel(digits):
+    class Words:
+        def seconds(self, kernel):
+            return "fast"
+
+    said = r"TypeError: a price is a number of seconds, or None, not 'fast' \(for a kernel of `native\.\S+`\)"
+    with pytest.raises(ovolo.Error, match=said):
+        ovolo.compile(digits, dims={"N": 1}, cost=Words())
+
+
 def test_what_has_no_method_is_refused(digits):
-    with pytest.raises(AttributeError, match="seconds"):
+    with pytest.raises(TypeError, match="a cost model is a name, or an object with a method `seconds` or `batch`; the"):
         compiled(digits, object())
     with pytest.raises(TypeError, match=r"such as `ByBytes\(\)`, and not the class"):
         compiled(digits, ByBytes)

@@ -187,7 +187,7 @@ def test_arguments_of_other_kinds_are_named(digits, settings, why):
 
 
 def test_sizes_that_are_no_sizes_are_refused(digits):
-    with pytest.raises(ValueError, match="`threads` is -1, and a size is between 0"):
+    with pytest.raises(ValueError, match="`threads` is -1, and must not be negative"):
         ovolo.compile(digits, threads=-1)
 
 
@@ -260,3 +260,25 @@ def test_other_arguments_of_wrong_kinds_are_named(digits):
         ovolo.rules.verify(seed=-1)
     with pytest.raises(TypeError, match="`other` is a plan of `ovolo.compile`, not 3"):
         ovolo.compile(digits, dims={"N": 1}, pipeline="native", cost="flops").estimates(3)
+
+
+@pytest.mark.parametrize(("name", "said"), [("Tensorrt", "available are"), ("Foo", "available are")])
+def test_another_provider_is_no_misspelt_one(name, said):
+    with pytest.warns(UserWarning, match=f"{name}ExecutionProvider is not here; {said}") as warned:
+        ovolo.InferenceSession(double(), providers=[f"{name}ExecutionProvider", "CPUExecutionProvider"])
+    assert warned[0].filename == __file__
+
+
+def test_an_array_of_objects_is_no_array_of_numbers():
+    with pytest.raises(TypeError, match="input `x`: the model takes an array of float32, and an array of objects was given"):
+        ovolo.InferenceSession(double()).run(None, {"x": np.array([object()] * 3)})
+
+
+def test_weights_that_are_left_out_may_be_drawn():
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], doc_string="normal 0 1")
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    made = model(nodes, [("x", TensorProto.FLOAT, (3,))], [("y", TensorProto.FLOAT, (3,))], [weight])
+    with pytest.raises(ovolo.Error, match="`seeded_weights=True`"):
+        ovolo.InferenceSession(made)
+    drawn = ovolo.InferenceSession(made, seeded_weights=True).run(None, {"x": np.zeros(3, np.float32)})[0]
+    assert len(set(drawn.tolist())) == 3

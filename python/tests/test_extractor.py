@@ -67,7 +67,7 @@ def test_a_choice_that_is_none_is_refused(digits, choice, why):
 
 
 def test_what_has_no_method_is_refused(digits):
-    with pytest.raises(AttributeError, match="extract"):
+    with pytest.raises(TypeError, match="an extractor is a name, or an object with a method `extract`"):
         compiled(digits, object())
 
 
@@ -102,3 +102,26 @@ def test_a_limit_that_no_plan_keeps_is_the_reason(digits):
 
     why = "the smallest plan that was found needs"
     assert why in said("greedy-dag") and why in said(Greedy())
+
+
+@pytest.mark.parametrize(("choice", "why"), [
+    ({}, "the roots need class 1, and the choice has no candidate for it"),
+    ([0], "the roots need class 1, and the choice has no candidate for it"),
+    ([None, 3], "class 1 has 1 candidates, so 3 is the index of none"),
+    ([None, 0], "the roots need class 0, and the choice has no candidate for it"),
+])
+def test_a_choice_that_lacks_a_class_has_no_cost(choice, why):
+    problem = ovolo.Problem([[ovolo.Candidate(1.0, (), 0)], [ovolo.Candidate(2.0, (0,), 0)]], [1])
+    assert problem.cost({0: 0, 1: 0}) == 3
+    with pytest.raises(ValueError, match=why):
+        problem.cost(choice)
+    with pytest.raises(TypeError, match="a choice is a dictionary or a list, not NoneType"):
+        problem.order(None)
+
+
+def test_classes_that_do_not_exist_are_not_free():
+    problem = ovolo.Problem([[ovolo.Candidate(1.0, (), 0)]], [0])
+    assert problem.greedy(free=[0]) == {0: 0}
+    for free in ("a", [1], [-1]):
+        with pytest.raises(ValueError, match="`free` has .*, and the classes are 0 to 0"):
+            problem.greedy(free=free)

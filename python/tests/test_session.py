@@ -136,6 +136,22 @@ def test_initializers_need_not_be_given():
     assert session.run(None, {"x": np.zeros(3, np.float32)})[0].tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("settings", [{}, {"dims": {"N": 3}}, {"buckets": {"N": [4]}}])
+def test_optional_inputs_may_be_given(settings):
+    weight = onnx.numpy_helper.from_array(np.float32([1]), "w")
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    size = "N" if settings else 3
+    tensor = ("x", TensorProto.FLOAT, (size,)), ("w", TensorProto.FLOAT, (1,))
+    session = ovolo.InferenceSession(model(nodes, tensor, [("y", TensorProto.FLOAT, (size,))], [weight]), **settings)
+    zeros = np.zeros(3, np.float32)
+    for value in (5, None, 7):
+        feeds = {"x": zeros} if value is None else {"x": zeros, "w": np.float32([value])}
+        assert session.run(None, feeds)[0].tolist() == [value or 1] * 3
+    if "buckets" not in settings:
+        with pytest.raises(ovolo.InvalidArgument):
+            session.run(None, {"x": np.float64([1]), "w": np.float32([5])})
+
+
 def test_metadata_is_read():
     made = onnx.load_from_string(double())
     made.producer_name, made.model_version, made.doc_string = "a test", 7, "doubles"

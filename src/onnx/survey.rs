@@ -203,6 +203,11 @@ impl Surveyor<'_> {
         let (weights, taken) = (Arc::clone(&opened.weights), opened.taken.clone());
         let mut builder = Builder::new(self.tables.ops.clone(), weights, taken, Vec::new());
         let mut scope = opened.constants.clone();
+        for constant in scope.values() {
+            if let Binding::Tensor(value) = constant {
+                *self.found.types.entry(value.ty.dtype.to_string()).or_default() += 1;
+            }
+        }
         match types {
             Ok(types) => {
                 for (name, ty) in types {
@@ -216,11 +221,6 @@ impl Surveyor<'_> {
                 self.found.cuts.push(Remark { node, op: "input".to_owned(), why });
             }
             Err(why) => self.found.others.push(why.to_string()),
-        }
-        for constant in scope.values() {
-            if let Binding::Tensor(value) = constant {
-                *self.found.types.entry(value.ty.dtype.to_string()).or_default() += 1;
-            }
         }
         let mut importer = Importer { tables: self.tables, builder, running: false, unroll: None };
         let mut waiting: Waiting = vec![(Arc::clone(&opened.main), scope)];

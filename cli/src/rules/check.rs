@@ -1,18 +1,21 @@
 //! `ovolo rules check`.
 
 use super::{Loaded, threads};
-use crate::load::read_pipeline;
+use crate::load::{dims, read_pipeline};
 use crate::progress::Progress;
 use crate::{Outcome, Settings, amount, print};
 use clap::Args;
 use ovolo::compile::Options;
 use ovolo::error::{Diagnostic, Diagnostics, Label, Source};
-use ovolo::graph::Graph;
+use ovolo::graph::{Graph, text};
+use ovolo::onnx;
 use ovolo::pass::AbsentRules;
+use ovolo::pass::pipeline::Pipeline;
 use ovolo::registry::Registry;
 use ovolo::rule::{Rule, RuleSet};
 use ovolo_proof::check::{self, Finding, Kind, Place};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,6 +40,9 @@ pub(crate) struct Check {
     /// Bind a symbolic dimension of the models of `--on`.
     #[arg(long = "dim", value_name = "NAME=N", requires = "on")]
     dims: Vec<String>,
+    /// Add rules to a `Rewrite` of the pipelines that have it, such as `new.ron:fuse`. May be given more than once.
+    #[arg(long, value_name = "RULES:PHASE")]
+    add: Vec<String>,
     /// Threads. The result does not depend on their number. Default: the available processors.
     #[arg(long)]
     threads: Option<usize>,
@@ -53,8 +59,18 @@ impl Check {
         let beside = loaded.all.beside(&shipped);
         let names: Vec<&str> =
             registry.pipeline_names().chain(self.pipeline.iter().map(String::as_str)).collect();
-        let pipelines =
-            names.iter().map(|name| read_pipeline(registry, name, None)).collect::<Result<Vec<_>, _>>()?;
+        let adding = Settings { add: self.add.clone(), ..Settings::new("") };
+        let read = |name: &&str| {
+            let mut pipeline = read_pipeline(registry, name, None)?;
+            // Pipelines that have not the phase stay as they are.
+            let added = adding.add_rules(&mut pipeline);
+            Ok::<_, String>((pipeline, added.err()))
+        };
+        let (pipelines, refused): (Vec<_>, Vec<_>) =
+            names.iter().map(read).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        if let Some(why) = refused.iter().flatten().next().filter(|_| refused.iter().all(Option::is_some)) {
+            return Err(why.clone());
+        }
         let own = |rule: &Arc<Rule>| set.rules().iter().any(|own| Arc::ptr_eq(own, rule));
         let mut findings = check::rules(beside.rules(), registry.ops(), &shipped);
         findings.retain(|finding| match finding.kind {
@@ -68,12 +84,21 @@ impl Check {
         drop(progress);
         findings.extend(check::pipelines(set.rules(), &pipelines));
         // If a model cannot be compiled, the findings are still reported.
-        let corpus = (!self.on.is_empty()).then(|| self.corpus(registry, &beside, &names)).transpose();
-        let corpus = corpus.map(|fired| {
-            if let Some((fired, models)) = fired {
-                findings.extend(check::corpus(set.rules(), &fired, models));
-            }
-        });
+        let corpus = match self.on[..] {
+            [] => Ok(()),
+            _ => self.corpus(registry, &beside, &pipelines).and_then(|corpus| {
+                // Rules that no pipeline has were not tried.
+                let named = |rule: &&Arc<Rule>| {
+                    pipelines.iter().flat_map(Pipeline::rewrites).any(|phase| phase.names(rule))
+                };
+                let tried: Vec<Arc<Rule>> = set.rules().iter().filter(named).cloned().collect();
+                findings.extend(check::corpus(&tried, &corpus.fired, corpus.models));
+                match &corpus.refused[..] {
+                    [] => Ok(()),
+                    refused => Err(refused.join("\n")),
+                }
+            }),
+        };
         let findings = check::arranged(findings, beside.rules());
         let loaded = loaded.with(registry.rules()).with(registry.examples());
         if self.json {
@@ -161,8 +186,8 @@ impl Check {
         &self,
         registry: &Arc<Registry>,
         set: &RuleSet,
-        pipelines: &[&str],
-    ) -> Result<(FxHashMap<String, usize>, usize), String> {
+        pipelines: &[Pipeline],
+    ) -> Result<Corpus, String> {
         let mut models = Vec::new();
         let is_model =
             |path: &PathBuf| path.extension().is_some_and(|kind| kind == "onnx" || kind == "ovolo");
@@ -180,34 +205,64 @@ impl Check {
             }
         }
         models.sort();
-        let mut fired: FxHashMap<String, usize> = FxHashMap::default();
+        let mut corpus = Corpus::default();
         let mut progress = Progress::new(models.len());
         for model in &models {
             progress.step(&model.display().to_string());
-            let graph = self.load(registry, model)?;
-            for name in pipelines {
-                let pipeline = read_pipeline(registry, name, None)?;
-                let options = Options::from_parts(registry, set.clone(), pipeline);
-                // Rules of absent backends take part, so that a report of a rule that never fires does not depend on
-                // this machine.
-                let saturated = options
-                    .saturate_by_phases(&graph, AbsentRules::TakePart, &mut |_| Ok(()))
-                    .map_err(|error| format!("{} by `{name}`: {error}", model.display()))?;
-                for rule in saturated.growth().iter().flat_map(|phase| &phase.saturation.growth) {
-                    *fired.entry(rule.rule.clone()).or_default() += rule.applied;
+            let count = |corpus: &mut Corpus| {
+                let graph = self.load(registry, model, &mut corpus.dims)?;
+                for pipeline in pipelines {
+                    let options = Options::from_parts(registry, set.clone(), pipeline.clone());
+                    // Rules of absent backends take part, so that a report of a rule that never fires does not depend
+                    // on this machine.
+                    let saturated = options
+                        .saturate_by_phases(&graph, AbsentRules::TakePart, &mut |_| Ok(()))
+                        .map_err(|error| format!("by `{}`: {error}", pipeline.name))?;
+                    for rule in saturated.growth().iter().flat_map(|phase| &phase.saturation.growth) {
+                        *corpus.fired.entry(rule.rule.clone()).or_default() += rule.applied;
+                    }
                 }
+                Ok::<_, String>(())
+            };
+            match count(&mut corpus) {
+                Ok(()) => corpus.models += 1,
+                Err(why) => corpus.refused.push(format!("{}: {why}", model.display())),
             }
         }
-        Ok((fired, models.len()))
+        let dims = dims(&self.dims)?;
+        match dims.keys().find(|name| !corpus.dims.contains(*name)) {
+            Some(name) => Err(format!("--dim: no model of --on has a dimension `{name}` without a size")),
+            None => Ok(corpus),
+        }
     }
 
-    /// Loads a model of a corpus. Missing weights are drawn, because the result does not depend on them.
-    fn load(&self, registry: &Registry, model: &Path) -> Result<Graph, String> {
-        let dims = self.dims.clone();
+    /// Loads a model of a corpus, and binds the dimensions that it has. Missing weights are drawn, because the result does
+    /// not depend on them.
+    fn load(&self, registry: &Registry, model: &Path, known: &mut BTreeSet<String>) -> Result<Graph, String> {
+        let symbols = match text::is_named(model) {
+            true => BTreeSet::new(),
+            false => onnx::symbols(model).map_err(|error| error.to_string())?,
+        };
+        let own = |dim: &&String| dim.split_once('=').is_some_and(|(name, _)| symbols.contains(name));
+        let dims = self.dims.iter().filter(own).cloned().collect();
+        known.extend(symbols.iter().cloned());
         let settings =
             Settings { dims, pipeline: String::new(), seeded_weights: true, ..Settings::new(model) };
         settings.graph(registry)
     }
+}
+
+/// What rules did on models.
+#[derive(Default)]
+struct Corpus {
+    /// How often each rule changed the e-graph of some model.
+    fired: FxHashMap<String, usize>,
+    /// The number of models that could be compiled.
+    models: usize,
+    /// Why the others could not.
+    refused: Vec<String>,
+    /// The dimensions without a size that some model has.
+    dims: BTreeSet<String>,
 }
 
 /// Converts a mistake to JSON.

@@ -102,7 +102,7 @@ struct Form {
     #[serde(default)]
     extractor: Option<Spanned<String>>,
     #[serde(default)]
-    threads: Option<Spanned<usize>>,
+    threads: Option<Spanned<i64>>,
     #[serde(default)]
     after: Option<Spanned<String>>,
     #[serde(default)]
@@ -188,6 +188,14 @@ impl Form {
             let help = format!("it is a file in the folder of the case, or one of {}", shipped.join(", "));
             reader.mistake(format!("there is no pipeline `{}`", name.value), name.span, help);
         }
+        if let Some(name) = self
+            .pipeline
+            .as_ref()
+            .filter(|name| folder.join(&name.value).is_file() && !name.value.ends_with(".ron"))
+        {
+            let help = "the name of a file with a pipeline ends in `.ron`";
+            reader.mistake(format!("`{}` is no pipeline", name.value), name.span, help);
+        }
         // The mistakes of a pipeline are reported when the case is compiled.
         if let Ok(pipeline) = load::read_pipeline(registry, &self.pipeline_in(folder), None) {
             self.check_passes(reader, &pipeline, folder);
@@ -203,7 +211,9 @@ impl Form {
         {
             reader.mistake(extract::unknown(&name.value, &catalog.extractors), name.span, DOCTOR);
         }
-        if let Some(threads) = self.threads.as_ref().filter(|one| !(1..=MOST_THREADS).contains(&one.value)) {
+        let fits =
+            |threads: &i64| usize::try_from(*threads).is_ok_and(|one| (1..=MOST_THREADS).contains(&one));
+        if let Some(threads) = self.threads.as_ref().filter(|one| !fits(&one.value)) {
             let help = format!("a plan has 1 to {MOST_THREADS} threads");
             reader.mistake(format!("a plan cannot have {} threads", threads.value), threads.span, help);
         }
@@ -239,6 +249,10 @@ impl Form {
                     let help = "paths are relative to the folder of the case";
                     reader.mistake(format!("there is no file `{}`", file.display()), added.span, help);
                 }
+                Ok(Added { file: None, rules, .. }) if folder.join(&rules).is_file() => {
+                    let help = "the name of a file of rules ends in `.ron`";
+                    reader.mistake(format!("`{rules}` is no file of rules"), added.span, help);
+                }
                 Ok(Added { phase, .. }) if !phases.contains(&phase) => {
                     let help = format!("its phases are {}", phases.join(", "));
                     let what = format!("pipeline `{}` has no phase `{phase}`", pipeline.name);
@@ -271,7 +285,7 @@ impl Form {
             cost: self.cost.map(|name| name.value),
             costs: files(self.costs),
             extractor: self.extractor.map(|name| name.value),
-            threads: Some(self.threads.map_or(1, |threads| threads.value)),
+            threads: Some(self.threads.map_or(1, |threads| usize::try_from(threads.value).unwrap_or(0))),
             seeded_weights: self.seeded_weights,
             ..default
         };

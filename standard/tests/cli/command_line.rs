@@ -396,6 +396,37 @@ fn a_check_on_models_reports_shipped_names_and_everything_else() {
 }
 
 #[test]
+fn a_check_tries_rules_that_are_added_and_names_each_model_that_it_cannot_use() {
+    let at = rule_file("check-add", RULE);
+    let graph = |body: &str| format!("graph {{ x: f32[2] = input; {body} }}");
+    std::fs::create_dir_all(at.join("models")).unwrap();
+    std::fs::write(at.join("models/twice.ovolo"), graph("y = neg(x); z = neg(y); return z")).unwrap();
+    std::fs::write(at.join("models/once.ovolo"), graph("y = neg(x); return y")).unwrap();
+    let check = |more: &[&str]| {
+        let all = [&["rules", "check", "rules/mine.ron"], more].concat();
+        let (code, report, why) = said(&at, &all);
+        (code, report.contains("never-fires"), why)
+    };
+    // No pipeline has the rule, so no model has tried it.
+    assert_eq!(check(&["--on", "models/once.ovolo"]), (Some(0), false, String::new()));
+    let add = ["--add", "rules/mine.ron:fuse", "--on"];
+    assert_eq!(check(&[&add[..], &["models"]].concat()), (Some(0), false, String::new()));
+    let (code, never, _) = check(&[&add[..], &["models/once.ovolo"]].concat());
+    assert_eq!((code, never), (Some(1), true));
+    let (_, _, why) = check(&["--add", "rules/mine.ron:fuze", "--on", "models"]);
+    assert!(why.contains("no `Rewrite` of the pipeline is called `fuze`"), "{why}");
+    // The other models are still used.
+    for name in ["a", "b"] {
+        std::fs::write(at.join(format!("models/{name}.ovolo")), graph("return nothing")).unwrap();
+    }
+    std::fs::remove_file(at.join("models/twice.ovolo")).unwrap();
+    let (_, never, why) = check(&[&add[..], &["models"]].concat());
+    assert!(never && why.contains("models/a.ovolo: ") && why.contains("models/b.ovolo: "), "{why}");
+    let (_, _, why) = check(&["--on", "models/once.ovolo", "--dim", "N=2"]);
+    assert!(why.contains("no model of --on has a dimension `N` without a size"), "{why}");
+}
+
+#[test]
 fn options_that_members_do_not_support_are_refused() {
     let at = folder("members");
     let none = ["rules", "verify", "--on", "model.ovolo", "--members", "0"];

@@ -514,6 +514,9 @@ pub fn an_absent_backend_is_reported_in_one_line() {
     let lines: Vec<&str> = told.lines().filter(|line| line.contains("backend")).collect();
     assert_eq!(
         lines,
-        ["note: backend onednn: not found (/no/such/library: there is no such file) (pipeline `cpu`)"]
+        [
+            "note: backend onednn: not found (/no/such/library: there is no such file); install oneDNN 3, or name its library in \
+          OVOLO_ONEDNN (pipeline `cpu`)"
+        ]
     );
 }

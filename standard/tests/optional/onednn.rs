@@ -34,7 +34,8 @@ pub fn without_the_library_its_rules_are_not_used_and_the_report_says_so() {
         without_library(&[&[command], &DIGITS[..], &["--pipeline", pipeline]].concat())
     };
     let report = run("compile", "cpu");
-    let said = "backend onednn: not found (/no/such/library: there is no such file)\n";
+    let said = "backend onednn: not found (/no/such/library: there is no such file); install oneDNN 3, or name its library \
+                in OVOLO_ONEDNN\n";
     assert!(report.starts_with(said), "{report}");
     assert!(!run("compile", "native").contains("backend"));
     assert_eq!(run("explain", "cpu"), run("explain", "native"));
