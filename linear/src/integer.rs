@@ -25,6 +25,7 @@ mod quad;
 mod requantize;
 mod sums;
 mod table;
+mod taps;
 mod window;
 
 use super::args::{Shared, part};

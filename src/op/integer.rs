@@ -245,7 +245,7 @@ fn draw_matmul(draw: &mut dyn Draw) -> Option<Sample> {
 pub(super) fn draw_conv(draw: &mut dyn Draw) -> Option<Sample> {
     let bytes = [DType::U8, DType::I8];
     let (x, w) = (draw.pick(&bytes), draw.pick(&bytes));
-    let (batch, channels, outputs) = (draw.small(), draw.small(), draw.small());
+    let (batch, mut channels, mut outputs) = (draw.small(), draw.small(), draw.small());
     let (window, result) = (draw.shape(2), draw.shape(2));
     let mut two = |from: usize| [0, 1].map(|_| from + draw.below(2));
     let (strides, dilations, begin, end) = (two(1), two(1), two(0), two(0));
@@ -253,8 +253,16 @@ pub(super) fn draw_conv(draw: &mut dyn Draw) -> Option<Sample> {
         let spanned = (result[axis] - 1) * strides[axis] + (window[axis] - 1) * dilations[axis] + 1;
         spanned.saturating_sub(begin[axis] + end[axis]).max(1)
     });
-    let apart = draw.fixed("groups").is_none() && draw.percent(30);
-    let (groups, of_group, outputs) = if apart { (channels, 1, channels) } else { (1, channels, outputs) };
+    let (mut groups, mut of_group) = (1, channels);
+    if draw.fixed("groups").is_none() && draw.percent(50) {
+        if draw.percent(50) {
+            (groups, of_group, outputs) = (channels, 1, channels);
+        } else {
+            // Groups of several channels, of which some fill blocks.
+            (groups, of_group) = (draw.pick(&[2, 4, 8]), draw.pick(&[2, 3, 4, 8]));
+            (channels, outputs) = (groups * of_group, groups * draw.pick(&[1, 3, of_group, 16]));
+        }
+    }
     let operands = vec![
         TensorType::plain(x, vec![batch, channels, image[0], image[1]]),
         TensorType::plain(w, vec![outputs, of_group, window[0], window[1]]),

@@ -92,8 +92,8 @@ pub(super) fn convolution(
 fn widen_groups() -> OpDef {
     OpDef {
         name: "widen-groups",
-        doc: "weights of a convolution with `groups` groups, rewritten for a convolution with fewer groups, `into`: zeros lie between channels of different original groups",
-        arity: Arity::Exactly(1),
+        doc: "weights of a convolution with `groups` groups, rewritten for a convolution with fewer groups, `into`: zeros lie between channels of different original groups, or the elements of a second operand of one element or one for each output",
+        arity: Arity::Between(1, 2),
         attrs: vec![
             AttrDef::new("groups", AttrKind::Int, None, "the number of groups of the weights"),
             AttrDef::new(
@@ -112,6 +112,15 @@ fn widen_groups() -> OpDef {
             let wrong = || OpError::operands(format!("{groups} groups of {} do not become {into}", types[0]));
             if into < 1 || groups < 1 || groups % into != 0 || outputs % groups != 0 {
                 return Err(wrong());
+            }
+            if let Some(fill) = types.get(1)
+                && (fill.dtype != types[0].dtype || ![1, types[0].shape[0]].contains(&fill.shape.count()))
+            {
+                return Err(OpError::operand(
+                    1,
+                    fill,
+                    ", which is not one weight, or one for each output".to_owned(),
+                ));
             }
             let mut dims = types[0].shape.to_vec();
             let times = usize::try_from(groups / into).map_err(|_| wrong())?;
@@ -365,10 +374,16 @@ fn eval_widen(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         attrs.expect_int("into").cast_unsigned() as usize,
     );
     let (outputs, narrow, wide) = (ty.shape[0], operands[0].ty().shape[1], ty.shape[1]);
-    let line = ty.shape[2] * ty.shape[3] * ty.dtype.size();
+    let (size, line) = (ty.dtype.size(), ty.shape[2] * ty.shape[3] * ty.dtype.size());
     let mut result = Tensor::zeros(ty.clone());
     let target = result.bytes_mut();
     for output in 0..outputs {
+        if let Some(fill) = operands.get(1) {
+            let at = if fill.ty().shape.count() == 1 { 0 } else { output };
+            let own = &mut target[output * wide * line..][..wide * line];
+            own.chunks_exact_mut(size)
+                .for_each(|one| one.copy_from_slice(&fill.bytes()[at * size..][..size]));
+        }
         let group = output / (outputs / groups);
         let first = group % (groups / into) * narrow;
         let (from, to) = (output * narrow * line, (output * wide + first) * line);

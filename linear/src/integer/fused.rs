@@ -2,13 +2,15 @@
 //!
 //! The channels of a pixel are adjacent in the images and in the result. The windows of a band of pixels are the rows of
 //! a product; those of one pixel are rows already. The sums of a few rows are still in the first-level cache when the
-//! chain makes levels of them.
+//! chain makes levels of them. Each group of channels has products of its own.
 
 use super::bands::{BAND, Bands, tiles};
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
 use super::geometry::Geometry;
-use super::pair::{PAIR_COLUMNS, Pair};
+use super::pair::{PAIR_COLUMNS, PAIR_ROWS, Pair};
 use super::prepared::{Weights, depth, pair_columns, room, subtract_points, width};
+use super::quad::COLUMNS;
+use super::taps::Taps;
 use crate::args::{Shared, part};
 use crate::{ISAS, plain_contract, reference};
 use ovolo::attr::Attrs;
@@ -126,11 +128,16 @@ impl Extras {
 
 struct Fused {
     geometry: Geometry,
+    groups: usize,
+    /// The sizes of a group.
+    group: Geometry,
     /// The images that windows are read from: those of the call, or a copy of them.
     source: Geometry,
     copies: bool,
     /// Whether the channels of a pixel are apart in the images.
     apart: bool,
+    /// The distances of the taps of a window from its first element, if windows are read where they lie.
+    taps: Option<Vec<usize>>,
     chain: Chain,
     extras: Extras,
     by_output: bool,
@@ -147,18 +154,31 @@ impl Fused {
     fn new(call: &Call<'_>) -> Option<Self> {
         let [x, w, _, q] = call.inputs.first_chunk()?;
         let chain = Chain::new(call, 4, DType::I32)?;
-        if call.attrs.expect_int("groups") != 1 {
-            return None;
-        }
         let geometry = Geometry::new(call.attrs, &x.shape, &w.shape, &call.output.shape)?;
+        let groups = usize::try_from(call.attrs.expect_int("groups")).ok()?;
         let signed = [x.dtype == DType::I8, w.dtype == DType::I8];
         let apart = x.layout.is_plain();
-        let as_given = width(&geometry) == geometry.channels && !signed[0] && !apart;
+        let group =
+            Geometry { channels: geometry.channels / groups, outputs: geometry.outputs / groups, ..geometry };
+        // The panels of a group are whole, and its channels are quads of their own.
+        let whole = group.channels.is_multiple_of(4) && group.outputs.is_multiple_of(COLUMNS) && !apart;
+        if groups > 1 && !whole {
+            return None;
+        }
+        let in_place = groups > 1 && Taps::are_read_in_place();
+        let padded = copied(&geometry);
+        let inside = geometry.begin == [0, 0]
+            && [0, 1].iter().all(|axis| padded.image[*axis] <= geometry.image[*axis]);
+        let as_given = width(&geometry) == geometry.channels && !signed[0] && !apart && (inside || !in_place);
+        let source = if as_given { geometry } else { padded };
         Some(Self {
             geometry,
-            source: if as_given { geometry } else { copied(&geometry) },
+            groups,
+            group,
+            source,
             copies: !as_given,
             apart,
+            taps: in_place.then(|| taps(&source)),
             extras: Extras::new(&chain, call)?,
             chain,
             by_output: q.shape.count() > 1,
@@ -168,9 +188,9 @@ impl Fused {
     }
 
     fn places(&self) -> Places {
-        let windows = if self.source.is_whole() { 0 } else { BAND * depth(&self.geometry) };
+        let windows = if self.source.is_whole() { 0 } else { BAND * depth(&self.group) };
         let windows = windows.next_multiple_of(ALIGNMENT);
-        let panel = room(&self.geometry).next_multiple_of(ALIGNMENT);
+        let panel = room(&self.group).next_multiple_of(ALIGNMENT);
         let copy = if self.copies { self.source.images * bytes(&self.source) } else { 0 };
         Places { copy: copy.next_multiple_of(ALIGNMENT), windows, panel, of_thread: windows + 2 * panel }
     }
@@ -188,6 +208,10 @@ impl Fused {
         unsafe {
             let line = columns * to.channels;
             let line = std::slice::from_raw_parts_mut(copy.add(row * line), line);
+            if !self.apart && from.channels == to.channels {
+                let row = y.map(|y| images.add((image * from.image[0] + y) * from.image[1] * from.channels));
+                return self.copy_pixels(row, (flip, point), line);
+            }
             line.fill(0);
             let pixels = line.chunks_exact_mut(to.channels);
             let Some(y) = y else {
@@ -210,6 +234,36 @@ impl Fused {
             }
         }
     }
+
+    /// Copies a row of pixels with all their channels, or the zero point if there is none.
+    ///
+    /// # Safety
+    /// The row must be one of the images.
+    unsafe fn copy_pixels(&self, row: Option<*const u8>, (flip, point): (u8, u8), line: &mut [u8]) {
+        let from = &self.geometry;
+        let Some(row) = row else { return line.fill(point) };
+        let first = (from.begin[1] * from.channels).min(line.len());
+        let count = (from.image[1] * from.channels).min(line.len() - first);
+        let (before, rest) = line.split_at_mut(first);
+        let (pixels, after) = rest.split_at_mut(count);
+        before.fill(point);
+        after.fill(point);
+        // SAFETY: the row has as many elements.
+        unsafe { std::ptr::copy_nonoverlapping(row, pixels.as_mut_ptr(), count) };
+        if flip != 0 {
+            pixels.iter_mut().for_each(|byte| *byte ^= flip);
+        }
+    }
+}
+
+/// Returns the distances of the taps of a window from its first element, in images that contain all windows.
+fn taps(one: &Geometry) -> Vec<usize> {
+    let of_row = |row: usize| {
+        (0..one.window[1]).map(move |column| {
+            (row * one.dilations[0] * one.image[1] + column * one.dilations[1]) * one.channels
+        })
+    };
+    (0..one.window[0]).flat_map(of_row).collect()
 }
 
 /// Returns the sizes for images that were copied with their padding, and with pixels of a multiple of four channels.
@@ -257,7 +311,8 @@ struct Places {
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(fused) = Fused::new(call) else { return reference::contract(call) };
     let places = fused.places();
-    Ok(Contract { scratch: places.copy + fused.threads * places.of_thread, ..plain_contract("panels") })
+    let implementation = if fused.groups > 1 { "groups" } else { "panels" };
+    Ok(Contract { scratch: places.copy + fused.threads * places.of_thread, ..plain_contract(implementation) })
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
@@ -289,7 +344,7 @@ impl Kernel for Fused {
             images = copy;
         }
         let bands = Bands::new(self.geometry.area());
-        let pairs = self.geometry.outputs.div_ceil(PAIR_COLUMNS);
+        let pairs = self.groups * self.group.outputs.div_ceil(PAIR_COLUMNS);
         // Where there are few bands, the outputs are divided as well.
         let wanted = TASKS * args.team.threads();
         let parts = wanted.div_ceil(self.geometry.images * bands.count).clamp(1, pairs);
@@ -337,18 +392,37 @@ struct Band<'a> {
 }
 
 impl Band<'_> {
-    /// Computes the levels of some pairs of panels.
+    /// Computes the levels of some pairs of panels. The pairs of all groups are counted together.
     ///
     /// # Safety
     /// All elements must be in bounds.
     unsafe fn run(&self, pairs: Range<usize>) {
         let one = &self.fused.source;
-        let depth = depth(one);
+        let of_group = self.fused.group.outputs.div_ceil(PAIR_COLUMNS);
         // SAFETY: as the caller promises.
         unsafe {
             let image = self.images.add(self.image * bytes(one));
-            let rows = if one.is_whole() {
-                image.add(self.pixels.start * depth)
+            let mut pair = pairs.start;
+            while pair < pairs.end {
+                let group = pair / of_group;
+                let end = pairs.end.min((group + 1) * of_group);
+                let image = image.add(group * self.fused.group.channels);
+                let mut rows = None;
+                for pair in pair..end {
+                    self.pair(image, &mut rows, group, pair - group * of_group);
+                }
+                pair = end;
+            }
+        }
+    }
+
+    /// Returns the rows of the products of a group, and the distance between them; `image` is its first channel.
+    unsafe fn rows(&self, image: *const u8) -> (*const u8, usize) {
+        let (one, depth) = (&self.fused.source, depth(&self.fused.group));
+        // SAFETY: as the caller of `run` promises.
+        unsafe {
+            if one.is_whole() {
+                (image.add(self.pixels.start * one.channels), one.channels)
             } else {
                 let columns = one.pixels[1];
                 let (mut row, mut column) = (self.pixels.start / columns, self.pixels.start % columns);
@@ -356,7 +430,7 @@ impl Band<'_> {
                     let (place, to) =
                         ([row * one.strides[0], column * one.strides[1]], self.windows.add(at * depth));
                     // A copy has all pixels of all windows.
-                    match self.fused.copies && one.dilations[1] == 1 {
+                    match self.fused.copies && one.dilations[1] == 1 && self.fused.groups == 1 {
                         true => self.gather_inside(image, place, to),
                         false => self.gather(image, place, to),
                     }
@@ -365,10 +439,7 @@ impl Band<'_> {
                         (row, column) = (row + 1, 0);
                     }
                 }
-                self.windows.cast_const()
-            };
-            for pair in pairs {
-                self.pair(rows, pair);
+                (self.windows.cast_const(), depth)
             }
         }
     }
@@ -390,31 +461,29 @@ impl Band<'_> {
     /// outside of the image.
     unsafe fn gather(&self, image: *const u8, [y, x]: [usize; 2], to: *mut u8) {
         let one = &self.fused.source;
-        let channels = one.channels;
+        let channels = width(&self.fused.group);
         let inside = |at: usize, step: usize, axis: usize| {
             (at + step * one.dilations[axis]).checked_sub(one.begin[axis]).filter(|at| *at < one.image[axis])
         };
-        let whole = one.dilations[1] == 1 && inside(x, one.window[1] - 1, 1).is_some();
+        let adjacent = one.dilations[1] == 1 && self.fused.groups == 1;
+        let whole = adjacent && inside(x, one.window[1] - 1, 1).is_some();
         let first = inside(x, 0, 1).filter(|_| whole);
         // SAFETY: the window has this many elements, and the pixels that are read lie in the image.
         unsafe {
-            let window = std::slice::from_raw_parts_mut(to, depth(one));
+            let window = std::slice::from_raw_parts_mut(to, depth(&self.fused.group));
             for (step, line) in window.chunks_exact_mut(one.window[1] * channels).enumerate() {
                 let Some(row) = inside(y, step, 0) else {
                     line.fill(self.point);
                     continue;
                 };
-                let row = image.add(row * one.image[1] * channels);
+                let row = image.add(row * one.image[1] * one.channels);
                 if let Some(first) = first {
-                    copy(row.add(first * channels), line);
+                    copy(row.add(first * one.channels), line);
                     continue;
                 }
                 for (step, pixel) in line.chunks_exact_mut(channels).enumerate() {
                     match inside(x, step, 1) {
-                        Some(column) => {
-                            let from = row.add(column * channels);
-                            std::ptr::copy_nonoverlapping(from, pixel.as_mut_ptr(), channels);
-                        }
+                        Some(column) => copy(row.add(column * one.channels), pixel),
                         None => pixel.fill(self.point),
                     }
                 }
@@ -422,22 +491,58 @@ impl Band<'_> {
         }
     }
 
-    /// Multiplies the rows of the band by a pair of panels, and makes levels of the sums.
-    unsafe fn pair(&self, rows: *const u8, pair: usize) {
-        let one = &self.fused.geometry;
+    /// Returns the first elements of the windows of some pixels of the band, from one on.
+    fn windows(&self, image: *const u8, first: usize) -> [*const u8; PAIR_ROWS] {
+        let one = &self.fused.source;
+        std::array::from_fn(|at| {
+            let pixel = self.pixels.start + first + at;
+            let [row, column] = [pixel / one.pixels[1], pixel % one.pixels[1]];
+            let place = row * one.strides[0] * one.image[1] + column * one.strides[1];
+            image.wrapping_add(place * one.channels)
+        })
+    }
+
+    /// Multiplies the rows of the band by a pair of panels of a group, and makes levels of the sums.
+    /// `image` is the first channel of the group in an image, and `rows` are the rows of its products once they are needed.
+    unsafe fn pair(
+        &self,
+        image: *const u8,
+        rows: &mut Option<(*const u8, usize)>,
+        group: usize,
+        pair: usize,
+    ) {
+        let (all, one) = (&self.fused.geometry, &self.fused.group);
         let (depth, area) = (depth(one), one.area());
-        let columns = pair_columns(one.outputs, pair).iter().sum();
-        let output = pair * PAIR_COLUMNS;
+        let columns: usize = pair_columns(one.outputs, pair).iter().sum();
+        let output = group * one.outputs + pair * PAIR_COLUMNS;
         let count = self.pixels.len();
         // SAFETY: as the caller of `run` promises.
         unsafe {
-            let [first, second] = self.weights.pair(one, pair, self.panels);
+            let [first, second] = self.weights.of_group(one, group).pair(one, pair, self.panels);
             let mut sums = [[0; PAIR_COLUMNS]; SUMS];
+            let panels = [&first, &second];
+            let taps = self.fused.taps.as_ref().filter(|_| !panels.iter().any(|panel| panel.has_points()));
+            let (rows, stride) = match taps {
+                Some(_) => (image, 0),
+                None => *rows.get_or_insert_with(|| self.rows(image)),
+            };
             for start in (0..count).step_by(SUMS) {
                 let sums = &mut sums[..SUMS.min(count - start)];
                 for tile in tiles(sums.len()) {
-                    let from = rows.add((start + tile.start) * depth);
-                    let product = Pair::new(from, depth, tile.len(), [first.operand(), second.operand()]);
+                    if let Some(offsets) = taps {
+                        let windows = self.windows(image, start + tile.start);
+                        let windows = &windows[..tile.len()];
+                        for (at, panel) in panels[..columns.div_ceil(COLUMNS)].iter().enumerate() {
+                            let weights = panel.operand().0.weights.cast_const();
+                            let taps = Taps { offsets, quads: one.channels / 4, weights };
+                            let sums = &mut sums[tile.clone()];
+                            taps.products(windows, &panel.constants, sums, at * COLUMNS);
+                        }
+                        continue;
+                    }
+                    let from = rows.add((start + tile.start) * stride);
+                    let panels = [first.operand(), second.operand()];
+                    let product = Pair { stride, ..Pair::new(from, depth, tile.len(), panels) };
                     product.products([&first.constants, &second.constants], &mut sums[tile.clone()]);
                     subtract_points([&first, &second], &mut sums[tile], &product);
                 }
@@ -445,8 +550,8 @@ impl Band<'_> {
                 self.started.run(&Rows {
                     source: sums.as_ptr().cast(),
                     source_row: PAIR_COLUMNS,
-                    target: self.output.add((self.image * area + pixel) * one.outputs + output),
-                    target_row: one.outputs,
+                    target: self.output.add((self.image * area + pixel) * all.outputs + output),
+                    target_row: all.outputs,
                     rows: sums.len(),
                     columns,
                     places: self.fused.extras.places(self.image, pixel, output),

@@ -23,7 +23,8 @@ pub(super) struct Pair<'a> {
     pub rows: usize,
     /// A quarter of the inner dimension.
     pub quads: usize,
-    /// The panels, as [`prepare`](super::quad::prepare) wrote them. They may be the same one.
+    /// The panels, as [`prepare`](super::quad::prepare) wrote them. They may be the same one; then only the first half of
+    /// the sums is written.
     pub panels: [(Panel, &'a Facts); 2],
 }
 
@@ -41,8 +42,10 @@ impl<'a> Pair<'a> {
         let sums = &mut sums[..self.rows];
         // SAFETY: as the caller promises, and the processor has the instructions.
         unsafe {
+            // Products with one panel twice would take as long as with two.
+            let single = std::ptr::eq(self.panels[0].0.weights, self.panels[1].0.weights);
             #[cfg(target_arch = "x86_64")]
-            if self.panels.iter().all(|(_, facts)| facts.whole) {
+            if !single && self.panels.iter().all(|(_, facts)| facts.whole) {
                 match self.rows {
                     1 => self.vnni::<1>(constants, sums),
                     2 => self.vnni::<2>(constants, sums),
@@ -55,7 +58,10 @@ impl<'a> Pair<'a> {
                 }
                 return;
             }
-            for (half, ((panel, facts), constants)) in self.panels.iter().zip(constants).enumerate() {
+            let halves = if single { 1 } else { 2 };
+            for (half, ((panel, facts), constants)) in
+                self.panels.iter().zip(constants).take(halves).enumerate()
+            {
                 for (at, sums) in sums.chunks_mut(ROWS).enumerate() {
                     let product = Quads {
                         a: self.a.add(at * ROWS * self.stride),

@@ -37,6 +37,14 @@ pub(super) fn pair_columns(outputs: usize, pair: usize) -> [usize; 2] {
 }
 
 impl Weights {
+    /// Returns the weights of a group of these sizes, whose panels are whole.
+    pub(super) fn of_group(&self, geometry: &Geometry, group: usize) -> Self {
+        let first = group * geometry.outputs;
+        let panels = self.panels.wrapping_add(first / COLUMNS * (depth(geometry) / 4) * QUAD);
+        let points = self.points.wrapping_add(if self.by_output { first } else { 0 });
+        Self { panels, points, ..*self }
+    }
+
     /// Prepares a pair of panels. If there is no second one, it is the first one again.
     ///
     /// # Safety
@@ -116,7 +124,7 @@ impl Prepared {
     }
 
     /// Returns whether the zero points of the weights add something to the products.
-    fn has_points(&self) -> bool {
+    pub(super) fn has_points(&self) -> bool {
         self.points != [0; COLUMNS]
     }
 }

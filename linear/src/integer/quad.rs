@@ -347,7 +347,7 @@ pub(super) fn used_as_given(depth: usize, shift: u8) -> bool {
 }
 
 /// Whether kernels may use `vpdpbusd` on whole vectors.
-fn has_vnni() -> bool {
+pub(super) fn has_vnni() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         Isa::running() == Isa::Avx512 && is_x86_feature_detected!("avx512vnni")

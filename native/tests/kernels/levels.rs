@@ -75,7 +75,7 @@ fn check(random: &mut Random, op: &'static str, weights: &str, images: &[&str], 
                 let operands: Vec<&Tensor> =
                     [&x, &w, &p, &q, &s, &z].into_iter().chain(extras.clone()).collect();
                 let contract = verify(op, &attrs, &operands, 0.0);
-                assert!(["panels", "lanes"].contains(&contract.implementation.as_str()));
+                assert!(["panels", "groups", "lanes"].contains(&contract.implementation.as_str()));
             }
         }
     }
@@ -97,6 +97,23 @@ fn convolutions_of_levels_are_exact() {
     ];
     for case in &cases {
         check(&mut random, "native.conv-requantize", "AcdB16a4b", &["nhwc", "plain"], case, 1);
+    }
+}
+
+#[test]
+fn convolutions_of_groups_of_levels_are_exact() {
+    let mut random = Random::new(41);
+    // Groups whose panels are one or two, padding, strides and dilations, and windows of one pixel.
+    let cases: [(Case, usize); 6] = [
+        (([1, 32, 9, 11], [32, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]), 2),
+        (([2, 64, 7, 7], [64, 3, 3], [2, 2], [1, 1], [0, 1, 1, 0]), 2),
+        (([1, 12, 12, 6], [48, 3, 2], [1, 2], [2, 1], [2, 0, 0, 1]), 3),
+        (([1, 16, 10, 9], [64, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]), 2),
+        (([1, 8, 10, 9], [32, 1, 1], [2, 3], [1, 1], [0, 0, 0, 0]), 2),
+        (([1, 8, 9, 8], [96, 3, 3], [1, 1], [1, 1], [0, 0, 0, 0]), 2),
+    ];
+    for (case, groups) in &cases {
+        check(&mut random, "native.conv-requantize", "AcdB16a4b", &["nhwc"], case, *groups);
     }
 }
 
