@@ -13,7 +13,7 @@ use ovolo::cost::{Basis, Machine};
 use ovolo::dynamic::{Compiled, DynamicSession, Found, RegionReport, RegionRequest};
 use ovolo::error::Error;
 use ovolo::graph::{Graph, text};
-use ovolo::onnx::{self, Dynamic, Interface, Item};
+use ovolo::onnx::{self, Dynamic, Item};
 use ovolo::pass;
 use ovolo::registry::Registry;
 use ovolo::session::Session;
@@ -45,11 +45,6 @@ pub(super) fn prepare(
     let Some(bound) = sized(settings, given)? else {
         return dynamic(settings, caching, registry).map(Prepared::Dynamic);
     };
-    // The values of optional inputs are constants of a plan for fixed shapes.
-    let interface = Interface::read(&settings.model).map_err(|error| error.to_string())?;
-    if given.keys().any(|name| interface.defaults.contains(name)) {
-        return dynamic(settings, caching, registry).map(Prepared::Dynamic);
-    }
     fixed(&bound).or_else(|why| {
         if is_dynamic(&bound, registry)? {
             dynamic(settings, caching, registry).map(Prepared::Dynamic)

@@ -61,8 +61,10 @@ impl Run {
         if let Some((dim, _)) = self.buckets.iter().find(|(dim, _)| bound.contains_key(dim)) {
             return Err(format!("--dim and --bucket both give sizes for `{dim}`; leave one of them out"));
         }
+        // The values of optional inputs are constants of a plan for fixed shapes.
+        let gives_optional = given.keys().any(|name| interface.defaults.contains(name));
         let prepared = match self.buckets[..] {
-            [] => prepare(&self.settings, &self.caching, registry, &given)?,
+            [] if !gives_optional => prepare(&self.settings, &self.caching, registry, &given)?,
             _ => Prepared::Dynamic(dynamic(&self.settings, &self.caching, registry)?),
         };
         let (outputs, cached) = match prepared {

@@ -733,3 +733,36 @@ fn labels_beyond_the_classes_of_a_model_are_refused() {
     let run = ["run", &model, "--cost", "flops", "--input", &images, "--labels", "labels.npy"];
     refused(&at, &run, "labels.npy: label 7 is 50, and a row of the output has 10 classes, from 0 on");
 }
+
+/// A plan for fixed shapes has the initializer of an optional input as a constant, so a given value needs another one.
+#[test]
+fn an_optional_input_may_be_given_where_all_shapes_are_fixed() {
+    use crate::proto::{FLOAT, node, value};
+    use ovolo::onnx::proto::{GraphProto, ModelProto, OperatorSetId, TensorProto};
+    use ovolo::tensor::Tensor;
+    use prost::Message;
+    let at = folder("optional-input");
+    let weight = TensorProto {
+        name: "w".to_owned(),
+        dims: vec![1],
+        data_type: FLOAT,
+        float_data: vec![1.0],
+        ..TensorProto::default()
+    };
+    let graph = GraphProto {
+        node: vec![node("Add", &["x", "w"], &["y"])],
+        input: vec![value("x", FLOAT, &["3"]), value("w", FLOAT, &["1"])],
+        output: vec![value("y", FLOAT, &["3"])],
+        initializer: vec![weight],
+        ..GraphProto::default()
+    };
+    let opset_import = vec![OperatorSetId { domain: String::new(), version: 17 }];
+    let model = ModelProto { ir_version: 8, opset_import, graph: Some(graph), ..ModelProto::default() };
+    std::fs::write(at.join("model.onnx"), model.encode_to_vec()).unwrap();
+    ovolo::npy::write(at.join("x.npy"), &Tensor::from_elements([3], &[0.0_f32; 3])).unwrap();
+    ovolo::npy::write(at.join("w.npy"), &Tensor::from_elements([1], &[5.0_f32])).unwrap();
+    let run = ["run", "model.onnx", "--input", "x=x.npy"];
+    assert!(said(&at, &run).1.contains("1.00000 1.00000 1.00000"));
+    let (code, report, why) = said(&at, &[&run[..], &["--input", "w=w.npy"]].concat());
+    assert!(code == Some(0) && report.contains("5.00000 5.00000 5.00000"), "{report}{why}");
+}
