@@ -219,6 +219,10 @@ pub const EQUIVALENT: &[Reason] = &[
             "widen-groups-8: without less(dim(?w, 1), 8)",
             "widen-groups-8: without divisible(8, dim(?w, 1))",
             "widen-groups-8: without divisible(div(mul(dim(?w, 0), 8), dim(?x, 1)), 8)",
+            "widen-groups-of-levels: without less(1, dim(?w, 1))",
+            "widen-groups-of-levels: without less(dim(?w, 1), 16)",
+            "widen-groups-of-levels: without divisible(16, dim(?w, 1))",
+            "widen-groups-of-levels: without divisible(div(mul(dim(?w, 0), 16), dim(?x, 1)), 16)",
         ],
     ),
     (
@@ -344,6 +348,15 @@ pub const EQUIVALENT: &[Reason] = &[
             "pack-conv-integer-native: left 0: any groups of conv-integer",
             "pack-conv-requantize-native: left 0: any groups of conv-requantize",
             "pack-first-conv-requantize-native: left 0: any groups of conv-requantize",
+        ],
+    ),
+    (
+        "any groups mean the same with packed weights and images; the guards select those that have a fast kernel",
+        &[
+            "pack-groups-requantize-native: right 0: no pack",
+            "pack-groups-requantize-native: without less(1, ?g)",
+            "pack-groups-requantize-native: without divisible(dim(?w, 1), 4)",
+            "pack-groups-requantize-native: without divisible(dim(?w, 0), mul(?g, 16))",
         ],
     ),
     (
