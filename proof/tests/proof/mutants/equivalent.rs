@@ -216,12 +216,10 @@ pub const EQUIVALENT: &[Reason] = &[
         &[
             "halve-groups: without divisible(?g, 2)",
             "widen-groups-8: without less(1, dim(?w, 1))",
-            "widen-groups-8: without less(dim(?w, 1), 8)",
-            "widen-groups-8: without divisible(8, dim(?w, 1))",
+            "widen-groups-8: without divisible(div(8, 2), dim(?w, 1))",
             "widen-groups-8: without divisible(div(mul(dim(?w, 0), 8), dim(?x, 1)), 8)",
             "widen-groups-of-levels: without less(1, dim(?w, 1))",
-            "widen-groups-of-levels: without less(dim(?w, 1), 16)",
-            "widen-groups-of-levels: without divisible(16, dim(?w, 1))",
+            "widen-groups-of-levels: without divisible(8, dim(?w, 1))",
             "widen-groups-of-levels: without divisible(div(mul(dim(?w, 0), 16), dim(?x, 1)), 16)",
         ],
     ),
@@ -343,20 +341,12 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "a convolution in groups means the same with packed weights; only the kernel is for one group",
+        "a convolution in groups means the same with packed weights; only the fast kernel is for one group, or for groups that fill panels",
         &[
             "pack-conv-integer-native: left 0: any groups of conv-integer",
-            "pack-conv-requantize-native: left 0: any groups of conv-requantize",
+            "pack-conv-requantize-native: without any(equal(?g, 1), divisible(dim(?w, 0), mul(?g, 16)))",
+            "pack-conv-requantize-native: without any(equal(?g, 1), divisible(dim(?w, 1), 4))",
             "pack-first-conv-requantize-native: left 0: any groups of conv-requantize",
-        ],
-    ),
-    (
-        "any groups mean the same with packed weights and images; the guards select those that have a fast kernel",
-        &[
-            "pack-groups-requantize-native: right 0: no pack",
-            "pack-groups-requantize-native: without less(1, ?g)",
-            "pack-groups-requantize-native: without divisible(dim(?w, 1), 4)",
-            "pack-groups-requantize-native: without divisible(dim(?w, 0), mul(?g, 16))",
         ],
     ),
     (
