@@ -7,8 +7,8 @@
 use super::bands::{BAND, Bands, tiles};
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
 use super::geometry::Geometry;
-use super::pair::{PAIR_COLUMNS, PAIR_ROWS, Pair};
-use super::prepared::{Weights, depth, pair_columns, room, subtract_points, width};
+use super::pair::{PAIR_COLUMNS, PAIR_ROWS};
+use super::prepared::{Weights, depth, pair_columns, room, width};
 use super::quad::COLUMNS;
 use super::taps::Taps;
 use crate::args::{Shared, part};
@@ -512,16 +512,15 @@ impl Band<'_> {
         pair: usize,
     ) {
         let (all, one) = (&self.fused.geometry, &self.fused.group);
-        let (depth, area) = (depth(one), one.area());
+        let area = one.area();
         let columns: usize = pair_columns(one.outputs, pair).iter().sum();
         let output = group * one.outputs + pair * PAIR_COLUMNS;
         let count = self.pixels.len();
         // SAFETY: as the caller of `run` promises.
         unsafe {
-            let [first, second] = self.weights.of_group(one, group).pair(one, pair, self.panels);
+            let mut prepared = self.weights.of_group(one, group).pair(one, pair, self.panels);
             let mut sums = [[0; PAIR_COLUMNS]; SUMS];
-            let panels = [&first, &second];
-            let taps = self.fused.taps.as_ref().filter(|_| !panels.iter().any(|panel| panel.has_points()));
+            let taps = self.fused.taps.as_ref().filter(|_| !prepared.has_points());
             let (rows, stride) = match taps {
                 Some(_) => (image, 0),
                 None => *rows.get_or_insert_with(|| self.rows(image)),
@@ -532,7 +531,8 @@ impl Band<'_> {
                     if let Some(offsets) = taps {
                         let windows = self.windows(image, start + tile.start);
                         let windows = &windows[..tile.len()];
-                        for (at, panel) in panels[..columns.div_ceil(COLUMNS)].iter().enumerate() {
+                        let panels = &prepared.panels()[..columns.div_ceil(COLUMNS)];
+                        for (at, panel) in panels.iter().enumerate() {
                             let weights = panel.operand().0.weights.cast_const();
                             let taps = Taps { offsets, quads: one.channels / 4, weights };
                             let sums = &mut sums[tile.clone()];
@@ -541,10 +541,7 @@ impl Band<'_> {
                         continue;
                     }
                     let from = rows.add((start + tile.start) * stride);
-                    let panels = [first.operand(), second.operand()];
-                    let product = Pair { stride, ..Pair::new(from, depth, tile.len(), panels) };
-                    product.products([&first.constants, &second.constants], &mut sums[tile.clone()]);
-                    subtract_points([&first, &second], &mut sums[tile], &product);
+                    prepared.products(from, stride, tile.len(), &mut sums[tile]);
                 }
                 let pixel = self.pixels.start + start;
                 self.started.run(&Rows {

@@ -2,7 +2,7 @@
 
 use super::geometry::Geometry;
 use super::pair::{Pair, PairSums};
-use super::quad::{COLUMNS, Facts, Panel, QUAD, prepare};
+use super::quad::{COLUMNS, Facts, Panel, QUAD, prepare, used_as_given};
 
 /// The weights of a convolution, in panels of 16 outputs.
 #[derive(Clone, Copy)]
@@ -55,16 +55,133 @@ impl Weights {
         geometry: &Geometry,
         pair: usize,
         scratch: [*mut u8; 2],
-    ) -> [Prepared; 2] {
+    ) -> PreparedPair {
         let [columns, more] = pair_columns(geometry.outputs, pair);
         let output = 2 * pair * COLUMNS;
+        // Products with a single panel take another way, which computes no totals.
+        let later = more > 0 && used_as_given(depth(geometry), self.shift());
+        // SAFETY: as the caller promises.
+        let panels = unsafe {
+            let first = Prepared::new(geometry, self, output, columns, scratch[0], later);
+            match more {
+                0 => [first; 2],
+                _ => [first, Prepared::new(geometry, self, output + COLUMNS, more, scratch[1], later)],
+            }
+        };
+        PreparedPair { panels, depth: depth(geometry), later: later.then_some((*self, *geometry)) }
+    }
+
+    /// Returns what is added to all sums of the columns of a panel, from the zero points and the totals of its columns.
+    fn constants(
+        &self,
+        geometry: &Geometry,
+        points: &[i32; COLUMNS],
+        totals: &[i32; COLUMNS],
+    ) -> [i32; COLUMNS] {
+        // The weights that fill up a pixel are zero before the shift, and no part of the sums.
+        let pixels = geometry.window[0] * geometry.window[1];
+        let filling = pixels * (width(geometry) - geometry.channels) * usize::from(self.shift());
+        let mut constants = [0_i32; COLUMNS];
+        for ((constant, total), point) in constants.iter_mut().zip(totals).zip(points) {
+            let total = total.wrapping_add(filling as i32);
+            let product = point.wrapping_mul((pixels * geometry.channels) as i32);
+            *constant = self.image_point.wrapping_mul(product.wrapping_sub(total));
+        }
+        constants
+    }
+
+    /// What is added to the bits of weights to give them a sign.
+    fn shift(&self) -> u8 {
+        if self.signed { 0 } else { 128 }
+    }
+}
+
+/// A pair of panels, and what zero points add to products with them.
+pub(super) struct PreparedPair {
+    panels: [Prepared; 2],
+    depth: usize,
+    /// What the constants of the columns follow from, as long as they are unknown. Where weights are used as they are
+    /// given, all that they need are their totals, and the first product computes these, so that weights are read once.
+    later: Option<(Weights, Geometry)>,
+}
+
+impl PreparedPair {
+    /// Returns the panels with their constants.
+    ///
+    /// # Safety
+    /// The weights must be those of the call still.
+    pub(super) unsafe fn panels(&mut self) -> &[Prepared; 2] {
+        if let Some((weights, geometry)) = self.later.take() {
+            for one in &mut self.panels {
+                // SAFETY: as the caller promises; weights that are used as they are given are read only.
+                let facts = unsafe {
+                    prepare(one.panel.weights.cast_const().cast(), self.depth, weights.shift(), one.panel)
+                };
+                one.constants = weights.constants(&geometry, &one.points, &facts.totals);
+            }
+        }
+        &self.panels
+    }
+
+    /// Returns whether the zero points of the weights add something to the products.
+    pub(super) fn has_points(&self) -> bool {
+        self.panels.iter().any(Prepared::has_points)
+    }
+
+    /// Writes the products of rows that lie at this distance, with what zero points add to them. There must be room for
+    /// all rows.
+    ///
+    /// # Safety
+    /// All elements must be in bounds.
+    pub(super) unsafe fn products(
+        &mut self,
+        a: *const u8,
+        stride: usize,
+        rows: usize,
+        sums: &mut [PairSums],
+    ) {
+        let [first, second] = &self.panels;
+        let product = Pair { stride, ..Pair::new(a, self.depth, rows, [first.operand(), second.operand()]) };
+        let sums = &mut sums[..rows];
         // SAFETY: as the caller promises.
         unsafe {
-            let first = Prepared::new(geometry, self, output, columns, scratch[0]);
-            if more == 0 {
-                return [first; 2];
+            match self.later.take() {
+                None => product.products([&first.constants, &second.constants], sums),
+                Some((weights, geometry)) => {
+                    let totals = product.products_with_totals(sums);
+                    for (panel, totals) in self.panels.iter_mut().zip(totals) {
+                        panel.constants = weights.constants(&geometry, &panel.points, &totals);
+                    }
+                    for sums in &mut *sums {
+                        let (halves, _) = sums.as_chunks_mut::<COLUMNS>();
+                        for (sums, panel) in halves.iter_mut().zip(&self.panels) {
+                            for (sum, constant) in sums.iter_mut().zip(&panel.constants) {
+                                *sum = sum.wrapping_add(*constant);
+                            }
+                        }
+                    }
+                }
             }
-            [first, Prepared::new(geometry, self, output + COLUMNS, more, scratch[1])]
+            self.subtract_points(a, stride, sums);
+        }
+    }
+
+    /// Subtracts what the zero points of the weights add to the products of rows. The arithmetic is that of 32 bits
+    /// throughout, which wraps.
+    ///
+    /// # Safety
+    /// The sums must be those of the products.
+    unsafe fn subtract_points(&self, a: *const u8, stride: usize, sums: &mut [PairSums]) {
+        if !self.has_points() {
+            return;
+        }
+        for (row, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: the row is one of the product.
+            let total = total(unsafe { std::slice::from_raw_parts(a.add(row * stride), self.depth) });
+            let points = self.panels.iter().flat_map(|panel| &panel.points);
+            for (sum, point) in sums.iter_mut().zip(points) {
+                *sum = sum.wrapping_sub(point.wrapping_mul(total));
+            }
         }
     }
 }
@@ -81,39 +198,33 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares the panel of the outputs from `output` on, of which there are `columns`.
+    /// Prepares the panel of the outputs from `output` on, of which there are `columns`. If the totals are computed later,
+    /// the constants are too, and the weights must be [used as they are given](used_as_given).
     ///
     /// # Safety
     /// The weights must be those of a convolution with these sizes, and `scratch` must have [`room`] for a panel.
-    pub(super) unsafe fn new(
+    unsafe fn new(
         geometry: &Geometry,
         weights: &Weights,
         output: usize,
         columns: usize,
         scratch: *mut u8,
+        later: bool,
     ) -> Self {
-        let (depth, shift) = (depth(geometry), if weights.signed { 0 } else { 128 });
+        let (depth, shift) = (depth(geometry), weights.shift());
         let quads = depth / 4;
         // SAFETY: the panel has weights of this depth, and the scratch memory has room for a prepared one.
         unsafe {
             let given = weights.panels.add(output / COLUMNS * quads * QUAD);
             let rests = scratch.wrapping_add(quads * Panel::WEIGHTS).cast();
             let room = Panel { weights: scratch.cast(), rests };
-            let facts = prepare(given, depth, shift, room);
+            let facts = if later { Facts::as_given() } else { prepare(given, depth, shift, room) };
             let mut points = [0; COLUMNS];
             for (at, point) in points[..columns].iter_mut().enumerate() {
                 let own = if weights.by_output { output + at } else { 0 };
                 *point = i32::from((*weights.points.add(own)).wrapping_add(shift).cast_signed());
             }
-            // The weights that fill up a pixel are zero before the shift, and no part of the sums.
-            let pixels = geometry.window[0] * geometry.window[1];
-            let filling = pixels * (width(geometry) - geometry.channels) * usize::from(shift);
-            let mut constants = [0_i32; COLUMNS];
-            for ((constant, total), point) in constants.iter_mut().zip(facts.totals).zip(points) {
-                let total = total.wrapping_add(filling as i32);
-                let product = point.wrapping_mul((pixels * geometry.channels) as i32);
-                *constant = weights.image_point.wrapping_mul(product.wrapping_sub(total));
-            }
+            let constants = weights.constants(geometry, &points, &facts.totals);
             Self { panel: room.or_given(&facts, given), facts, points, constants }
         }
     }
@@ -124,29 +235,8 @@ impl Prepared {
     }
 
     /// Returns whether the zero points of the weights add something to the products.
-    pub(super) fn has_points(&self) -> bool {
+    fn has_points(&self) -> bool {
         self.points != [0; COLUMNS]
-    }
-}
-
-/// Subtracts what the zero points of the weights add to the products of rows with a pair of panels. The arithmetic is that
-/// of 32 bits throughout, which wraps.
-///
-/// # Safety
-/// The sums must be those of the product.
-pub(super) unsafe fn subtract_points(pair: [&Prepared; 2], sums: &mut [PairSums], product: &Pair<'_>) {
-    if !pair.iter().any(|prepared| prepared.has_points()) {
-        return;
-    }
-    for (row, sums) in sums[..product.rows].iter_mut().enumerate() {
-        // SAFETY: the row is one of the product.
-        let total = total(unsafe {
-            std::slice::from_raw_parts(product.a.add(row * product.stride), 4 * product.quads)
-        });
-        let points = pair.into_iter().flat_map(|prepared| &prepared.points);
-        for (sum, point) in sums.iter_mut().zip(points) {
-            *sum = sum.wrapping_sub(point.wrapping_mul(total));
-        }
     }
 }
 

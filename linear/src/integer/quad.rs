@@ -54,6 +54,13 @@ pub(super) struct Facts {
     pub as_given: bool,
 }
 
+impl Facts {
+    /// The facts about weights that are [used as they are given](used_as_given), without their totals.
+    pub(super) fn as_given() -> Self {
+        Self { whole: true, as_given: true, ..Self::default() }
+    }
+}
+
 /// The place of a prepared panel.
 #[derive(Clone, Copy)]
 pub(super) struct Panel {
@@ -140,7 +147,7 @@ impl Quads {
     /// # Safety
     /// All elements must be in bounds.
     pub(super) unsafe fn add_with_totals(&self, sums: &mut Sums) -> Facts {
-        let mut facts = Facts { whole: true, as_given: true, ..Facts::default() };
+        let mut facts = Facts::as_given();
         // SAFETY: as the caller promises; where weights are used as they are given, the processor has the instructions.
         #[cfg(target_arch = "x86_64")]
         unsafe {

@@ -7,9 +7,9 @@
 
 use super::bands::{BAND, Bands};
 use super::geometry::Geometry;
-use super::pair::{PAIR_COLUMNS, PAIR_ROWS, Pair};
+use super::pair::{PAIR_COLUMNS, PAIR_ROWS};
 use super::pixels::{BLOCK as PIXELS, Pixels};
-use super::prepared::{Weights, depth, pair_columns, room, subtract_points, width};
+use super::prepared::{Weights, depth, pair_columns, room, width};
 use super::quad::COLUMNS;
 use super::sums::Sums;
 use crate::args::{Shared, part};
@@ -309,19 +309,16 @@ impl Band<'_> {
         let columns = pair_columns(one.outputs, pair);
         // SAFETY: as the caller of `run` promises.
         unsafe {
-            let [first, second] = self.weights.pair(one, pair, self.panels);
+            let mut prepared = self.weights.pair(one, pair, self.panels);
             let mut sums = [[0; PAIR_COLUMNS]; PAIR_ROWS];
             // Whole products, whose sums are transposed in registers.
             for start in (0..self.count).step_by(PAIR_ROWS) {
                 let count = PAIR_ROWS.min(self.count - start);
-                let product =
-                    Pair::new(rows.add(start * depth), depth, count, [first.operand(), second.operand()]);
-                product.products([&first.constants, &second.constants], &mut sums);
-                subtract_points([&first, &second], &mut sums, &product);
+                prepared.products(rows.add(start * depth), depth, count, &mut sums);
                 for (at, columns) in columns.into_iter().enumerate() {
                     let output = (2 * pair + at) * COLUMNS;
                     let to = (self.image * one.outputs + output) * area + self.first + start;
-                    let sums = Sums { sums: &sums, first: at * COLUMNS, rows: product.rows, columns };
+                    let sums = Sums { sums: &sums, first: at * COLUMNS, rows: count, columns };
                     sums.write(self.output.wrapping_add(to), area);
                 }
             }
