@@ -1,10 +1,10 @@
 //! One operator of the model while it is imported: its operands and attributes, and the nodes that it becomes. The
 //! importer of an [`Operator`](super::Operator) works with it.
 
-use super::Refusal;
 use super::builder::{Builder, ImportedValue};
 use super::proto::{AttributeProto, AttributeType, NodeProto, TensorProto};
 use super::structure::full_name;
+use super::{Refusal, sparse};
 use crate::attr::Attrs;
 use crate::op::Ops;
 use crate::tensor::{DType, Tensor};
@@ -187,6 +187,18 @@ impl<'a> Call<'a> {
         self.builder
             .weights()
             .read(proto, &format!("attribute `{name}`"))
+            .map(Some)
+            .map_err(|error| Refusal::Tensor(Box::new(error)))
+    }
+
+    /// Returns a tensor that is given by its elements that are not zero.
+    pub fn sparse_tensor(&mut self, name: &'static str) -> Result<Option<Tensor>, Refusal> {
+        let Some(attribute) = self.attribute(name, AttributeType::SparseTensor)? else {
+            return Ok(None);
+        };
+        let proto =
+            attribute.sparse_tensor.as_ref().ok_or_else(|| Refusal::attribute(name, "lacks its tensor"))?;
+        sparse::read(&mut self.builder.weights(), proto, &format!("attribute `{name}`"))
             .map(Some)
             .map_err(|error| Refusal::Tensor(Box::new(error)))
     }

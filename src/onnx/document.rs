@@ -1,7 +1,8 @@
 //! A graph of the model, or one inside an operator such as `Loop`, ready to be walked.
 
 use super::OnnxError;
-use super::proto::{GraphProto, NodeProto, TensorProto, ValueInfoProto};
+use super::initializer::Initializer;
+use super::proto::{GraphProto, NodeProto, SparseTensorProto, TensorProto, ValueInfoProto};
 use super::weight::Weights;
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
@@ -32,6 +33,7 @@ pub(super) struct Body {
     /// The position of the last node that reads a name; the number of nodes for an output.
     last_use: FxHashMap<String, usize>,
     initializers: Vec<TensorProto>,
+    sparse: Vec<SparseTensorProto>,
     constants: OnceLock<Vec<(Arc<str>, Tensor)>>,
 }
 
@@ -49,7 +51,7 @@ impl Body {
         for output in &graph.output {
             last_use.insert(output.name.clone(), operations.len());
         }
-        let initial = |name: &str| graph.initializer.iter().any(|initializer| initializer.name == name);
+        let initial = |name: &str| Initializer::all(&graph).any(|initializer| initializer.name() == name);
         let inputs = graph.input.iter().filter(|input| !initial(&input.name)).cloned().collect();
         Self {
             inputs,
@@ -57,6 +59,7 @@ impl Body {
             operations,
             last_use,
             initializers: graph.initializer,
+            sparse: graph.sparse_initializer,
             constants: OnceLock::new(),
         }
     }
@@ -72,9 +75,8 @@ impl Body {
             return Ok(constants);
         }
         let mut constants = Vec::with_capacity(self.initializers.len());
-        for initializer in &self.initializers {
-            let tensor = weights.read(initializer, &format!("initializer `{}`", initializer.name))?;
-            constants.push((initializer.name.as_str().into(), tensor));
+        for initializer in Initializer::of(&self.initializers, &self.sparse) {
+            constants.push((initializer.name().into(), initializer.read(weights)?));
         }
         if !weights.missing.is_empty() {
             return Err(OnnxError::MissingWeights { names: std::mem::take(&mut weights.missing) });

@@ -1,6 +1,7 @@
 //! Reads facts about a model without importing it: the files of its external data, and its dimensions without a
 //! size.
 
+use super::initializer::Initializer;
 use super::proto::{ModelProto, NodeProto, TensorProto};
 use super::{Item, OnnxError, folder, signature, weight};
 use crate::tensor::Tensor;
@@ -26,7 +27,7 @@ pub fn external(model: &Path) -> Result<External, OnnxError> {
         }
     };
     let graph = proto.graph.unwrap_or_default();
-    graph.initializer.iter().for_each(&mut note);
+    Initializer::all(&graph).flat_map(Initializer::parts).for_each(&mut note);
     of_nodes(&graph.node, &mut note);
     for function in &proto.functions {
         of_nodes(&function.node, &mut note);
@@ -38,8 +39,10 @@ pub fn external(model: &Path) -> Result<External, OnnxError> {
 fn of_nodes(nodes: &[NodeProto], note: &mut dyn FnMut(&TensorProto)) {
     for attribute in nodes.iter().flat_map(|node| &node.attribute) {
         attribute.t.iter().for_each(&mut *note);
+        let sparse = attribute.sparse_tensor.iter().map(Initializer::Sparse);
+        sparse.flat_map(Initializer::parts).for_each(&mut *note);
         if let Some(graph) = &attribute.g {
-            graph.initializer.iter().for_each(&mut *note);
+            Initializer::all(graph).flat_map(Initializer::parts).for_each(&mut *note);
             of_nodes(&graph.node, note);
         }
     }

@@ -205,7 +205,8 @@ impl Actual<'_> {
         for value in graph.input.iter_mut().chain(&mut graph.output).chain(&mut graph.value_info) {
             value.name = self.rename(&value.name);
         }
-        for initializer in &mut graph.initializer {
+        let sparse = graph.sparse_initializer.iter_mut().filter_map(|sparse| sparse.values.as_mut());
+        for initializer in graph.initializer.iter_mut().chain(sparse) {
             initializer.name = self.rename(&initializer.name);
         }
     }

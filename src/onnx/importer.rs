@@ -4,6 +4,7 @@ use super::builder::{Builder, ImportedValue};
 use super::document::{Body, Operation};
 use super::error::Reasons;
 use super::function::{inline, opset_of};
+use super::initializer::Initializer;
 use super::node::{supported, supporting};
 use super::proto::{GraphProto, ModelProto, ValueInfoProto};
 use super::signature::{declared, input_types};
@@ -12,8 +13,7 @@ use super::structure::{is_own, order};
 use super::walk::{self, Binding, Importer, Scope, Stop, Walk};
 use super::weight::Weights;
 use super::{
-    ImportOptions, ImportedModel, MissingWeights, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Refusal,
-    Tables,
+    ImportOptions, ImportedModel, MissingWeights, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Tables,
 };
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use memmap2::Mmap;
@@ -69,26 +69,21 @@ pub(super) fn open(
     if graph.output.is_empty() {
         reasons.add(OnnxError::NoOutputs { model: model.to_owned() });
     }
-    for sparse in &graph.sparse_initializer {
-        let name = sparse.values.as_ref().map_or("", |values| &values.name);
-        let why = Refusal::other("it is sparse; ovolo reads dense initializers only");
-        reasons.add(OnnxError::Weight { tensor: format!("initializer `{name}`"), why });
-    }
     let Some((sequence, _)) = reasons.hear(order(&graph, &operations, false)) else { return Ok(None) };
     let taken = names(&graph, &operations);
     let mut weights = Weights::new(folder, map, policy);
     let mut constants = Scope::default();
     let mut lost = FxHashSet::default();
-    for initializer in &graph.initializer {
-        let missing = weights.missing.len();
-        let tensor = weights.read(initializer, &format!("initializer `{}`", initializer.name));
+    for initializer in Initializer::all(&graph) {
+        let (missing, name) = (weights.missing.len(), initializer.name());
+        let tensor = initializer.read(&mut weights);
         match reasons.hear(tensor).filter(|_| weights.missing.len() == missing) {
             Some(tensor) => {
-                let value = ImportedValue::constant(initializer.name.as_str(), tensor);
-                constants.insert(initializer.name.as_str().into(), Binding::Tensor(value));
+                let value = ImportedValue::constant(name, tensor);
+                constants.insert(name.into(), Binding::Tensor(value));
             }
             None => {
-                lost.insert(initializer.name.clone());
+                lost.insert(name.to_owned());
             }
         }
     }

@@ -106,6 +106,8 @@ pub struct AttributeProto {
     pub r#type: i32,
     #[prost(string, tag = "21")]
     pub ref_attr_name: String,
+    #[prost(message, optional, tag = "22")]
+    pub sparse_tensor: Option<SparseTensorProto>,
 }
 
 /// What an attribute holds.
@@ -310,11 +312,17 @@ pub struct TensorProto {
     pub data_location: i32,
 }
 
-/// A constant that is given by its non-zero elements, which is refused.
+/// A constant that is given by its elements that are not zero.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SparseTensorProto {
+    /// The elements, and the name.
     #[prost(message, optional, tag = "1")]
     pub values: Option<TensorProto>,
+    /// Where they are: a number for each, counted row by row, or an index for each.
+    #[prost(message, optional, tag = "2")]
+    pub indices: Option<TensorProto>,
+    #[prost(int64, repeated, tag = "3")]
+    pub dims: Vec<i64>,
 }
 
 /// A key and its value.

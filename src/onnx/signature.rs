@@ -2,6 +2,7 @@
 
 use super::element::{checked_type, element_type};
 use super::error::{InputProblem, UnboundDim, UnknownDim, closest};
+use super::initializer::Initializer;
 use super::proto::{DimensionProto, GraphProto, ValueInfoProto};
 use super::{Item, OnnxError, Refusal};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -13,7 +14,7 @@ pub(super) fn input_types<'a>(
     graph: &'a GraphProto,
     bound: &BTreeMap<String, usize>,
 ) -> Result<Vec<(&'a str, TensorType)>, OnnxError> {
-    let initializers: FxHashSet<&str> = graph.initializer.iter().map(|i| i.name.as_str()).collect();
+    let initializers: FxHashSet<&str> = Initializer::all(graph).map(Initializer::name).collect();
     let mut types = Vec::new();
     let mut free: BTreeMap<String, Vec<(usize, String)>> = BTreeMap::new();
     let mut known = BTreeSet::new();
@@ -72,7 +73,7 @@ pub(super) fn input_types<'a>(
 
 /// Returns the names of the dimensions of a graph's inputs that have no size.
 pub(super) fn symbols_of(graph: &GraphProto) -> BTreeSet<String> {
-    let initializers: FxHashSet<&str> = graph.initializer.iter().map(|i| i.name.as_str()).collect();
+    let initializers: FxHashSet<&str> = Initializer::all(graph).map(Initializer::name).collect();
     let inputs = graph.input.iter().filter(|input| !initializers.contains(input.name.as_str()));
     inputs
         .filter_map(|input| Some((input, declared_type(input).ok()?.1?)))

@@ -3,6 +3,7 @@
 use super::OnnxError;
 use super::document::Operation;
 use super::error::{Duplicate, Undefined, closest};
+use super::initializer::Initializer;
 use super::proto::{GraphProto, NodeProto};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
@@ -106,8 +107,8 @@ fn makers<'a>(
     for input in &graph.input {
         define(&input.name, Maker::Leaf("input"));
     }
-    for initializer in &graph.initializer {
-        define(&initializer.name, Maker::Leaf("initializer"));
+    for initializer in Initializer::all(graph) {
+        define(initializer.name(), Maker::Leaf("initializer"));
     }
     for (index, operation) in operations.iter().enumerate() {
         for output in operation.node.output.iter().filter(|output| !output.is_empty()) {

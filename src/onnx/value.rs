@@ -3,6 +3,7 @@
 //! A file does not say which of these messages it is; the type that a model declares does.
 
 use super::element::{self, STRING, element_type};
+use super::initializer::Initializer;
 use super::proto::{
     DimensionProto, ElementKind, MapProto, OptionalProto, SequenceProto, TensorProto, TypeProto,
     ValueInfoProto,
@@ -85,7 +86,8 @@ impl Interface {
             Some((info.name.clone(), shape.dim.iter().map(size).collect()))
         };
         let shapes = graph.input.iter().chain(&graph.output).filter_map(shape).collect();
-        let weights: BTreeSet<&str> = graph.initializer.iter().map(|weight| weight.name.as_str()).collect();
+        let weights: BTreeSet<&str> =
+            Initializer::of(&graph.initializer, &graph.sparse_initializer).map(Initializer::name).collect();
         let names = graph.input.iter().map(|input| input.name.clone());
         let defaults = names.filter(|name| weights.contains(name.as_str())).collect();
         let types = |list: &[ValueInfoProto]| {

@@ -54,6 +54,15 @@ fn graph(model: &mut ModelProto) -> &mut GraphProto {
     model.graph.as_mut().unwrap()
 }
 
+/// The refusal of a model with a sparse constant of three elements, of which two are given.
+fn sparse(indices: &[i64]) -> String {
+    let mut model = relu();
+    let values = Some(floats("few", &[2], &[1.0, 2.0]));
+    let indices = Some(longs("places", indices));
+    graph(&mut model).sparse_initializer.push(SparseTensorProto { values, indices, dims: vec![3] });
+    refusal(&model)
+}
+
 fn refusal(model: &ModelProto) -> String {
     refusal_with(model, &[])
 }
@@ -304,9 +313,12 @@ refused! {
         int32_data: vec![1, 300],
         ..floats("bytes", &[2], &[])
     }));
-    initializer_is_sparse: {
+    sparse_initializer_has_an_index_outside: sparse(&[0, 3]);
+    sparse_initializer_is_not_in_order: sparse(&[2, 1]);
+    sparse_initializer_lacks_its_indices: {
         let mut model = relu();
-        let sparse = SparseTensorProto { values: Some(floats("few", &[1], &[1.0])) };
+        let values = Some(floats("few", &[1], &[1.0]));
+        let sparse = SparseTensorProto { values, dims: vec![3], indices: None };
         graph(&mut model).sparse_initializer.push(sparse);
         refusal(&model)
     };

@@ -8,7 +8,7 @@ use crate::proto::{FLOAT, int, ints, longs, node, untyped, value};
 use ovolo::graph::{CONST, Graph};
 use ovolo::onnx::proto::{
     AttributeProto, AttributeType, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetId,
-    TensorProto,
+    SparseTensorProto, TensorProto,
 };
 use ovolo::onnx::{
     ImportOptions, ImportedModel, Interface, MissingWeights, Size, check_inputs, from_bytes, load,
@@ -213,6 +213,34 @@ fn a_function_of_the_model_is_inlined() {
                     y/turned = transpose{perm: [1,0]}(x): f32[3,2]\n\
                     y = relu(y/turned): f32[3,2]\n";
     assert_eq!(listing(&import(&model).graph), expected);
+}
+
+#[test]
+fn constants_may_be_given_by_their_elements_that_are_not_zero() {
+    let sparse = |name: &str, places: TensorProto| SparseTensorProto {
+        values: Some(crate::proto::floats(name, &[2], &[5.0, 7.0])),
+        indices: Some(places),
+        dims: vec![2, 3],
+    };
+    let mut constant = node("Constant", &[], &["c"]);
+    constant.attribute.push(AttributeProto {
+        name: "sparse_value".to_owned(),
+        r#type: AttributeType::SparseTensor as i32,
+        sparse_tensor: Some(sparse("", TensorProto { dims: vec![2, 2], ..longs("", &[0, 1, 1, 2]) })),
+        ..Default::default()
+    });
+    let nodes = vec![constant, node("Add", &["x", "w"], &["a"]), node("Mul", &["a", "c"], &["y"])];
+    let mut model = model(17, &["2", "3"], nodes, Vec::new());
+    let graph = model.graph.as_mut().unwrap();
+    graph.sparse_initializer.push(sparse("w", longs("", &[0, 4])));
+    // Old models list initializers as inputs.
+    graph.input.push(value("w", FLOAT, &["2", "3"]));
+    let graph = import(&model).graph;
+    let constants: Vec<(&str, Vec<f64>)> =
+        graph.nodes().filter_map(|(id, node)| Some((&*node.name, graph.constant(id)?.to_f64()))).collect();
+    let expected = [("w", vec![5.0, 0.0, 0.0, 0.0, 7.0, 0.0]), ("c", vec![0.0, 5.0, 0.0, 0.0, 0.0, 7.0])];
+    assert_eq!(constants, expected);
+    assert_eq!(graph.inputs().count(), 1);
 }
 
 #[test]

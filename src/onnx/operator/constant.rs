@@ -21,12 +21,9 @@ pub(super) const TABLE: &[Operator] = &[
 ];
 
 fn constant(call: &mut Call<'_>) -> Results {
-    if call.has("sparse_value") {
-        return Err(Refusal::other(
-            "its value is given by the attribute `sparse_value`; ovolo has dense tensors only",
-        ));
-    }
     let tensor = if let Some(tensor) = call.tensor("value")? {
+        tensor
+    } else if let Some(tensor) = call.sparse_tensor("sparse_value")? {
         tensor
     } else if let Some(values) = call.floats("value_floats")? {
         Tensor::from_elements([values.len()], values)
