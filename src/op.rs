@@ -127,6 +127,8 @@ pub struct Flags {
     pub elementwise: bool,
     /// Takes operands in any layout, the same for all of them, and gives its result in that layout.
     pub layout_agnostic: bool,
+    /// Takes operands in sparse layouts as well. A lowered op takes them where one of its forms has such a layout.
+    pub sparse: bool,
     /// Binary, and the same with its operands swapped: patterns match it in both orders.
     pub commutative: bool,
     /// Unary, and operands of one type that are different have different results.
@@ -257,6 +259,13 @@ impl OpDef {
     /// Returns whether this is a lowered op.
     pub fn is_lowered(&self) -> bool {
         self.lowered.is_some()
+    }
+
+    /// Returns whether some of its operands may be in a sparse layout.
+    fn takes_sparse(&self) -> bool {
+        self.flags.sparse
+            || self.flags.transfer.is_some()
+            || self.lowered.as_ref().is_some_and(Lowered::takes_sparse)
     }
 
     /// Returns the name of the logical op that this op computes, which is its own unless it is a lowered op.

@@ -13,6 +13,7 @@ mod narrow;
 mod number;
 mod relayout;
 mod size;
+mod sparse;
 pub(crate) mod text;
 mod texts;
 
@@ -150,7 +151,22 @@ impl TensorType {
 
     /// Returns the number of bytes in memory, including padding.
     pub fn bytes(&self) -> usize {
-        self.layout.padded_count(&self.shape) * self.dtype.size()
+        match self.layout.stored() {
+            None => self.layout.padded_count(&self.shape) * self.dtype.size(),
+            Some(stored) => sparse::bytes(self, stored),
+        }
+    }
+
+    /// Returns the bytes of a block of the layout: of one element, if it has no blocks.
+    fn block_bytes(&self) -> usize {
+        self.layout.blocks().iter().map(|block| block.1).product::<usize>() * self.dtype.size()
+    }
+
+    /// Returns the byte at which the elements begin: those of a sparse layout follow the places of the blocks, which are
+    /// numbers of 32 bits: for each row of blocks (a position along the layout's outermost dimension) the index of its first
+    /// stored block, then the number of stored blocks, then the column (a position along all other dimensions) of each.
+    pub fn elements_at(&self) -> usize {
+        self.layout.stored().map_or(0, |stored| sparse::elements_at(&self.layout, &self.shape, stored))
     }
 }
 

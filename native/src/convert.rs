@@ -55,8 +55,12 @@ impl Kernel for Convert {
     }
 }
 
-/// Returns the copies that together change the layout; `None` if the blocks of the layouts do not nest.
+/// Returns the copies that together change the layout; `None` if the blocks of the layouts do not nest, or one is
+/// sparse.
 fn regions(source: &TensorType, target: &TensorType) -> Option<Vec<Region>> {
+    if [source, target].into_iter().any(|ty| ty.layout.stored().is_some()) {
+        return None;
+    }
     let shape = &source.shape;
     let mut nests: Vec<(isize, isize, Vec<Loop>)> = vec![(0, 0, Vec::new())];
     for dim in 0..shape.rank() {

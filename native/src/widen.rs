@@ -49,9 +49,12 @@ impl Places {
     }
 }
 
-/// Calls `ask` with the `f32` version of a call. Returns `None` if the call has no narrow type.
+/// Calls `ask` with the `f32` version of a call. Returns `None` if the call has no narrow type, or one in a
+/// sparse layout.
 fn wide<T>(call: &Call<'_>, ask: impl FnOnce(&Call<'_>) -> Result<T, OpError>) -> Option<Result<T, OpError>> {
-    if !call.inputs.iter().any(|ty| narrow(ty)) || call.inputs.len() > MAX_OPERANDS {
+    // The bytes of a sparse layout are not elements alone.
+    let sparse = call.inputs.iter().any(|ty| ty.layout.stored().is_some());
+    if !call.inputs.iter().any(|ty| narrow(ty)) || call.inputs.len() > MAX_OPERANDS || sparse {
         return None;
     }
     let inputs: Vec<TensorType> = call.inputs.iter().map(|ty| widened(ty)).collect();

@@ -191,7 +191,8 @@ fn bytes(query: &Query<'_>, constant: bool) -> f64 {
 
 fn padding(ty: &TensorType) -> f64 {
     let whole = ty.layout.padded_count(&ty.shape).max(1);
-    1.0 - ty.shape.count().max(1) as f64 / whole as f64
+    // A sparse layout has fewer elements than the shape.
+    (1.0 - ty.shape.count().max(1) as f64 / whole as f64).max(0.0)
 }
 
 fn dim(ty: &TensorType, at: usize) -> f64 {

@@ -19,7 +19,7 @@ struct Scope<'a> {
 impl Scope<'_> {
     fn fact(&self, id: Id) -> Fact<'_> {
         let data = &self.egraph.egg[id].data;
-        Fact { ty: &data.ty, constant: data.constant, value: data.value.as_ref() }
+        Fact { ty: &data.ty, constant: data.constant, value: data.value.as_ref(), leaf: data.leaf.as_ref() }
     }
 }
 

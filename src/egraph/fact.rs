@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// The most elements of a value that is kept as a fact. Ops on such values are evaluated at once.
 const SMALL: usize = 64;
 
+/// The share of elements other than zero up to which constants in another order are computed.
+const MOSTLY_ZEROS: f64 = 0.5;
+
 /// The analysis of egg: the types and values of leaves, and the classes that changed since the last search.
 #[derive(Default)]
 pub(crate) struct Facts {
@@ -31,6 +34,8 @@ pub(crate) struct ClassFacts {
     pub constant: bool,
     /// The value, if it is constant and small.
     pub value: Option<Tensor>,
+    /// The value, if it is one of the graph's constants, or one of them in another order that may be mostly zeros.
+    pub leaf: Option<Tensor>,
 }
 
 impl Facts {
@@ -67,7 +72,12 @@ impl egg::Analysis<Term> for Facts {
         if let Some(name) = term.leaf_name() {
             let (ty, value) = &egraph.analysis.leaves[name];
             let small = value.as_ref().filter(|value| value.ty().shape.count() <= SMALL);
-            return ClassFacts { ty: ty.clone(), constant: term.op == CONST, value: small.cloned() };
+            return ClassFacts {
+                ty: ty.clone(),
+                constant: term.op == CONST,
+                value: small.cloned(),
+                leaf: value.clone(),
+            };
         }
         let types: Vec<&TensorType> = term.children.iter().map(|&child| &egraph[child].data.ty).collect();
         let def = term.op;
@@ -84,20 +94,29 @@ impl egg::Analysis<Term> for Facts {
             }
             _ => None,
         };
-        ClassFacts { ty, constant, value }
+        // Exporters write weights in the order of columns and transpose them. Of dense weights nobody asks for the zeros.
+        let leaf = match &term.children[..] {
+            [only] if ["transpose", "reshape"].contains(&def.name) => {
+                let given =
+                    egraph[*only].data.leaf.as_ref().filter(|given| given.may_be_sparse(MOSTLY_ZEROS));
+                given.map(|given| def.evaluate(&term.attrs, &[given], &ty))
+            }
+            _ => None,
+        };
+        ClassFacts { ty, constant, value, leaf }
     }
 
     fn merge(&mut self, to: &mut ClassFacts, from: ClassFacts) -> DidMerge {
         debug_assert_eq!(to.ty, from.ty, "types are compared before classes are united");
         let constant = to.constant || from.constant;
+        let gains = |one: &Option<Tensor>, other: &Option<Tensor>| one.is_none() && other.is_some();
         let merged = DidMerge(
-            constant != to.constant || (to.value.is_none() && from.value.is_some()),
-            constant != from.constant || (from.value.is_none() && to.value.is_some()),
+            constant != to.constant || gains(&to.value, &from.value) || gains(&to.leaf, &from.leaf),
+            constant != from.constant || gains(&from.value, &to.value) || gains(&from.leaf, &to.leaf),
         );
         to.constant = constant;
-        if to.value.is_none() {
-            to.value = from.value;
-        }
+        to.value = to.value.take().or(from.value);
+        to.leaf = to.leaf.take().or(from.leaf);
         self.sharpening |= merged.0 || merged.1;
         merged
     }

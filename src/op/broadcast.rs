@@ -42,6 +42,7 @@ impl Broadcast {
 pub(super) const FLAGS: Flags = Flags {
     elementwise: true,
     layout_agnostic: true,
+    sparse: false,
     commutative: false,
     injective: false,
     transfer: None,

@@ -21,8 +21,22 @@ fn memory(def: &OpDef) -> Memory {
     }
 }
 
+/// Refuses operands in sparse layouts where an op takes none, and those that no value can have.
+fn sparse(def: &OpDef, types: &[&TensorType]) -> Result<(), OpError> {
+    for (at, ty) in types.iter().enumerate().filter(|(_, ty)| ty.layout.stored().is_some()) {
+        if !def.takes_sparse() {
+            return Err(OpError::operand(at, ty, ", in a sparse layout: `unpack` makes it dense"));
+        }
+        if let Some(error) = crate::tensor::type_error(ty) {
+            return Err(OpError::operands(error));
+        }
+    }
+    Ok(())
+}
+
 /// Infers the type of an op's result, after a check that all operands lie in the memory where the op takes them.
 pub(super) fn infer(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    sparse(def, types)?;
     let memory = memory(def);
     if memory == Memory::Copies {
         return host(def, attrs, types);

@@ -32,6 +32,7 @@ const fn leaf(name: &'static str, doc: &'static str) -> OpDef {
         flags: Flags {
             elementwise: false,
             layout_agnostic: false,
+            sparse: false,
             commutative: false,
             injective: false,
             transfer: None,

@@ -1,4 +1,5 @@
-//! Conversions between layouts. Logical values do not change; padding is zero.
+//! Conversions between layouts. Logical values do not change, except that a value with more blocks than a sparse layout
+//! stores loses the last ones; padding is zero.
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain};
 use crate::attr::{AttrKind, Attrs};
@@ -12,7 +13,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         }),
         OpDef {
             // Padding holds zero, so a value has only one form in each layout.
-            flags: Flags { injective: true, ..Flags::default() },
+            flags: Flags { injective: true, sparse: true, ..Flags::default() },
             ..def("unpack", "converts x from another layout to the default one", Vec::new(), |_, types| {
                 if types[0].layout.is_plain() {
                     return Err(OpError::operand(0, types[0], ", in the default layout already"));
@@ -45,7 +46,11 @@ fn to_layout(ty: &TensorType, layout: &Layout) -> Result<TensorType, OpError> {
     if layout.rank() != Some(ty.shape.rank()) {
         return Err(OpError::operands(format!("layout {layout} does not fit {ty}")));
     }
-    Ok(ty.with_layout(layout.clone()))
+    let result = ty.with_layout(layout.clone());
+    match crate::tensor::type_error(&result) {
+        Some(error) => Err(OpError::operands(error)),
+        None => Ok(result),
+    }
 }
 
 fn def(
@@ -59,7 +64,7 @@ fn def(
         doc,
         arity: Arity::Exactly(1),
         attrs,
-        flags: Flags::default(),
+        flags: Flags { sparse: true, ..Flags::default() },
         infer,
         eval: |_, operands, ty| operands[0].to_layout(&ty.layout),
         flops: |_, _, _| 0.0,

@@ -140,7 +140,8 @@ pub enum Layouts {
 }
 
 /// Layouts of the operands and of the result, by their names. Operands that are not listed, and those of a post
-/// chain, have the layout of the result.
+/// chain, have the layout of the result. A sparse layout stands for those with the same blocks, whatever number of them is
+/// stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     /// The layouts of the operands.
@@ -355,6 +356,12 @@ impl Lowered {
         }
     }
 
+    /// Returns whether a form has an operand in a sparse layout, or the logical op takes such operands.
+    pub(super) fn takes_sparse(&self) -> bool {
+        let sparse = |layout: &Layout| layout.stored().is_some();
+        self.logical.flags.sparse || self.forms.iter().any(|(operands, _)| operands.iter().any(sparse))
+    }
+
     /// Infers the type of the result.
     pub(super) fn result(
         &self,
@@ -378,7 +385,7 @@ impl Lowered {
         };
         let fits = |(operands, result): &&(Vec<Layout>, Layout)| {
             let wanted = (0..own).map(|at| operands.get(at).unwrap_or(result));
-            wanted.zip(types).all(|(layout, ty)| ty.layout == *layout)
+            wanted.zip(types).all(|(layout, ty)| ty.layout.is_like(layout))
         };
         let Some((_, layout)) = self.forms.iter().find(fits) else {
             return Err(self.refusal(&types[..own]));

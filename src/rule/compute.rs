@@ -35,6 +35,27 @@ pub(super) const COMPUTED: &[Word] = &[
     function("layout-of", "the layout", &[Operand], Kind::Layout, |v| {
         Ok(Value::Attr(Attr::Layout(operand(v, 0)?.ty.layout.clone())))
     }),
+    function(
+        "stored-layout",
+        "the sparse layout that stores those blocks of a layout in which the constant has anything but zeros, which are at most this share of all",
+        &[Operand, Kind::Layout, Number],
+        Kind::Layout,
+        |v| {
+            let (fact, share) = (operand(v, 0)?, float(v, 2)?);
+            let Attr::Layout(layout) = attr(v, 1)? else {
+                return Err(format!("{} is no layout", v.show(1)).into());
+            };
+            let value =
+                fact.leaf.or(fact.value).ok_or_else(|| format!("the value of {} is not known", v.show(0)))?;
+            if layout.rank() != Some(fact.ty.shape.rank()) {
+                return Err(format!("layout {layout} does not fit {}", fact.ty).into());
+            }
+            let stored = value.blocks_in_use(layout, share).and_then(|stored| layout.sparse(stored));
+            let stored = stored
+                .ok_or_else(|| format!("{} has anything in more than {share} of its blocks", v.show(0)))?;
+            Ok(Value::Attr(Attr::Layout(stored)))
+        },
+    ),
     function("count", "how many operands a rest has", &[Rest], Integer, |v| {
         Ok(number(whole(rest(v, 0)?.len())?))
     }),

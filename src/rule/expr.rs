@@ -15,6 +15,8 @@ pub struct Fact<'a> {
     pub constant: bool,
     /// The value, if it is constant and small.
     pub value: Option<&'a Tensor>,
+    /// The value, if it is one of the graph's constants.
+    pub leaf: Option<&'a Tensor>,
 }
 
 /// Returns the value of an expression.

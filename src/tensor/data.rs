@@ -4,7 +4,7 @@ mod weak;
 
 pub(crate) use weak::WeakTensor;
 
-use super::{DType, Device, Layout, TensorType};
+use super::{DType, Device, Layout, TensorType, sparse};
 use memmap2::MmapMut;
 use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -81,6 +81,14 @@ impl Bytes {
                 bytes
             }
             Self::Lent(lent) => lent.copy.get_or_init(|| lent.copy()).as_slice(),
+        }
+    }
+
+    /// Returns the bytes where they lie, at any address. Those that are lent are not copied.
+    fn given(&self) -> &[u8] {
+        match self {
+            Self::Lent(lent) if lent.copy.get().is_none() => (*lent.lender).as_ref(),
+            _ => self.as_slice(),
         }
     }
 }
@@ -288,6 +296,12 @@ impl Tensor {
         if *layout == self.ty.layout {
             return self.clone();
         }
+        if self.ty.layout.stored().is_some() {
+            return self.expanded().to_layout(layout);
+        }
+        if let Some(stored) = layout.stored() {
+            return self.to_layout(&layout.dense()).compressed(layout, stored);
+        }
         let mut result = Self::zeros(self.ty.with_layout(layout.clone()));
         let shape = self.ty.shape.clone();
         super::relayout::copy(
@@ -299,6 +313,55 @@ impl Tensor {
             self.ty.dtype.size(),
         );
         result
+    }
+}
+
+/// Sparse layouts.
+impl Tensor {
+    /// Returns the same values in a sparse layout; these are in the dense one with the same blocks.
+    fn compressed(&self, layout: &Layout, stored: usize) -> Self {
+        let mut result = Self::zeros(self.ty.with_layout(layout.clone()));
+        let block = self.ty.block_bytes();
+        sparse::compress(
+            self.bytes(),
+            result.bytes_mut(),
+            layout,
+            &self.ty.shape,
+            stored,
+            (block, self.ty.dtype),
+        );
+        result
+    }
+
+    /// Returns the same values in the dense layout with the same blocks; these are in a sparse one.
+    fn expanded(&self) -> Self {
+        let Some(stored) = self.ty.layout.stored() else { return self.clone() };
+        let mut result = Self::zeros(self.ty.with_layout(self.ty.layout.dense()));
+        let (layout, block) = (&self.ty.layout, self.ty.block_bytes());
+        sparse::expand(self.bytes(), result.bytes_mut(), layout, &self.ty.shape, stored, block);
+        result
+    }
+
+    /// Returns whether at most this share of all elements may be other than zero: of a sample, not far more are.
+    pub(crate) fn may_be_sparse(&self, share: f64) -> bool {
+        const SAMPLE: usize = 64;
+        let (size, given) = (self.ty.dtype.size(), self.bytes.given());
+        let step = (given.len() / size / SAMPLE).max(1);
+        let sample: Vec<&[u8]> = given.chunks_exact(size).step_by(step).collect();
+        let in_use = sample.iter().filter(|element| !sparse::is_zero(element, self.ty.dtype)).count();
+        in_use as f64 <= (share + 0.25) * sample.len() as f64
+    }
+
+    /// Returns the number of blocks of a dense layout in which this value has anything but zeros; `None` if there are more
+    /// than this share of all blocks. If far more elements of a sample are not zero, the others are not read.
+    pub(crate) fn blocks_in_use(&self, layout: &Layout, share: f64) -> Option<usize> {
+        if !self.may_be_sparse(share) {
+            return None;
+        }
+        let dense = self.taken().to_layout(layout);
+        let blocks = sparse::blocks(layout, &dense.ty.shape);
+        let most = (blocks as f64 * share) as usize;
+        sparse::count(dense.bytes(), dense.ty.block_bytes(), self.ty.dtype, most)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Memory layouts: an order of the logical dimensions, plus blocks inside.
+//! Memory layouts: an order of the logical dimensions, plus blocks inside, of which all or some are stored.
 
 use super::Shape;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,11 @@ use std::sync::Arc;
 /// dimensions 0, 1, …); `Ba32b` is the general form, in which `a` is dimension 0.
 ///
 /// A blocked dimension is padded up to a multiple of its block; the padding holds zero.
+///
+/// A number after a dot makes a *sparse* layout: `Ba4b.96` stores the 96 blocks of `Ba4b` that hold anything but zeros,
+/// and where they belong. The blocks of a layout without blocks are single elements, so `ab.96` is what is called CSR. A
+/// value with more blocks than are stored has no such form: it loses the last ones. The signs of zeros are lost as well.
+/// Rules take the number from the value (`stored-layout`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Layout(Option<Arc<Blocking>>);
@@ -28,6 +33,8 @@ struct Blocking {
     order: Vec<usize>,
     /// Inner blocks (dimension, size), outermost first.
     blocks: Vec<(usize, usize)>,
+    /// The number of blocks that are stored; `None` for all.
+    stored: Option<usize>,
 }
 
 impl Layout {
@@ -62,6 +69,38 @@ impl Layout {
         self.0.as_ref().map_or(&[], |blocking| &blocking.blocks)
     }
 
+    /// Returns the number of blocks that a sparse layout stores; `None` for a dense one.
+    pub fn stored(&self) -> Option<usize> {
+        self.0.as_ref().and_then(|blocking| blocking.stored)
+    }
+
+    /// Returns whether this is the other layout, or differs from it only in the number of blocks that are stored.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self == other || self.stored().is_some() && other.stored().is_some() && self.dense() == other.dense()
+    }
+
+    /// Returns the dense layout with the same blocks.
+    pub(super) fn dense(&self) -> Self {
+        match &self.0 {
+            Some(blocking) if blocking.stored.is_some() => {
+                let name = blocking.name.split('.').next().unwrap_or_default().to_owned();
+                Self::named(blocking.order.clone(), blocking.blocks.clone(), None, name)
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// Returns the sparse layout that stores some blocks of a dense layout, which is not the default one.
+    pub(crate) fn sparse(&self, stored: usize) -> Option<Self> {
+        let blocking = self.0.as_ref().filter(|blocking| blocking.stored.is_none())?;
+        let name = format!("{}.{stored}", blocking.name);
+        Some(Self::named(blocking.order.clone(), blocking.blocks.clone(), Some(stored), name))
+    }
+
+    fn named(order: Vec<usize>, blocks: Vec<(usize, usize)>, stored: Option<usize>, name: String) -> Self {
+        Self(Some(Arc::new(Blocking { name, order, blocks, stored })))
+    }
+
     /// Returns the logical shape with each blocked dimension rounded up to a multiple of its block.
     pub fn padded_shape(&self, shape: &Shape) -> Shape {
         Shape::new(
@@ -71,7 +110,13 @@ impl Layout {
 
     /// Returns the number of elements in memory, including padding.
     pub fn padded_count(&self, shape: &Shape) -> usize {
-        if self.is_plain() { shape.count() } else { self.padded_shape(shape).count() }
+        match self.0.as_deref() {
+            None => shape.count(),
+            Some(Blocking { stored: Some(stored), blocks, .. }) => {
+                stored * blocks.iter().map(|block| block.1).product::<usize>()
+            }
+            Some(_) => self.padded_shape(shape).count(),
+        }
     }
 
     /// Returns whether a shape in this layout has elements that are padding.
@@ -79,7 +124,7 @@ impl Layout {
         shape.iter().enumerate().any(|(d, n)| n % self.block(d) != 0)
     }
 
-    /// Returns the offset of a logical index, in elements.
+    /// Returns the offset of a logical index, in elements, in a layout that is dense.
     pub fn offset(&self, shape: &Shape, index: &[usize]) -> usize {
         let Some(blocking) = &self.0 else {
             return index.iter().zip(shape.iter()).fold(0, |offset, (i, n)| offset * n + i);
@@ -136,8 +181,21 @@ impl FromStr for Layout {
             return Ok(Self::PLAIN);
         }
         let bad = |why: &str| NoLayout { text: text.to_owned(), why: why.to_owned() };
-        let letters: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
-        let mut rest = &text[letters.len()..];
+        let (dense, stored) =
+            match text.split_once('.') {
+                None => (text, None),
+                Some((dense, stored)) => {
+                    let number = stored.parse().ok().filter(|number: &usize| number.to_string() == stored);
+                    (
+                        dense,
+                        Some(number.ok_or_else(|| {
+                            bad("a dot is followed by the number of blocks that are stored")
+                        })?),
+                    )
+                }
+            };
+        let letters: String = dense.chars().take_while(char::is_ascii_alphabetic).collect();
+        let mut rest = &dense[letters.len()..];
         let lower = letters.to_ascii_lowercase();
         let alphabet = ALPHABETS
             .iter()
@@ -174,6 +232,6 @@ impl FromStr for Layout {
                 return Err(bad("an upper-case dimension has no block"));
             }
         }
-        Ok(Self(Some(Arc::new(Blocking { name: text.to_owned(), order, blocks }))))
+        Ok(Self::named(order, blocks, stored, text.to_owned()))
     }
 }

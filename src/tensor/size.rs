@@ -7,8 +7,17 @@ use super::TensorType;
 pub(crate) fn type_error(ty: &TensorType) -> Option<String> {
     match ty.layout.rank().filter(|&rank| rank != ty.shape.rank()) {
         Some(rank) => Some(format!("layout `{}` is for {rank} dimensions, the type is {ty}", ty.layout)),
-        None => size_error(ty),
+        None => size_error(ty).or_else(|| stored_error(ty)),
     }
+}
+
+/// Returns an error text if a sparse layout stores more blocks than the shape has, or more than numbers of 32 bits count.
+fn stored_error(ty: &TensorType) -> Option<String> {
+    let (stored, blocks) = (ty.layout.stored()?, super::sparse::blocks(&ty.layout, &ty.shape));
+    if stored > blocks {
+        return Some(format!("layout `{}` stores {stored} blocks, and {ty} has {blocks}", ty.layout));
+    }
+    u32::try_from(blocks).err().map(|_| format!("{ty} has too many blocks for a sparse layout: {blocks}"))
 }
 
 /// The limit on the bytes of a value. It keeps sizes, including padding, from overflowing.

@@ -7,7 +7,8 @@ use ovolo::graph::text;
 use ovolo::op::{Op, Values};
 use ovolo::rule::print::Names;
 use ovolo::rule::{AttrVar, Bindings, Expr, Fact, OperandVar, Precision, RestVar, Rule};
-use ovolo::tensor::{DType, Tensor, TensorType};
+use ovolo::tensor::{DType, Layout, Tensor, TensorType};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// The most operations of an op that is evaluated, because the reference is slow.
@@ -35,6 +36,8 @@ pub(super) enum Filling {
     Splat(f64),
     /// Random values with this seed.
     Drawn(Values, u64),
+    /// Random values with this seed, in a few blocks of a layout; zeros elsewhere.
+    Blocks(Layout, u64),
     /// The text form's random values with this seed.
     Seeded(u64),
     /// The listed values, in order.
@@ -46,7 +49,13 @@ pub(super) enum Filling {
 impl Filling {
     /// Whether the values may be any: neither an exponent, nor an index, nor one value everywhere.
     fn is_any(&self) -> bool {
-        matches!(self, Self::Drawn(Values::Any | Values::Positive, _) | Self::Seeded(_) | Self::Given(_))
+        matches!(
+            self,
+            Self::Drawn(Values::Any | Values::Positive, _)
+                | Self::Blocks(..)
+                | Self::Seeded(_)
+                | Self::Given(_)
+        )
     }
 }
 
@@ -272,8 +281,9 @@ impl Draft {
 
     fn fact(&self, at: usize) -> Fact<'_> {
         let value = &self.values[at];
-        let known = value.leaf.as_ref().is_some_and(|leaf| leaf.constant) && value.ty.shape.count() <= SMALL;
-        Fact { ty: &value.ty, constant: value.constant, value: if known { self.tensor(at) } else { None } }
+        let leaf = value.leaf.as_ref().filter(|leaf| leaf.constant).and_then(|_| self.tensor(at));
+        let small = leaf.filter(|_| value.ty.shape.count() <= SMALL);
+        Fact { ty: &value.ty, constant: value.constant, value: small, leaf }
     }
 
     /// Describes the right sides: each value with its op, attributes, operands and type.
@@ -323,6 +333,28 @@ impl Bindings for Draft {
     }
 }
 
+/// Computes a tensor in which a quarter of the blocks of a layout hold anything but zeros.
+fn blocks(ty: &TensorType, layout: &Layout, seed: u64) -> Tensor {
+    let mut rng = Rng::new(seed, "blocks", 0);
+    let mut values = vec![0.0; ty.shape.count()];
+    let mut kept = BTreeMap::new();
+    let mut index = vec![0; ty.shape.rank()];
+    for value in &mut values {
+        let block: Vec<usize> = index.iter().enumerate().map(|(dim, at)| at / layout.block(dim)).collect();
+        if *kept.entry(block).or_insert_with(|| rng.percent(25)) {
+            *value = 4.0 * rng.unit() - 2.0;
+        }
+        for (at, size) in index.iter_mut().zip(ty.shape.iter()).rev() {
+            *at += 1;
+            if *at < *size {
+                break;
+            }
+            *at = 0;
+        }
+    }
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout).on(ty.device)
+}
+
 /// Exponents: pairs that undo each other, some that keep a sign, some that lose it, and 0.
 const EXPONENTS: &[f64] = &[2.0, 2.0, 0.5, 0.5, 1.0, 3.0, 0.0, -1.0, -2.0, 1.5];
 
@@ -351,6 +383,7 @@ fn fill(ty: &TensorType, filling: &Filling) -> Tensor {
             return Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout);
         }
         Filling::Drawn(values, seed) => (*values, *seed),
+        Filling::Blocks(layout, seed) => return blocks(ty, layout, *seed),
     };
     let mut rng = Rng::new(seed, "values", 0);
     // Some values are far from zero, so that bounds such as those of `clip` are reached.

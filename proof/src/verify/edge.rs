@@ -334,7 +334,7 @@ impl Edge {
 /// Whether a leaf must be positive; `None` if it has a fixed value or another restriction.
 fn positive(leaf: &Leaf) -> Option<bool> {
     match leaf.values {
-        Filling::Seeded(_) | Filling::Drawn(Values::Any, _) => Some(false),
+        Filling::Seeded(_) | Filling::Blocks(..) | Filling::Drawn(Values::Any, _) => Some(false),
         Filling::Drawn(Values::Positive, _) => Some(true),
         Filling::Drawn(Values::Below(_) | Values::Exponent, _)
         | Filling::Splat(_)

@@ -3,7 +3,7 @@
 
 use super::draft::{Draft, Filling};
 use super::edge::{self, Edge};
-use super::hint::{self, Hints};
+use super::hint::{self, Hints, Known};
 use super::palette::{Palette, ones};
 use super::rng::Rng;
 use super::sampler::{self, Ask, Offer, Rank, Wish};
@@ -142,10 +142,10 @@ impl<'a> Generator<'a> {
                 if let Some(bound) = draft.operands[var.0] {
                     return Ok(bound);
                 }
-                let (ty, constant, splat) = self.hints.operand(var.0, draft, &wish.ty, rng, &self.palette);
+                let (ty, constant, known) = self.hints.operand(var.0, draft, &wish.ty, rng, &self.palette);
                 draft.fits(&ty)?;
                 let constant = constant.unwrap_or_else(|| rng.percent(30));
-                let filling = self.filling(&ty, wish.values, splat, rng);
+                let filling = self.filling(&ty, wish.values, known, rng);
                 let leaf = draft.leaf(ty, constant, filling)?;
                 draft.operands[var.0] = Some(leaf);
                 Ok(leaf)
@@ -174,14 +174,15 @@ impl<'a> Generator<'a> {
         }
     }
 
-    fn filling(&self, ty: &TensorType, values: Values, splat: Option<f64>, rng: &mut Rng) -> Filling {
+    fn filling(&self, ty: &TensorType, values: Values, known: Known, rng: &mut Rng) -> Filling {
         let seed = rng.word() >> 40;
-        match splat {
-            Some(value) => Filling::Splat(value),
-            None if self.palette.plain_values && values == Values::Any && ty.shape.count() > 0 => {
+        match known {
+            Known::Splat(value) => Filling::Splat(value),
+            Known::Blocks(layout) => Filling::Blocks(layout, seed),
+            Known::Nothing if self.palette.plain_values && values == Values::Any && ty.shape.count() > 0 => {
                 Filling::Seeded(seed)
             }
-            None => Filling::Drawn(values, seed),
+            Known::Nothing => Filling::Drawn(values, seed),
         }
     }
 
@@ -292,7 +293,7 @@ impl<'a> Generator<'a> {
         let ty = self.hints.rest(var.0, &wished.ty, rng, &self.palette);
         draft.fits(&ty)?;
         let constant = rng.percent(30);
-        let filling = self.filling(&ty, wished.values, None, rng);
+        let filling = self.filling(&ty, wished.values, Known::Nothing, rng);
         Ok(draft.leaf(ty, constant, filling)?)
     }
 

@@ -8,7 +8,7 @@ use super::palette::{LARGEST, Palette};
 use super::rng::Rng;
 use super::sampler::Rank;
 use ovolo::attr::{Attr, Float};
-use ovolo::rule::{self, Expr, Rule, Value};
+use ovolo::rule::{self, Expr, Rule, Template, Value};
 use ovolo::tensor::{DType, Layout, TensorType};
 
 const F32_OR_BF16: &[DType] = &[DType::F32, DType::F32, DType::BF16];
@@ -25,6 +25,8 @@ struct Operand {
     rank: Option<Rank>,
     layout: Option<Layout>,
     splat: Option<f64>,
+    /// The layout of which it has few blocks that hold anything but zeros.
+    blocks: Option<Layout>,
     /// Expressions that its shape must equal.
     shapes: Vec<Expr>,
     /// Operand variables whose type it has.
@@ -44,6 +46,15 @@ impl Operand {
     fn rank(&self) -> Option<Rank> {
         self.layout.as_ref().and_then(Layout::rank).map(Rank::Exactly).or(self.rank)
     }
+}
+
+/// What the rule demands of the values of an operand.
+pub(super) enum Known {
+    Nothing,
+    /// This value everywhere.
+    Splat(f64),
+    /// Few blocks of this layout that hold anything but zeros.
+    Blocks(Layout),
 }
 
 /// Guards and functions whose number arguments are compared with sizes and attributes.
@@ -95,7 +106,34 @@ impl Hints {
         for guard in &rule.guards {
             hints.read(&guard.expr);
         }
+        rule.lets.iter().for_each(|(_, expr)| hints.stored(expr));
+        rule.to.iter().for_each(|right| hints.template(right));
         hints
+    }
+
+    /// Reads the computed attributes of a right side.
+    fn template(&mut self, right: &Template) {
+        match right {
+            Template::Op { children, attrs, .. } => {
+                attrs.iter().for_each(|(_, expr)| self.stored(expr));
+                children.iter().for_each(|child| self.template(child));
+            }
+            Template::Each(_, Some((_, inner))) => self.template(inner),
+            Template::Each(_, None) | Template::Operand(_) | Template::Scalar(_) => {}
+        }
+    }
+
+    /// Reads a computed attribute: a sparse layout can be that of a constant with few blocks alone.
+    fn stored(&mut self, expr: &Expr) {
+        let Expr::Call(function, arguments) = expr else { return };
+        if let ("stored-layout", [Expr::Operand(var), Expr::Literal(Attr::Layout(layout)), _]) =
+            (function.name, &arguments[..])
+        {
+            let operand = &mut self.operands[var.0];
+            operand.constant = Some(true);
+            operand.known(layout.rank(), Rank::Exactly);
+            operand.blocks = Some(layout.clone());
+        }
     }
 
     fn read(&mut self, guard: &Expr) {
@@ -232,8 +270,8 @@ impl Hints {
         self.attrs[var].iter().find_map(|expr| computed(expr, draft))
     }
 
-    /// Returns the type of a new leaf for a variable, whether it must be constant, and its value if it is
-    /// fixed. `wish` is the wanted type.
+    /// Returns the type of a new leaf for a variable, whether it must be constant, and what is known about its values.
+    /// `wish` is the wanted type.
     pub fn operand(
         &self,
         var: usize,
@@ -241,7 +279,7 @@ impl Hints {
         wish: &TensorType,
         rng: &mut Rng,
         palette: &Palette,
-    ) -> (TensorType, Option<bool>, Option<f64>) {
+    ) -> (TensorType, Option<bool>, Known) {
         let hint = &self.operands[var];
         let mut ty = wish.clone();
         if let Some(at) = hint.same.iter().find_map(|other| draft.operands[*other]) {
@@ -260,7 +298,12 @@ impl Hints {
             ty = TensorType::plain(ty.dtype, vec![1; rank]);
         }
         finish(hint, &mut ty, rng, palette);
-        (ty, hint.constant, hint.splat)
+        let known = match (hint.splat, &hint.blocks) {
+            (Some(value), _) => Known::Splat(value),
+            (None, Some(layout)) => Known::Blocks(layout.clone()),
+            (None, None) => Known::Nothing,
+        };
+        (ty, hint.constant, known)
     }
 
     /// The type of one value of a rest; `wish` is the wanted type.

@@ -518,7 +518,7 @@ fn simpler(filling: &Filling, values: &[f64], negative: bool) -> Vec<Filling> {
                 }
             }
         }
-        Filling::Seeded(_) | Filling::Drawn(..) => {
+        Filling::Seeded(_) | Filling::Drawn(..) | Filling::Blocks(..) => {
             simpler.extend([0.0, 1.0, 2.0].map(Filling::Splat));
             if values.len() <= WRITTEN {
                 simpler.push(Filling::Given(values.iter().map(|value| value.round()).collect()));

@@ -122,7 +122,7 @@ struct Names<'a> {
 
 /// Guards and computed attributes that depend on more than the type of an operand, and so differ between operands of
 /// the same type.
-const OF_VALUES: &[&str] = &["const", "value-is", "scalar-of", "integer-of"];
+const OF_VALUES: &[&str] = &["const", "value-is", "scalar-of", "integer-of", "stored-layout"];
 /// Guards that state equalities.
 const SAME: &[&str] = &["same-type", "equal"];
 /// Guards and computed attributes whose arguments may be in any order.

@@ -3,4 +3,5 @@
 mod device;
 mod narrow;
 mod number;
+mod sparse;
 mod text;

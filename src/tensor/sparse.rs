@@ -1,0 +1,116 @@
+//! The bytes of values in sparse layouts: those of the blocks that hold anything but zeros, in the manner of compressed
+//! sparse rows.
+//!
+//! A *row* is a position along the layout's outermost dimension, and a *column* one along all the others together. First
+//! come numbers of 32 bits: for each row, which of the stored blocks is its first one, and at the end their number; then
+//! the column of each stored block. From the next multiple of [`LINE`] bytes on, the elements of the blocks follow, in the
+//! order of their rows and columns.
+
+use super::{DType, Layout, Shape, TensorType};
+
+/// The alignment of the elements, in bytes.
+const LINE: usize = 64;
+
+/// Returns the byte at which the elements of the stored blocks begin.
+pub(super) fn elements_at(layout: &Layout, shape: &Shape, stored: usize) -> usize {
+    ((rows(layout, shape) + 1 + stored) * size_of::<u32>()).next_multiple_of(LINE)
+}
+
+/// Returns the bytes of a value of this type, of which some blocks are stored.
+pub(super) fn bytes(ty: &TensorType, stored: usize) -> usize {
+    elements_at(&ty.layout, &ty.shape, stored) + ty.layout.padded_count(&ty.shape) * ty.dtype.size()
+}
+
+/// Returns the number of rows of blocks.
+fn rows(layout: &Layout, shape: &Shape) -> usize {
+    layout.order(shape.rank()).first().map_or(1, |dim| shape[*dim].div_ceil(layout.block(*dim)))
+}
+
+/// Returns the number of blocks of a shape, with those of zeros.
+pub(super) fn blocks(layout: &Layout, shape: &Shape) -> usize {
+    shape.iter().enumerate().map(|(dim, size)| size.div_ceil(layout.block(dim))).product()
+}
+
+/// Returns the number of blocks that hold anything but zeros, in the bytes of a dense layout with blocks of so many bytes.
+/// `None` as soon as there are more than `most`.
+pub(super) fn count(dense: &[u8], block: usize, dtype: DType, most: usize) -> Option<usize> {
+    let mut count = 0;
+    for block in dense.chunks_exact(block) {
+        if !is_zero(block, dtype) {
+            count += 1;
+            if count > most {
+                return None;
+            }
+        }
+    }
+    Some(count)
+}
+
+/// Returns whether all elements are zero. The sign of a zero is not kept: weights that were multiplied by a mask have
+/// zeros of both signs.
+pub(super) fn is_zero(elements: &[u8], dtype: DType) -> bool {
+    let signed = matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64);
+    let mut bits = [0; size_of::<u64>()];
+    for element in elements.chunks_exact(dtype.size()) {
+        bits.iter_mut().zip(element).for_each(|(bits, byte)| *bits |= byte);
+    }
+    // The sign is the highest bit of the last byte in memory, which is the first one on machines of the other order.
+    let sign = if cfg!(target_endian = "little") { dtype.size() - 1 } else { 0 };
+    bits[sign] &= if signed { 0x7f } else { 0xff };
+    bits == [0; size_of::<u64>()]
+}
+
+/// Writes the blocks of a dense layout that hold anything to the bytes of the sparse layout `layout` with the same blocks,
+/// which are zero. A block has so many bytes of this type. If there are more than are stored, the last ones are left out.
+pub(super) fn compress(
+    dense: &[u8],
+    to: &mut [u8],
+    layout: &Layout,
+    shape: &Shape,
+    stored: usize,
+    (block, dtype): (usize, DType),
+) {
+    let (rows, elements) = (rows(layout, shape), elements_at(layout, shape, stored));
+    let columns = blocks(layout, shape).checked_div(rows).unwrap_or(0);
+    let mut next = 0_usize;
+    let write = |to: &mut [u8], place: usize, number: usize| {
+        let number = u32::try_from(number).expect("types with more blocks or columns are refused");
+        to[place * size_of::<u32>()..][..size_of::<u32>()].copy_from_slice(&number.to_ne_bytes());
+    };
+    for row in 0..rows {
+        write(to, row, next);
+        for column in 0..columns {
+            let from = &dense[(row * columns + column) * block..][..block];
+            if next < stored && !is_zero(from, dtype) {
+                write(to, rows + 1 + next, column);
+                to[elements + next * block..][..block].copy_from_slice(from);
+                next += 1;
+            }
+        }
+    }
+    write(to, rows, next);
+}
+
+/// Writes the blocks of a sparse layout to their places in the bytes of the dense layout with the same blocks, which are
+/// zero.
+pub(super) fn expand(
+    from: &[u8],
+    dense: &mut [u8],
+    layout: &Layout,
+    shape: &Shape,
+    stored: usize,
+    block: usize,
+) {
+    let (rows, elements) = (rows(layout, shape), elements_at(layout, shape, stored));
+    let columns = blocks(layout, shape).checked_div(rows).unwrap_or(0);
+    let number = |place: usize| {
+        let bytes = from[place * size_of::<u32>()..].first_chunk().expect("a number has four bytes");
+        u32::from_ne_bytes(*bytes) as usize
+    };
+    for row in 0..rows {
+        for at in number(row)..number(row + 1) {
+            let to = (row * columns + number(rows + 1 + at)) * block;
+            dense[to..][..block].copy_from_slice(&from[elements + at * block..][..block]);
+        }
+    }
+}
