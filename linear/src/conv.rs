@@ -12,6 +12,7 @@ mod nhwc;
 mod plain;
 mod pointwise;
 mod rows;
+mod sparse;
 mod strassen;
 mod tile;
 mod winograd;
@@ -35,6 +36,7 @@ pub(super) const OPS: &[Lowering] = &[
     nhwc::OP,
     plain::OP,
     pointwise::OP,
+    sparse::OP,
     strassen::OP,
     winograd::OP,
 ];

@@ -11,6 +11,7 @@ mod integer;
 mod matmul;
 mod product;
 mod recurrent;
+mod sparse;
 mod strassen;
 
 use ovolo::op::Lowering;

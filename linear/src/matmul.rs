@@ -3,6 +3,7 @@
 //! The result is divided into bands of rows and panels of 32 columns. A task computes one such piece over blocks of
 //! the inner dimension, so that data that is read again stays in the second-level cache.
 
+mod sparse;
 mod steps;
 mod strassen;
 
@@ -31,6 +32,7 @@ pub(super) const OPS: &[Lowering] = &[
         choices,
         ..Lowering::new("native.matmul-packed", "matmul", contract, kernel)
     },
+    sparse::OP,
     strassen::OP,
 ];
 

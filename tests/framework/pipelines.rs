@@ -27,7 +27,7 @@ const VARIANTS: &[Variant] = &[
     Variant {
         name: "strict",
         of: "native",
-        without: &["contraction", "groups", "integer", "strassen", "winograd"],
+        without: &["contraction", "groups", "integer", "sparse", "strassen", "winograd"],
         why: "they assume finite numbers",
     },
     Variant { name: "superoptimise", of: "native", without: &[], why: "" },

@@ -44,7 +44,7 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
 struct Plain {
     geometry: Geometry,
     micro: &'static Micro,
-    steps: Vec<(Action, Extra)>,
+    steps: Steps,
     /// The number of multiply-adds for an element of the result, and how many of them one pass accumulates.
     depth: usize,
     pass: usize,
@@ -93,12 +93,12 @@ impl Extra {
     }
 }
 
-impl Plain {
-    fn new(call: &Call<'_>) -> Result<Self, OpError> {
-        let geometry = Geometry::new(call)?;
-        if !call.inputs[..2].iter().all(|ty| ty.layout.is_plain()) {
-            return Err(OpError::kernel("the operands must be in the default layout"));
-        }
+/// The steps of a chain on the result, with their operands.
+pub(super) struct Steps(Vec<(Action, Extra)>);
+
+impl Steps {
+    /// Returns the steps of a call. The error says why no kernel has them.
+    pub(super) fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let mut operand = 2;
         let mut steps = Vec::new();
         for action in Action::chain(call.attrs.post())? {
@@ -109,41 +109,66 @@ impl Plain {
             }
             steps.push((action, extra));
         }
-        let micro = micro();
-        let depth = geometry.depth();
-        let pass = depth.div_ceil(depth.div_ceil(DEPTH).max(1)).max(1);
-        let outputs = geometry.outputs / geometry.groups;
-        let tiles = outputs.div_ceil(micro.rows());
-        let panels = (geometry.output[0] * geometry.output[1]).div_ceil(PANEL);
-        let (most, wanted) = if call.threads == 1 {
-            (panels.max(1), 1)
-        } else {
-            let wanted = (TASKS * call.threads).div_ceil((geometry.batch * geometry.groups).max(1));
-            (panels.div_ceil(wanted).max(1), wanted)
-        };
-        let taken = (PANELS / (pass * PANEL * size_of::<f32>())).clamp(1, most);
-        let parts = wanted.div_ceil(panels.div_ceil(taken).max(1)).min(tiles).max(1);
-        let (pixels, slots) = (taken * PANEL, call.threads);
-        Ok(Self { geometry, micro, steps, depth, pass, outputs, tiles, pixels, parts, slots })
+        Ok(Self(steps))
     }
 
-    /// Returns the elements of the panels of a task.
-    fn panels(&self) -> usize {
-        self.pass * self.pixels
+    /// Runs the steps on some pixels of some outputs of an image.
+    ///
+    /// # Safety
+    /// They must be in bounds, and no other thread may use them.
+    pub(super) unsafe fn apply(
+        &self,
+        args: &Args<'_>,
+        image: usize,
+        outputs: Range<usize>,
+        pixels: Range<usize>,
+        geometry: &Geometry,
+    ) {
+        let plane = geometry.output[0] * geometry.output[1];
+        let first = (image * geometry.outputs + outputs.start) * plane + pixels.start;
+        let result = Shared::<f32>::output(args).at(first);
+        for (action, extra) in &self.0 {
+            let at = image * extra.image + outputs.start * extra.channel + pixels.start * extra.pixel;
+            let area = Area {
+                source: result,
+                source_row: plane,
+                target: result,
+                target_row: plane,
+                rows: outputs.len(),
+                columns: pixels.len(),
+                extra: if action.binary {
+                    Shared::<f32>::input(args, extra.operand).at(at)
+                } else {
+                    std::ptr::null()
+                },
+                extra_row: extra.channel,
+                extra_column: extra.pixel,
+            };
+            // SAFETY: as the caller promises; the operand broadcasts to the result.
+            unsafe { apply(action, &area) };
+        }
     }
+}
 
+impl Geometry {
     /// Fills panels with the inputs that some pixels of a group read, for some channels and kernel elements.
     ///
     /// # Safety
     /// The buffer must belong to this task and be large enough.
-    unsafe fn fill(&self, input: *const f32, buffer: *mut f32, rows: Range<usize>, pixels: Range<usize>) {
-        let Geometry { input: [height, width], output: [_, ow], kernel, pads, .. } = self.geometry;
-        let [down, right] = self.geometry.strides;
+    pub(super) unsafe fn fill(
+        &self,
+        input: *const f32,
+        buffer: *mut f32,
+        rows: Range<usize>,
+        pixels: Range<usize>,
+    ) {
+        let Self { input: [height, width], output: [_, ow], kernel, pads, .. } = *self;
+        let [down, right] = self.strides;
         let depth = rows.len();
         for (index, row) in rows.enumerate() {
             let (channel, tap) = (row / (kernel[0] * kernel[1]), row % (kernel[0] * kernel[1]));
-            let top = tap / kernel[1] * self.geometry.dilations[0];
-            let left = tap % kernel[1] * self.geometry.dilations[1];
+            let top = tap / kernel[1] * self.dilations[0];
+            let left = tap % kernel[1] * self.dilations[1];
             let plane = input.wrapping_add(channel * height * width);
             let mut pixel = pixels.start;
             while pixel < pixels.end {
@@ -182,6 +207,37 @@ impl Plain {
             }
         }
     }
+}
+
+impl Plain {
+    fn new(call: &Call<'_>) -> Result<Self, OpError> {
+        let geometry = Geometry::new(call)?;
+        if !call.inputs[..2].iter().all(|ty| ty.layout.is_plain()) {
+            return Err(OpError::kernel("the operands must be in the default layout"));
+        }
+        let steps = Steps::new(call)?;
+        let micro = micro();
+        let depth = geometry.depth();
+        let pass = depth.div_ceil(depth.div_ceil(DEPTH).max(1)).max(1);
+        let outputs = geometry.outputs / geometry.groups;
+        let tiles = outputs.div_ceil(micro.rows());
+        let panels = (geometry.output[0] * geometry.output[1]).div_ceil(PANEL);
+        let (most, wanted) = if call.threads == 1 {
+            (panels.max(1), 1)
+        } else {
+            let wanted = (TASKS * call.threads).div_ceil((geometry.batch * geometry.groups).max(1));
+            (panels.div_ceil(wanted).max(1), wanted)
+        };
+        let taken = (PANELS / (pass * PANEL * size_of::<f32>())).clamp(1, most);
+        let parts = wanted.div_ceil(panels.div_ceil(taken).max(1)).min(tiles).max(1);
+        let (pixels, slots) = (taken * PANEL, call.threads);
+        Ok(Self { geometry, micro, steps, depth, pass, outputs, tiles, pixels, parts, slots })
+    }
+
+    /// Returns the elements of the panels of a task.
+    fn panels(&self) -> usize {
+        self.pass * self.pixels
+    }
 
     /// Computes some pixels of some tiles of outputs of one group of one image.
     ///
@@ -214,7 +270,7 @@ impl Plain {
             for done in (0..self.depth).step_by(self.pass) {
                 let rows = done..(done + self.pass).min(self.depth);
                 let depth = rows.len();
-                self.fill(input, buffer, rows, pixels.clone());
+                self.geometry.fill(input, buffer, rows, pixels.clone());
                 for tile in tiles.clone() {
                     let output = cut(tile) - cut(tiles.start);
                     for column in (0..pixels.len()).step_by(PANEL) {
@@ -234,25 +290,7 @@ impl Plain {
                     }
                 }
             }
-            for (action, extra) in &self.steps {
-                let at = image * extra.image + first * extra.channel + pixels.start * extra.pixel;
-                let area = Area {
-                    source: result,
-                    source_row: plane,
-                    target: result,
-                    target_row: plane,
-                    rows: outputs,
-                    columns: pixels.len(),
-                    extra: if action.binary {
-                        Shared::<f32>::input(args, extra.operand).at(at)
-                    } else {
-                        std::ptr::null()
-                    },
-                    extra_row: extra.channel,
-                    extra_column: extra.pixel,
-                };
-                apply(action, &area);
-            }
+            self.steps.apply(args, image, first..first + outputs, pixels, &self.geometry);
         }
     }
 }

@@ -28,5 +28,6 @@ mod pool;
 mod recurrent;
 mod sample;
 mod scatter;
+mod sparse;
 
 use ovolo_vector::lanes;
