@@ -18,15 +18,16 @@ mod exact;
 mod fit;
 mod limit;
 mod order;
-pub mod reuse;
+mod reuse;
+mod search;
 mod sequence;
 
 pub use exact::Exact;
 pub use limit::Limit;
 pub use order::Task;
-pub(crate) use order::orders;
-pub(crate) use sequence::Orders;
-pub use sequence::{Candidate, Order, execution_orders};
+pub use search::Search;
+pub(crate) use search::least as least_live;
+pub use sequence::{Candidate, Candidates, Order};
 
 use crate::table::Table;
 use std::sync::Arc;
@@ -78,6 +79,20 @@ pub(crate) type Planners = Table<Arc<dyn Planner>>;
 pub fn planners() -> Planners {
     let own: [Arc<dyn Planner>; 3] = [Arc::new(Exact::DEFAULT), Arc::new(fit::Best), Arc::new(fit::FirstFit)];
     Table::from_entries("memory planner", own.map(|planner| (planner.name(), planner)))
+}
+
+/// Orders of execution by name.
+pub(crate) type Orders = Table<Arc<dyn Order>>;
+
+/// Returns the orders of execution that ship with ovolo.
+pub fn execution_orders() -> Orders {
+    let own: [Arc<dyn Order>; 4] = [
+        Arc::new(Search::DEFAULT),
+        Arc::new(reuse::Reuse),
+        Arc::new(sequence::Peak),
+        Arc::new(sequence::Given),
+    ];
+    Table::from_entries("order of execution", own.map(|order| (order.name(), order)))
 }
 
 /// Returns the most bytes that are live at one step. No packing can be smaller.

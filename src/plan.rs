@@ -21,6 +21,7 @@ pub mod schedule;
 mod source;
 mod stored;
 mod subject;
+mod task;
 mod view;
 
 pub use check::{MOST_THREADS, Unsound};
@@ -121,6 +122,9 @@ pub struct Arena {
     /// The most bytes that are live at one step in the chosen order of execution. No arena can be smaller in this
     /// order; in another order fewer bytes may be live.
     pub lower_bound: usize,
+    /// At least as many bytes are live at one step in every order of execution of the same kernels. If the arena has
+    /// this size, it is proven that it cannot be smaller in any order.
+    pub lower_bound_any_order: usize,
     /// Whether no arena can be smaller in the chosen order.
     pub proven: bool,
 }
@@ -157,6 +161,9 @@ pub struct Plan {
     /// The most bytes of the host's arena that are live at one step in the chosen order of execution. In this order
     /// the arena cannot be smaller.
     pub lower_bound: usize,
+    /// At least as many bytes of the host's arena are live at one step in every order of execution of the same
+    /// kernels.
+    pub lower_bound_any_order: usize,
     /// Whether the host's arena cannot be smaller in the chosen order.
     pub proven: bool,
     /// The arenas of all other devices on which values lie, in the order of the devices.
@@ -266,6 +273,7 @@ impl Plan {
             buffers: placed.collect(),
             arena: host.bytes,
             lower_bound: host.lower_bound,
+            lower_bound_any_order: host.lower_bound_any_order,
             proven: host.proven,
             devices: others.to_vec(),
             threads,
@@ -296,8 +304,8 @@ impl Plan {
 
     /// Returns the arena of each device, the host's first.
     pub fn arenas(&self) -> impl Iterator<Item = Arena> + '_ {
-        let Self { arena: bytes, lower_bound, proven, .. } = *self;
-        let host = Arena { device: Device::Host, bytes, lower_bound, proven };
+        let Self { arena: bytes, lower_bound, lower_bound_any_order, proven, .. } = *self;
+        let host = Arena { device: Device::Host, bytes, lower_bound, lower_bound_any_order, proven };
         std::iter::once(host).chain(self.devices.iter().copied())
     }
 
@@ -368,10 +376,15 @@ impl fmt::Display for Plan {
             writeln!(f, "output {name}: {ty} = {place}")?;
         }
         if self.devices.is_empty() {
-            return writeln!(f, "arena {} bytes, lower bound {} in this order", self.arena, self.lower_bound);
+            let Self { arena, lower_bound: this, lower_bound_any_order: any, .. } = self;
+            return writeln!(f, "arena {arena} bytes, lower bound {this} in this order, {any} in any order");
         }
-        self.arenas().try_for_each(|Arena { device, bytes, lower_bound, .. }| {
-            writeln!(f, "arena of {device} {bytes} bytes, lower bound {lower_bound} in this order")
+        self.arenas().try_for_each(|arena| {
+            let Arena { device, bytes, lower_bound: this, lower_bound_any_order: any, .. } = arena;
+            writeln!(
+                f,
+                "arena of {device} {bytes} bytes, lower bound {this} in this order, {any} in any order"
+            )
         })
     }
 }

@@ -115,6 +115,7 @@ impl Compile {
             let mut value = json!({
                 "absent": missing, "passes": stages.iter().map(stage_json).collect::<Vec<_>>(),
                 "seconds": plan.seconds(), "arena": plan.arena, "lower_bound": plan.lower_bound,
+                "lower_bound_any_order": plan.lower_bound_any_order,
                 "steps": plan.steps.len(), "constants": plan.constants_of(Device::Host), "cached": cache.is_some_and(|(cached, _)| cached),
                 "entry": cache.and_then(|(_, entry)| entry.as_ref().ok()),
             });
@@ -233,10 +234,16 @@ fn constants(plan: &Plan) -> Vec<Constants> {
 
 /// Describes the steps and bytes of a plan; with several devices, one line for each.
 fn memory(steps: usize, arenas: &[Arena], constants: &[Constants]) -> String {
-    let one = |Arena { device, bytes, lower_bound, proven }: &Arena| {
-        let proven = if *proven { "proven least" } else { "not proven minimal" };
+    let one = |arena: &Arena| {
+        let Arena { device, bytes, lower_bound, lower_bound_any_order, proven } = arena;
         #[allow(clippy::cast_precision_loss)]
-        let ratio = (*bytes).max(1) as f64 / (*lower_bound).max(1) as f64;
+        let over = |bound: usize| (*bytes).max(1) as f64 / bound.max(1) as f64;
+        let (ratio, any) = (over(*lower_bound), over(*lower_bound_any_order));
+        let proven = match *proven {
+            _ if bytes <= lower_bound_any_order => "proven least of all orders".to_owned(),
+            true => format!("proven least in this order, {any:.3} of the lower bound for all orders"),
+            false => format!("not proven minimal, {any:.3} of the lower bound for all orders"),
+        };
         let kept = constants.iter().find(|(on, ..)| on == device);
         let (_, kept, computed) = kept.copied().unwrap_or((*device, 0, None));
         let computed = computed.map(|computed| format!(", {computed} of them packed or computed"));
@@ -294,6 +301,7 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
             if let [host, others @ ..] = &arenas[..] {
                 value["arena"] = host.bytes.into();
                 value["lower_bound"] = host.lower_bound.into();
+                value["lower_bound_any_order"] = host.lower_bound_any_order.into();
                 value["proven"] = host.proven.into();
                 report::add_devices(&mut value, others);
             }

@@ -385,10 +385,12 @@ pub(super) fn text(plan: &Plan) -> String {
             let _ = writeln!(text, "      and by {}", others.join(", "));
         }
     }
-    let arena = |Arena { device, bytes, lower_bound, .. }: Arena| {
+    let arena = |arena: Arena| {
+        let Arena { device, bytes, lower_bound: this, lower_bound_any_order: any, .. } = arena;
         let constants = plan.constants_of(device);
         format!(
-            "{bytes} bytes (lower bound for this order of steps {lower_bound}), constants {constants} bytes"
+            "{bytes} bytes (lower bound for this order of steps {this}, for all orders {any}), constants {constants} \
+             bytes"
         )
     };
     let host = plan.arenas().take(1).filter(|_| plan.devices.is_empty());

@@ -148,7 +148,8 @@ pub fn plan(plan: &Plan) -> Value {
     let buffers: Vec<_> = plan.buffers.iter().map(buffer).collect();
     let mut value = json!({
         "steps": steps, "seconds": plan.seconds(), "buffers": buffers, "arena": plan.arena,
-        "lower_bound": plan.lower_bound, "proven": plan.proven, "threads": plan.threads,
+        "lower_bound": plan.lower_bound, "lower_bound_any_order": plan.lower_bound_any_order, "proven": plan.proven,
+        "threads": plan.threads,
     });
     add_devices(&mut value, &plan.devices);
     value
@@ -166,9 +167,10 @@ fn buffer(buffer: &Placed) -> Value {
 
 /// Adds the arenas of other devices, if there are any, to an object that has the host's arena.
 pub fn add_devices(value: &mut Value, arenas: &[Arena]) {
-    let one = |Arena { device, bytes, lower_bound, proven }: &Arena| {
+    let one = |Arena { device, bytes, lower_bound, lower_bound_any_order, proven }: &Arena| {
         json!({
-            "device": device.to_string(), "arena": bytes, "lower_bound": lower_bound, "proven": proven,
+            "device": device.to_string(), "arena": bytes, "lower_bound": lower_bound,
+            "lower_bound_any_order": lower_bound_any_order, "proven": proven,
         })
     };
     if !arenas.is_empty() {

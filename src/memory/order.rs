@@ -1,17 +1,24 @@
 //! Orders of execution with a low peak.
 
+use crate::tensor::Device;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// A value to compute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Task {
-    /// The bytes of its result; zero for a view.
+    /// The device on which its result and its scratch lie.
+    pub device: Device,
+    /// The bytes of its result, padded to the alignment; zero for a view.
     pub size: usize,
-    /// The bytes of its scratch.
+    /// The bytes of its scratch, padded to the alignment.
     pub scratch: usize,
     /// The tasks whose results it reads.
     pub inputs: Vec<usize>,
+    /// Those of them whose buffers its result may take, where no other task needs them any more.
+    pub in_place: Vec<usize>,
+    /// Those of them that may be computed at their places within its result.
+    pub parts: Vec<usize>,
     /// The task whose bytes its result shares, for a view.
     pub alias_of: Option<usize>,
     /// Whether its result is needed until the end.
@@ -36,7 +43,7 @@ pub fn orders(tasks: &[Task]) -> Vec<Vec<usize>> {
 }
 
 /// Returns for each task the task whose bytes its result shares.
-fn roots(tasks: &[Task]) -> Vec<usize> {
+pub(super) fn roots(tasks: &[Task]) -> Vec<usize> {
     let mut roots: Vec<usize> = (0..tasks.len()).collect();
     for (at, task) in tasks.iter().enumerate() {
         if let Some(of) = task.alias_of {

@@ -7,10 +7,29 @@
 //! of all constants that were read since the last read of this one. A cache of at least this size that evicts the
 //! least recently used data still holds the constant.
 
-use super::Task;
-use super::order::{ByGrowth, Ready, greedy};
+use super::order::{ByGrowth, Ready, Task, greedy, orders};
+use super::sequence::{Candidate, Candidates, Order};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Orders for few live bytes, and for reading shared weights again while a cache still holds them.
+pub(super) struct Reuse;
+
+impl Order for Reuse {
+    fn name(&self) -> &'static str {
+        "reuse"
+    }
+
+    fn candidates(&self, tasks: &[Task]) -> Candidates {
+        let mut orders = orders(tasks);
+        let reuse = order(tasks);
+        let counts = reuse.is_some();
+        orders.extend(reuse.filter(|order| !orders.contains(order)));
+        let reread = |order: &[usize]| if counts { reread(tasks, order) } else { 0 };
+        let candidate = |order: Vec<usize>| Candidate { reread: reread(&order), tasks: order };
+        Candidates { orders: orders.into_iter().map(candidate).collect(), least: Vec::new() }
+    }
+}
 
 /// The smallest and the largest cache that is considered: the private cache of a core, and more than any processor
 /// has. A plan is not made for one machine, so all sizes between them are equally likely on a logarithmic scale.
@@ -18,7 +37,7 @@ const CACHES: [usize; 2] = [1 << 18, 1 << 26];
 
 /// Returns the expected bytes of constants that are read again from beyond a cache that held them before, during one
 /// run of the tasks in an order. It is near-linear in the number of reads.
-pub fn reread(tasks: &[Task], order: &[usize]) -> usize {
+pub(super) fn reread(tasks: &[Task], order: &[usize]) -> usize {
     // The reads by their time, and for each constant the time of its last read.
     let reads: Vec<(usize, usize)> =
         order.iter().flat_map(|at| tasks[*at].constants.iter().copied()).collect();
@@ -85,7 +104,7 @@ impl Sums {
 /// Returns a topological order that prefers tasks which read the most recently read constant. So a step of a
 /// recurrent cell begins with the weights with which the step before it ended. Returns `None` if no two tasks read
 /// the same constant. It is near-linear in the number of edges.
-pub fn order(tasks: &[Task]) -> Option<Vec<usize>> {
+fn order(tasks: &[Task]) -> Option<Vec<usize>> {
     let mut readers = BTreeMap::<usize, usize>::new();
     for (constant, _) in tasks.iter().flat_map(|task| &task.constants) {
         *readers.entry(*constant).or_default() += 1;

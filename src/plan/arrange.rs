@@ -7,7 +7,7 @@
 
 use super::Arena;
 use super::draft::Draft;
-use super::order::Sequence;
+use super::order::{Sequence, Sequences};
 use super::subject::Subject;
 use crate::graph::{Graph, INPUT, Node, NodeId};
 use crate::memory::{Buffer, Limit, Packing, Planner};
@@ -96,18 +96,18 @@ impl Subject<'_> {
     /// that are read again from beyond a cache are added.
     pub(crate) fn arrange(
         &self,
-        orders: &[Sequence],
+        orders: &Sequences,
         planner: &dyn Planner,
         limit: &Limit,
     ) -> Option<(Arrangement, Packed)> {
         let mut target = limit.clone();
         let mut least: Option<(Arrangement, Packed)> = None;
         for _ in 0..PLACED {
-            let refined = orders.iter().map(|order| self.refined(order, &target));
+            let refined = orders.orders.iter().map(|order| self.refined(order, &target));
             let Some(best) = refined.reduce(|a, b| if b.before(&a, &target).is_lt() { b } else { a }) else {
                 break;
             };
-            let packed = best.pack(planner);
+            let packed = best.pack(planner, &orders.least);
             // The live bytes are within the limits, but the packing is not: try with lower limits.
             let mut aim = target.clone();
             for (device, most) in limit.iter() {
@@ -294,8 +294,9 @@ impl Peak {
 }
 
 impl Arrangement {
-    /// Packs the buffers of each device separately, because devices share no memory.
-    fn pack(&self, planner: &dyn Planner) -> Packed {
+    /// Packs the buffers of each device separately, because devices share no memory. `least` has for devices a number of
+    /// bytes that are live at one time in every order.
+    fn pack(&self, planner: &dyn Planner, least: &[(Device, usize)]) -> Packed {
         let mut packed = Packed { offsets: vec![0; self.buffers.len()], arenas: Vec::new() };
         for Peak { device, .. } in &self.peaks {
             let mine: Vec<usize> =
@@ -303,7 +304,14 @@ impl Arrangement {
             let buffers: Vec<Buffer> = mine.iter().map(|at| self.buffers[*at]).collect();
             let Packing { offsets, peak, lower_bound, proven, .. } = planner.plan(&buffers);
             mine.iter().zip(offsets).for_each(|(at, offset)| packed.offsets[*at] = offset);
-            packed.arenas.push(Arena { device: *device, bytes: peak, lower_bound, proven });
+            let least = least.iter().find(|(on, _)| on == device).map_or(0, |(_, bytes)| *bytes);
+            packed.arenas.push(Arena {
+                device: *device,
+                bytes: peak,
+                lower_bound,
+                lower_bound_any_order: least,
+                proven,
+            });
         }
         packed
     }

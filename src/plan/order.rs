@@ -2,9 +2,10 @@
 
 use super::PlanError;
 use super::subject::Subject;
+use super::task::tasks;
 use crate::graph::{INPUT, NodeId};
-use crate::memory::{Candidate, Order, Task};
-use crate::op::ALIGN;
+use crate::memory::{self, Candidate, Candidates, Order, Task};
+use crate::tensor::Device;
 use std::collections::BTreeSet;
 
 /// An order of execution.
@@ -15,11 +16,18 @@ pub(super) struct Sequence {
     pub reread: usize,
 }
 
-/// Returns the candidate orders of execution.
+/// The candidate orders of execution.
+pub(super) struct Sequences {
+    pub orders: Vec<Sequence>,
+    /// For each device on which results lie, a number of bytes that are live at one time in every order.
+    pub least: Vec<(Device, usize)>,
+}
+
+/// Returns the candidate orders of execution, and what is known about all others.
 ///
 /// # Errors
 /// An order does not run each task once, after its inputs.
-pub(super) fn orders(subject: &Subject<'_>, order: &dyn Order) -> Result<Vec<Sequence>, PlanError> {
+pub(super) fn orders(subject: &Subject<'_>, order: &dyn Order) -> Result<Sequences, PlanError> {
     let Subject { graph, constant, .. } = subject;
     let runs: Vec<NodeId> = graph
         .nodes()
@@ -31,10 +39,16 @@ pub(super) fn orders(subject: &Subject<'_>, order: &dyn Order) -> Result<Vec<Seq
         nodes: candidate.tasks.into_iter().map(|task| runs[task]).collect(),
     };
     let tasks = tasks(subject, &runs);
-    let candidates = order.candidates(&tasks);
+    let Candidates { orders, mut least } = order.candidates(&tasks);
     let wrong = |why| PlanError::Order { order: order.name().to_owned(), why };
-    candidates.iter().try_for_each(|candidate| check(&candidate.tasks, &tasks)).map_err(wrong)?;
-    Ok(candidates.into_iter().map(named).collect())
+    orders.iter().try_for_each(|candidate| check(&candidate.tasks, &tasks)).map_err(wrong)?;
+    let devices: BTreeSet<Device> = tasks.iter().map(|task| task.device).collect();
+    for device in devices {
+        if !least.iter().any(|(known, _)| *known == device) {
+            least.push((device, memory::least_live(&tasks, device)));
+        }
+    }
+    Ok(Sequences { orders: orders.into_iter().map(named).collect(), least })
 }
 
 /// Checks that each task runs once, after its inputs.
@@ -50,32 +64,4 @@ fn check(order: &[usize], tasks: &[Task]) -> Result<(), &'static str> {
         done[task] = true;
     }
     if done.contains(&false) { Err("an order without one of the tasks") } else { Ok(()) }
-}
-
-/// Describes the nodes that run as tasks for the module `memory`.
-fn tasks(subject: &Subject<'_>, runs: &[NodeId]) -> Vec<Task> {
-    let Subject { graph, constant, contracts, .. } = subject;
-    let mut task_of = vec![usize::MAX; graph.len()];
-    for (task, id) in runs.iter().enumerate() {
-        task_of[id.index()] = task;
-    }
-    let mut output = vec![false; graph.len()];
-    graph.outputs().for_each(|(_, id)| output[id.index()] = true);
-    let task = |id: &NodeId| {
-        let node = &graph[*id];
-        let contract = contracts[id.index()].as_ref().map(|(contract, _)| contract);
-        let view = contract.and_then(|contract| contract.view_of);
-        let inputs = node.inputs.iter().map(|input| task_of[input.index()]).filter(|t| *t != usize::MAX);
-        let constants: BTreeSet<&NodeId> =
-            node.inputs.iter().filter(|input| constant[input.index()]).collect();
-        Task {
-            size: if view.is_some() { 0 } else { node.ty.bytes().next_multiple_of(ALIGN) },
-            scratch: contract.map_or(0, |contract| contract.scratch),
-            inputs: inputs.collect(),
-            alias_of: view.map(|v| task_of[node.inputs[v].index()]).filter(|t| *t != usize::MAX),
-            output: output[id.index()],
-            constants: constants.into_iter().map(|input| (input.index(), graph[*input].ty.bytes())).collect(),
-        }
-    };
-    runs.iter().map(task).collect()
 }

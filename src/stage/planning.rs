@@ -22,7 +22,7 @@ pub struct Planning {
 
 impl Planning {
     /// The names of the default order and of the default planner.
-    pub const DEFAULT: [&str; 2] = ["reuse", "exact"];
+    pub const DEFAULT: [&str; 2] = ["search", "exact"];
 
     /// Plans a program whose steps are priced by a model. Copies are added to keep the arenas `within` limits, in which
     /// constants do not count; where that does not succeed, the plan is larger.

@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod seeded;
+pub mod tasks;
 
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::pricing::ByFlops;

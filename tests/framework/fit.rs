@@ -30,6 +30,12 @@ fn limited(limit: Option<usize>) -> Options {
     options
 }
 
+/// The same without the search for an order, which makes copies unnecessary here.
+fn heuristic(mut options: Options) -> Options {
+    options.pipeline.plan_mut().unwrap().order = "reuse".into();
+    options
+}
+
 fn weighed(memory: f64) -> Options {
     let mut options = common::options(2);
     options.pipeline.extract_mut().unwrap().memory = memory;
@@ -244,24 +250,25 @@ fn copied(plan: &Plan) -> Vec<usize> {
 fn a_concatenation_is_copied_if_a_limit_or_the_weight_of_memory_requires_it() {
     // If the operands have the same size, copying the first costs more than the bytes at the peak are worth…
     let graph = early(256, 256);
-    let points = plans(&graph, &common::options(2));
-    let fastest = plan(&graph, &common::options(2));
+    let points = plans(&graph, &heuristic(common::options(2)));
+    let fastest = plan(&graph, &heuristic(common::options(2)));
     assert_eq!((copied(&fastest), memory(&fastest)), (vec![], points[0].bytes()), "{fastest}");
     // …unless there is no other way to fit into the memory.
-    let smaller = plan(&graph, &limited(Some(memory(&fastest) - 1)));
+    let smaller = plan(&graph, &heuristic(limited(Some(memory(&fastest) - 1))));
     assert_eq!(copied(&smaller), [0], "{smaller}");
     assert!(smaller.steps.iter().any(|step| step.copies > 0.0));
     let on_the_curve = |point: &&Point| point.bytes() == memory(&smaller);
     assert!(points.iter().find(on_the_curve).is_some_and(|point| !point.proven), "{points:?}");
-    assert_eq!(memory(&plan(&graph, &weighed(1e9))), points.last().unwrap().bytes());
+    assert_eq!(memory(&plan(&graph, &heuristic(weighed(1e9)))), points.last().unwrap().bytes());
     // A small operand is copied without a limit.
-    let small = plan(&early(16, 512), &common::options(2));
+    let small = plan(&early(16, 512), &heuristic(common::options(2)));
     assert_eq!(copied(&small), [0], "{small}");
     for graph in [graph, early(16, 512)] {
         let inputs = common::inputs(&graph);
         let reference = common::reference(&graph, &inputs);
-        for point in plans(&graph, &common::options(2)) {
-            let compilation = compile::compile(graph.clone(), &limited(Some(point.bytes()))).unwrap();
+        for point in plans(&graph, &heuristic(common::options(2))) {
+            let compilation =
+                compile::compile(graph.clone(), &heuristic(limited(Some(point.bytes())))).unwrap();
             assert!(memory(&compilation.plan) <= point.bytes());
             let mut session =
                 Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();

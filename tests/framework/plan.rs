@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::seeded::Random;
+use crate::common::tasks::peak;
 use ovolo::attr::Attrs;
 use ovolo::graph::{Graph, Node, NodeId};
-use ovolo::memory::{Limit, execution_orders, planners};
+use ovolo::memory::{Candidate, Candidates, Limit, Order, Task, execution_orders, planners};
 use ovolo::op::{Call, Contract, OpError};
 use ovolo::plan::{Base, Place, Plan, Settings, Step, Unsound};
 use ovolo::tensor::{DType, Device, Tensor, TensorType};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Adds a node whose type follows from its operands.
 fn add(graph: &mut Graph, op: &'static str, attrs: Attrs, inputs: Vec<NodeId>) -> NodeId {
@@ -104,8 +105,12 @@ fn plan(graph: &Graph, order: &str, limit: Option<usize>) -> Plan {
 }
 
 fn within(graph: &Graph, order: &str, limit: &Limit) -> Plan {
-    let (orders, planners) = (execution_orders(), planners());
-    let (order, planner) = (&**orders.get(order).unwrap(), &**planners.get("exact").unwrap());
+    ordered(graph, &**execution_orders().get(order).unwrap(), limit)
+}
+
+fn ordered(graph: &Graph, order: &dyn Order, limit: &Limit) -> Plan {
+    let planners = planners();
+    let planner = &**planners.get("exact").unwrap();
     Plan::new(graph, &[], 1, &ask, &copy, &Settings { order, planner, limit }).unwrap()
 }
 
@@ -183,6 +188,98 @@ fn the_order_for_the_peak_is_never_worse_than_the_given_one() {
         assert_eq!(peak, plan(&graph, "peak", None), "seed {seed}");
     }
     assert!(wins > 100, "{wins}");
+}
+
+/// A random order. It keeps the tasks that it is given.
+struct Shuffled(u64, Mutex<(Vec<Task>, Vec<usize>)>);
+
+impl Shuffled {
+    fn new(seed: u64) -> Self {
+        Self(seed, Mutex::default())
+    }
+}
+
+impl Order for Shuffled {
+    fn name(&self) -> &'static str {
+        "shuffled"
+    }
+
+    fn candidates(&self, tasks: &[Task]) -> Candidates {
+        let mut random = Random(self.0);
+        let mut order = Vec::new();
+        while order.len() < tasks.len() {
+            let ready = |at: &usize| {
+                !order.contains(at) && tasks[*at].inputs.iter().all(|input| order.contains(input))
+            };
+            let ready: Vec<usize> = (0..tasks.len()).filter(ready).collect();
+            order.push(ready[random.below(ready.len())]);
+        }
+        *self.1.lock().unwrap() = (tasks.to_vec(), order.clone());
+        Candidates { orders: vec![Candidate { tasks: order, reread: 0 }], least: Vec::new() }
+    }
+}
+
+#[test]
+fn tasks_say_how_many_bytes_a_plan_has_live() {
+    let (mut equal, mut joined) = (0, 0);
+    for seed in 0..1000 {
+        let order = Shuffled::new(seed);
+        let plan = ordered(&program(seed), &order, &Limit::default());
+        check(&plan).unwrap_or_else(|why| panic!("seed {seed}: {why}\n{plan}"));
+        let (tasks, order) = &*order.1.lock().unwrap();
+        assert!(plan.lower_bound_any_order <= plan.lower_bound, "seed {seed}");
+        if tasks.iter().all(|task| task.parts.is_empty()) {
+            assert_eq!(peak(tasks, order), plan.lower_bound, "seed {seed}\n{plan}");
+            equal += 1;
+        } else {
+            joined += 1;
+        }
+    }
+    assert!(equal > 100 && joined > 100, "{equal} {joined}");
+}
+
+#[test]
+fn no_order_is_below_the_bound_for_all_orders() {
+    let (mut proven, mut better) = (0, 0);
+    for seed in 0..300 {
+        let graph = program(seed);
+        let plan = plan(&graph, "search", None);
+        check(&plan).unwrap_or_else(|why| panic!("seed {seed}: {why}\n{plan}"));
+        let bound = plan.lower_bound_any_order;
+        assert!(bound <= plan.lower_bound, "seed {seed}");
+        // Without operands within results, the search ends with proof.
+        let joins = plan.steps.iter().any(|step| !step.joined.is_empty());
+        let concatenates = graph.nodes().any(|(_, node)| node.op.name == "native.concat");
+        assert!(joins || concatenates || bound == plan.lower_bound, "seed {seed}\n{plan}");
+        proven += usize::from(bound == plan.lower_bound);
+        let peak = self::plan(&graph, "peak", None);
+        assert!(plan.lower_bound <= peak.lower_bound && peak.lower_bound_any_order <= bound, "seed {seed}");
+        better += usize::from(plan.lower_bound < peak.lower_bound);
+        for other in 0..20 {
+            let limit = if other % 2 == 0 { Limit::default() } else { Limit::host(0) };
+            let other = ordered(&graph, &Shuffled::new(1000 * seed + other), &limit);
+            assert!(bound <= other.lower_bound, "seed {seed}: {bound}\n{other}");
+        }
+    }
+    assert!(proven > 150 && better > 20, "{proven} {better}");
+}
+
+#[test]
+fn each_device_has_a_bound_for_all_orders() {
+    for seed in 0..100 {
+        let graph = spread(seed);
+        let plan = plan(&graph, "search", None);
+        for other in 0..10 {
+            let other = ordered(&graph, &Shuffled::new(1000 * seed + other), &Limit::default());
+            for (arena, other) in plan.arenas().zip(other.arenas()) {
+                assert_eq!(arena.device, other.device);
+                assert!(
+                    arena.lower_bound_any_order <= arena.lower_bound.min(other.lower_bound),
+                    "seed {seed}"
+                );
+            }
+        }
+    }
 }
 
 #[test]
@@ -421,7 +518,9 @@ fn a_value_in_the_memory_of_another_device_is_refused() {
     let text = plan.to_string();
     assert!(text.contains(" -> @0#cuda:0 ") && text.contains(" -> @0 "), "{text}");
     assert!(
-        text.contains("arena of host 256 bytes, lower bound 256 in this order\narena of cuda:0 "),
+        text.contains(
+            "arena of host 256 bytes, lower bound 256 in this order, 256 in any order\narena of cuda:0 "
+        ),
         "{text}"
     );
     let refused = |change: &dyn Fn(&mut Plan)| {

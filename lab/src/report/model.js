@@ -88,7 +88,7 @@ if (imported) {
 const holds = data.buffers.map(() => ({ written: [], read: [], scratch: undefined }));
 
 /** The arena of each device, the host's first; those without a device belong to the host. */
-const arenas = [{ device: 'host', arena: data.arena, lower_bound: data.lower_bound, proven: data.proven }, ...(data.devices ?? [])];
+const arenas = [{ device: 'host', arena: data.arena, lower_bound: data.lower_bound, lower_bound_any_order: data.lower_bound_any_order, proven: data.proven }, ...(data.devices ?? [])];
 const deviceOf = buffer => buffer.device ?? 'host';
 
 function bufferAt(step, { device, offset }) {

@@ -39,7 +39,9 @@ function colours(step) {
 }
 
 function drawHead() {
-  const ratio = one => `${(one.lower_bound ? one.arena / one.lower_bound : 1).toFixed(3)}${one.proven ? ', proven least' : ''}`;
+  const over = (one, bound) => (bound ? one.arena / bound : 1).toFixed(3);
+  const ratio = one => `${over(one, one.lower_bound)}${one.proven ? ', proven least' : ''}`;
+  const any = one => `${over(one, one.lower_bound_any_order)}${one.arena <= one.lower_bound_any_order ? ', proven least' : ''}`;
   const of = one => (arenas.length > 1 ? ` of ${one.device}` : '');
   const count = graph => graph.boxes.filter(box => box.kind === 'node' || box.kind === 'step').length;
   const figures = [
@@ -47,7 +49,7 @@ function drawHead() {
     ['steps planned', `${count(plan)}`],
     ['estimate', time(data.seconds)],
     ...(data.profile ? [['measured', `${time(data.profile.seconds)} (estimate ${signed(data.seconds / data.profile.seconds - 1)})`]] : []),
-    ...arenas.flatMap(one => [[`arena${of(one)}`, exactBytes(one.arena)], ['over the lower bound for its order', ratio(one)]]),
+    ...arenas.flatMap(one => [[`arena${of(one)}`, exactBytes(one.arena)], ['over the lower bound for its order', ratio(one)], ['over the lower bound for all orders', any(one)]]),
     ...data.constants.map(one => [`constants${of(one)}`, `${exactBytes(one.bytes)}, ${exactBytes(one.computed)} of them packed or computed`]),
     ['buffers', `${data.buffers.length}`],
   ];

@@ -45,10 +45,13 @@ fn commands_report_the_memory_of_each_device() {
         assert_eq!(step["output"].as_str().unwrap().ends_with("#cuda:0"), there, "{step}");
     }
     let lines = [
-        format!("arena of host 64 bytes (lower bound for this order of steps {})", plan["lower_bound"]),
         format!(
-            "arena of cuda:0 {} bytes (lower bound for this order of steps {})",
-            device["arena"], device["lower_bound"]
+            "arena of host 64 bytes (lower bound for this order of steps {}, for all orders {})",
+            plan["lower_bound"], plan["lower_bound_any_order"]
+        ),
+        format!(
+            "arena of cuda:0 {} bytes (lower bound for this order of steps {}, for all orders {})",
+            device["arena"], device["lower_bound"], device["lower_bound_any_order"]
         ),
     ];
     let (text, _) = said(&at, &format!("explain {DIGITS} --pipeline cuda"));

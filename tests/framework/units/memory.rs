@@ -5,6 +5,7 @@ mod exact;
 #[path = "../../../src/memory/limit.rs"]
 mod limit;
 mod reuse;
+mod search;
 
 pub use limit::Limit;
 pub use ovolo::memory::*;

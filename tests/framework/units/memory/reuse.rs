@@ -1,7 +1,6 @@
 //! Tests of `src/memory/reuse.rs`.
 
-use ovolo::memory::Task;
-use ovolo::memory::reuse::{order, reread};
+use ovolo::memory::{Candidate, Task, execution_orders};
 
 const MIB: usize = 1 << 20;
 
@@ -33,33 +32,43 @@ fn cell(weights: usize, steps: usize, size: usize) -> Vec<Task> {
     tasks
 }
 
+fn candidates(tasks: &[Task]) -> Vec<Candidate> {
+    execution_orders().get("reuse").unwrap().candidates(tasks).orders
+}
+
+/// The order for reuse, which is the last candidate.
+fn order(tasks: &[Task]) -> Candidate {
+    candidates(tasks).pop().unwrap()
+}
+
 #[test]
 fn a_time_step_begins_with_the_weights_that_the_one_before_it_ended_with() {
-    let order = order(&cell(3, 3, MIB)).expect("weights are shared");
-    assert_eq!(order, [0, 1, 2, 3, 6, 5, 4, 7, 8, 9, 10, 11]);
+    assert_eq!(order(&cell(3, 3, MIB)).tasks, [0, 1, 2, 3, 6, 5, 4, 7, 8, 9, 10, 11]);
 }
 
 #[test]
 fn what_is_read_again_counts_by_what_was_read_between() {
     let tasks = cell(4, 2, MIB);
-    let given: Vec<usize> = (0..tasks.len()).collect();
+    let given = |tasks: &[Task]| candidates(tasks)[0].clone();
+    assert_eq!(given(&tasks).tasks, (0..tasks.len()).collect::<Vec<usize>>());
     // Each of the four weights of 1 MiB is read again after 4 MiB. This is four of the eight doublings from 256
     // KiB to 64 MiB.
-    assert_eq!(reread(&tasks, &given), 4 * MIB / 2);
+    assert_eq!(given(&tasks).reread, 4 * MIB / 2);
     // The distances are one, two, three and four MiB: 2, 3, log2(12) and 4 of the eight doublings.
-    let order = order(&tasks).expect("weights are shared");
     let expected = (2.0 + 3.0 + 12_f64.log2() + 4.0) / 8.0 * to_f64(MIB);
-    assert!((to_f64(reread(&tasks, &order)) - expected).abs() <= 1.0);
+    assert!((to_f64(order(&tasks).reread) - expected).abs() <= 1.0);
     // What every cache holds costs nothing, and what no cache holds is read again completely.
-    let of = |size| (reread(&cell(2, 2, size), &[0, 1, 2, 3, 4, 5]), 2 * size);
+    let of = |size| (given(&cell(2, 2, size)).reread, 2 * size);
     assert_eq!(of(1 << 17).0, 0);
     assert!(matches!(of(1 << 26), (bytes, all) if bytes == all));
 }
 
 #[test]
 fn no_order_is_for_reuse_where_nothing_is_read_twice() {
-    assert_eq!(order(&cell(4, 1, MIB)), None);
-    assert_eq!(reread(&cell(4, 1, MIB), &[0, 1, 2, 3, 4]), 0);
+    let [peak, reuse] =
+        ["peak", "reuse"].map(|name| execution_orders().get(name).unwrap().candidates(&cell(4, 1, MIB)));
+    assert_eq!(peak, reuse);
+    assert!(reuse.orders.iter().all(|candidate| candidate.reread == 0));
 }
 
 /// Random tasks that read earlier tasks and constants.
@@ -81,7 +90,7 @@ fn random(seed: u64) -> Vec<Task> {
 fn orders_are_topological_and_distances_are_what_a_stack_says() {
     for seed in 0..200 {
         let tasks = random(seed);
-        let order = order(&tasks).expect("forty tasks share nine constants");
+        let Candidate { tasks: order, reread } = order(&tasks);
         let mut done = vec![false; tasks.len()];
         // The constants, the most recently read one first. The distance of a constant is its own bytes and those
         // above it.
@@ -101,6 +110,6 @@ fn orders_are_topological_and_distances_are_what_a_stack_says() {
             }
         }
         assert!(done.iter().all(|done| *done), "seed {seed}: all run");
-        assert!((to_f64(reread(&tasks, &order)) - bytes).abs() <= 1.0, "seed {seed}");
+        assert!((to_f64(reread) - bytes).abs() <= 1.0, "seed {seed}");
     }
 }
