@@ -28,13 +28,13 @@ impl Reach {
                 rows[into * words + word] |= rows[from * words + word];
             }
         };
-        for at in 0..tasks.len() {
+        for (at, task) in tasks.iter().enumerate() {
             reach.above[at * words + at / 64] |= 1 << (at % 64);
             reach.below[at * words + at / 64] |= 1 << (at % 64);
-            tasks[at].inputs.iter().for_each(|input| merge(&mut reach.above, at, *input));
+            task.inputs.iter().for_each(|input| merge(&mut reach.above, at, *input));
         }
-        for at in (0..tasks.len()).rev() {
-            tasks[at].inputs.iter().for_each(|input| merge(&mut reach.below, *input, at));
+        for (at, task) in tasks.iter().enumerate().rev() {
+            task.inputs.iter().for_each(|input| merge(&mut reach.below, *input, at));
         }
         Some(reach)
     }

@@ -50,7 +50,9 @@ impl<const N: usize> Problem<N> {
             let ended = !buffer.stays && buffer.closes.iter().all(|task| *task < range.start);
             live += if opened && !ended { buffer.size } else { 0 };
             let closes = local(&buffer.closes);
-            if !closes.is_empty() && !(opened && stays) {
+            // One that is live throughout adds the same to all states.
+            let throughout = opened && stays;
+            if !throughout && !closes.is_empty() {
                 number[at] = buffers.len();
                 buffers.push(Buffer {
                     size: buffer.size,
