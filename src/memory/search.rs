@@ -1,7 +1,7 @@
 //! Search for an order of execution with the least peak, and a bound for all orders.
 //!
-//! It takes tasks and orders of them, and returns one with a lower peak, if there is one, and a number of bytes that no
-//! order is below. Both hold for the live bytes, in the terms of the plan: padding, results in place, views, scratch,
+//! It takes tasks and orders of them, and returns one with a lower peak, if there is one, and a number of bytes that
+//! no order is below. Both hold for the live bytes, in the terms of the plan: padding, results in place, views, scratch,
 //! outputs, and operands that are computed within a result ([`model`]). If the two meet, no order is better. It never
 //! fails: if the states are used up, it returns the best order and the best bound so far. It reads no clock, so the
 //! result is the same on every machine.
@@ -29,8 +29,8 @@ use std::ops::Range;
 /// Searches all orders for one with few live bytes, and has the candidates of `reuse` as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
-    /// The most states that the search visits, over all parts of a program. With zero it only bounds the peak. A state
-    /// takes about half a microsecond in a part of up to 64 steps. In a larger part it takes more time, and counts as
+    /// The most states that the search visits, over all parts of a program. With zero it only bounds the peak. A
+    /// state takes about half a microsecond in a part of up to 64 steps. In a larger part it takes more time, and counts as
     /// up to eight. An eighth of the states is visited if constants are read again, because then those bytes mostly
     /// decide between orders.
     pub states: usize,
@@ -49,8 +49,11 @@ impl Order for Search {
 
     fn candidates(&self, tasks: &[Task]) -> Candidates {
         let mut candidates = Reuse.candidates(tasks);
-        let Some(reach) = Reach::new(tasks) else { return candidates };
         let devices: BTreeSet<Device> = tasks.iter().map(|task| task.device).collect();
+        let Some(reach) = Reach::new(tasks) else {
+            candidates.least = devices.into_iter().map(|on| (on, bound::operands(tasks, on))).collect();
+            return candidates;
+        };
         let ranges = reach.ranges();
         let counts = candidates.orders.iter().any(|one| one.reread > 0);
         let states = if counts { self.states / 8 } else { self.states };
@@ -82,7 +85,10 @@ impl Order for Search {
 
 /// Returns for a device a number of bytes that are live at one time in every order of the tasks, without a search.
 pub(crate) fn least(tasks: &[Task], device: Device) -> usize {
-    Reach::new(tasks).map_or(0, |reach| most(&reach.least(tasks, Some(device))))
+    match Reach::new(tasks) {
+        Some(reach) => most(&reach.least(tasks, Some(device))),
+        None => bound::operands(tasks, device),
+    }
 }
 
 fn most(bytes: &[usize]) -> usize {

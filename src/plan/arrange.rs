@@ -294,8 +294,8 @@ impl Peak {
 }
 
 impl Arrangement {
-    /// Packs the buffers of each device separately, because devices share no memory. `least` has for devices a number of
-    /// bytes that are live at one time in every order.
+    /// Packs the buffers of each device separately, because devices share no memory. `least` has for devices a
+    /// number of bytes that are live at one time in every order.
     fn pack(&self, planner: &dyn Planner, least: &[(Device, usize)]) -> Packed {
         let mut packed = Packed { offsets: vec![0; self.buffers.len()], arenas: Vec::new() };
         for Peak { device, .. } in &self.peaks {

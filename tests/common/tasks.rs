@@ -1,5 +1,5 @@
-//! Programs as tasks, to compare orders of execution: random trees of products, random series-parallel graphs, randomly
-//! wired networks, and a cell that was found by a search.
+//! Programs as tasks, to compare orders of execution: random trees of products, random series-parallel graphs,
+//! randomly wired networks, and a cell that was found by a search.
 #![allow(dead_code)]
 
 use super::seeded::Random;
@@ -114,8 +114,8 @@ pub fn randomly_wired(random: &mut Random, nodes: usize, size: &dyn Fn(&mut Rand
 
 /// Two normal cells of DARTS (second order) one after the other, as they are run for ImageNet at 14 x 14 with 192
 /// channels for each of four nodes (Liu et al., "DARTS: Differentiable Architecture Search", ICLR 2019, figure 4). A
-/// separable convolution is a depthwise and a pointwise one, twice; `relu` in front of it belongs to the first step. The nodes are copied into the result of a
-/// cell.
+/// separable convolution is a depthwise and a pointwise one, twice; a `relu` belongs to the step after it. The nodes
+/// are copied into the result of a cell.
 pub fn darts() -> Vec<Task> {
     const NODE: usize = 4 * 14 * 14 * 192;
     // The operations of each node: what it reads, and the number of steps (none for a skip connection).

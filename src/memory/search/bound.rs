@@ -2,7 +2,24 @@
 
 use super::super::order::{Task, roots};
 use crate::tensor::Device;
+use std::collections::BTreeSet;
 use std::ops::Range;
+
+/// Returns the most bytes of the operands, the result and the scratch of a task on a device, if there are too many
+/// tasks for more. What may share bytes with something else counts once.
+pub(super) fn operands(tasks: &[Task], device: Device) -> usize {
+    let roots = roots(tasks);
+    let mut part = vec![false; tasks.len()];
+    tasks.iter().flat_map(|task| &task.parts).for_each(|at| part[roots[*at]] = true);
+    let here = |at: usize| if tasks[at].device == device { tasks[at].size } else { 0 };
+    let bytes = |(at, task): (usize, &Task)| {
+        let inputs: BTreeSet<usize> = task.inputs.iter().map(|input| roots[*input]).collect();
+        let operands: usize = inputs.into_iter().filter(|root| !part[*root]).map(here).sum();
+        let result = if task.in_place.is_empty() { here(at) } else { 0 };
+        operands + result + if task.device == device { task.scratch } else { 0 }
+    };
+    tasks.iter().enumerate().map(bytes).max().unwrap_or(0)
+}
 
 /// The most tasks of a program for which it is asked which of them come before which.
 const MOST: usize = 1 << 12;

@@ -7,7 +7,7 @@
 //! What makes it fast is that the live bytes are a submodular function of the set: the more tasks are done, the fewer
 //! bytes a further task adds. So if some tasks can be done next that leave no more bytes live than before, and no part
 //! of them leaves fewer, then they can be done at once: if there is an order from here, there is one that begins with
-//! them. The same is true backwards from the end. For a tree this is the decomposition into hills and valleys (Liu, "An
+//! them. The same is true backwards from the end. For a tree this is the division into hills and valleys (Liu, "An
 //! application of generalized tree pebbling to sparse matrix factorization", 1987).
 
 use super::problem::Problem;

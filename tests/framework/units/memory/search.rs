@@ -3,6 +3,7 @@
 use crate::common::seeded::Random;
 use crate::common::tasks::{computed_leaves, darts, products, randomly_wired, series_parallel};
 use ovolo::memory::{Order, Search, Task, execution_orders};
+use ovolo::tensor::Device;
 use std::collections::BTreeMap;
 
 /// Whether a task is done, for each.
@@ -158,4 +159,16 @@ fn cells_of_darts_are_ordered_optimally() {
     let orders = execution_orders();
     assert!(found(&**orders.get("peak").unwrap(), &tasks).0 > peak);
     assert_eq!(Search::DEFAULT.candidates(&tasks), Search::DEFAULT.candidates(&tasks));
+}
+
+#[test]
+fn a_program_of_very_many_steps_has_a_bound() {
+    let mut tasks: Vec<Task> = (0..5000_usize)
+        .map(|at| Task { size: 64, inputs: at.checked_sub(1).into_iter().collect(), ..Task::default() })
+        .collect();
+    tasks[4000].scratch = 640;
+    let order = execution_orders();
+    let candidates = order.get("search").unwrap().candidates(&tasks);
+    assert_eq!(candidates.orders[0].tasks, (0..5000).collect::<Vec<usize>>());
+    assert_eq!(candidates.least, [(Device::Host, 64 + 64 + 640)]);
 }
