@@ -7,7 +7,7 @@
 //! and independence of padding. `coverage` counts what the instances contained, and a rule without instances
 //! fails. Every instance is compared once more with infinities and NaN among the operands that a run gives
 //! (`Draft::spoiled`), unless the rule assumes that all are finite. For a counterexample, smaller ones are searched for in narrow palettes and then reduced step by
-//! step until nothing can be removed (`shrink`).
+//! step until nothing can be removed (`shrink`). Derivatives of ops are compared with differences (`gradient`).
 //!
 //! All randomness is seeded by the rule's name and the number of the attempt, so the results depend neither
 //! on the number of threads nor on which other rules are verified.
@@ -20,6 +20,7 @@ mod coverage;
 mod draft;
 mod edge;
 mod generate;
+mod gradient;
 mod hint;
 mod independence;
 mod member;
@@ -34,6 +35,7 @@ mod untyped;
 
 pub use case::{NoCase, compare as compare_case};
 pub use coverage::{COARSE, Coverage, OVERFLOW};
+pub use gradient::{Derivative, derivative};
 pub use independence::{Dependent, Independent, independence};
 pub use member::{Member, MemberError, Members, members};
 pub(crate) use member::{distance, tolerance};

@@ -255,12 +255,14 @@ fn evaluate(draft: &Draft, precision: &Precision, poison: bool) -> Vec<Option<Te
     values
 }
 
-fn eval(op: Op, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, wide: bool) -> Tensor {
+/// Evaluates an op; with `wide`, its floats in `f64`.
+pub(super) fn eval(op: Op, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, wide: bool) -> Tensor {
     if wide { widen(&op.evaluate(attrs, operands, &widened(ty))) } else { op.evaluate(attrs, operands, ty) }
 }
 
 /// The same values in `f64`, for any floating-point type. Numbers inside rules are always created as `f32`.
-fn widen(tensor: &Tensor) -> Tensor {
+/// Returns a tensor of floats in `f64`.
+pub(super) fn widen(tensor: &Tensor) -> Tensor {
     if !tensor.ty().dtype.is_float() || tensor.ty().dtype == DType::F64 {
         return tensor.clone();
     }
