@@ -1,0 +1,4 @@
+//! Tests of training.
+#![allow(clippy::unwrap_used)]
+
+mod table;
