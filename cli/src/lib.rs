@@ -47,6 +47,7 @@ mod value;
 pub use command_line::{AddedCommand, CommandLine};
 pub use job::{Job, Runnable};
 pub use note::on_note;
+pub use progress::Progress;
 pub use refusal::Refusal;
 pub use rules::{VerifySettings, verify_case, verify_rules};
 pub use test::shown;

@@ -1,9 +1,10 @@
 //! Shows the progress of a long command on a terminal, and nothing if standard error is not a terminal.
 
+use super::print;
 use std::io::IsTerminal;
 
 /// A line on standard error that is overwritten again and again.
-pub(super) struct Progress {
+pub struct Progress {
     done: usize,
     all: usize,
     shown: bool,
@@ -32,6 +33,16 @@ impl Progress {
         if self.shown {
             eprint!("\r{}/{} {what:70}", self.done, self.all);
         }
+    }
+}
+
+impl Progress {
+    /// Prints a line of results above the progress.
+    pub fn print(&mut self, line: &str) {
+        if self.shown {
+            eprint!("\r{:80}\r", "");
+        }
+        print(&format!("{line}\n"));
     }
 }
 

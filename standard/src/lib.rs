@@ -15,7 +15,12 @@ use ovolo_cli::CommandLine;
 /// Returns the command line with a registry, and with every command of the program `ovolo`. A program of another crate
 /// gives a registry with its additions, and adds its own commands.
 pub fn command_line(registry: Registry) -> CommandLine {
-    CommandLine::new(registry).command::<Kernels>().command::<ovolo_quantize::Quantize>().command::<Lsp>()
+    CommandLine::new(registry)
+        .command::<Kernels>()
+        .command::<ovolo_quantize::Quantize>()
+        .command::<ovolo_train::Grad>()
+        .command::<ovolo_train::Train>()
+        .command::<Lsp>()
 }
 
 /// The registry that ovolo ships: its own ops, and the backends `native`, `onednn`, `cuda`, `cublaslt` and
@@ -32,5 +37,6 @@ pub fn registry() -> Registry {
     // The language server decides nothing about plans, but every crate of the program is part of the key of the cache.
     registry.add_build("ovolo-lsp", ovolo_lsp::BUILD);
     registry.add_build("ovolo-quantize", ovolo_quantize::BUILD);
+    registry.add_build("ovolo-train", ovolo_train::BUILD);
     registry
 }

@@ -28,7 +28,8 @@ pub(crate) fn gradient(
     for entry in table.entries(node.op.name) {
         let names = Names::new(&entry.rule);
         let Some(mut bound) = Bound::new(entry, node, operand, above) else { continue };
-        let made = bound.admit(builder.graph(), &names).and_then(|()| bound.attributes(builder.graph(), &names));
+        let made =
+            bound.admit(builder.graph(), &names).and_then(|()| bound.attributes(builder.graph(), &names));
         if let Err(why) = made {
             refusals.push(format!("rule `{}`: {why}", entry.rule.name));
             continue;
@@ -36,6 +37,7 @@ pub(crate) fn gradient(
         let by = &builder.graph()[node.inputs[operand]];
         let (wanted, by) = (by.ty.clone(), by.name.to_string());
         let name = format!("d.{by}");
+        bound.whole.clone_from(&name);
         let result = bound.instantiate(&entry.rule.to[0], builder, &name, &names)?;
         let found = builder.graph()[result].ty.clone();
         if found != wanted {
@@ -78,13 +80,18 @@ pub(crate) fn build(
     let made = bound.admit(builder.graph(), &names).and_then(|()| bound.attributes(builder.graph(), &names));
     match made {
         Err(why) => Ok(Err(why)),
-        Ok(()) => bound.instantiate(&rule.to[0], builder, name, &names).map(Ok),
+        Ok(()) => {
+            name.clone_into(&mut bound.whole);
+            bound.instantiate(&rule.to[0], builder, name, &names).map(Ok)
+        }
     }
 }
 
 /// What the variables of a rule stand for.
 struct Bound<'r> {
     rule: &'r Rule,
+    /// The name of what is built.
+    whole: String,
     operands: Vec<Option<NodeId>>,
     rests: Vec<Option<Vec<NodeId>>>,
     attrs: Vec<Option<Attr>>,
@@ -95,6 +102,7 @@ impl<'r> Bound<'r> {
     fn empty(rule: &'r Rule) -> Self {
         Self {
             rule,
+            whole: String::new(),
             operands: vec![None; rule.operand_vars.len()],
             rests: vec![None; rule.rest_vars.len()],
             attrs: vec![None; rule.attr_vars.len()],
@@ -168,6 +176,23 @@ impl<'r> Bound<'r> {
         Ok(())
     }
 
+    /// Builds a part of a right side. The names of parts end with their ops.
+    fn part(
+        &mut self,
+        template: &Template,
+        builder: &mut Builder<'_>,
+        name: &str,
+        names: &Names,
+    ) -> Result<NodeId, TrainError> {
+        match template {
+            Template::Op { op, .. } => {
+                let name = format!("{}.{}", self.whole, op.name);
+                self.instantiate(template, builder, &name, names)
+            }
+            _ => self.instantiate(template, builder, name, names),
+        }
+    }
+
     fn instantiate(
         &mut self,
         template: &Template,
@@ -182,13 +207,15 @@ impl<'r> Bound<'r> {
                 return bound.ok_or_else(|| refused("?", "a variable is not bound".to_owned()));
             }
             Template::Scalar(value) => return Ok(builder.number(*value)),
-            Template::Each(..) => return Err(refused("?", "a rest stands in the place of one operand".to_owned())),
+            Template::Each(..) => {
+                return Err(refused("?", "a rest stands in the place of one operand".to_owned()));
+            }
             Template::Op { op, children, attrs, rest_attrs } => (*op, children, attrs, rest_attrs),
         };
         let mut inputs = Vec::with_capacity(children.len());
         for child in children {
             let Template::Each(var, inner) = child else {
-                inputs.push(self.instantiate(child, builder, name, names)?);
+                inputs.push(self.part(child, builder, name, names)?);
                 continue;
             };
             let items = self.rests[var.0].clone().unwrap_or_default();
@@ -199,7 +226,7 @@ impl<'r> Bound<'r> {
             let before = self.operands[item.0];
             for one in items {
                 self.operands[item.0] = Some(one);
-                inputs.push(self.instantiate(inner, builder, name, names)?);
+                inputs.push(self.part(inner, builder, name, names)?);
             }
             self.operands[item.0] = before;
         }
@@ -220,7 +247,9 @@ impl<'r> Bound<'r> {
 fn attribute(expr: &Expr, facts: &Facts<'_, '_>) -> Result<Attr, String> {
     match rule::eval(expr, facts) {
         Ok(Value::Attr(attr)) => Ok(attr),
-        Ok(Value::Operand(_) | Value::Rest(_)) => Err("an operand stands in the place of an attribute".to_owned()),
+        Ok(Value::Operand(_) | Value::Rest(_)) => {
+            Err("an operand stands in the place of an attribute".to_owned())
+        }
         Err(why) => Err(why.to_string()),
     }
 }

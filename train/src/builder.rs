@@ -2,6 +2,7 @@
 
 use super::elementwise;
 use super::error::TrainError;
+use super::form::LABEL;
 use ovolo::attr::Attrs;
 use ovolo::graph::{Graph, Node, NodeId};
 use ovolo::op::{Op, Ops};
@@ -57,11 +58,25 @@ impl<'a> Builder<'a> {
         self.graph.add_constant(name, value)
     }
 
+    /// Adds a node of another graph as it is, with operands of this one.
+    pub fn copy(&mut self, node: &Node, inputs: Vec<NodeId>) -> NodeId {
+        let key = key(node.op, &node.attrs, &inputs);
+        let id = self.graph.add_node(Node { inputs, ..node.clone() });
+        self.known.entry(key).or_insert(id);
+        id
+    }
+
     /// Returns the value of an op, by the op's name.
     ///
     /// # Errors
     /// As [`Builder::op`]; also if there is no such op.
-    pub fn named(&mut self, name: &str, op: &str, attrs: Attrs, inputs: Vec<NodeId>) -> Result<NodeId, TrainError> {
+    pub fn named(
+        &mut self,
+        name: &str,
+        op: &str,
+        attrs: Attrs,
+        inputs: Vec<NodeId>,
+    ) -> Result<NodeId, TrainError> {
         let Some(op) = self.ops.get(op) else {
             return Err(TrainError::Unknown {
                 kind: "op",
@@ -77,7 +92,13 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     /// The op cannot be applied to these operands.
-    pub fn op(&mut self, name: &str, op: Op, attrs: Attrs, inputs: Vec<NodeId>) -> Result<NodeId, TrainError> {
+    pub fn op(
+        &mut self,
+        name: &str,
+        op: Op,
+        attrs: Attrs,
+        inputs: Vec<NodeId>,
+    ) -> Result<NodeId, TrainError> {
         let wrong = |why: String| TrainError::Op { what: name.to_owned(), op: op.name, why };
         let attrs = op.complete(attrs);
         if let Some(why) = op.attr_errors(&attrs).into_iter().next() {
@@ -100,6 +121,11 @@ impl<'a> Builder<'a> {
         let key = key(op, &attrs, &inputs);
         if let Some(id) = self.known.get(&key) {
             return Ok(*id);
+        }
+        if op == LABEL {
+            let id = self.graph.add_input("labels", ty);
+            self.known.insert(key, id);
+            return Ok(id);
         }
         let id = self.graph.add_node(Node { op, attrs: Arc::new(attrs), inputs, name: name.into(), ty });
         self.known.insert(key, id);

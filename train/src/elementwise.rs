@@ -39,7 +39,8 @@ pub(crate) fn expand(
         Operand::Number(1.0) => above[0],
         _ => builder.named(name, "mul", Attrs::new(), vec![above[0], slope])?,
     };
-    let (small, large) = (builder.graph()[operands[which]].ty.shape.clone(), &builder.graph()[product].ty.shape);
+    let (small, large) =
+        (builder.graph()[operands[which]].ty.shape.clone(), &builder.graph()[product].ty.shape);
     let missing = large.rank() - small.rank();
     let spread = |axis: &usize| *axis < missing || small[axis - missing] == 1 && large[*axis] != 1;
     let axes: Vec<usize> = (0..large.rank()).filter(spread).collect();

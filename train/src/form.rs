@@ -1,18 +1,24 @@
-//! What the table of derivatives has beside the ops and words of a registry: the op `gradient`, and computed attributes
-//! about shapes.
+//! What the tables of derivatives and of losses have beside the ops and words of a registry: the ops of their left sides,
+//! the op `label`, and computed attributes about shapes.
 
-use ovolo::attr::Attr;
-use ovolo::op::{Arity, Flags, OpDef, OpError};
+use ovolo::attr::{Attr, AttrKind};
+use ovolo::op::{Arity, AttrDef, Flags, OpDef, OpError};
 use ovolo::registry::{Registry, RegistryError};
 use ovolo::rule::{Arguments, Kind, No, Value, Word};
-use ovolo::tensor::Tensor;
+use ovolo::tensor::{Tensor, TensorType};
 
-/// The name of the op on the left sides of the table.
+/// The op on the left sides of the table of derivatives.
 pub(crate) const GRADIENT: &str = "gradient";
+/// The op on the left sides of the table of losses.
+pub(crate) const LOSS: &str = "loss";
+/// The op that stands for an input with labels.
+pub(crate) const LABEL: &str = "label";
 
 /// Adds the op and the computed attributes to a registry, which is then only good for reading the table.
 pub(crate) fn add_to(registry: &mut Registry) -> Result<(), RegistryError> {
-    registry.add_op(gradient())?;
+    for op in [gradient(), loss(), label()] {
+        registry.add_op(op)?;
+    }
     words().into_iter().try_for_each(|word| registry.add_word(word))
 }
 
@@ -36,6 +42,36 @@ fn gradient() -> OpDef {
         flops: |_, _, _| 0.0,
         sample: None,
         lowered: None,
+    }
+}
+
+/// The form of left sides of losses: a number that is computed from the model's output.
+fn loss() -> OpDef {
+    OpDef {
+        name: LOSS,
+        doc: "a loss of an output of the model",
+        arity: Arity::Exactly(1),
+        infer: |_, types| Ok(TensorType::plain(types[0].dtype, Vec::new())),
+        ..gradient()
+    }
+}
+
+fn label() -> OpDef {
+    OpDef {
+        name: LABEL,
+        doc: "labels, which are an input of the step",
+        arity: Arity::Exactly(0),
+        attrs: vec![
+            AttrDef::new("to", AttrKind::DType, None, "the element type"),
+            AttrDef::new("shape", AttrKind::Ints, None, "the shape"),
+        ],
+        infer: |attrs, _| {
+            let sizes = attrs.expect_ints("shape").iter().map(|size| usize::try_from(*size).ok());
+            let sizes: Option<Vec<usize>> = sizes.collect();
+            let sizes = sizes.ok_or_else(|| OpError::attribute("shape", "has a negative size"))?;
+            Ok(TensorType::plain(attrs.expect_dtype("to"), sizes))
+        },
+        ..gradient()
     }
 }
 
@@ -94,7 +130,8 @@ fn words() -> [Word; 5] {
                 if starts.len() != shape.len() || sizes.len() != shape.len() {
                     return Err("the lists have different lengths".to_owned().into());
                 }
-                let after = shape.iter().zip(starts.iter().zip(sizes)).map(|(all, (start, size))| all - start - size);
+                let after =
+                    shape.iter().zip(starts.iter().zip(sizes)).map(|(all, (start, size))| all - start - size);
                 Ok(list(starts.iter().copied().chain(after).collect()))
             },
         ),

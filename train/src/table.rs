@@ -33,8 +33,11 @@ impl Entry {
     /// Takes a rule of the form `(gradient ?x (op … ?x …) ?d)`, whose operands are variables.
     fn new(rule: &Arc<Rule>) -> Option<(&'static str, Self)> {
         let [Pattern::Op { op, children, .. }] = &rule.from[..] else { return None };
-        let [Pattern::Operand(by), Pattern::Op { op: inner, children: operands, .. }, Pattern::Operand(above)] =
-            &children[..]
+        let [
+            Pattern::Operand(by),
+            Pattern::Op { op: inner, children: operands, .. },
+            Pattern::Operand(above),
+        ] = &children[..]
         else {
             return None;
         };

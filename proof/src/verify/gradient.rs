@@ -111,7 +111,9 @@ pub fn derivative(rule: &Rule, settings: Settings) -> Derivative {
 fn parts(rule: &Rule) -> Option<(OperandVar, &Pattern, OperandVar)> {
     let [Pattern::Op { children, .. }] = &rule.from[..] else { return None };
     match &children[..] {
-        [Pattern::Operand(by), inner @ Pattern::Op { .. }, Pattern::Operand(above)] => Some((*by, inner, *above)),
+        [Pattern::Operand(by), inner @ Pattern::Op { .. }, Pattern::Operand(above)] => {
+            Some((*by, inner, *above))
+        }
         _ => None,
     }
 }
@@ -238,7 +240,10 @@ impl<'a> Number<'a> {
         let step = DISTANCE * magnitude.clamp(*GROWING.start(), *GROWING.end());
         let [left, near_left, middle, near_right, right] =
             [-step, -step / 2.0, 0.0, step / 2.0, step].map(|distance| self.at(element, distance));
-        if ![&left, &near_left, &middle, &near_right, &right].iter().all(|all| all.iter().all(|one| one.is_finite())) {
+        if ![&left, &near_left, &middle, &near_right, &right]
+            .iter()
+            .all(|all| all.iter().all(|one| one.is_finite()))
+        {
             return None;
         }
         let size: f64 = middle.iter().map(|term| term.abs()).sum();
@@ -249,7 +254,8 @@ impl<'a> Number<'a> {
             bend += (sides[0] - sides[1]).abs();
             rise += sides[0].abs().max(sides[1].abs());
         }
-        let between = |low: &[f64], high: &[f64]| -> f64 { high.iter().zip(low).map(|(high, low)| high - low).sum() };
+        let between =
+            |low: &[f64], high: &[f64]| -> f64 { high.iter().zip(low).map(|(high, low)| high - low).sum() };
         let (wide, narrow) = (between(&left, &right) / (2.0 * step), between(&near_left, &near_right) / step);
         let slope = (4.0 * narrow - wide) / 3.0;
         let smooth = bend <= 0.02 * rise + noise && (wide - narrow).abs() <= 1e-7 * slope.abs() + noise;

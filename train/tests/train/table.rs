@@ -20,8 +20,8 @@ fn each<T: Sync, R: Send>(all: &[T], make: impl Fn(&T) -> R + Sync) -> Vec<R> {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Some((at, one)) = Some(next.fetch_add(1, Ordering::Relaxed))
-                    .and_then(|at| all.get(at).map(|one| (at, one)))
+                while let Some((at, one)) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| all.get(at).map(|one| (at, one)))
                 {
                     let result = make(one);
                     found.lock().unwrap().push((at, result));
@@ -63,8 +63,14 @@ const CHANGES: &[(&str, &str)] = &[
     ("?c ?d 0.0", "?c 0.0 ?d"),
     ("?c 0.0 ?d", "?c ?d 0.0"),
     ("(transpose ?y {perm: matrices-turned(?y)})", "?y"),
-    ("{strides: ?s, pads: ?p, dilations: ?l, groups: ?g,\n", "{strides: ?l, pads: ?p, dilations: ?s, groups: ?g,\n"),
-    ("{strides: ?l, pads: ?p, dilations: ?s, groups: ?g}", "{strides: ?s, pads: ?p, dilations: ?l, groups: ?g}"),
+    (
+        "{strides: ?s, pads: ?p, dilations: ?l, groups: ?g,\n",
+        "{strides: ?l, pads: ?p, dilations: ?s, groups: ?g,\n",
+    ),
+    (
+        "{strides: ?l, pads: ?p, dilations: ?s, groups: ?g}",
+        "{strides: ?s, pads: ?p, dilations: ?l, groups: ?g}",
+    ),
     ("{perm: [2,1,0,3,4]}", "{perm: [0,1,2,3,4]}"),
     ("sub(dim(?w, 2), 1)", "dim(?w, 2)"),
     ("{axes: [0,2,3], keepdims: 0}", "{axes: [1,2,3], keepdims: 0}"),
@@ -128,7 +134,11 @@ fn wrong_derivatives_are_found() {
     {
         *missed.entry((&rule.name, change)).or_default() += 1;
     }
-    println!("{} of {} changed derivatives are wrong", found.len() - missed.values().sum::<usize>(), found.len());
+    println!(
+        "{} of {} changed derivatives are wrong",
+        found.len() - missed.values().sum::<usize>(),
+        found.len()
+    );
     let equivalent = EQUIVALENT.iter().map(|(rule, change, count)| ((*rule, *change), *count));
     assert_eq!(missed, equivalent.collect());
 }

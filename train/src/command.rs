@@ -1,0 +1,81 @@
+//! `ovolo grad` and `ovolo train`.
+
+mod grad;
+mod train;
+
+pub use grad::Grad;
+pub use train::Train;
+
+use super::error::TrainError;
+use super::loss::Loss;
+use super::optimizer::Optimizer;
+use super::step::{Recipe, Step};
+use super::table::Table;
+use clap::Args;
+use ovolo::registry::Registry;
+use ovolo_cli::Refusal;
+use std::collections::BTreeMap;
+
+/// What a step consists of.
+#[derive(Args)]
+struct Choice {
+    /// The loss: cross-entropy, with labels of i64 that are classes, mse, or binary-cross-entropy.
+    #[arg(long, value_name = "LOSS", default_value = "cross-entropy")]
+    loss: String,
+    /// The optimiser: sgd, momentum, adam or adamw.
+    #[arg(long, value_name = "OPTIMISER", default_value = "adam")]
+    optimizer: String,
+    /// Set a number of the optimiser, such as beta1=0.8 or weight-decay=0.01. May be given more than once.
+    #[arg(long = "set", value_name = "NAME=NUMBER")]
+    settings: Vec<String>,
+    /// Leave parameters as they are: those whose names match, where `*` stands for any characters. May be given more than
+    /// once.
+    #[arg(long, value_name = "PATTERN")]
+    freeze: Vec<String>,
+    /// The value that the loss takes, by its name in the model. Default: the first output.
+    #[arg(long, value_name = "VALUE")]
+    of: Option<String>,
+    /// Let batch norms keep the mean and the variance of the model. Otherwise they take those of the batch, and keep running
+    /// means of both.
+    #[arg(long)]
+    fixed_statistics: bool,
+}
+
+impl Choice {
+    fn recipe(&self, registry: &Registry) -> Result<Recipe, Refusal> {
+        let mut settings = BTreeMap::new();
+        for given in &self.settings {
+            let number =
+                given.split_once('=').and_then(|(name, value)| Some((name, value.parse::<f64>().ok()?)));
+            let (name, value) = number
+                .filter(|(_, value)| value.is_finite())
+                .ok_or_else(|| format!("--set {given}: write NAME=NUMBER, such as beta1=0.8"))?;
+            settings.insert(name.to_owned(), value);
+        }
+        Ok(Recipe {
+            table: Table::new(registry).map_err(text_of)?,
+            loss: Loss::find(registry, &self.loss).map_err(text_of)?,
+            optimizer: Optimizer::find(&self.optimizer, &settings).map_err(text_of)?,
+            freeze: self.freeze.clone(),
+            output: self.of.clone(),
+            batch_statistics: !self.fixed_statistics,
+        })
+    }
+}
+
+/// Tells what a step trains and keeps.
+fn told(step: &Step) -> String {
+    let count = |list: &[super::step::Kept]| list.iter().map(|kept| kept.ty.shape.count()).sum::<usize>();
+    format!(
+        "{} parameters of {} numbers, {} numbers of state, {} ops",
+        step.parameters.len(),
+        count(&step.parameters),
+        count(&step.state) + count(&step.statistics),
+        step.graph.nodes().filter(|(_, node)| !node.op.is_leaf()).count()
+    )
+}
+
+#[allow(clippy::needless_pass_by_value)]
+fn text_of(error: TrainError) -> String {
+    error.to_string()
+}

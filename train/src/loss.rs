@@ -1,0 +1,64 @@
+//! Losses, from a table.
+
+use super::apply::build;
+use super::builder::Builder;
+use super::error::TrainError;
+use super::form::{self, LOSS};
+use ovolo::error::suggestion;
+use ovolo::graph::NodeId;
+use ovolo::registry::Registry;
+use ovolo::rule::{Pattern, Rule, RuleSet};
+use std::sync::Arc;
+
+/// The name of the table in messages.
+const NAME: &str = "train/ops/losses.ron";
+/// The text of the table.
+const TEXT: &str = include_str!("../ops/losses.ron");
+
+/// A number that training makes small.
+#[derive(Clone, Debug)]
+pub struct Loss(Arc<Rule>);
+
+impl Loss {
+    /// Returns the losses of the table, in order.
+    ///
+    /// # Errors
+    /// The table has mistakes.
+    pub fn all(registry: &Registry) -> Result<Vec<Self>, TrainError> {
+        let mut registry = registry.clone();
+        form::add_to(&mut registry)?;
+        let set = RuleSet::read(registry.vocabulary(), &[(NAME, TEXT)]).map_err(TrainError::Table)?;
+        let is_loss = |rule: &&Arc<Rule>| matches!(&rule.from[..], [Pattern::Op { op, .. }] if *op == LOSS);
+        Ok(set.rules().iter().filter(is_loss).map(|rule| Self(Arc::clone(rule))).collect())
+    }
+
+    /// Returns the loss of this name.
+    ///
+    /// # Errors
+    /// There is no such loss.
+    pub fn find(registry: &Registry, name: &str) -> Result<Self, TrainError> {
+        let all = Self::all(registry)?;
+        let names = || all.iter().map(Self::name);
+        let help = || match suggestion(name, names()) {
+            Some(close) => format!("did you mean `{close}`?"),
+            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        let found = all.iter().find(|loss| loss.name() == name).cloned();
+        found.ok_or_else(|| TrainError::Unknown { kind: "loss", name: name.to_owned(), help: help() })
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Adds the loss of an output to a graph, with an input `labels`.
+    ///
+    /// # Errors
+    /// The output does not fit the loss.
+    pub(crate) fn apply(&self, builder: &mut Builder<'_>, output: NodeId) -> Result<NodeId, TrainError> {
+        let name = builder.graph()[output].name.to_string();
+        let unfit = |why| TrainError::Unfit { loss: self.name().to_owned(), output: name, why };
+        build(&self.0, builder, &[output], "loss")?.map_err(unfit)
+    }
+}

@@ -1,0 +1,119 @@
+//! Runs steps of training.
+
+use super::error::TrainError;
+use super::initial;
+use super::network::Network;
+use super::step::{Kept, RATE, Step};
+use ovolo::compile::{Options, compile};
+use ovolo::session::Session;
+use ovolo::tensor::{DType, Tensor};
+use std::collections::BTreeMap;
+
+/// A compiled step with the values that it keeps from one run to the next.
+pub struct Trainer {
+    step: Step,
+    session: Session,
+    /// The value of each input of the step; those of a batch are replaced in each run.
+    values: Vec<Tensor>,
+    /// For each value that is kept, its place among the inputs and among the outputs.
+    kept: Vec<(usize, usize)>,
+    /// The places of the model's inputs, of the labels and of the learning rate.
+    batch: Vec<usize>,
+    labels: usize,
+    rate: usize,
+}
+
+impl Trainer {
+    /// Compiles a step. The parameters begin with the model's values, the state with zeros.
+    ///
+    /// # Errors
+    /// The step cannot be compiled by these options, or memory is lacking.
+    pub fn new(step: Step, network: &Network, options: &Options) -> Result<Self, TrainError> {
+        let compiled = compile(step.graph.clone(), options)?;
+        let session = compiled.session(options.registry.backends())?;
+        let names: Vec<String> = step.graph.inputs().map(|(_, node)| node.name.to_string()).collect();
+        let place = |kept: &Kept| names.iter().position(|name| **name == *kept.name).expect("it is an input");
+        let own: BTreeMap<&str, &Tensor> = network.values().collect();
+        let values = step
+            .graph
+            .inputs()
+            .map(|(_, node)| match own.get(&*node.name) {
+                Some(value) if value.ty() == &node.ty => (*value).clone(),
+                _ => Tensor::zeros(node.ty.clone()),
+            })
+            .collect();
+        // The first outputs are the loss and the value that it takes.
+        let kept = step.kept().enumerate().map(|(at, kept)| (place(kept), at + 2)).collect();
+        let batch = step.inputs.iter().map(place).collect();
+        let labels = place(&step.labels);
+        let rate = names.iter().position(|name| name == RATE).expect("it is an input");
+        Ok(Self { step, session, values, kept, batch, labels, rate })
+    }
+
+    /// Returns the step.
+    pub fn step(&self) -> &Step {
+        &self.step
+    }
+
+    /// Gives the parameters values that are drawn anew, the same for each seed, and the running statistics of batch norms
+    /// those of a network that is not trained.
+    pub fn draw(&mut self, seed: u64, network: &Network) {
+        let begin: BTreeMap<&str, f64> =
+            network.statistics().iter().map(|(name, _, begin)| (name.as_str(), *begin)).collect();
+        let parameters = self.step.parameters.iter().map(|kept| initial::value(&self.step.graph, kept, seed));
+        let statistics = self.step.statistics.iter().map(|kept| {
+            let value = begin.get(&*kept.name).copied().unwrap_or(0.0);
+            Tensor::from_f64(kept.ty.dtype, kept.ty.shape.clone(), &vec![value; kept.ty.shape.count()])
+        });
+        let drawn: Vec<Tensor> = parameters.chain(statistics).collect();
+        for (value, (input, _)) in drawn.into_iter().zip(&self.kept) {
+            self.values[*input] = value;
+        }
+    }
+
+    /// Runs the step on a batch, whose inputs are in the model's order, and returns the loss.
+    ///
+    /// # Errors
+    /// A value of the batch has another type than the step takes, or the run fails.
+    pub fn run(&mut self, batch: Vec<Tensor>, labels: Tensor, rate: f64) -> Result<f64, TrainError> {
+        for (place, value) in self.batch.iter().zip(batch) {
+            self.values[*place] = value;
+        }
+        self.values[self.labels] = labels;
+        self.values[self.rate] = Tensor::from_f64(DType::F32, Vec::new(), &[rate]);
+        let inputs: Vec<&Tensor> = self.values.iter().collect();
+        let outputs = self.session.run_owned(&inputs)?;
+        let loss = outputs[0].to_f64().first().copied().unwrap_or(f64::NAN);
+        for (input, output) in &self.kept {
+            self.values[*input] = outputs[*output].clone();
+        }
+        Ok(loss)
+    }
+
+    /// Returns what the step keeps, by name: parameters, then state.
+    pub fn kept(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.step.kept().zip(&self.kept).map(|(kept, (input, _))| (&*kept.name, &self.values[*input]))
+    }
+
+    /// Replaces what the step keeps.
+    ///
+    /// # Errors
+    /// A value is missing, or has another type.
+    pub fn restore(&mut self, file: &str, values: &BTreeMap<&str, &Tensor>) -> Result<(), TrainError> {
+        let wrong = |why: String| TrainError::Data { file: file.to_owned(), why };
+        let mut found = Vec::with_capacity(self.kept.len());
+        for (kept, (input, _)) in self.step.kept().zip(&self.kept) {
+            let value = values.get(&*kept.name).ok_or_else(|| {
+                wrong(format!("it has no array `{}`: it is of another model or another optimiser", kept.name))
+            })?;
+            if *value.ty() != kept.ty {
+                return Err(wrong(format!("array `{}` is {}, not {}", kept.name, value.ty(), kept.ty)));
+            }
+            found.push((*input, (*value).clone()));
+        }
+        for (input, value) in found {
+            self.values[input] = value;
+        }
+        Ok(())
+    }
+}
