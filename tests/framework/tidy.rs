@@ -32,6 +32,7 @@ const CRATES: &[&str] = &[
     "random/src",
     "standard/src",
     "team/src",
+    "train/src",
     "tune/src",
     "vector/src",
     "xtask/src",
@@ -178,7 +179,8 @@ fn every_circle(ties: &Ties) -> Vec<(String, Vec<String>)> {
 }
 
 /// The folders of data files that people read, each with its most columns.
-const WIDTHS: &[(&str, usize)] = &[("rules", 100), ("ops", 120), ("costs", 120), ("passes", 120)];
+const WIDTHS: &[(&str, usize)] =
+    &[("rules", 100), ("ops", 120), ("costs", 120), ("passes", 120), ("train/ops", 100)];
 
 #[test]
 fn lines_of_data_files_are_short() {
@@ -334,7 +336,7 @@ fn only_its_backend_names_onednn_s_library() {
 /// Floors and tools ask the registry for backends, so that a backend of another crate can stand in for any of them.
 #[test]
 fn only_the_standard_registry_knows_particular_backends() {
-    for folder in ["", "cli/", "lab/", "proof/", "quantize/", "tune/"] {
+    for folder in ["", "cli/", "lab/", "proof/", "quantize/", "train/", "tune/"] {
         let manifest = crate::common::root().join(folder).join("Cargo.toml");
         let text = std::fs::read_to_string(&manifest).unwrap();
         let (_, own) = text.split_once("\n[dependencies]\n").unwrap();

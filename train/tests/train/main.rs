@@ -1,4 +1,5 @@
 //! Tests of training.
 #![allow(clippy::unwrap_used)]
 
+mod step;
 mod table;
