@@ -4,7 +4,8 @@
     train.py [OUT_DIR]        (pip install numpy scikit-learn onnx)
 
 Writes digits.onnx (batch dimension `N`), images.npy (float32 [360,1,8,8], held back from
-training) and labels.npy (int64 [360]). Everything is seeded: the same versions give the same files.
+training) and labels.npy (int64 [360]), and the images and labels of both parts as training.npz and
+held-out.npz, for `ovolo train`. Everything is seeded: the same versions give the same files.
 The network is conv 3x3 (16), batch norm, relu, max pool, conv 3x3 (32), batch norm, relu, max pool,
 linear (10), trained by Adam with gradients written by hand.
 """
@@ -186,6 +187,9 @@ def main(out="."):
     export(layers, f"{out}/digits.onnx")
     np.save(f"{out}/images.npy", held.astype(np.float32))
     np.save(f"{out}/labels.npy", held_labels.astype(np.int64))
+    # Sixteenths are exact in float16.
+    for name, images, labels in [("training", learn, learn_labels), ("held-out", held, held_labels)]:
+        np.savez(f"{out}/{name}.npz", image=images.astype(np.float16), labels=labels.astype(np.uint8))
 
 
 if __name__ == "__main__":

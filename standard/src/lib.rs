@@ -18,6 +18,7 @@ pub fn command_line(registry: Registry) -> CommandLine {
     CommandLine::new(registry)
         .command::<Kernels>()
         .command::<ovolo_quantize::Quantize>()
+        .command::<ovolo_train::Derivatives>()
         .command::<ovolo_train::Grad>()
         .command::<ovolo_train::Train>()
         .command::<Lsp>()

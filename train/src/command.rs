@@ -1,8 +1,10 @@
-//! `ovolo grad` and `ovolo train`.
+//! `ovolo grad`, `ovolo train` and `ovolo derivatives`.
 
+mod derivatives;
 mod grad;
 mod train;
 
+pub use derivatives::Derivatives;
 pub use grad::Grad;
 pub use train::Train;
 
@@ -15,6 +17,7 @@ use clap::Args;
 use ovolo::registry::Registry;
 use ovolo_cli::Refusal;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// What a step consists of.
 #[derive(Args)]
@@ -32,6 +35,9 @@ struct Choice {
     /// once.
     #[arg(long, value_name = "PATTERN")]
     freeze: Vec<String>,
+    /// Add derivatives of ops, which come before those of ovolo. May be given more than once.
+    #[arg(long, value_name = "FILE.ron")]
+    derivatives: Vec<PathBuf>,
     /// The value that the loss takes, by its name in the model. Default: the first output.
     #[arg(long, value_name = "VALUE")]
     of: Option<String>,
@@ -53,7 +59,7 @@ impl Choice {
             settings.insert(name.to_owned(), value);
         }
         Ok(Recipe {
-            table: Table::new(registry).map_err(text_of)?,
+            table: table(registry, &self.derivatives)?,
             loss: Loss::find(registry, &self.loss).map_err(text_of)?,
             optimizer: Optimizer::find(&self.optimizer, &settings).map_err(text_of)?,
             freeze: self.freeze.clone(),
@@ -61,6 +67,18 @@ impl Choice {
             batch_statistics: !self.fixed_statistics,
         })
     }
+}
+
+/// Returns ovolo's table of derivatives with those of files before it.
+fn table(registry: &Registry, files: &[PathBuf]) -> Result<Table, Refusal> {
+    let mut texts = Vec::new();
+    for file in files {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(file).map_err(|why| format!("{name}: {why}"))?;
+        texts.push((name, text));
+    }
+    let texts: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    Ok(Table::with(registry, &texts).map_err(text_of)?)
 }
 
 /// Tells what a step trains and keeps.

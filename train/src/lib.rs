@@ -22,7 +22,7 @@ mod table;
 mod trainer;
 mod wire;
 
-pub use command::{Grad, Train};
+pub use command::{Derivatives, Grad, Train};
 pub use data::Data;
 pub use error::TrainError;
 pub use evaluator::Evaluator;

@@ -68,7 +68,15 @@ impl Table {
     /// # Errors
     /// The registry has an op or a word with a name that the table uses for its own.
     pub fn new(registry: &Registry) -> Result<Self, TrainError> {
-        Self::read(registry, &[(NAME, TEXT)])
+        Self::with(registry, &[])
+    }
+
+    /// Returns the table of a registry with rules of other files before its own.
+    ///
+    /// # Errors
+    /// As [`Table::read`].
+    pub fn with(registry: &Registry, files: &[(&str, &str)]) -> Result<Self, TrainError> {
+        Self::read(registry, &[files, &[(NAME, TEXT)]].concat())
     }
 
     /// Reads a table from files, given as names and texts. Of several rules for one operand, the first one whose guards

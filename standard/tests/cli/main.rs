@@ -22,3 +22,4 @@ mod regions;
 mod rule_pages;
 mod shell;
 mod test;
+mod train;

@@ -202,7 +202,8 @@ fn gradients_of_functions_agree_with_differences() {
     let registry = Registry::new();
     let functions: Vec<_> = registry.ops().functions().collect();
     assert!(functions.len() > 40);
-    for function in functions {
+    let table = Table::new(&registry).unwrap();
+    for function in functions.into_iter().filter(|function| table.ops().any(|op| op == function.name())) {
         let name = function.name();
         let values = if name == "acosh" { "[1.5, 2.6, 1.2]" } else { "[0.3, 0.85, 0.2]" };
         let of = if function.operands() == 2 { "w, v" } else { "w" };
