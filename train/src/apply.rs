@@ -1,6 +1,7 @@
 //! Applies a rule of the table of derivatives to a node.
 
 use super::builder::Builder;
+use super::elementwise;
 use super::error::TrainError;
 use super::table::{Entry, Table};
 use ovolo::attr::{Attr, Attrs};
@@ -239,6 +240,10 @@ impl<'r> Bound<'r> {
         for (attr, expr) in written {
             let facts = Facts { bound: self, graph: builder.graph(), names };
             attrs.set(attr, attribute(expr, &facts).map_err(|why| refused(op.name, why))?);
+        }
+        // The backends of processors have no kernel for it.
+        if op == "grad" {
+            return elementwise::expand(builder, name, &op.complete(attrs), &inputs);
         }
         builder.op(name, op, attrs, inputs)
     }

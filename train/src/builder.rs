@@ -1,6 +1,5 @@
 //! Builds a graph in which equal values are one node.
 
-use super::elementwise;
 use super::error::TrainError;
 use super::form::LABEL;
 use ovolo::attr::Attrs;
@@ -87,8 +86,7 @@ impl<'a> Builder<'a> {
         self.op(name, op, attrs, inputs)
     }
 
-    /// Returns the value of an op. `name` is its name, if it is new. The gradient of a function (`grad`) is written in the
-    /// ops of its formula, since the backends of processors have no kernel for it.
+    /// Returns the value of an op. `name` is its name, if it is new.
     ///
     /// # Errors
     /// The op cannot be applied to these operands.
@@ -114,9 +112,6 @@ impl<'a> Builder<'a> {
         }
         if op == "scalar" {
             return Ok(self.number(attrs.expect_float("value")));
-        }
-        if op == "grad" {
-            return elementwise::expand(self, name, &attrs, &inputs);
         }
         let key = key(op, &attrs, &inputs);
         if let Some(id) = self.known.get(&key) {

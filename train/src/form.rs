@@ -75,7 +75,7 @@ fn label() -> OpDef {
     }
 }
 
-fn words() -> [Word; 5] {
+fn words() -> [Word; 6] {
     [
         Word::computed(
             "spread-axes",
@@ -120,6 +120,13 @@ fn words() -> [Word; 5] {
             },
         ),
         Word::computed(
+            "einsum-exchanged",
+            "the equation in which the operand at a position and the result change places",
+            &[Kind::Text, Kind::Size],
+            Kind::Text,
+            |v| exchanged(v.text(0)?, v.int(1)?),
+        ),
+        Word::computed(
             "around",
             "how many elements lie before and after a part of a shape, as `pad` takes them; arguments: starts and sizes of \
              the part, the shape",
@@ -148,6 +155,19 @@ fn spread_axes<'a>(v: &Arguments<'_, 'a>) -> Result<Value<'a>, No> {
     let axes = (0..large.rank().saturating_sub(last))
         .filter(|axis| *axis < missing || small[axis - missing] == 1 && large[*axis] != 1);
     Ok(list(axes.map(whole).collect::<Result<_, _>>()?))
+}
+
+fn exchanged<'a>(equation: &str, at: i64) -> Result<Value<'a>, No> {
+    let (operands, result) =
+        equation.split_once("->").ok_or_else(|| format!("`{equation}` has no result"))?;
+    let mut operands: Vec<&str> = operands.split(',').collect();
+    let place = usize::try_from(at).ok().filter(|at| *at < operands.len());
+    let place = place.ok_or_else(|| format!("`{equation}` has no operand {at}"))?;
+    let own = std::mem::replace(&mut operands[place], result);
+    if let Some(alone) = own.chars().find(|letter| !operands.iter().any(|term| term.contains(*letter))) {
+        return Err(format!("operand {at} of `{equation}` alone has `{alone}`").into());
+    }
+    Ok(Value::Attr(Attr::Str(format!("{}->{own}", operands.join(",")).into())))
 }
 
 fn list<'a>(values: Vec<i64>) -> Value<'a> {

@@ -74,7 +74,7 @@ const CHANGES: &[(&str, &str)] = &[
     ("{perm: [2,1,0,3,4]}", "{perm: [0,1,2,3,4]}"),
     ("sub(dim(?w, 2), 1)", "dim(?w, 2)"),
     ("{axes: [0,2,3], keepdims: 0}", "{axes: [1,2,3], keepdims: 0}"),
-    ("reduction: \\\"add\\\"", "reduction: \\\"none\\\""),
+    ("reduction: \"add\"", "reduction: \"none\""),
     ("operand: 0", "operand: 1"),
     ("(softmax ?x", "(log-softmax ?x"),
     ("-0.5", "0.5"),
