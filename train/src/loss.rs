@@ -15,6 +15,10 @@ const NAME: &str = "train/ops/losses.ron";
 /// The text of the table.
 const TEXT: &str = include_str!("../ops/losses.ron");
 
+/// Losses that take scores, with the op that makes probabilities of scores. A model that ends with that op would have its
+/// probabilities taken for scores.
+const OF_SCORES: &[(&str, &str)] = &[("cross-entropy", "softmax"), ("binary-cross-entropy", "sigmoid")];
+
 /// A number that training makes small.
 #[derive(Clone, Debug)]
 pub struct Loss(Arc<Rule>);
@@ -57,7 +61,19 @@ impl Loss {
     /// # Errors
     /// The output does not fit the loss.
     pub(crate) fn apply(&self, builder: &mut Builder<'_>, output: NodeId) -> Result<NodeId, TrainError> {
-        let name = builder.graph()[output].name.to_string();
+        let node = &builder.graph()[output];
+        let name = node.name.to_string();
+        if OF_SCORES.iter().any(|(loss, op)| *loss == self.name() && node.op == *op) {
+            let scores = &builder.graph()[node.inputs[0]].name;
+            return Err(TrainError::Unfit {
+                loss: self.name().to_owned(),
+                why: format!(
+                    "it takes scores, and this is a {} of the scores `{scores}`: give --of {scores}",
+                    node.op
+                ),
+                output: name,
+            });
+        }
         let unfit = |why| TrainError::Unfit { loss: self.name().to_owned(), output: name, why };
         build(&self.0, builder, &[output], "loss")?.map_err(unfit)
     }

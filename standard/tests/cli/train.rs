@@ -108,6 +108,28 @@ fn the_step_is_a_graph_that_other_commands_take() {
 }
 
 #[test]
+fn a_graph_in_text_form_is_trained_and_written_as_text() {
+    let at = folder("train-text");
+    let graph = "graph head {
+  image: f32[16,1,8,8] = input
+  flat = reshape(image) {shape: [16,64]}
+  weights: f32[64,10] = const ~1
+  bias: f32[10] = const ~2
+  product = matmul(flat, weights)
+  scores = add(product, bias)
+  return scores
+}";
+    std::fs::write(at.join("head.ovolo"), graph).unwrap();
+    let (data, test) = (example("training.npz"), example("held-out.npz"));
+    let given = ["train", "head.ovolo", "--data", &data, "--test", &test, "--from-scratch", "--epochs", "3"];
+    let more = ["--rate", "0.02", "--output", "trained.ovolo", "--cost", "flops", "--pipeline", "native"];
+    let report = said(&ovolo(&at, &[&given[..], &more].concat()));
+    assert!(accuracy(&report) > 85.0, "{report}");
+    let dumped = said(&ovolo(&at, &["dump", "trained.ovolo", "--after", "import"]));
+    assert!(dumped.contains("return scores") && !dumped.contains("~1"), "{dumped}");
+}
+
+#[test]
 fn what_is_wrong_with_data_and_options_is_told() {
     let at = folder("train-refused");
     refused(&train(&at, &["--labels", "label"]), 1, "it has no array `label`; it has image, labels");

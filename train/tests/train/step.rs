@@ -310,6 +310,18 @@ fn what_cannot_be_trained_is_told() {
 }";
     let why = told(&network("resized", resize), &recipe("mse", "sgd"));
     assert!(why.contains("`y`, an op `resize`") && why.contains("the table has no rule for it"), "{why}");
+    let end = "graph end {
+  x: f32[2,3] = input
+  w: f32[3,4] = const ~1
+  y = matmul(x, w)
+  p = softmax(y) {axis: 1}
+  return p
+}";
+    let end = network("end", end);
+    let why = told(&end, &recipe("cross-entropy", "sgd"));
+    assert!(why.contains("give --of y"), "{why}");
+    agrees(&end, &Recipe { output: Some("y".to_owned()), ..recipe("cross-entropy", "sgd") });
+    agrees(&end, &recipe("mse", "sgd"));
     let row = "graph row {\n x: f32[3] = input\n w: f32[3] = const ~1\n y = mul(x, w)\n return y\n}";
     let why = told(&network("row", row), &recipe("cross-entropy", "sgd"));
     assert!(why.contains("min-rank(?y, 2)"), "{why}");
