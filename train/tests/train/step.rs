@@ -1,16 +1,18 @@
 //! Steps of whole networks: their gradients agree with differences of the loss, and their optimisers with formulas.
 
+use ovolo::compile::{Options, compile};
 use ovolo::graph::{Graph, NodeId, text};
 use ovolo::onnx::ImportOptions;
 use ovolo::{DType, Registry, Tensor, TensorType};
 use ovolo_train::{Loss, Network, Optimizer, Recipe, Step, Table, TrainError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// An attention block with a feed-forward part: products, softmax, layer norms, gelu, embeddings and a mean.
 const ATTENTION: &str = "graph attention {
   tokens: i64[2,5] = input
-  table: f32[7,8] = const ~1
+  table: f32[8,8] = const ~1
   x: f32[2,5,8] = gather(table, tokens) {axis: 0}
   query: f32[8,8] = const ~2; key: f32[8,8] = const ~3; value: f32[8,8] = const ~4
   q = matmul(x, query); k = matmul(x, key); v = matmul(x, value)
@@ -125,6 +127,10 @@ fn inputs(network: &Network, step: &Step) -> BTreeMap<String, Tensor> {
         (None, "labels") if node.ty.dtype == DType::I64 => {
             Tensor::from_elements([node.ty.shape[0]], &[1_i64, 2, 0][..node.ty.shape[0]])
         }
+        // A variance is positive.
+        (None, name) if step.statistics.iter().any(|kept| *kept.name == *name) => {
+            Tensor::from_f64(node.ty.dtype, node.ty.shape.clone(), &vec![0.5; node.ty.shape.count()])
+        }
         (None, name) if step.state.iter().any(|kept| *kept.name == *name) => Tensor::zeros(node.ty.clone()),
         (None, _) => text::random(&node.ty, 100 + at as u64),
     };
@@ -194,6 +200,38 @@ fn gradients_of_networks_agree_with_differences_of_the_loss() {
     let digits = Network::read(&Registry::new(), &digits()).unwrap();
     agrees(&digits, &recipe("cross-entropy", "sgd"));
     agrees(&digits, &Recipe { batch_statistics: true, ..recipe("cross-entropy", "sgd") });
+}
+
+/// The kernels that run a step compute what its ops mean.
+#[test]
+fn compiled_steps_agree_with_the_reference() {
+    let mut registry = Registry::new();
+    ovolo_native::register(&mut registry).unwrap();
+    let registry = Arc::new(registry);
+    let options = Options::new(&registry, "native").unwrap().with_threads(2);
+    let digits = Network::read(&registry, &digits()).unwrap();
+    for network in [network("attention", ATTENTION), network("residual", RESIDUAL), digits] {
+        for optimizer in ["sgd", "momentum"] {
+            let recipe = Recipe { batch_statistics: true, ..recipe("cross-entropy", optimizer) };
+            let step = step(&network, &recipe).unwrap_or_else(|why| panic!("{why}"));
+            let given = inputs(&network, &step);
+            let wanted = evaluate(&step.graph, &given);
+            let mut session =
+                compile(step.graph.clone(), &options).unwrap().session(registry.backends()).unwrap();
+            let ordered: Vec<&Tensor> = step.graph.inputs().map(|(_, node)| &given[&*node.name]).collect();
+            let found = session.run(&ordered).unwrap();
+            for ((name, _), found) in step.graph.outputs().zip(found) {
+                let pairs = || found.to_f64().into_iter().zip(wanted[&**name].to_f64());
+                let [error, size] =
+                    [pairs().map(|(a, b)| (a - b) * (a - b)).sum(), pairs().map(|(_, b)| b * b).sum::<f64>()];
+                assert!(
+                    error.sqrt() <= 1e-4 * size.sqrt() + 1e-6,
+                    "{}: {optimizer}: {name}: {error:.1e}",
+                    network.name()
+                );
+            }
+        }
+    }
 }
 
 /// The gradient of each function is written in the ops of its derivative.
