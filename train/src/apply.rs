@@ -61,31 +61,30 @@ pub(crate) fn gradient(
 /// Builds the right side of a rule whose left side is an op of these values, such as that of a loss.
 ///
 /// # Errors
-/// A guard refuses, or an op cannot be applied.
+/// The error that `unfit` makes of the reason of a guard, or of an attribute that cannot be computed; an op cannot be
+/// applied.
 pub(crate) fn build(
     rule: &Rule,
     builder: &mut Builder<'_>,
     operands: &[NodeId],
     name: &str,
-) -> Result<Result<NodeId, String>, TrainError> {
+    unfit: impl FnOnce(String) -> TrainError,
+) -> Result<NodeId, TrainError> {
     let names = Names::new(rule);
     let mut bound = Bound::empty(rule);
-    let Some(Pattern::Op { children, .. }) = rule.from.first() else {
-        return Ok(Err("its left side is no op".to_owned()));
-    };
-    for (child, operand) in children.iter().zip(operands) {
+    name.clone_into(&mut bound.whole);
+    let children = rule.from.iter().flat_map(|pattern| match pattern {
+        Pattern::Op { children, .. } => &children[..],
+        _ => &[],
+    });
+    for (child, operand) in children.zip(operands) {
         if let Pattern::Operand(var) = child {
             bound.operands[var.0] = Some(*operand);
         }
     }
     let made = bound.admit(builder.graph(), &names).and_then(|()| bound.attributes(builder.graph(), &names));
-    match made {
-        Err(why) => Ok(Err(why)),
-        Ok(()) => {
-            name.clone_into(&mut bound.whole);
-            bound.instantiate(&rule.to[0], builder, name, &names).map(Ok)
-        }
-    }
+    made.map_err(unfit)?;
+    bound.instantiate(&rule.to[0], builder, name, &names)
 }
 
 /// What the variables of a rule stand for.

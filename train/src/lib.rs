@@ -1,6 +1,13 @@
 //! Training: one graph that computes the loss, its gradients and the next parameters, from a model for inference.
 //!
-//! A [`Table`] says for each op what the gradient with respect to each operand is, as rules.
+//! A [`Network`] is a model with its parameters. A [`Recipe`] has what else a step needs: the [`Table`] of derivatives, which
+//! says for each op what the gradient with respect to each operand is, as rules; a [`Loss`]; and an [`Optimizer`].
+//! [`Step::new`] makes the graph of a step of both: in reverse mode, on the ops of the model as it was imported, before any
+//! rule of a pipeline sees it. A [`Trainer`] compiles the step as any other graph and runs it on batches of [`Data`]; an
+//! [`Evaluator`] runs the model with the trainer's parameters, and [`checkpoint`] keeps them.
+//!
+//! All is deterministic: the same model, data and seed give the same bytes, on the same machine with the same number of
+//! threads.
 
 mod apply;
 mod builder;

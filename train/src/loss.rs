@@ -75,6 +75,6 @@ impl Loss {
             });
         }
         let unfit = |why| TrainError::Unfit { loss: self.name().to_owned(), output: name, why };
-        build(&self.0, builder, &[output], "loss")?.map_err(unfit)
+        build(&self.0, builder, &[output], "loss", unfit)
     }
 }

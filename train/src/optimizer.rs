@@ -127,7 +127,13 @@ impl Optimizer {
                 ("step", _) if node.op == INPUT => given.step,
                 (name, _) if node.op == INPUT => {
                     let state = self.state.iter().zip(given.state).find(|(own, _)| *own == name);
-                    state.map_or(given.parameter, |(_, id)| *id)
+                    state.map(|(_, id)| *id).ok_or_else(|| TrainError::Data {
+                        file: NAME.to_owned(),
+                        why: format!(
+                            "optimiser `{}` has an input `{name}`, which is no state of it",
+                            self.name
+                        ),
+                    })?
                 }
                 (_, Some(value)) if value.ty().shape.rank() == 0 => {
                     builder.number(value.to_f64().first().copied().unwrap_or(f64::NAN))
