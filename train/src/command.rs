@@ -10,12 +10,13 @@ pub use train::Train;
 
 use super::error::TrainError;
 use super::loss::Loss;
+use super::network::Network;
 use super::optimizer::Optimizer;
 use super::step::{Recipe, Step};
 use super::table::Table;
 use clap::Args;
 use ovolo::registry::Registry;
-use ovolo_cli::Refusal;
+use ovolo_cli::{Refusal, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -67,6 +68,18 @@ impl Choice {
             batch_statistics: !self.fixed_statistics,
         })
     }
+}
+
+/// Reads the model that is trained.
+fn network(registry: &Registry, settings: &Settings) -> Result<Network, Refusal> {
+    if let Some(weights) = &settings.weights {
+        let weights = weights.display();
+        return Err(format!(
+            "--weights {weights}: constants of a graph that is trained stand in its text: give the model itself"
+        )
+        .into());
+    }
+    Ok(Network::read(registry, &settings.model).map_err(text_of)?)
 }
 
 /// Returns ovolo's table of derivatives with those of files before it.

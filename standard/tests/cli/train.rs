@@ -137,6 +137,7 @@ fn what_is_wrong_with_data_and_options_is_told() {
     refused(&train(&at, &["--optimizer", "adm"]), 1, "did you mean `adam`?");
     refused(&train(&at, &["--loss", "hinge"]), 1, "there are cross-entropy, mse, binary-cross-entropy");
     refused(&train(&at, &["--set", "beta1"]), 1, "write NAME=NUMBER");
+    refused(&train(&at, &["--weights", "x.onnx"]), 1, "give the model itself");
     refused(&train(&at, &["--rate", "0"]), 2, "is no learning rate");
     refused(&train(&at, &["--loss", "mse"]), 1, "array `labels` has rows of shape");
     refused(&train(&at, &["--rate", "1e30", "--optimizer", "sgd"]), 1, "give a smaller --rate");

@@ -1,7 +1,6 @@
 //! `ovolo grad`.
 
-use super::{Choice, text_of, told};
-use crate::network::Network;
+use super::{Choice, network, text_of, told};
 use crate::step::Step;
 use clap::Args;
 use ovolo::file;
@@ -28,7 +27,7 @@ impl AddedCommand for Grad {
     const ABOUT: &'static str = "Make the graph of one step of training from a model: its loss, gradients, and next parameters and state";
 
     fn run(&self, registry: &Arc<Registry>) -> Result<(), Refusal> {
-        let network = Network::read(registry, &self.settings.model).map_err(text_of)?;
+        let network = network(registry, &self.settings)?;
         let recipe = self.choice.recipe(registry)?;
         let job = Job::new(Arc::clone(registry), self.settings.clone(), false);
         if let Some(output) = &self.output {

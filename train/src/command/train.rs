@@ -1,6 +1,6 @@
 //! `ovolo train`.
 
-use super::{Choice, text_of};
+use super::{Choice, network, text_of};
 use crate::checkpoint;
 use crate::data::Data;
 use crate::evaluator::Evaluator;
@@ -66,7 +66,7 @@ impl AddedCommand for Train {
     const ABOUT: &'static str = "Train a model on data, and write the trained model";
 
     fn run(&self, registry: &Arc<Registry>) -> Result<(), Refusal> {
-        let network = Network::read(registry, &self.settings.model).map_err(text_of)?;
+        let network = network(registry, &self.settings)?;
         let data = Data::read(&self.data).map_err(text_of)?;
         let test = self.test.as_deref().map(Data::read).transpose().map_err(text_of)?;
         let job = Job::new(Arc::clone(registry), self.bound(&data)?, false);
