@@ -272,6 +272,7 @@ impl Facts<'_, '_> {
             ty: &self.graph[id].ty,
             constant: value.is_some(),
             value: value.filter(|value| value.ty().shape.count() <= SMALL),
+            leaf: value,
         }
     }
 }
