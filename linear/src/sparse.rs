@@ -24,7 +24,7 @@ pub(crate) struct Weights {
     /// The positions of the inner dimension.
     pub depth: usize,
     /// The outputs of a block: 1, 4, 8 or 16.
-    height: usize,
+    pub height: usize,
     /// The rows of blocks.
     pub rows: usize,
     /// The byte at which the elements begin.

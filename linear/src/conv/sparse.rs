@@ -33,8 +33,9 @@ pub(super) const OP: Lowering = Lowering {
 /// Evaluates the op for reference: weights that are zero are left out, also where an input is infinite or NaN.
 fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let (x, w) = (operands[0], operands[1]);
-    let [images, channels, height, width] = [0, 1, 2, 3].map(|dim| x.ty().shape[dim]);
-    let [outputs, _, rows, columns] = [0, 1, 2, 3].map(|dim| w.ty().shape[dim]);
+    let [images, whole, height, width] = [0, 1, 2, 3].map(|dim| x.ty().shape[dim]);
+    let [outputs, channels, rows, columns] = [0, 1, 2, 3].map(|dim| w.ty().shape[dim]);
+    let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1);
     let ints = |name: &str| attrs.expect_ints(name).to_vec();
     let (strides, pads, dilations) = (ints("strides"), ints("pads"), ints("dilations"));
     let (x, w, bias) = (x.to_f64(), w.to_f64(), operands[2].to_f64());
@@ -50,11 +51,12 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
             let mut sum = bias[output];
             for tap in 0..channels * rows * columns {
                 let weight = w[output * channels * rows * columns + tap];
-                let (channel, down, right) = (tap / (rows * columns), tap / columns % rows, tap % columns);
+                let (down, right) = (tap / columns % rows, tap % columns);
+                let channel = output / (outputs / groups) * channels + tap / (rows * columns);
                 if let (true, Some(y), Some(x_at)) =
                     (weight != 0.0, place(row, down, 0, height), place(column, right, 1, width))
                 {
-                    sum += weight * x[((image * channels + channel) * height + y) * width + x_at];
+                    sum += weight * x[((image * whole + channel) * height + y) * width + x_at];
                 }
             }
             result.push(sum);
@@ -79,8 +81,8 @@ impl Sparse {
         let geometry = Geometry::new(call)?;
         let weights = Weights::new(call.inputs[1], 0)
             .ok_or_else(|| OpError::kernel(format!("the weights are {}", call.inputs[1])))?;
-        if geometry.groups != 1 {
-            return Err(OpError::kernel("it has groups"));
+        if geometry.groups > 1 && !(geometry.outputs / geometry.groups).is_multiple_of(weights.height) {
+            return Err(OpError::kernel("blocks have outputs of several groups"));
         }
         Ok(Self { geometry, weights, steps: Steps::new(call)?, threads: call.threads.max(1) })
     }
@@ -113,22 +115,24 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
 
 impl Kernel for Sparse {
     unsafe fn run(&self, args: &Args<'_>) {
-        let Geometry { batch, channels, input, output, .. } = self.geometry;
-        let (plane, read) = (output[0] * output[1], channels * input[0] * input[1]);
-        let panels = plane.div_ceil(PANEL);
-        // Where there are few panels, the outputs are divided as well.
-        let parts =
-            (TASKS * self.threads).div_ceil((batch * panels).max(1)).clamp(1, self.weights.rows.max(1));
+        let Geometry { batch, channels, groups, input, output, .. } = self.geometry;
+        let plane = output[0] * output[1];
+        let (images, read) = (batch * groups, channels / groups * input[0] * input[1]);
+        let (panels, of_group) = (plane.div_ceil(PANEL), self.weights.rows / groups);
+        // Where there are few panels, the outputs of a group are divided as well.
+        let parts = (TASKS * self.threads).div_ceil((images * panels).max(1)).clamp(1, of_group.max(1));
         let buffers = Buffers::new(args);
         let space = Shared::<f32>::scratch(args);
-        args.team.share(self.threads, batch * panels * parts, |slot, task| {
+        args.team.share(self.threads, images * panels * parts, |slot, task| {
             let (rest, index) = (task / parts, task % parts);
-            let (image, first) = (rest / panels, rest % panels * PANEL);
+            let (place, first) = (rest / panels, rest % panels * PANEL);
+            let (image, group) = (place / groups, place % groups);
             let pixels = first..(first + PANEL).min(plane);
-            let rows = part(self.weights.rows, parts, index, 1);
+            let own = part(of_group, parts, index, 1);
+            let rows = group * of_group + own.start..group * of_group + own.end;
             let outputs = self.weights.outputs(&rows);
             let args = buffers.args();
-            let images = Shared::<f32>::input(args, 0).at(image * read);
+            let images = Shared::<f32>::input(args, 0).at(place * read);
             // SAFETY: no other task has these outputs of these pixels, and no other thread has this panel.
             unsafe {
                 let (panel, line) = match self.in_place() && pixels.len() == PANEL {

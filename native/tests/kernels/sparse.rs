@@ -53,24 +53,27 @@ fn convolutions_with_sparse_weights_equal_the_reference() {
     let mut random = Random::new(59);
     // Images; outputs, rows and columns of a window; strides, dilations and pads.
     type Case = ([usize; 4], [usize; 3], [i64; 2], [i64; 2], [i64; 4]);
-    let cases: [Case; 6] = [
+    let cases: [Case; 8] = [
         ([1, 1, 1, 1], [1, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
         ([2, 20, 8, 12], [33, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
         ([1, 40, 7, 7], [64, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
         ([1, 9, 17, 19], [20, 1, 1], [2, 3], [1, 1], [1, 0, 0, 1]),
         ([2, 6, 11, 9], [18, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
         ([1, 5, 12, 13], [16, 3, 2], [1, 2], [2, 1], [2, 0, 1, 1]),
+        ([2, 6, 9, 8], [32, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+        ([1, 16, 10, 11], [128, 3, 3], [2, 1], [1, 1], [1, 1, 1, 1]),
     ];
-    for (image, [outputs, rows, columns], strides, dilations, pads) in &cases {
+    let groups = [1, 1, 1, 1, 1, 1, 2, 8];
+    for ((image, [outputs, rows, columns], strides, dilations, pads), groups) in cases.iter().zip(groups) {
         for (blocks, share) in [("Abcd4a", 15), ("Abcd16a", 40), ("abcd", 10), ("Abcd4a", 0)] {
             let x = random.f32(image.to_vec());
-            let w = weights(&mut random, &[*outputs, image[1], *rows, *columns], blocks, share);
+            let w = weights(&mut random, &[*outputs, image[1] / groups, *rows, *columns], blocks, share);
             let (bias, scale) = (random.f32([*outputs]), random.f32([1, *outputs, 1, 1]));
             let attrs = Attrs::new()
                 .with("strides", Attr::Ints(strides.to_vec()))
                 .with("dilations", Attr::Ints(dilations.to_vec()))
                 .with("pads", Attr::Ints(pads.to_vec()))
-                .with("groups", Attr::Int(1));
+                .with("groups", Attr::Int(groups as i64));
             for (steps, extras) in [(&[][..], vec![]), (&["mul", "relu"], vec![&scale])] {
                 let operands: Vec<&Tensor> = [&x, &w, &bias].into_iter().chain(extras).collect();
                 let attrs = attrs.clone().with("post", chain(steps));
