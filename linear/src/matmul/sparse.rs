@@ -39,7 +39,8 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let element = |at: usize| {
         let (row, column) = (at / columns, at % columns);
         let products = (0..depth).map(|step| (a[row * depth + step], b[step * columns + column]));
-        products.filter(|(_, weight)| *weight != 0.0).map(|(value, weight)| value * weight).sum::<f64>()
+        // An empty `sum` is a negative zero.
+        products.filter(|(_, weight)| *weight != 0.0).fold(0.0, |sum, (value, weight)| sum + value * weight)
     };
     let result: Vec<f64> = (0..ty.shape.count()).map(element).collect();
     let result = Tensor::from_f64(operands[0].ty().dtype, ty.shape.clone(), &result);
