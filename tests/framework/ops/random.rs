@@ -8,8 +8,20 @@ use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub(super) const LAYOUTS: [&str; 10] =
-    ["plain", "nChw16c", "nChw8c", "nhwc", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Oihw16o", "Ba32b", "plain"];
+pub(super) const LAYOUTS: [&str; 12] = [
+    "plain",
+    "nChw16c",
+    "nChw8c",
+    "nhwc",
+    "OIhw16i16o",
+    "OIhw8i8o",
+    "Ohwi16o",
+    "Oihw16o",
+    "Ba32b",
+    "plain",
+    "Ba4b.1",
+    "abcd.2",
+];
 
 /// Random numbers that are the same in every run.
 pub(super) struct Random(pub u64);
@@ -282,8 +294,10 @@ fn sampled(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
 }
 
 /// Operands and attributes of ops that random ones seldom fit, and that bring no sampler.
-const FITTING: [(&str, &str, &str); 3] = [
+const FITTING: [(&str, &str, &str); 5] = [
     ("matmul-tensor", "f16[2,16], f16[16,8]", ""),
+    ("matmul-sparse", "f32[2,16], f32[16,8]", ""),
+    ("conv-sparse", "f32[1,8,4,4], f32[8,8,1,1], f32[8]", ""),
     ("einsum", "f32[2,3], f32[3,4]", r#"equation: "ab,bc->ca""#),
     ("conv-depthwise", "f32[1,8,4,4], f32[8,1,3,3], f32[8]", "groups: 8"),
 ];
