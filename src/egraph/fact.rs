@@ -11,9 +11,6 @@ use std::sync::Arc;
 /// The most elements of a value that is kept as a fact. Ops on such values are evaluated at once.
 const SMALL: usize = 64;
 
-/// The share of elements other than zero up to which constants in another order are computed.
-const MOSTLY_ZEROS: f64 = 0.5;
-
 /// The analysis of egg: the types and values of leaves, and the classes that changed since the last search.
 #[derive(Default)]
 pub(crate) struct Facts {
@@ -97,8 +94,7 @@ impl egg::Analysis<Term> for Facts {
         // Exporters write weights in the order of columns and transpose them. Of dense weights nobody asks for the zeros.
         let leaf = match &term.children[..] {
             [only] if ["transpose", "reshape"].contains(&def.name) => {
-                let given =
-                    egraph[*only].data.leaf.as_ref().filter(|given| given.may_be_sparse(MOSTLY_ZEROS));
+                let given = egraph[*only].data.leaf.as_ref().filter(|given| given.may_be_sparse());
                 given.map(|given| def.evaluate(&term.attrs, &[given], &ty))
             }
             _ => None,

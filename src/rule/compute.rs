@@ -37,23 +37,22 @@ pub(super) const COMPUTED: &[Word] = &[
     }),
     function(
         "stored-layout",
-        "the sparse layout that stores those blocks of a layout in which the constant has anything but zeros, which are at most this share of all",
-        &[Operand, Kind::Layout, Number],
+        "the sparse layout that stores those blocks of a layout in which the constant has anything but zeros, which are at most half of all",
+        &[Operand, Kind::Layout],
         Kind::Layout,
         |v| {
-            let (fact, share) = (operand(v, 0)?, float(v, 2)?);
+            let fact = operand(v, 0)?;
             let Attr::Layout(layout) = attr(v, 1)? else {
                 return Err(format!("{} is no layout", v.show(1)).into());
             };
-            let value =
-                fact.leaf.or(fact.value).ok_or_else(|| format!("the value of {} is not known", v.show(0)))?;
+            let value = fact.leaf.or(fact.value);
+            let value = value.ok_or_else(|| format!("the value of {} is not known", v.show(0)))?;
             if layout.rank() != Some(fact.ty.shape.rank()) {
                 return Err(format!("layout {layout} does not fit {}", fact.ty).into());
             }
-            let stored = value.blocks_in_use(layout, share).and_then(|stored| layout.sparse(stored));
-            let stored = stored
-                .ok_or_else(|| format!("{} has anything in more than {share} of its blocks", v.show(0)))?;
-            Ok(Value::Attr(Attr::Layout(stored)))
+            let stored = value.blocks_in_use(layout).and_then(|stored| layout.sparse(stored));
+            let full = || format!("{} has anything but zeros in more than half of its blocks", v.show(0));
+            Ok(Value::Attr(Attr::Layout(stored.ok_or_else(full)?)))
         },
     ),
     function("count", "how many operands a rest has", &[Rest], Integer, |v| {

@@ -342,25 +342,24 @@ impl Tensor {
         result
     }
 
-    /// Returns whether at most this share of all elements may be other than zero: of a sample, not far more are.
-    pub(crate) fn may_be_sparse(&self, share: f64) -> bool {
+    /// Returns whether at most half of the elements may be other than zero: of a sample, not far more are.
+    pub(crate) fn may_be_sparse(&self) -> bool {
         const SAMPLE: usize = 64;
         let (size, given) = (self.ty.dtype.size(), self.bytes.given());
         let step = (given.len() / size / SAMPLE).max(1);
         let sample: Vec<&[u8]> = given.chunks_exact(size).step_by(step).collect();
         let in_use = sample.iter().filter(|element| !sparse::is_zero(element, self.ty.dtype)).count();
-        in_use as f64 <= (share + 0.25) * sample.len() as f64
+        4 * in_use <= 3 * sample.len()
     }
 
     /// Returns the number of blocks of a dense layout in which this value has anything but zeros; `None` if there are more
-    /// than this share of all blocks. If far more elements of a sample are not zero, the others are not read.
-    pub(crate) fn blocks_in_use(&self, layout: &Layout, share: f64) -> Option<usize> {
-        if !self.may_be_sparse(share) {
+    /// than half of all. If far more elements of a sample are not zero, the others are not read.
+    pub(crate) fn blocks_in_use(&self, layout: &Layout) -> Option<usize> {
+        if !self.may_be_sparse() {
             return None;
         }
         let dense = self.taken().to_layout(layout);
-        let blocks = sparse::blocks(layout, &dense.ty.shape);
-        let most = (blocks as f64 * share) as usize;
+        let most = sparse::blocks(layout, &dense.ty.shape) / 2;
         sparse::count(dense.bytes(), dense.ty.block_bytes(), self.ty.dtype, most)
     }
 }

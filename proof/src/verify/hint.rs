@@ -126,7 +126,7 @@ impl Hints {
     /// Reads a computed attribute: a sparse layout can be that of a constant with few blocks alone.
     fn stored(&mut self, expr: &Expr) {
         let Expr::Call(function, arguments) = expr else { return };
-        if let ("stored-layout", [Expr::Operand(var), Expr::Literal(Attr::Layout(layout)), _]) =
+        if let ("stored-layout", [Expr::Operand(var), Expr::Literal(Attr::Layout(layout))]) =
             (function.name, &arguments[..])
         {
             let operand = &mut self.operands[var.0];

@@ -83,7 +83,8 @@ fn layouts_round_trip_and_pad_with_zero() {
     let mut random = Random(5);
     for dtype in [DType::F32, DType::I64, DType::U8, DType::BF16] {
         let plain = random.tensor(&TensorType::plain(dtype, [3, 5, 2, 3]));
-        for name in LAYOUTS.into_iter().filter(|name| layout(name).rank() == Some(4)) {
+        let dense = |name: &&str| layout(name).rank() == Some(4) && layout(name).stored().is_none();
+        for name in LAYOUTS.into_iter().filter(dense) {
             let packed = eval(
                 "pack",
                 Attrs::new().with("layout", Attr::Layout(layout(name))),

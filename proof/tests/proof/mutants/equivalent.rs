@@ -212,10 +212,6 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "any share of the blocks may be stored; the bound selects those that may pay",
-        &["store-abcd-of-conv-native: right 0: layout of pack: 0.5 is 0.5625"],
-    ),
-    (
         "widening is exact for any groups, and typing refuses groups that do not divide; the guards only limit cost",
         &[
             "halve-groups: without divisible(?g, 2)",
