@@ -27,6 +27,8 @@ pub(crate) struct Weights {
     pub height: usize,
     /// The rows of blocks.
     pub rows: usize,
+    /// The stored blocks.
+    stored: usize,
     /// The byte at which the elements begin.
     elements: usize,
 }
@@ -35,7 +37,7 @@ impl Weights {
     /// Returns the weights of a type, whose outputs are one dimension; `None` if it has another layout than a sparse one with
     /// blocks of adjacent outputs.
     pub(crate) fn new(ty: &TensorType, outputs: usize) -> Option<Self> {
-        ty.layout.stored()?;
+        let stored = ty.layout.stored()?;
         let height = ty.layout.block(outputs);
         let along = ty.layout.order(ty.shape.rank()).first() == Some(&outputs)
             && ty.layout.blocks().iter().all(|(dim, _)| *dim == outputs);
@@ -47,7 +49,14 @@ impl Weights {
             return None;
         }
         let (whole, depth) = (ty.shape[outputs], ty.shape.count().checked_div(ty.shape[outputs])?);
-        Some(Self { outputs: whole, depth, height, rows: whole.div_ceil(height), elements: ty.elements_at() })
+        Some(Self {
+            outputs: whole,
+            depth,
+            height,
+            rows: whole.div_ceil(height),
+            stored,
+            elements: ty.elements_at(),
+        })
     }
 
     /// Returns the rows of blocks of some outputs, the first of which begins a block.
@@ -129,16 +138,20 @@ impl Product<'_> {
     #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     unsafe fn row<V: Lanes, const H: usize, const T: usize>(&self, row: usize, part: usize, first: usize) {
-        let Weights { outputs, height, rows, elements, .. } = *self.weights;
+        let Weights { outputs, depth, height, rows, stored, elements } = *self.weights;
         let output = row * height + part;
         if output >= outputs {
             return;
         }
-        // SAFETY: the numbers of a sparse layout lead to its columns and elements, each column has a row in the panel, and
-        // only outputs that there are have a bias and results.
+        // The bytes of a tensor may be anything, so what they say is kept in bounds. That takes an instruction for each
+        // stored block.
+        let last = depth.saturating_sub(1);
+        // SAFETY: there are so many rows and stored blocks, the panel has a row for each position, and only outputs that
+        // there are have a bias and results.
         unsafe {
             let numbers = self.bytes.cast::<u32>();
-            let stored = *numbers.add(row) as usize..*numbers.add(row + 1) as usize;
+            let bound = |at: usize| (*numbers.add(at) as usize).min(stored);
+            let blocks = bound(row)..bound(row + 1);
             let positions = numbers.add(rows + 1);
             let values = self.bytes.add(elements).cast::<f32>().add(part);
             let count = H.min(outputs - output);
@@ -151,8 +164,9 @@ impl Product<'_> {
                         }
                     }
                 }
-                for block in stored.clone() {
-                    let from = self.panel.add(*positions.add(block) as usize * self.line + column);
+                for block in blocks.clone() {
+                    let position = (*positions.add(block) as usize).min(last);
+                    let from = self.panel.add(position * self.line + column);
                     let mut line = [V::splat(0.0); T];
                     for at in 0..T {
                         line[at] = V::load(from.add(at * V::COUNT));

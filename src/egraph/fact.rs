@@ -3,13 +3,11 @@
 use super::Term;
 use super::change::Changes;
 use crate::graph::CONST;
+use crate::rule::Fact;
 use crate::tensor::{Tensor, TensorType};
 use egg::{DidMerge, Id};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-
-/// The most elements of a value that is kept as a fact. Ops on such values are evaluated at once.
-const SMALL: usize = 64;
 
 /// The analysis of egg: the types and values of leaves, and the classes that changed since the last search.
 #[derive(Default)]
@@ -68,7 +66,7 @@ impl egg::Analysis<Term> for Facts {
         let expected = egraph.analysis.expected.take();
         if let Some(name) = term.leaf_name() {
             let (ty, value) = &egraph.analysis.leaves[name];
-            let small = value.as_ref().filter(|value| value.ty().shape.count() <= SMALL);
+            let small = value.as_ref().filter(|value| value.ty().shape.count() <= Fact::SMALL);
             return ClassFacts {
                 ty: ty.clone(),
                 constant: term.op == CONST,
@@ -86,7 +84,7 @@ impl egg::Analysis<Term> for Facts {
         let values: Option<Vec<&Tensor>> =
             term.children.iter().map(|&child| egraph[child].data.value.as_ref()).collect();
         let value = match values {
-            Some(values) if constant && ty.shape.count() <= SMALL => {
+            Some(values) if constant && ty.shape.count() <= Fact::SMALL => {
                 Some(def.evaluate(&term.attrs, &values, &ty))
             }
             _ => None,

@@ -19,6 +19,12 @@ pub struct Fact<'a> {
     pub leaf: Option<&'a Tensor>,
 }
 
+impl Fact<'_> {
+    /// The most elements of a value that is kept as a fact, for guards to read. In the e-graph, ops on such values are
+    /// evaluated at once.
+    pub const SMALL: usize = 64;
+}
+
 /// Returns the value of an expression.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {

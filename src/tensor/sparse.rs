@@ -92,7 +92,7 @@ pub(super) fn compress(
 }
 
 /// Writes the blocks of a sparse layout to their places in the bytes of the dense layout with the same blocks, which are
-/// zero.
+/// zero. Bytes that say of a block that it is at no place of the layout are those of no value; such blocks are left out.
 pub(super) fn expand(
     from: &[u8],
     dense: &mut [u8],
@@ -108,9 +108,12 @@ pub(super) fn expand(
         u32::from_ne_bytes(*bytes) as usize
     };
     for row in 0..rows {
-        for at in number(row)..number(row + 1) {
-            let to = (row * columns + number(rows + 1 + at)) * block;
-            dense[to..][..block].copy_from_slice(&from[elements + at * block..][..block]);
+        for at in number(row).min(stored)..number(row + 1).min(stored) {
+            let column = number(rows + 1 + at);
+            if column < columns {
+                let to = (row * columns + column) * block;
+                dense[to..][..block].copy_from_slice(&from[elements + at * block..][..block]);
+            }
         }
     }
 }

@@ -11,9 +11,6 @@ use ovolo::rule::{
     self, AttrPattern, AttrVar, Bindings, Expr, Fact, OperandVar, Pattern, RestVar, Rule, Template, Value,
 };
 
-/// The most elements of a constant whose value guards may read, as in the e-graph.
-const SMALL: usize = 64;
-
 /// Returns the gradient with respect to one operand of a node, given the gradient with respect to the node.
 ///
 /// # Errors
@@ -271,7 +268,7 @@ impl Facts<'_, '_> {
         Fact {
             ty: &self.graph[id].ty,
             constant: value.is_some(),
-            value: value.filter(|value| value.ty().shape.count() <= SMALL),
+            value: value.filter(|value| value.ty().shape.count() <= Fact::SMALL),
             leaf: value,
         }
     }

@@ -1,6 +1,6 @@
 //! Products with weights in sparse layouts, held to the reference evaluation.
 
-use crate::check::{Random, verify};
+use crate::check::{Random, run, verify};
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::tensor::{DType, Layout, Tensor};
 
@@ -82,6 +82,20 @@ fn convolutions_with_sparse_weights_equal_the_reference() {
             }
         }
     }
+}
+
+#[test]
+fn bytes_that_name_no_place_are_kept_in_bounds() {
+    let mut random = Random::new(67);
+    let x = random.f32([40, 24]);
+    let mut w = weights(&mut random, &[24, 32], "Ba4b", 50);
+    let numbers = w.ty().elements_at();
+    w.bytes_mut()[4..numbers].fill(0xff);
+    let attrs = Attrs::new().with("post", chain(&[]));
+    let ty = ovolo::tensor::TensorType::plain(DType::F32, [40, 32]);
+    // The runner checks that nothing is written around the result.
+    let (_, result) = run("native.matmul-sparse", &attrs, &[&x, &w], &ty, 2, None);
+    assert!(result.elements::<f32>().iter().all(|value| value.is_finite()));
 }
 
 #[test]

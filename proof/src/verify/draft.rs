@@ -13,8 +13,6 @@ use std::sync::{Arc, OnceLock};
 
 /// The most operations of an op that is evaluated, because the reference is slow.
 const OPERATIONS: f64 = 1e8;
-/// The most elements of a constant whose value guards may read, as in the e-graph.
-const SMALL: usize = 64;
 
 /// What is no number, or none that is finite.
 const NO_NUMBERS: [f64; 3] = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
@@ -282,7 +280,7 @@ impl Draft {
     fn fact(&self, at: usize) -> Fact<'_> {
         let value = &self.values[at];
         let leaf = value.leaf.as_ref().filter(|leaf| leaf.constant).and_then(|_| self.tensor(at));
-        let small = leaf.filter(|_| value.ty.shape.count() <= SMALL);
+        let small = leaf.filter(|_| value.ty.shape.count() <= Fact::SMALL);
         Fact { ty: &value.ty, constant: value.constant, value: small, leaf }
     }
 

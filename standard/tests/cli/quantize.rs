@@ -1,7 +1,7 @@
 //! Tests `quantize` from outside: what it writes, what it says, and what it refuses.
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{folder, ovolo, root};
+use crate::common::{folder, ovolo, refused, root, said};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
@@ -15,18 +15,6 @@ fn quantize(at: &Path, arguments: &[&str]) -> Output {
     let (model, images) = (example("digits.onnx"), format!("image={}", example("images.npy")));
     let given = ["quantize", &model, "--input", &images, "--threads", "1", "--cost", "flops"];
     ovolo(at, &[&given[..], arguments].concat())
-}
-
-fn said(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout)
-}
-
-fn refused(output: &Output, code: i32, what: &str) {
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains(what), "{error}");
-    assert_eq!(output.status.code(), Some(code), "{error}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tests `grad`, `train` and `derivatives` from outside: what they write, what they say, and what they refuse.
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{folder, ovolo, root};
+use crate::common::{folder, ovolo, refused, root, said};
 use std::path::Path;
 use std::process::Output;
 
@@ -15,18 +15,6 @@ fn train(at: &Path, arguments: &[&str]) -> Output {
     let given =
         ["train", &model, "--data", &data, "--threads", "1", "--cost", "flops", "--pipeline", "native"];
     ovolo(at, &[&given[..], arguments].concat())
-}
-
-fn said(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout)
-}
-
-fn refused(output: &Output, code: i32, what: &str) {
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains(what), "{error}");
-    assert_eq!(output.status.code(), Some(code), "{error}");
 }
 
 /// The share of right labels in the last line that tells one.

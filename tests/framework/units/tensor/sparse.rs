@@ -62,6 +62,14 @@ fn a_value_of_zeros_or_without_elements_has_no_blocks() {
 }
 
 #[test]
+fn bytes_that_name_no_place_are_left_out() {
+    let mut sparse = matrix().to_layout(&layout("ab.3"));
+    sparse.bytes_mut()[16..28].fill(0xff);
+    let dense = sparse.to_layout(&Layout::PLAIN);
+    assert!(dense.elements::<f32>().iter().all(|value| *value == 0.0));
+}
+
+#[test]
 fn texts_that_are_no_sparse_layout_say_why() {
     for text in ["ab.", "ab.x", "ab.-1", "ab.+1", "ab.01", "ab.1.2"] {
         let error = text.parse::<Layout>().unwrap_err().to_string();
