@@ -1,6 +1,7 @@
 //! Tests of the program: its commands, what they print, and what they keep.
 
 mod common;
+mod outcome;
 #[path = "../../../tests/common/onnx.rs"]
 mod proto;
 

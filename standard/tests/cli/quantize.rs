@@ -1,7 +1,8 @@
 //! Tests `quantize` from outside: what it writes, what it says, and what it refuses.
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{folder, ovolo, refused, root, said};
+use crate::common::{folder, ovolo, root};
+use crate::outcome::{refused, said};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;

@@ -1,7 +1,8 @@
 //! Tests `grad`, `train` and `derivatives` from outside: what they write, what they say, and what they refuse.
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{folder, ovolo, refused, root, said};
+use crate::common::{folder, ovolo, root};
+use crate::outcome::{refused, said};
 use std::path::Path;
 use std::process::Output;
 
