@@ -32,8 +32,9 @@ struct Node {
   Handle* handle = nullptr;
 };
 static std::set<Node*> nodes;
-// The attributes of the last graph.
-static std::string told, refused;
+// The attributes of the thread's last graph, and its last error. Tests that only plan describe graphs too, beside
+// the test whose turn it is.
+static thread_local std::string told, refused;
 
 static int no(const std::string& why) { refused = why; return BAD_PARAM; }
 EXPORT void cudnnGetLastErrorString(char* to, size_t most) {
@@ -253,8 +254,8 @@ static std::vector<EngineOf> engines(const GraphOf& graph, int64_t mode) {
 // How often each plan was finalised from its engine.
 static std::map<std::string, long> finalised;
 static long from_engines, from_texts;
-// The number of an engine that no device has: -1 is none, and -2 is all of them.
-static int64_t unfit = -1;
+// The number of an engine that no device has, for one thread: -1 is none, and -2 is all of them.
+static thread_local int64_t unfit = -1;
 
 static std::string identity(const GraphOf& graph, const EngineOf& engine) {
   std::ostringstream text;
@@ -540,7 +541,7 @@ EXPORT int cudnnBackendExecute(Handle* handle, Node* plan, Node* pack) {
 EXPORT int standin_finalised(int texts) { Guard guard(lock); return (int)(texts ? from_texts : from_engines); }
 // Sets the engine that no device has; it returns the one before.
 EXPORT int standin_unfit(int engine) { Guard guard(lock); int before = (int)unfit; unfit = engine; return before; }
-// Returns the attributes of the last graph.
+// Returns the attributes of the thread's last graph.
 EXPORT int standin_told(char* to, size_t most) {
   Guard guard(lock);
   snprintf(to, most, "%s", told.c_str());

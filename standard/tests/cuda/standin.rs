@@ -234,7 +234,7 @@ impl Standin {
         }
     }
 
-    /// The last operation graph that cuDNN received.
+    /// The last operation graph that cuDNN received from this thread.
     pub fn told(&self) -> String {
         let (_, library) = self.libraries.iter().find(|(known, _)| *known == "OVOLO_CUDNN").unwrap();
         let mut text = vec![0_u8; 1 << 14];
