@@ -14,6 +14,7 @@
 mod api;
 mod attr;
 mod desc;
+mod graph;
 mod load;
 mod openmp;
 mod primitive;
@@ -23,6 +24,7 @@ mod thread;
 
 pub use attr::{Algorithm, Attr};
 pub use desc::{DataType, Desc, Format};
+pub use graph::{Graph, Operation, Partition, Value};
 pub use load::{Library, Missing, Version, library};
 pub use primitive::{Arg, Primitive, PrimitiveDesc, Window};
 pub use recurrent::{Direction, Sequence};

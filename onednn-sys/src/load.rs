@@ -35,6 +35,8 @@ impl fmt::Display for Version {
 
 /// The library and its one engine. It stays loaded until the process ends.
 pub struct Library {
+    /// The code, which is never unloaded: functions are used until the process ends.
+    pub(crate) code: libloading::Library,
     pub(crate) api: Api,
     pub(crate) engine: Object,
     pub(crate) threads: Option<crate::openmp::OpenMp>,
@@ -211,9 +213,17 @@ fn open(path: &Path) -> Result<Library, String> {
     // SAFETY: `engine` is written on success.
     let status = unsafe { (api.engine_create)(&raw mut engine, CPU, 0) };
     crate::check(status, "an engine on the processor").map_err(|error| error.to_string())?;
-    // The functions are used until the process ends, so the library is never unloaded.
-    std::mem::forget(library);
-    Ok(Library { api, engine, threads, path: path.display().to_string(), file, version, revision, runtime })
+    Ok(Library {
+        code: library,
+        api,
+        engine,
+        threads,
+        path: path.display().to_string(),
+        file,
+        version,
+        revision,
+        runtime,
+    })
 }
 
 /// Returns the file that an address is mapped from, where the system tells (Linux).

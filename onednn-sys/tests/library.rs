@@ -4,7 +4,8 @@
 
 use libtest_mimic::{Arguments, Trial};
 use onednn_sys::{
-    Algorithm, Arg, Attr, DataType, Desc, Error, Library, Primitive, PrimitiveDesc, Tag, Window, library, tag,
+    Algorithm, Arg, Attr, DataType, Desc, Error, Graph, Library, Operation, Primitive, PrimitiveDesc, Tag,
+    Window, library, tag,
 };
 
 type Test = fn(&'static Library) -> Result<(), Error>;
@@ -14,6 +15,7 @@ const TESTS: &[(&str, Test)] = &[
         "a_product_with_steps_runs_on_threads_of_the_caller",
         a_product_with_steps_runs_on_threads_of_the_caller,
     ),
+    ("a_graph_runs_by_its_partitions", a_graph_runs_by_its_partitions),
     ("errors_carry_the_status_of_the_library", errors_carry_the_status_of_the_library),
     (
         "windows_with_another_number_of_dimensions_than_the_image_are_refused",
@@ -73,6 +75,37 @@ fn a_product_with_steps_runs_on_threads_of_the_caller(library: &'static Library)
         let threads: Vec<_> = (0..2).map(|_| scope.spawn(worker)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("the thread does not panic"))
     })
+}
+
+fn a_graph_runs_by_its_partitions(library: &'static Library) -> Result<(), Error> {
+    let mut graph = Graph::new(library).expect("the library has the graph interface");
+    let x = graph.value(&[2, 3], &[3, 1])?;
+    // The right operand is stored as 2x3, and its rows are 4 elements apart.
+    let w = graph.value(&[2, 3], &[4, 1])?;
+    let factor = graph.value(&[1, 2], &[2, 1])?;
+    let [product, y] = [graph.value(&[2, 2], &[2, 1])?, graph.value(&[2, 2], &[2, 1])?];
+    graph.operation(Operation::Matmul { transposed: true }, &[x, w], product)?;
+    graph.operation(Operation::Multiply, &[product, factor], y)?;
+    let mut partitions = graph.partitions()?;
+    assert_eq!(partitions.len(), 1);
+    let partition = &mut partitions[0];
+    assert_eq!((partition.inputs(), partition.outputs()), (&[x, w, factor][..], &[y][..]));
+    let mut operands = [
+        vec![1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0],
+        vec![1.0, 0.0, 1.0, f32::NAN, 0.0, 1.0, 1.0],
+        vec![1.0, 10.0],
+    ];
+    for round in 0..2 {
+        let mut result = [0.0_f32; 4];
+        let inputs: Vec<*mut u8> = operands.iter_mut().map(|values| values.as_mut_ptr().cast()).collect();
+        // SAFETY: each array has the elements of its value, and nobody else uses them.
+        unsafe {
+            let output = result.as_mut_ptr().cast();
+            partition.run(&inputs, &[output])?;
+        }
+        assert_eq!(result, [4.0, 50.0, 10.0, 110.0], "round {round}");
+    }
+    Ok(())
 }
 
 fn errors_carry_the_status_of_the_library(library: &'static Library) -> Result<(), Error> {

@@ -4,6 +4,7 @@
 //! its part of the result: images, then rows or channels, whichever are outermost in memory. The rules choose the
 //! layouts. The backend refuses a call if the library has only its reference implementation for it.
 
+mod attention;
 mod concat;
 mod conv;
 mod desc;
@@ -79,6 +80,7 @@ const FAMILIES: &[&[Lowering]] = &[
     concat::OPS,
     reduce::OPS,
     recurrent::OPS,
+    attention::OPS,
 ];
 
 /// The result has the layout of the first operand, which may be any. The library decides later which layouts have a

@@ -145,14 +145,19 @@ pub(super) struct Divided {
 
 /// The buffers of a step, shared by its threads.
 #[derive(Clone, Copy)]
-struct Buffers<'a>(&'a Args<'a>);
+pub(super) struct Buffers<'a>(pub(super) &'a Args<'a>);
 
 // SAFETY: the pointers are only addresses; each access to the memory has its own justification.
 unsafe impl Send for Buffers<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Buffers<'_> {}
 
-impl Buffers<'_> {
+impl<'a> Buffers<'a> {
+    /// Returns the buffers of the step.
+    pub(super) fn args(self) -> &'a Args<'a> {
+        self.0
+    }
+
     fn at(&self, place: ArgPlace, slot: usize, scratch: usize) -> *mut u8 {
         match place {
             ArgPlace::Input(operand, offset) => self.0.inputs[operand].wrapping_add(offset).cast_mut(),

@@ -49,6 +49,7 @@ fn main() {
         onednn::products_agree,
         onednn::pools_agree,
         onednn::rows_and_elements_agree,
+        onednn::attention_agrees,
         onednn::conversions_concatenations_and_reductions_agree,
         onednn::reference_implementations_of_onednn_are_refused,
         onednn::refusals_do_not_depend_on_earlier_kernels,

@@ -296,6 +296,43 @@ pub fn rows_and_elements_agree() {
     }
 }
 
+pub fn attention_agrees() {
+    let random = &mut Random::new(15);
+    // Batches, heads, queries, keys, and the widths of a key and of a value.
+    for [batches, heads, queries, keys, depth, width] in [
+        [1, 4, 8, 8, 16, 16],
+        [2, 3, 5, 7, 12, 20],
+        [1, 5, 1, 33, 8, 8],
+        // The scores of three heads are computed at a time, then those of two.
+        [1, 5, 160, 128, 8, 4],
+        // One head at a time.
+        [1, 2, 300, 290, 4, 4],
+    ] {
+        for order in [[0, 1, 2, 3], [0, 2, 1, 3], [2, 0, 1, 3]] {
+            let mut stored = |rows: usize, columns: usize| {
+                let mut shape = vec![0; 4];
+                for (axis, size) in order.into_iter().zip([batches, heads, rows, columns]) {
+                    shape[axis] = size;
+                }
+                random.f32(shape)
+            };
+            let (q, k, v) = (stored(queries, depth), stored(keys, depth), stored(keys, width));
+            let masks: [&[usize]; 4] =
+                [&[keys], &[batches, 1, 1, keys], &[heads, queries, keys], &[batches, heads, queries, 1]];
+            let order: Vec<i64> = order.iter().map(|axis| i64::try_from(*axis).unwrap()).collect();
+            for scale in [1.0, 0.3] {
+                let attrs = Attrs::new().float("scale", scale).ints("order", &order);
+                let attrs = complete("onednn.attention", attrs);
+                runs("onednn.attention", &attrs, &[&q, &k, &v], "partitions:");
+                for mask in masks {
+                    let mask = random.f32(mask);
+                    runs("onednn.attention", &attrs, &[&q, &k, &v, &mask], "partitions:");
+                }
+            }
+        }
+    }
+}
+
 pub fn conversions_concatenations_and_reductions_agree() {
     let random = &mut Random::new(6);
     for shape in [[1, 16, 5, 7], [2, 20, 4, 4], [3, 64, 3, 9]] {
