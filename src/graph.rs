@@ -11,6 +11,7 @@
 mod diff;
 pub mod dot;
 pub mod json;
+mod repeat;
 pub mod text;
 
 pub use crate::op::{CONST, INPUT};

@@ -193,6 +193,8 @@ pub enum PassReport {
         arenas: Vec<Arena>,
         /// The constants that are kept beside them.
         constants: Vec<KeptConstants>,
+        /// The number of steps that compute a value again, and their seconds.
+        again: (usize, f64),
     },
     /// The report of a pass that is not ovolo's own: one line that says what it did.
     Custom(String),

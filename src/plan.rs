@@ -23,6 +23,7 @@ mod stored;
 mod subject;
 mod task;
 mod view;
+mod work;
 
 pub use check::{MOST_THREADS, Unsound};
 pub(crate) use error::NoKernel;
@@ -34,6 +35,7 @@ pub use source::Source;
 pub(crate) use source::SourceNode;
 pub use stored::StoredError;
 pub(crate) use stored::StoredPlan;
+pub(crate) use work::Work;
 
 use crate::attr::Attrs;
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
@@ -312,6 +314,12 @@ impl Plan {
     /// Returns the bytes of the arena of a device; zero if nothing lies on it.
     pub fn arena_of(&self, device: Device) -> usize {
         self.arenas().find(|arena| arena.device == device).map_or(0, |arena| arena.bytes)
+    }
+
+    /// Returns the number of steps that compute a value again which was not kept, and their seconds.
+    pub fn again(&self) -> (usize, f64) {
+        let again = self.steps.iter().filter(|step| step.source.again);
+        again.fold((0, 0.0), |(count, seconds), step| (count + 1, seconds + step.seconds))
     }
 
     /// Returns the sum of the steps' prices, in seconds.

@@ -18,9 +18,8 @@ pub(crate) mod text;
 mod texts;
 
 pub use data::Keeper;
-pub(crate) use data::Lender;
-pub(crate) use data::WeakTensor;
 pub use data::{Element, Tensor};
+pub(crate) use data::{Given, Lender, WeakTensor};
 pub use device::{Device, Family, NoDevice};
 pub use dtype::DType;
 pub(crate) use dtype::UnknownDType;

@@ -132,7 +132,12 @@ impl Compile {
             Some((true, entry)) => print(&format!(
                 "hit: entry {}: {}, estimate {:.6} ms\n`--no-cache` compiles and shows every pass\n",
                 entry.as_deref().unwrap_or_default(),
-                memory(plan.steps.len(), &plan.arenas().collect::<Vec<Arena>>(), &constants(plan)),
+                memory(
+                    plan.steps.len(),
+                    plan.again(),
+                    &plan.arenas().collect::<Vec<Arena>>(),
+                    &constants(plan)
+                ),
                 amount::positive(plan.seconds() * 1e3)
             )),
             Some((false, Ok(entry))) => print(&format!("miss: kept as entry {entry}\n")),
@@ -211,10 +216,10 @@ impl Compile {
                     let _ = writeln!(text, "             no kernel {count} time(s): `{op}`: {why}");
                 }
             }
-            Some(PassReport::Plan { steps, arenas, constants }) => {
+            Some(PassReport::Plan { steps, arenas, constants, again }) => {
                 let constants: Vec<_> =
                     constants.iter().map(|kept| (kept.device, kept.bytes, Some(kept.computed))).collect();
-                let _ = writeln!(text, "{}", memory(*steps, arenas, &constants));
+                let _ = writeln!(text, "{}", memory(*steps, *again, arenas, &constants));
             }
             Some(PassReport::Custom(what)) => {
                 let _ = writeln!(text, "{what}");
@@ -233,7 +238,11 @@ fn constants(plan: &Plan) -> Vec<Constants> {
 }
 
 /// Describes the steps and bytes of a plan; with several devices, one line for each.
-fn memory(steps: usize, arenas: &[Arena], constants: &[Constants]) -> String {
+fn memory(steps: usize, (again, seconds): (usize, f64), arenas: &[Arena], constants: &[Constants]) -> String {
+    let steps = match again {
+        0 => format!("{steps} steps"),
+        _ => format!("{steps} steps, {again} of them computed again ({:.3} ms)", seconds * 1e3),
+    };
     let one = |arena: &Arena| {
         let Arena { device, bytes, lower_bound, lower_bound_any_order, proven } = arena;
         #[allow(clippy::cast_precision_loss)]
@@ -254,8 +263,8 @@ fn memory(steps: usize, arenas: &[Arena], constants: &[Constants]) -> String {
         )
     };
     match arenas {
-        [host] => format!("{steps} steps, arena {}", one(host)),
-        several => several.iter().fold(format!("{steps} steps"), |text, arena| {
+        [host] => format!("{steps}, arena {}", one(host)),
+        several => several.iter().fold(steps, |text, arena| {
             format!("{text}\n             arena of {} {}", arena.device, one(arena))
         }),
     }
@@ -294,8 +303,9 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
                 });
             }
         }
-        Some(PassReport::Plan { steps, arenas, constants }) => {
+        Some(PassReport::Plan { steps, arenas, constants, again }) => {
             value["steps"] = (*steps).into();
+            value["again"] = json!({ "steps": again.0, "seconds": again.1 });
             let kept = |kept: &KeptConstants| json!({ "device": kept.device.to_string(), "bytes": kept.bytes, "computed": kept.computed });
             value["constants"] = constants.iter().map(kept).collect();
             if let [host, others @ ..] = &arenas[..] {

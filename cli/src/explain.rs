@@ -375,7 +375,10 @@ pub(super) fn text(plan: &Plan) -> String {
                 choices.iter().map(|one| format!("{}: {}", one.what, one.taken)).collect();
             let _ = writeln!(text, "      decided by the kernel: {}", choices.join("; "));
         }
-        let Source { rules, others, imported } = &step.source;
+        let Source { rules, others, imported, again } = &step.source;
+        if *again {
+            text.push_str("      computed again, since it was not kept\n");
+        }
         let imported = imported.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let chain: Vec<&str> = rules.iter().map(String::as_str).chain([imported.as_str()]).collect();
         if !rules.is_empty() {

@@ -243,6 +243,7 @@ impl Prices<'_> {
 }
 
 /// The graph of an extraction.
+#[derive(Clone)]
 pub struct Program {
     /// The chosen nodes. Nodes that depend only on constants are not folded yet.
     pub graph: Graph,
@@ -252,9 +253,30 @@ pub struct Program {
     nodes: FxHashMap<Id, NodeId>,
     /// For each node by position, its term in the e-graph; `None` for an input that is not read.
     terms: Vec<Option<Term>>,
+    /// For each node by position, whether one before it computes the same. Empty if there are none.
+    pub again: Vec<bool>,
 }
 
 impl Program {
+    /// Returns a program that computes these nodes in this order, some of them again.
+    pub fn repeated(&self, runs: &[NodeId]) -> Self {
+        let (graph, of) = self.graph.repeated(runs);
+        let mut first: Vec<Option<NodeId>> = vec![None; self.graph.len()];
+        let mut again = Vec::new();
+        for ((id, _), of) in graph.nodes().zip(&of) {
+            again.push(first[of.index()].is_some());
+            first[of.index()].get_or_insert(id);
+        }
+        let nodes = self.nodes.iter().filter_map(|(class, node)| Some((*class, first[node.index()]?)));
+        Self {
+            classes: of.iter().map(|id| self.classes[id.index()]).collect(),
+            terms: of.iter().map(|id| self.terms[id.index()].clone()).collect(),
+            nodes: nodes.collect(),
+            again,
+            graph,
+        }
+    }
+
     /// Returns the node that computes a class.
     pub(super) fn node(&self, class: Id) -> Option<NodeId> {
         self.nodes.get(&class).copied()
@@ -358,6 +380,7 @@ impl Pick<'_> {
                 classes: Vec::new(),
                 nodes: FxHashMap::default(),
                 terms: Vec::new(),
+                again: Vec::new(),
             },
         }
     }

@@ -4,7 +4,7 @@ use super::element::checked_type;
 use super::proto::SparseTensorProto;
 use super::weight::Weights;
 use super::{OnnxError, Refusal};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Given, Tensor};
 
 /// Returns the value of a sparse constant, with its zeros. `what` is its name in messages.
 ///
@@ -21,16 +21,16 @@ pub(super) fn read(
     let indices = proto.indices.as_ref().ok_or_else(|| absent("indices"))?;
     let values = weights.read(values, &format!("the values of {what}"))?;
     let indices = weights.read(indices, &format!("the indices of {what}"))?;
-    dense(&values, &indices, &proto.dims).map_err(refusal)
+    given(&values, &indices, &proto.dims).map_err(refusal)
 }
 
-/// Returns a tensor of zeros with some elements. An index is the number of an element, counted row by row, or has a
+/// Returns a tensor of which some elements are given. An index is the number of an element, counted row by row, or has a
 /// number for each dimension.
-fn dense(values: &Tensor, indices: &Tensor, dims: &[i64]) -> Result<Tensor, Refusal> {
+fn given(values: &Tensor, indices: &Tensor, dims: &[i64]) -> Result<Tensor, Refusal> {
     let sizes: Option<Vec<usize>> = dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
     let sizes =
         sizes.ok_or_else(|| Refusal::other(format!("its shape {dims:?} has a negative dimension")))?;
-    let mut result = Tensor::zeros(checked_type(values.ty().dtype, sizes.clone())?);
+    let ty = checked_type(values.ty().dtype, sizes.clone())?;
     let count = values.ty().shape.count();
     let of_elements = *indices.ty().shape == [count];
     if values.ty().shape.rank() != 1 || !of_elements && *indices.ty().shape != [count, sizes.len()] {
@@ -45,10 +45,10 @@ fn dense(values: &Tensor, indices: &Tensor, dims: &[i64]) -> Result<Tensor, Refu
         return Err(Refusal::other(format!("its indices are {}, not i64", indices.ty())));
     }
     let (numbers, size) = (indices.elements::<i64>(), values.ty().dtype.size());
-    let mut last = None;
+    let mut given = Given::new(size);
     for at in 0..count {
         let place = match of_elements {
-            true => usize::try_from(numbers[at]).ok().filter(|place| *place < result.ty().shape.count()),
+            true => usize::try_from(numbers[at]).ok().filter(|place| *place < ty.shape.count()),
             false => numbers[at * sizes.len()..][..sizes.len()].iter().zip(&sizes).try_fold(
                 0,
                 |place, (index, size)| {
@@ -62,14 +62,11 @@ fn dense(values: &Tensor, indices: &Tensor, dims: &[i64]) -> Result<Tensor, Refu
         let place = place.ok_or_else(|| {
             Refusal::other(format!("the index of its value {at} is outside of its shape {dims:?}"))
         })?;
-        if last.is_some_and(|last| place <= last) {
+        if !given.push(place, &values.bytes()[at * size..][..size]) {
             return Err(Refusal::other(format!(
                 "the index of its value {at} does not follow the one before: ONNX wants them in ascending order"
             )));
         }
-        last = Some(place);
-        let value = &values.bytes()[at * size..][..size];
-        result.bytes_mut()[place * size..][..size].copy_from_slice(value);
     }
-    Ok(result)
+    Ok(Tensor::given(ty, given))
 }

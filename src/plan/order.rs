@@ -3,7 +3,8 @@
 use super::PlanError;
 use super::subject::Subject;
 use super::task::tasks;
-use crate::graph::{INPUT, NodeId};
+use super::work::runs;
+use crate::graph::NodeId;
 use crate::memory::{self, Candidate, Candidates, Order, Task};
 use crate::tensor::Device;
 use std::collections::BTreeSet;
@@ -29,11 +30,7 @@ pub(super) struct Sequences {
 /// An order does not run each task once, after its inputs.
 pub(super) fn orders(subject: &Subject<'_>, order: &dyn Order) -> Result<Sequences, PlanError> {
     let Subject { graph, constant, .. } = subject;
-    let runs: Vec<NodeId> = graph
-        .nodes()
-        .filter(|(id, node)| node.op != INPUT && !constant[id.index()])
-        .map(|(id, _)| id)
-        .collect();
+    let runs = runs(graph, constant);
     let named = |candidate: Candidate| Sequence {
         reread: candidate.reread,
         nodes: candidate.tasks.into_iter().map(|task| runs[task]).collect(),

@@ -13,6 +13,8 @@ pub struct Source {
     pub others: Vec<String>,
     /// The imported nodes from which all of them started, in the model's order.
     pub imported: Vec<SourceNode>,
+    /// Whether the value was computed before, and is computed again to save memory.
+    pub again: bool,
 }
 
 /// A node of the model as it was imported.

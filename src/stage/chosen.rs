@@ -67,6 +67,9 @@ pub(super) fn sources(pick: &Pick<'_>, program: &Program) -> Vec<Source> {
             .into_iter()
             .map(|(name, op)| SourceNode { name, op: op.to_string() })
             .collect(),
+        again: false,
     };
-    pick.provenance(program).into_iter().map(source).collect()
+    let mut sources: Vec<Source> = pick.provenance(program).into_iter().map(source).collect();
+    sources.iter_mut().zip(&program.again).for_each(|(source, again)| source.again = *again);
+    sources
 }

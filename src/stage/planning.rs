@@ -5,8 +5,8 @@ use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::memory::{self, Limit, Order, Planner};
-use crate::op::{Call, OpError};
-use crate::plan::{self, Plan, Source};
+use crate::op::{Call, Contract, OpError};
+use crate::plan::{self, Plan, Source, Work};
 use std::sync::Arc;
 
 /// The settings for planning programs.
@@ -34,19 +34,31 @@ impl Planning {
         target: &Target,
         within: &Limit,
     ) -> Result<Plan, Error> {
-        let ask = |call: &Call<'_>, constant: &[bool]| {
-            let contract = target.contract(call)?;
-            let query = Query { call: *call, constant, contract: &contract };
-            let seconds = model.seconds(&query).ok_or_else(|| OpError::Unpriced {
-                model: model.name().to_owned(),
-                call: cost::key(&query),
-            })?;
-            Ok((contract, seconds))
-        };
+        let ask = |call: &Call<'_>, constant: &[bool]| ask(model, target, call, constant);
         let copy = |bytes: usize| model.copy(bytes);
         let settings = plan::Settings { order: &*self.order, planner: &*self.planner, limit: within };
         Ok(Plan::new(graph, sources, target.threads, &ask, &copy, &settings)?)
     }
+}
+
+/// Returns the tasks of a program, with their times by a model.
+pub(super) fn work(graph: &Graph, model: &dyn CostModel, target: &Target) -> Result<Work, Error> {
+    Ok(Work::new(graph, target.threads, &|call, constant| ask(model, target, call, constant))?)
+}
+
+/// Returns the contract of a kernel, and its price in seconds.
+fn ask(
+    model: &dyn CostModel,
+    target: &Target,
+    call: &Call<'_>,
+    constant: &[bool],
+) -> Result<(Contract, f64), OpError> {
+    let contract = target.contract(call)?;
+    let query = Query { call: *call, constant, contract: &contract };
+    let seconds = model
+        .seconds(&query)
+        .ok_or_else(|| OpError::Unpriced { model: model.name().to_owned(), call: cost::key(&query) })?;
+    Ok((contract, seconds))
 }
 
 impl Default for Planning {

@@ -1,7 +1,9 @@
 //! Host tensors: a type and its bytes.
 
+mod given;
 mod weak;
 
+pub(crate) use given::Given;
 pub(crate) use weak::WeakTensor;
 
 use super::{DType, Device, Layout, TensorType, sparse};
@@ -56,22 +58,38 @@ pub trait Lender: AsRef<[u8]> + Send + Sync + UnwindSafe + RefUnwindSafe {
 
 /// Lent bytes, with an aligned copy once they have been read through [`Tensor::bytes`].
 struct Lent {
-    lender: Box<dyn Lender>,
+    lender: Source,
     length: usize,
     copy: OnceLock<Aligned>,
 }
 
+/// Where lent bytes come from.
+enum Source {
+    /// Bytes that somebody else has.
+    Bytes(Box<dyn Lender>),
+    /// The elements that a model gives of a value in the default layout. All others are zero.
+    Given(Arc<Given>),
+}
+
 impl Lent {
     fn copy(&self) -> Aligned {
-        let lent = (*self.lender).as_ref();
         let mut copy = Aligned::zeroed(self.length);
-        copy.as_mut_slice().copy_from_slice(lent);
-        self.lender.rest();
+        match &self.lender {
+            Source::Bytes(lender) => {
+                copy.as_mut_slice().copy_from_slice((**lender).as_ref());
+                lender.rest();
+            }
+            Source::Given(given) => given.write(copy.as_mut_slice()),
+        }
         copy
     }
 }
 
 impl Bytes {
+    fn lent(lender: Source, length: usize) -> Self {
+        Self::Lent(Arc::new(Lent { lender, length, copy: OnceLock::new() }))
+    }
+
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes.as_slice(),
@@ -87,8 +105,22 @@ impl Bytes {
     /// Returns the bytes where they lie, at any address. Those that are lent are not copied.
     fn given(&self) -> &[u8] {
         match self {
-            Self::Lent(lent) if lent.copy.get().is_none() => (*lent.lender).as_ref(),
+            Self::Lent(lent) => match (&lent.lender, lent.copy.get()) {
+                (Source::Bytes(lender), None) => (**lender).as_ref(),
+                _ => self.as_slice(),
+            },
             _ => self.as_slice(),
+        }
+    }
+
+    /// Returns the elements that a model gives, where the bytes have not been read.
+    fn elements_given(&self) -> Option<&Arc<Given>> {
+        match self {
+            Self::Lent(lent) if lent.copy.get().is_none() => match &lent.lender {
+                Source::Given(given) => Some(given),
+                Source::Bytes(_) => None,
+            },
+            _ => None,
         }
     }
 }
@@ -136,10 +168,14 @@ impl Tensor {
     pub(crate) fn lent(ty: TensorType, lender: Box<dyn Lender>) -> Option<Self> {
         let length = ty.bytes();
         let fits = (*lender).as_ref().len() == length;
-        fits.then(|| Self {
-            ty,
-            bytes: Bytes::Lent(Arc::new(Lent { lender, length, copy: OnceLock::new() })),
-        })
+        fits.then(|| Self { ty, bytes: Bytes::lent(Source::Bytes(lender), length) })
+    }
+
+    /// Makes a tensor in the default layout of its elements that may be other than zero. The others are written when the
+    /// bytes are first read.
+    pub(crate) fn given(ty: TensorType, given: Given) -> Self {
+        let length = ty.bytes();
+        Self { ty, bytes: Bytes::lent(Source::Given(Arc::new(given)), length) }
     }
 
     /// Returns the same tensor with bytes that no keeper has. Bytes of a keeper are copied.
@@ -155,6 +191,11 @@ impl Tensor {
     /// Returns the same tensor for a single use. If its bytes are lent, they are copied, and the copy is freed with
     /// the returned tensor.
     pub(crate) fn taken(&self) -> Self {
+        if let Some(given) = self.bytes.elements_given() {
+            // What is read of it is freed with it.
+            let bytes = Bytes::lent(Source::Given(Arc::clone(given)), self.ty.bytes());
+            return Self { ty: self.ty.clone(), bytes };
+        }
         match &self.bytes {
             Bytes::Lent(lent) if lent.copy.get().is_none() => {
                 Self { ty: self.ty.clone(), bytes: Bytes::Own(Arc::new(lent.copy())) }
@@ -299,8 +340,14 @@ impl Tensor {
         if self.ty.layout.stored().is_some() {
             return self.expanded().to_layout(layout);
         }
-        if let Some(stored) = layout.stored() {
-            return self.to_layout(&layout.dense()).compressed(layout, stored);
+        if layout.stored().is_some() {
+            if let Some(given) = self.bytes.elements_given() {
+                let mut result = Self::zeros(self.ty.with_layout(layout.clone()));
+                let ty = result.ty.clone();
+                given.compress(&ty, result.bytes_mut());
+                return result;
+            }
+            return self.to_layout(&layout.dense()).compressed(layout);
         }
         let mut result = Self::zeros(self.ty.with_layout(layout.clone()));
         let shape = self.ty.shape.clone();
@@ -319,17 +366,10 @@ impl Tensor {
 /// Sparse layouts.
 impl Tensor {
     /// Returns the same values in a sparse layout; these are in the dense one with the same blocks.
-    fn compressed(&self, layout: &Layout, stored: usize) -> Self {
+    fn compressed(&self, layout: &Layout) -> Self {
         let mut result = Self::zeros(self.ty.with_layout(layout.clone()));
         let block = self.ty.block_bytes();
-        sparse::compress(
-            self.bytes(),
-            result.bytes_mut(),
-            layout,
-            &self.ty.shape,
-            stored,
-            (block, self.ty.dtype),
-        );
+        sparse::compress(self.bytes(), result.bytes_mut(), layout, &self.ty.shape, (block, self.ty.dtype));
         result
     }
 
@@ -345,6 +385,9 @@ impl Tensor {
     /// Returns whether at most half of the elements may be other than zero: of a sample, not far more are.
     pub(crate) fn may_be_sparse(&self) -> bool {
         const SAMPLE: usize = 64;
+        if let Some(given) = self.bytes.elements_given() {
+            return 2 * given.count() <= self.ty.shape.count();
+        }
         let (size, given) = (self.ty.dtype.size(), self.bytes.given());
         let step = (given.len() / size / SAMPLE).max(1);
         let sample: Vec<&[u8]> = given.chunks_exact(size).step_by(step).collect();
@@ -358,8 +401,12 @@ impl Tensor {
         if !self.may_be_sparse() {
             return None;
         }
+        let most = sparse::blocks(layout, &self.ty.shape) / 2;
+        if let Some(given) = self.bytes.elements_given() {
+            let blocks = given.blocks(&self.ty.with_layout(layout.clone()));
+            return Some(blocks).filter(|blocks| *blocks <= most);
+        }
         let dense = self.taken().to_layout(layout);
-        let most = sparse::blocks(layout, &dense.ty.shape) / 2;
         sparse::count(dense.bytes(), dense.ty.block_bytes(), self.ty.dtype, most)
     }
 }

@@ -67,28 +67,45 @@ pub(super) fn compress(
     to: &mut [u8],
     layout: &Layout,
     shape: &Shape,
-    stored: usize,
     (block, dtype): (usize, DType),
 ) {
+    let blocks = dense.chunks_exact(block).enumerate().filter(|(_, block)| !is_zero(block, dtype));
+    let blocks = blocks.map(|(number, from)| (number, |to: &mut [u8]| to.copy_from_slice(from)));
+    store(blocks, to, layout, shape, block);
+}
+
+/// Writes blocks of so many bytes to the bytes of a sparse layout, which are zero. Each has its number among the blocks of
+/// the dense layout, in ascending order, and a function that writes its elements. If there are more than are stored, the
+/// last ones are left out.
+pub(super) fn store<W: FnOnce(&mut [u8])>(
+    blocks: impl Iterator<Item = (usize, W)>,
+    to: &mut [u8],
+    layout: &Layout,
+    shape: &Shape,
+    block: usize,
+) {
+    let stored = layout.stored().unwrap_or(0);
     let (rows, elements) = (rows(layout, shape), elements_at(layout, shape, stored));
-    let columns = blocks(layout, shape).checked_div(rows).unwrap_or(0);
-    let mut next = 0_usize;
+    let columns = self::blocks(layout, shape).checked_div(rows).unwrap_or(0);
     let write = |to: &mut [u8], place: usize, number: usize| {
         let number = u32::try_from(number).expect("types with more blocks or columns are refused");
         to[place * size_of::<u32>()..][..size_of::<u32>()].copy_from_slice(&number.to_ne_bytes());
     };
-    for row in 0..rows {
-        write(to, row, next);
-        for column in 0..columns {
-            let from = &dense[(row * columns + column) * block..][..block];
-            if next < stored && !is_zero(from, dtype) {
-                write(to, rows + 1 + next, column);
-                to[elements + next * block..][..block].copy_from_slice(from);
-                next += 1;
-            }
+    // The rows whose first block is known, and the blocks that are written.
+    let (mut begun, mut next) = (0, 0_usize);
+    for (number, elements_of) in blocks.take(stored) {
+        let row = number / columns;
+        while begun <= row {
+            write(to, begun, next);
+            begun += 1;
         }
+        write(to, rows + 1 + next, number % columns);
+        elements_of(&mut to[elements + next * block..][..block]);
+        next += 1;
     }
-    write(to, rows, next);
+    for row in begun..=rows {
+        write(to, row, next);
+    }
 }
 
 /// Writes the blocks of a sparse layout to their places in the bytes of the dense layout with the same blocks, which are

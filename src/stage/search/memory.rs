@@ -18,6 +18,7 @@
 //! limits is no faster than the bound of the larger limit, and no smaller than the smaller limit.
 
 mod bound;
+mod recompute;
 mod search;
 
 use super::room::{Measure, Room};
@@ -40,7 +41,7 @@ pub(in crate::stage) fn within(chooser: &Chooser<'_>, limit: &Limit) -> Result<T
     if room.holds(&fastest.plan) {
         return Ok(fastest);
     }
-    let search = Search::new(chooser, &fastest);
+    let search = Search::new(chooser, &fastest)?;
     search.within(fastest, &room, &mut |_, _| {})
 }
 
@@ -52,7 +53,7 @@ pub(in crate::stage) fn within(chooser: &Chooser<'_>, limit: &Limit) -> Result<T
 pub(in crate::stage) fn cheapest(chooser: &Chooser<'_>, limit: &Limit) -> Result<(Trial, Objective), Error> {
     let worth = chooser.worth;
     let fastest = fastest(chooser)?;
-    let search = Search::new(chooser, &fastest);
+    let search = Search::new(chooser, &fastest)?;
     let room = Room::new(limit);
     let mut trials = search.curve(fastest, (Measure::Arena, Device::Host), &room, &mut |_, _| {})?;
     let sum = |trial: &Trial| trial.extraction.cost + Objective::memory_of(trial.plan.arena, worth);
@@ -81,7 +82,7 @@ pub(in crate::stage) fn curve(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Trial>, Error> {
     let fastest = fastest(chooser)?;
-    let search = Search::new(chooser, &fastest);
+    let search = Search::new(chooser, &fastest)?;
     search.curve(fastest, (Measure::Whole, device), &Room::new(limit), progress)
 }
 

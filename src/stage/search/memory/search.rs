@@ -1,5 +1,6 @@
 //! The search for plans within limits of memory: prices of bytes, and kernels that are forbidden.
 
+use super::recompute::Base;
 use super::{ROUNDING, live, nothing, too_large};
 use crate::egraph::Need;
 use crate::error::Error;
@@ -31,6 +32,8 @@ pub(super) struct Search<'a, 'b> {
     pub(super) fewest: RefCell<BTreeMap<Device, usize>>,
     /// The smallest plan that was found so far, by the bytes on devices with a limit.
     least: RefCell<Plan>,
+    /// The fastest program, whose values may be computed again.
+    base: Base,
     /// Limits of the host's arena in bytes, each with a lower bound on the cost of all plans within it. The bound is
     /// infinite if there is no plan within the limit.
     pub(super) levels: RefCell<Vec<(usize, f64)>>,
@@ -53,19 +56,20 @@ const POINTS: usize = 64;
 
 impl<'a, 'b> Search<'a, 'b> {
     /// Begins a search from the fastest plan.
-    pub fn new(chooser: &'a Chooser<'b>, fastest: &Trial) -> Self {
+    pub fn new(chooser: &'a Chooser<'b>, fastest: &Trial) -> Result<Self, Error> {
         let contracts = |call: &Call<'_>| chooser.target.contract(call);
         let needs = chooser.pick.needs(chooser.target.threads, &contracts);
         chooser.effort.begin(&fastest.extraction);
-        Self {
+        Ok(Self {
             chooser,
+            base: Base::new(fastest, chooser)?,
             problem: weighed(chooser),
             constants: (0..needs.len()).map(|class| chooser.pick.constant(class)).collect(),
             needs,
             fewest: RefCell::default(),
             least: RefCell::new(fastest.plan.clone()),
             levels: RefCell::new(vec![(usize::MAX, fastest.extraction.bound)]),
-        }
+        })
     }
 
     /// Returns plans of which each is cheaper than all plans that were found with less memory on a device.
@@ -159,17 +163,20 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// Returns a fast plan within the limits, if one is found.
     fn fit(&self, room: &Room) -> Result<Option<Trial>, Error> {
+        let of_other_kernels = self.of_other_kernels(room)?;
+        let again = self.base.within(room, self.chooser)?;
+        Ok(cheaper(of_other_kernels, again))
+    }
+
+    /// Returns a fast plan within the limits that computes nothing again, if one is found.
+    fn of_other_kernels(&self, room: &Room) -> Result<Option<Trial>, Error> {
         let with_copies = self.search(room, room)?;
         let copies = |trial: &Trial| trial.plan.steps.iter().map(|step| step.copies).sum::<f64>();
         if with_copies.as_ref().is_some_and(|trial| copies(trial) == 0.0) {
             return Ok(with_copies);
         }
         // Another kernel may be cheaper than the copies.
-        let without = self.search(room, &Room::default())?;
-        Ok(match (with_copies, without) {
-            (Some(a), Some(b)) => Some(if b.extraction.cost < a.extraction.cost { b } else { a }),
-            (a, b) => a.or(b),
-        })
+        Ok(cheaper(with_copies, self.search(room, &Room::default())?))
     }
 
     /// Returns a fast plan within the limits `room`, if one is found. Candidates are planned for the limits
@@ -319,6 +326,14 @@ impl<'a, 'b> Search<'a, 'b> {
         let counts = |device| room.whole.get(device).is_some();
         price_constants(&mut priced, &self.constants, counts, price);
         priced
+    }
+}
+
+/// Returns the one that costs less; of equal ones the first.
+fn cheaper(a: Option<Trial>, b: Option<Trial>) -> Option<Trial> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(if b.extraction.cost < a.extraction.cost { b } else { a }),
+        (a, b) => a.or(b),
     }
 }
 

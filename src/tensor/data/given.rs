@@ -1,0 +1,135 @@
+//! Values that a model gives by their elements that are not zero.
+
+use super::super::{TensorType, sparse};
+
+/// The elements of a value in the default layout that may be other than zero, in ascending order of their places, which
+/// are counted row by row.
+pub(crate) struct Given {
+    /// The bytes of an element.
+    size: usize,
+    places: Vec<usize>,
+    /// The bytes of the elements.
+    elements: Vec<u8>,
+}
+
+impl Given {
+    /// Collects elements of so many bytes.
+    pub fn new(size: usize) -> Self {
+        Self { size, places: Vec::new(), elements: Vec::new() }
+    }
+
+    /// Adds an element at a place after those that are there. Returns whether that is so; otherwise it is not added.
+    pub fn push(&mut self, place: usize, element: &[u8]) -> bool {
+        let follows = self.places.last().is_none_or(|last| *last < place);
+        if follows {
+            self.places.push(place);
+            self.elements.extend_from_slice(element);
+        }
+        follows
+    }
+
+    /// Returns the number of elements.
+    pub(super) fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        self.places.iter().copied().zip(self.elements.chunks_exact(self.size))
+    }
+
+    /// Writes the elements to their places among bytes that are zero.
+    pub(super) fn write(&self, to: &mut [u8]) {
+        for (place, element) in self.iter() {
+            to[place * element.len()..][..element.len()].copy_from_slice(element);
+        }
+    }
+
+    /// Returns the elements other than zero with their places in the blocks of a type's layout, in ascending order.
+    fn placed(&self, ty: &TensorType) -> Vec<(usize, &[u8])> {
+        let mut placed: Vec<(usize, &[u8])> = self
+            .iter()
+            .filter(|(_, element)| !sparse::is_zero(element, ty.dtype))
+            .map(|(place, element)| {
+                let mut rest = place;
+                let mut index = vec![0; ty.shape.rank()];
+                for (index, size) in index.iter_mut().zip(ty.shape.iter()).rev() {
+                    *index = rest % size;
+                    rest /= size;
+                }
+                (ty.layout.offset(&ty.shape, &index), element)
+            })
+            .collect();
+        placed.sort_unstable_by_key(|(place, _)| *place);
+        placed
+    }
+
+    /// Returns the number of blocks of a dense layout that have anything but zeros.
+    pub(super) fn blocks(&self, ty: &TensorType) -> usize {
+        let block = ty.block_bytes() / self.size;
+        let mut blocks: Vec<usize> = self.placed(ty).into_iter().map(|(place, _)| place / block).collect();
+        blocks.dedup();
+        blocks.len()
+    }
+
+    /// Writes the elements to bytes of a sparse layout, which are zero, as [`sparse::compress`] does.
+    pub(super) fn compress(&self, ty: &TensorType, to: &mut [u8]) {
+        let dense = ty.with_layout(ty.layout.dense());
+        let block = dense.block_bytes();
+        let placed = self.placed(&dense);
+        let blocks = placed.chunk_by(|a, b| a.0 * self.size / block == b.0 * self.size / block);
+        let blocks = blocks.map(|elements| {
+            let number = elements[0].0 * self.size / block;
+            let write = move |to: &mut [u8]| {
+                for (place, element) in elements {
+                    to[place * self.size - number * block..][..element.len()].copy_from_slice(element);
+                }
+            };
+            (number, write)
+        });
+        sparse::store(blocks, to, &ty.layout, &ty.shape, block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Bytes, Tensor};
+    use super::Given;
+    use crate::tensor::{DType, TensorType};
+
+    #[test]
+    fn layouts_have_the_bytes_of_the_whole_value() {
+        // An element given as zero counts for nothing, whatever its sign.
+        let elements = [(0, 1.5_f32), (5, 0.0), (6, -0.0), (7, 2.0), (29, -3.0), (30, 4.0), (59, 5.0)];
+        for (shape, layouts) in
+            [(vec![6, 10], vec!["ab", "ba", "Ba4b", "BA2b2a"]), (vec![3, 2, 5, 2], vec!["Abcd2a"])]
+        {
+            let ty = TensorType::plain(DType::F32, shape);
+            let mut given = Given::new(size_of::<f32>());
+            for (place, element) in elements {
+                assert!(given.push(place, &element.to_ne_bytes()));
+            }
+            assert!(!given.push(59, &[0; 4]), "a place is given twice");
+            let tensor = Tensor::given(ty.clone(), given);
+            let mut whole = Tensor::zeros(ty);
+            for (place, element) in elements {
+                whole.elements_mut::<f32>()[place] = element;
+            }
+            for layout in layouts {
+                let dense = layout.parse().unwrap();
+                let blocks = whole.blocks_in_use(&dense).unwrap();
+                assert_eq!(tensor.blocks_in_use(&dense), Some(blocks), "{layout}");
+                // With room for all blocks, for more, and for fewer.
+                for stored in [blocks, blocks + 2, blocks - 1] {
+                    let sparse = dense.sparse(stored).unwrap();
+                    let (found, expected) = (tensor.to_layout(&sparse), whole.to_layout(&sparse));
+                    assert_eq!(found.bytes(), expected.bytes(), "{sparse}");
+                }
+            }
+            assert_eq!(tensor.taken().bytes(), whole.bytes());
+            let Bytes::Lent(lent) = &tensor.bytes else { panic!("the elements are kept") };
+            assert!(lent.copy.get().is_none(), "nothing so far needs the whole value for long");
+            assert_eq!(tensor.bytes(), whole.bytes());
+            assert!(lent.copy.get().is_some());
+        }
+    }
+}
