@@ -20,13 +20,16 @@ use ovolo_cli::{Refusal, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// The name that stands for no optimiser.
+const NONE: &str = "none";
+
 /// What a step consists of.
 #[derive(Args)]
 struct Choice {
     /// The loss: cross-entropy, with labels of i64 that are classes, mse, or binary-cross-entropy.
     #[arg(long, value_name = "LOSS", default_value = "cross-entropy")]
     loss: String,
-    /// The optimiser: sgd, momentum, adam or adamw.
+    /// The optimiser: sgd, momentum, adam, adamw or adagrad. `grad` also takes `none`, and gives the gradients themselves.
     #[arg(long, value_name = "OPTIMISER", default_value = "adam")]
     optimizer: String,
     /// Set a number of the optimiser, such as beta1=0.8 or weight-decay=0.01. May be given more than once.
@@ -62,11 +65,19 @@ impl Choice {
         Ok(Recipe {
             table: table(registry, &self.derivatives)?,
             loss: Loss::find(registry, &self.loss).map_err(text_of)?,
-            optimizer: Optimizer::find(&self.optimizer, &settings).map_err(text_of)?,
+            optimizer: self.optimizer(&settings)?,
             freeze: self.freeze.clone(),
             output: self.of.clone(),
             batch_statistics: !self.fixed_statistics,
         })
+    }
+
+    fn optimizer(&self, settings: &BTreeMap<String, f64>) -> Result<Option<Optimizer>, Refusal> {
+        match (self.optimizer.as_str(), settings.keys().next()) {
+            (NONE, None) => Ok(None),
+            (NONE, Some(name)) => Err(format!("--set {name}: without an optimiser there is none to set").into()),
+            (name, _) => Ok(Some(Optimizer::find(name, settings).map_err(text_of)?)),
+        }
     }
 }
 

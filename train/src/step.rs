@@ -12,6 +12,7 @@ use ovolo::attr::Attrs;
 use ovolo::error::suggestion;
 use ovolo::graph::{Graph, NodeId};
 use ovolo::onnx::ImportOptions;
+use ovolo::op::Ops;
 use ovolo::registry::Registry;
 use ovolo::tensor::{DType, Shape, TensorType};
 use std::sync::Arc;
@@ -22,8 +23,8 @@ pub struct Recipe {
     pub table: Table,
     /// The loss.
     pub loss: Loss,
-    /// The optimiser.
-    pub optimizer: Optimizer,
+    /// The optimiser. Without one, the step gives the gradients themselves.
+    pub optimizer: Option<Optimizer>,
     /// Patterns of the names of parameters that keep their values, in which `*` stands for any characters.
     pub freeze: Vec<String>,
     /// The value that the loss takes; the first output if there is none.
@@ -48,6 +49,9 @@ pub struct Kept {
 /// `step` (`f32[]`, the number of steps before this one), and for each parameter those of the optimiser. Where batch norms
 /// take their statistics from the batch, the running ones stand between parameters and `labels`. Outputs are the loss, the
 /// value that the loss takes, and the next values of parameters, statistics and state, by the names of their inputs.
+///
+/// Without an optimiser there is neither a learning rate nor a state, and the outputs with the names of parameters are the
+/// gradients of the loss with respect to them.
 pub struct Step {
     /// The graph.
     pub graph: Graph,
@@ -103,36 +107,19 @@ impl Step {
         let mut builder = Builder::new(registry.ops(), graph);
         let loss = recipe.loss.apply(&mut builder, output)?;
         let made = gradients(&recipe.table, &mut builder, loss, &parameters)?;
-        let number = || TensorType::plain(DType::F32, Shape::from(Vec::new()));
-        let (rate, step) = (builder.input(RATE, number()), builder.input(STEP, number()));
-        let one = builder.number(1.0);
-        let next_step = builder.named("next-step", "add", Attrs::new(), vec![step, one])?;
-        let mut outputs: Vec<(Arc<str>, NodeId)> = Vec::new();
-        let mut state = vec![step];
-        let mut next_state = vec![next_step];
-        for (parameter, gradient) in parameters.iter().zip(made) {
-            let Some(gradient) = gradient else { continue };
-            let (name, ty) =
-                (Arc::clone(&builder.graph()[*parameter].name), builder.graph()[*parameter].ty.clone());
-            let kept: Vec<NodeId> = recipe
-                .optimizer
-                .state
-                .iter()
-                .map(|state| builder.input(&format!("{name}.{state}"), ty.clone()))
-                .collect();
-            let given =
-                Given { name: &name, parameter: *parameter, gradient, rate, step: next_step, state: &kept };
-            let next = recipe.optimizer.apply(registry.ops(), &mut builder, &given)?;
-            outputs.push((name, next.parameter));
-            state.extend(kept);
-            next_state.extend(next.state);
-        }
+        let reached: Vec<(NodeId, NodeId)> =
+            parameters.iter().zip(made).filter_map(|(parameter, made)| Some((*parameter, made?))).collect();
+        let next = match &recipe.optimizer {
+            Some(optimizer) => Next::new(registry.ops(), &mut builder, optimizer, &reached)?,
+            None => Next { values: reached, ..Next::default() },
+        };
+        let state = next.state.iter().map(|(state, _)| *state).collect::<Vec<_>>();
         let mut graph = builder.into_graph();
         let kept =
             |graph: &Graph, id: NodeId| Kept { name: Arc::clone(&graph[id].name), ty: graph[id].ty.clone() };
         let list = |graph: &Graph, ids: &[NodeId]| ids.iter().map(|id| kept(graph, *id)).collect::<Vec<_>>();
         let labels = graph.inputs().map(|(id, _)| id).find(|id| {
-            ![&inputs, &parameters, &statistics, &state].iter().any(|known| known.contains(id)) && *id != rate
+            ![&inputs, &parameters, &statistics, &state].iter().any(|known| known.contains(id)) && Some(*id) != next.rate
         });
         let labels = labels.map(|id| kept(&graph, id)).ok_or_else(|| TrainError::Model {
             model: network.name().to_owned(),
@@ -143,7 +130,8 @@ impl Step {
         graph.add_output("loss", loss);
         let name = Arc::clone(&graph[output].name);
         graph.add_output(&name, output);
-        for (name, id) in outputs {
+        for (parameter, id) in next.values {
+            let name = Arc::clone(&graph[parameter].name);
             graph.add_output(&name, id);
         }
         for kept in &statistics {
@@ -152,7 +140,7 @@ impl Step {
                 graph.add_output(name, *id);
             }
         }
-        for (kept, id) in state.iter().zip(next_state) {
+        for (kept, (_, id)) in state.iter().zip(next.state) {
             graph.add_output(&kept.name, id);
         }
         Ok(Self { graph, inputs, labels, parameters, statistics, state })
@@ -161,6 +149,46 @@ impl Step {
     /// Returns what the step takes and returns anew, in the order of its outputs.
     pub fn kept(&self) -> impl Iterator<Item = &Kept> {
         self.parameters.iter().chain(&self.statistics).chain(&self.state)
+    }
+}
+
+/// What an optimiser adds to a step.
+#[derive(Default)]
+struct Next {
+    /// The learning rate.
+    rate: Option<NodeId>,
+    /// Each parameter with its next value.
+    values: Vec<(NodeId, NodeId)>,
+    /// Each state with its next value.
+    state: Vec<(NodeId, NodeId)>,
+}
+
+impl Next {
+    /// Adds the next values of parameters, given each with its gradient.
+    fn new(
+        ops: &Ops,
+        builder: &mut Builder<'_>,
+        optimizer: &Optimizer,
+        gradients: &[(NodeId, NodeId)],
+    ) -> Result<Self, TrainError> {
+        let number = || TensorType::plain(DType::F32, Shape::from(Vec::new()));
+        let (rate, step) = (builder.input(RATE, number()), builder.input(STEP, number()));
+        let one = builder.number(1.0);
+        let next_step = builder.named("next-step", "add", Attrs::new(), vec![step, one])?;
+        let mut next = Self { rate: Some(rate), values: Vec::new(), state: vec![(step, next_step)] };
+        for (parameter, gradient) in gradients {
+            let node = &builder.graph()[*parameter];
+            let (name, ty) = (Arc::clone(&node.name), node.ty.clone());
+            let state = optimizer.state.iter();
+            let state: Vec<NodeId> =
+                state.map(|state| builder.input(&format!("{name}.{state}"), ty.clone())).collect();
+            let (parameter, gradient) = (*parameter, *gradient);
+            let given = Given { name: &name, parameter, gradient, rate, step: next_step, state: &state };
+            let made = optimizer.apply(ops, builder, &given)?;
+            next.values.push((parameter, made.parameter));
+            next.state.extend(state.into_iter().zip(made.state));
+        }
+        Ok(next)
     }
 }
 

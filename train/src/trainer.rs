@@ -27,11 +27,15 @@ impl Trainer {
     /// Compiles a step. The parameters begin with the model's values, the state with zeros.
     ///
     /// # Errors
-    /// The step cannot be compiled by these options, or memory is lacking.
+    /// The step has no optimiser; it cannot be compiled by these options; or memory is lacking.
     pub fn new(step: Step, network: &Network, options: &Options) -> Result<Self, TrainError> {
+        let names: Vec<String> = step.graph.inputs().map(|(_, node)| node.name.to_string()).collect();
+        let rate = names.iter().position(|name| name == RATE).ok_or_else(|| TrainError::Model {
+            model: network.name().to_owned(),
+            why: "a step without an optimiser gives gradients and trains nothing: choose an optimiser".to_owned(),
+        })?;
         let compiled = compile(step.graph.clone(), options)?;
         let session = compiled.session(options.registry.backends())?;
-        let names: Vec<String> = step.graph.inputs().map(|(_, node)| node.name.to_string()).collect();
         let place = |kept: &Kept| names.iter().position(|name| **name == *kept.name).expect("it is an input");
         let own: BTreeMap<&str, &Tensor> = network.values().collect();
         let values = step
@@ -46,7 +50,6 @@ impl Trainer {
         let kept = step.kept().enumerate().map(|(at, kept)| (place(kept), at + 2)).collect();
         let batch = step.inputs.iter().map(place).collect();
         let labels = place(&step.labels);
-        let rate = names.iter().position(|name| name == RATE).expect("it is an input");
         Ok(Self { step, session, values, kept, batch, labels, rate })
     }
 

@@ -78,9 +78,12 @@ impl AddedCommand for Train {
         }
         let (options, import) = (job.options()?, job.import()?);
         let recipe = self.choice.recipe(registry)?;
+        let Some(optimizer) = recipe.optimizer.as_ref().map(|optimizer| optimizer.name.clone()) else {
+            return Err("--optimizer none: nothing would change; `ovolo grad` gives the gradients".to_owned().into());
+        };
         let (mut trainer, mut evaluator) =
             self.prepared(&network, &options, &import, &recipe, test.is_some())?;
-        let begin = self.begin(&network, &mut trainer, &recipe)?;
+        let begin = self.begin(&network, &mut trainer, optimizer)?;
         if begin.epochs >= self.epochs {
             return Err(
                 format!("{} of {} epochs are done: give more --epochs", begin.epochs, self.epochs).into()
@@ -145,15 +148,15 @@ impl Train {
         &self,
         network: &Network,
         trainer: &mut Trainer,
-        recipe: &Recipe,
+        optimizer: String,
     ) -> Result<checkpoint::Progress, Refusal> {
         if let Some(file) = &self.resume {
-            return Ok(checkpoint::read(file, trainer, &recipe.optimizer.name).map_err(text_of)?);
+            return Ok(checkpoint::read(file, trainer, &optimizer).map_err(text_of)?);
         }
         if self.from_scratch {
             trainer.draw(self.seed, network);
         }
-        Ok(checkpoint::Progress { epochs: 0, seed: self.seed, optimizer: recipe.optimizer.name.clone() })
+        Ok(checkpoint::Progress { epochs: 0, seed: self.seed, optimizer })
     }
 
     /// Runs the step once on each batch of the data, in an order that the seed says, and returns the mean loss.

@@ -81,7 +81,7 @@ fn recipe(loss: &str, optimizer: &str) -> Recipe {
     Recipe {
         table: Table::new(&registry).unwrap(),
         loss: Loss::find(&registry, loss).unwrap(),
-        optimizer: Optimizer::find(optimizer, &BTreeMap::new()).unwrap(),
+        optimizer: Some(Optimizer::find(optimizer, &BTreeMap::new()).unwrap()),
         freeze: Vec::new(),
         output: None,
         batch_statistics: false,
