@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compare the gradients of whole networks with those of PyTorch's autograd.
 
-    benches/gradients.py OVOLO MODELS [--models NAME,…] [--batch 4] [--threads 2] [--training]
+    benches/gradients.py OVOLO MODELS [--models NAME,…] [--batch 4] [--threads 2] [--training] [--smooth]
 
 MODELS is a folder with NAME/model.onnx, as `cargo xtask models` makes it; a NAME that ends with `.onnx` is the path of
 another model. `ovolo grad --optimizer none` makes the graph of the gradients, and `ovolo run` runs it. PyTorch gets the
@@ -10,6 +10,8 @@ same model by onnx2torch. The loss is the mean squared difference of the first o
 Values that the exporter has merged, since they were equal, are parted, and all weights get small seeded numbers, so that
 no two are equal: tensors of both sides are matched by their values. Batch norms keep the model's statistics; with
 `--training` they take those of the batch.
+
+With `--smooth`, softplus takes the place of relu, and average pools that of max pools.
 
 A line has for each network the number of parameters and relative L2 distances: of ovolo's gradients from PyTorch's in
 float32, all together and of the worst parameter, with its name; and the same from PyTorch's in float64, with the
@@ -21,6 +23,7 @@ Needs numpy, onnx, torch and onnx2torch.
 """
 import argparse
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -58,7 +61,7 @@ OnnxFlatten.forward = flattened
 
 
 def parted(model, rng):
-    """Gives each use of a weight a value of its own, and returns the weights by name."""
+    """Gives each use of a weight a value of its own, and returns the weights by name, and the names of statistics."""
     graph = model.graph
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     kept = []
@@ -76,7 +79,19 @@ def parted(model, rng):
     graph.node.extend(kept)
     graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in weights.items())
     del graph.value_info[:]
-    return weights
+    return weights, statistics
+
+
+def smoothed(model):
+    """Replaces operators whose slope jumps."""
+    for node in model.graph.node:
+        if node.op_type == "Relu":
+            node.op_type = "Softplus"
+        if node.op_type == "MaxPool":
+            node.op_type = "AveragePool"
+            kept = [one for one in node.attribute if one.name not in ("dilations", "storage_order")]
+            del node.attribute[:]
+            node.attribute.extend(kept)
 
 
 def fixed(model, batch):
@@ -99,19 +114,19 @@ def inputs(model, rng):
     return feed
 
 
-def by_ovolo(args, path, folder, feed, labels, weights):
+def by_ovolo(args, path, folder, feed, labels, weights, statistics):
     """The gradients by ovolo, by the names of parameters."""
     step = folder / "step.ovolo"
     grad = [args.ovolo, "grad", path, "--optimizer", "none", "--loss", "mse", "--output", step]
     subprocess.run([*grad, *([] if args.training else ["--fixed-statistics"])], check=True, stdout=subprocess.DEVNULL)
     text = step.read_text()
-    wanted = [name for name in weights if f"return {name} = " in text or f'return "{name}" = ' in text]
-    arrays = {**feed, "labels": labels, **{name: weights[name] for name in weights}}
+    taken = {name for _, name in re.findall(r'^  ("?)(.*)\1: \S+ = input$', text, re.MULTILINE)}
+    wanted = [name for name in taken if name in weights and name not in statistics]
+    arrays = {name: array for name, array in {**feed, "labels": labels, **weights}.items() if name in taken}
     given = []
     for number, (name, array) in enumerate(arrays.items()):
-        if f"  {name}: " in text or f'  "{name}": ' in text:
-            np.save(folder / f"input-{number}.npy", array)
-            given += ["--input", f"{name}={folder / f'input-{number}.npy'}"]
+        np.save(folder / f"input-{number}.npy", array)
+        given += ["--input", f"{name}={folder / f'input-{number}.npy'}"]
     run = [args.ovolo, "run", step, "--pipeline", "native", "--threads", str(args.threads), "--no-cache", *given]
     done = subprocess.run([*run, "--output-dir", folder / "out"], capture_output=True, text=True)
     if done.returncode:
@@ -154,14 +169,17 @@ def compare(args, name, folder):
         symbolic(name, args.models_folder / name / "model.onnx", source)
     model = onnx.load(source)
     rng = np.random.default_rng(0)
-    weights = parted(model, rng)
+    weights, statistics = parted(model, rng)
     fixed(model, args.batch)
+    if args.smooth:
+        smoothed(model)
     path = folder / "model.onnx"
     onnx.save(model, path)
     feed = inputs(model, rng)
     shape = [dim.dim_value for dim in model.graph.output[0].type.tensor_type.shape.dim]
     labels = rng.standard_normal(shape).astype(np.float32)
-    ours = by_ovolo(args, path, folder, feed, labels, weights)
+    ours = by_ovolo(args, path, folder, feed, labels, weights, statistics)
+    weights = {name: value for name, value in weights.items() if name not in statistics}
     theirs = by_torch(args, model, feed, labels, weights, torch.float64)
     single = by_torch(args, model, feed, labels, weights, torch.float32)
     if ours.keys() != theirs.keys():
@@ -183,6 +201,7 @@ def main():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--training", action="store_true")
+    parser.add_argument("--smooth", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     print("network,parameters,float32,worst,name,float64,worst,name,PyTorch's float32 from float64")

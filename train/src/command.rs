@@ -75,7 +75,9 @@ impl Choice {
     fn optimizer(&self, settings: &BTreeMap<String, f64>) -> Result<Option<Optimizer>, Refusal> {
         match (self.optimizer.as_str(), settings.keys().next()) {
             (NONE, None) => Ok(None),
-            (NONE, Some(name)) => Err(format!("--set {name}: without an optimiser there is none to set").into()),
+            (NONE, Some(name)) => {
+                Err(format!("--set {name}: without an optimiser there is none to set").into())
+            }
             (name, _) => Ok(Some(Optimizer::find(name, settings).map_err(text_of)?)),
         }
     }

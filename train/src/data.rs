@@ -6,6 +6,9 @@ use ovolo::tensor::{Shape, Tensor, TensorType};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// The distance between the states of a random sequence, and between the seeds of epochs.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Arrays with as many rows, one for each input and one with labels.
 pub struct Data {
     file: String,
@@ -97,13 +100,13 @@ impl Data {
         })
     }
 
-    /// Returns the rows in an order that is the same for each seed.
-    pub fn order(&self, seed: u64) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.rows).collect();
-        let mut state = seed;
-        for at in (1..self.rows).rev() {
+    /// Returns the order in which an epoch goes through so many rows, which is the same for each seed.
+    pub fn order(rows: usize, seed: u64, epoch: u64) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..rows).collect();
+        let mut state = seed ^ epoch.wrapping_mul(SPREAD);
+        for at in (1..rows).rev() {
             // SplitMix64 (Steele, Lea and Flood, 2014).
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            state = state.wrapping_add(SPREAD);
             let mut word = state;
             word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -119,7 +119,8 @@ impl Step {
             |graph: &Graph, id: NodeId| Kept { name: Arc::clone(&graph[id].name), ty: graph[id].ty.clone() };
         let list = |graph: &Graph, ids: &[NodeId]| ids.iter().map(|id| kept(graph, *id)).collect::<Vec<_>>();
         let labels = graph.inputs().map(|(id, _)| id).find(|id| {
-            ![&inputs, &parameters, &statistics, &state].iter().any(|known| known.contains(id)) && Some(*id) != next.rate
+            ![&inputs, &parameters, &statistics, &state].iter().any(|known| known.contains(id))
+                && Some(*id) != next.rate
         });
         let labels = labels.map(|id| kept(&graph, id)).ok_or_else(|| TrainError::Model {
             model: network.name().to_owned(),

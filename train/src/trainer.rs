@@ -32,7 +32,8 @@ impl Trainer {
         let names: Vec<String> = step.graph.inputs().map(|(_, node)| node.name.to_string()).collect();
         let rate = names.iter().position(|name| name == RATE).ok_or_else(|| TrainError::Model {
             model: network.name().to_owned(),
-            why: "a step without an optimiser gives gradients and trains nothing: choose an optimiser".to_owned(),
+            why: "a step without an optimiser gives gradients and trains nothing: choose an optimiser"
+                .to_owned(),
         })?;
         let compiled = compile(step.graph.clone(), options)?;
         let session = compiled.session(options.registry.backends())?;

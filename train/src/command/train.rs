@@ -79,7 +79,9 @@ impl AddedCommand for Train {
         let (options, import) = (job.options()?, job.import()?);
         let recipe = self.choice.recipe(registry)?;
         let Some(optimizer) = recipe.optimizer.as_ref().map(|optimizer| optimizer.name.clone()) else {
-            return Err("--optimizer none: nothing would change; `ovolo grad` gives the gradients".to_owned().into());
+            return Err("--optimizer none: nothing would change; `ovolo grad` gives the gradients"
+                .to_owned()
+                .into());
         };
         let (mut trainer, mut evaluator) =
             self.prepared(&network, &options, &import, &recipe, test.is_some())?;
@@ -94,7 +96,7 @@ impl AddedCommand for Train {
         let mut progress = Progress::new(whole);
         for epoch in begin.epochs..self.epochs {
             let loss =
-                self.epoch(&mut trainer, &data, begin.seed ^ epoch.wrapping_mul(SPREAD), &mut |loss| {
+                self.epoch(&mut trainer, &data, &Data::order(data.rows(), begin.seed, epoch), &mut |loss| {
                     progress.step(&format!("epoch {}: loss {loss:.4}", epoch + 1));
                 })?;
             let mut line = format!("epoch {}: loss {loss:.4}", epoch + 1);
@@ -120,9 +122,6 @@ impl AddedCommand for Train {
         Ok(())
     }
 }
-
-/// Keeps the seeds of epochs apart.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Train {
     /// Compiles the step, and the model for evaluation.
@@ -159,12 +158,12 @@ impl Train {
         Ok(checkpoint::Progress { epochs: 0, seed: self.seed, optimizer })
     }
 
-    /// Runs the step once on each batch of the data, in an order that the seed says, and returns the mean loss.
+    /// Runs the step once on each batch of the data, in an order of the rows, and returns the mean loss.
     fn epoch(
         &self,
         trainer: &mut Trainer,
         data: &Data,
-        seed: u64,
+        order: &[usize],
         done: &mut dyn FnMut(f64),
     ) -> Result<f64, Refusal> {
         let labels = trainer.step().labels.ty.clone();
@@ -173,7 +172,7 @@ impl Train {
             return Err(format!("{}: it has {} rows, and a batch {size}", data.file(), data.rows()).into());
         }
         let (mut sum, mut count) = (0.0, 0.0);
-        for rows in data.order(seed).chunks_exact(size) {
+        for rows in order.chunks_exact(size) {
             let mut batch = Vec::new();
             for input in &trainer.step().inputs {
                 batch.push(data.batch(&input.name, &input.ty, rows).map_err(text_of)?);
