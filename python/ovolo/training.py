@@ -18,7 +18,7 @@ import numpy as np
 from . import _model, _ovolo
 
 
-def _wanted(*, loss, optimizer, numbers, freeze, derivatives, of, fixed_statistics):
+def _wanted(*, loss, optimizer, numbers, freeze, derivatives, of, fixed_statistics, dropout, own_dropout):
     """What a step consists of, as the native part reads it."""
     if not isinstance(numbers or {}, Mapping):
         raise TypeError(f"`numbers` is a dictionary from the optimiser's numbers to values, not {numbers!r}")
@@ -32,6 +32,8 @@ def _wanted(*, loss, optimizer, numbers, freeze, derivatives, of, fixed_statisti
         "derivatives": _model.paths("derivatives", derivatives),
         "of": of,
         "fixed_statistics": bool(fixed_statistics),
+        "dropout": {pattern: float(ratio) for pattern, ratio in (dropout or {}).items()},
+        "own_dropout": bool(own_dropout),
     }
 
 
@@ -45,6 +47,8 @@ def grad(
     derivatives: Iterable[str | os.PathLike] = (),
     of: str | None = None,
     fixed_statistics: bool = False,
+    dropout: Mapping[str, float] | None = None,
+    own_dropout: bool = True,
     **settings: Any,
 ) -> str:
     """Returns one step of training as a graph in text form, as ``ovolo grad`` writes it.
@@ -55,7 +59,7 @@ def grad(
     """
     wanted = _wanted(
         loss=loss, optimizer=optimizer, numbers=numbers, freeze=freeze, derivatives=derivatives, of=of,
-        fixed_statistics=fixed_statistics,
+        fixed_statistics=fixed_statistics, dropout=dropout, own_dropout=own_dropout,
     )
     file = _model.File(model)
     with file.named():
@@ -79,6 +83,8 @@ class Trainer:
         derivatives: Iterable[str | os.PathLike] = (),
         of: str | None = None,
         fixed_statistics: bool = False,
+        dropout: Mapping[str, float] | None = None,
+        own_dropout: bool = True,
         from_scratch: bool = False,
         seed: int = 0,
         **settings: Any,
@@ -86,15 +92,17 @@ class Trainer:
         """Compiles the step of a model: a path, bytes, or a ``ModelProto`` of the package onnx.
 
         ``loss``, ``optimizer``, ``freeze``, ``derivatives``, ``of``, ``fixed_statistics`` and ``from_scratch`` are those
-        of ``ovolo train``. ``numbers`` has numbers of the optimiser: ``{"beta1": 0.8}``. ``seed`` decides random
-        parameters and the order of the data. Further keyword arguments are settings of :func:`ovolo.compile`, such as
+        of ``ovolo train``. ``numbers`` has numbers of the optimiser: ``{"beta1": 0.8}``. ``dropout`` has patterns of
+        values with the share of their elements that is dropped: ``{"hidden*": 0.1}``; the ``Dropout`` nodes of the model
+        drop elements as well, unless ``own_dropout=False``. ``seed`` decides random parameters, the order of the data, and
+        what is dropped. Further keyword arguments are settings of :func:`ovolo.compile`, such as
         ``dims={"N": 32}`` for the size of a batch; a model with a size that is not bound is refused.
         """
         if optimizer is None:
             raise TypeError("`optimizer` is the name of an optimiser; `ovolo.training.grad` does without one")
         wanted = _wanted(
             loss=loss, optimizer=optimizer, numbers=numbers, freeze=freeze, derivatives=derivatives, of=of,
-            fixed_statistics=fixed_statistics,
+            fixed_statistics=fixed_statistics, dropout=dropout, own_dropout=own_dropout,
         )
         #: The number of epochs that :meth:`fit` has gone through, in this process or before a checkpoint.
         self.epochs = 0
@@ -103,7 +111,7 @@ class Trainer:
         self._file = _model.File(model)
         with self._file.named():
             given = _model.settings(self._file.path, **settings)
-            self._trainer = _ovolo.trainer(given, wanted, self.seed if from_scratch else None)
+            self._trainer = _ovolo.trainer(given, wanted, self.seed, bool(from_scratch))
         self._batch = {name: (ty, tuple(shape)) for name, ty, shape in self._trainer.batch()}
 
     @property

@@ -8,7 +8,7 @@ use ovolo::graph::text;
 use ovolo::registry::Registry;
 use ovolo::tensor::Tensor;
 use ovolo_train::checkpoint::{self, Progress};
-use ovolo_train::{Data, Kept, Loss, Network, Optimizer, Recipe, Step, Table, TrainError};
+use ovolo_train::{Data, Dropout, Kept, Loss, Network, Optimizer, Recipe, Step, Table, TrainError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ pub struct Wanted {
     derivatives: Vec<PathBuf>,
     of: Option<String>,
     fixed_statistics: bool,
+    dropout: BTreeMap<String, f64>,
+    own_dropout: bool,
 }
 
 impl Wanted {
@@ -47,6 +49,7 @@ impl Wanted {
             freeze: self.freeze,
             output: self.of,
             batch_statistics: !self.fixed_statistics,
+            dropout: Dropout { own: self.own_dropout, after: self.dropout.into_iter().collect() },
         })
     }
 }
@@ -89,9 +92,15 @@ pub struct Trainer {
     inner: Mutex<ovolo_train::Trainer>,
 }
 
-/// Compiles the step of a model. A seed gives random parameters.
+/// Compiles the step of a model. The seed decides what is dropped, and random parameters if training is from scratch.
 #[pyfunction]
-pub fn trainer(py: Python<'_>, given: Given, wanted: Wanted, seed: Option<u64>) -> PyResult<Trainer> {
+pub fn trainer(
+    py: Python<'_>,
+    given: Given,
+    wanted: Wanted,
+    seed: u64,
+    from_scratch: bool,
+) -> PyResult<Trainer> {
     let optimizer = wanted.optimizer.clone().unwrap_or_default();
     let asked = given.asked(py)?;
     let made = py.detach(|| {
@@ -99,7 +108,8 @@ pub fn trainer(py: Python<'_>, given: Given, wanted: Wanted, seed: Option<u64>) 
         let options = asked.job.options().map_err(|why| why.to_string())?;
         let inner = ovolo_train::Trainer::new(step, &network, &options);
         let mut inner = inner.map_err(|why| why.to_string())?;
-        if let Some(seed) = seed {
+        inner.seed(seed);
+        if from_scratch {
             inner.draw(seed, &network);
         }
         Ok::<_, String>((network, inner))
@@ -202,18 +212,8 @@ impl Trainer {
             let value = tensor(&value, Some(ovolo::DType::F32)).map_err(|why| of_input(py, &name, why))?;
             new.insert(name, value.owned());
         }
-        self.with(py, |inner| {
-            let all: BTreeMap<String, Tensor> =
-                inner.kept().map(|(name, value)| (name.to_owned(), value.clone())).collect();
-            if let Some(name) = new.keys().find(|name| !all.contains_key(*name)) {
-                let known = all.keys().take(8).cloned().collect::<Vec<_>>().join(", ");
-                let why = format!("the step keeps no value `{name}`; there are {known}");
-                return Err(TrainError::Data { file: "values".to_owned(), why });
-            }
-            let all = all.into_iter().chain(new).collect::<BTreeMap<_, _>>();
-            let all = all.iter().map(|(name, value)| (name.as_str(), value)).collect();
-            inner.restore("values", &all)
-        })
+        let new: BTreeMap<&str, &Tensor> = new.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        self.with(py, |inner| inner.replace("values", &new))
     }
 
     /// Writes a checkpoint.

@@ -2,7 +2,7 @@
 //! the trained model as bytes.
 
 use ovolo::{ImportOptions, Options, Registry};
-use ovolo_train::{Data, Evaluator, Loss, Network, Optimizer, Recipe, Step, Table, Trainer};
+use ovolo_train::{Data, Dropout, Evaluator, Loss, Network, Optimizer, Recipe, Step, Table, Trainer};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,6 +31,7 @@ pub fn train(folder: &Path) -> Result<(usize, usize), Box<dyn std::error::Error>
         freeze: Vec::new(),
         output: None,
         batch_statistics: true,
+        dropout: Dropout::default(),
     };
     let step = Step::new(&registry, &network, &import, &recipe)?;
     let mut trainer = Trainer::new(step, &network, &options)?;

@@ -8,6 +8,7 @@ pub use derivatives::Derivatives;
 pub use grad::Grad;
 pub use train::Train;
 
+use super::dropout::Dropout;
 use super::error::TrainError;
 use super::loss::Loss;
 use super::network::Network;
@@ -49,6 +50,12 @@ struct Choice {
     /// means of both.
     #[arg(long)]
     fixed_statistics: bool,
+    /// Drop a share of the elements of values, and scale the others up: those whose names match. May be given more than once.
+    #[arg(long, value_name = "PATTERN=RATIO")]
+    dropout: Vec<String>,
+    /// Let the model's own `Dropout` nodes do nothing, as in inference.
+    #[arg(long)]
+    no_dropout: bool,
 }
 
 impl Choice {
@@ -62,6 +69,7 @@ impl Choice {
                 .ok_or_else(|| format!("--set {given}: write NAME=NUMBER, such as beta1=0.8"))?;
             settings.insert(name.to_owned(), value);
         }
+        let after = self.dropout.iter().map(|text| Dropout::parse(text)).collect::<Result<_, _>>();
         Ok(Recipe {
             table: table(registry, &self.derivatives)?,
             loss: Loss::find(registry, &self.loss).map_err(text_of)?,
@@ -69,6 +77,7 @@ impl Choice {
             freeze: self.freeze.clone(),
             output: self.of.clone(),
             batch_statistics: !self.fixed_statistics,
+            dropout: Dropout { own: !self.no_dropout, after: after.map_err(text_of)? },
         })
     }
 

@@ -1,7 +1,7 @@
 //! Data for training: arrays with one row for each example.
 
+use super::archive;
 use super::error::TrainError;
-use ovolo::npy;
 use ovolo::tensor::{Shape, Tensor, TensorType};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,15 +17,14 @@ pub struct Data {
 }
 
 impl Data {
-    /// Reads a `.npz` file, which has an array for each input of the model, and one with labels.
+    /// Reads a `.npz` or `.safetensors` file, which has an array for each input of the model, and one with labels.
     ///
     /// # Errors
     /// The file is no such archive; an array has no rows, or another number of rows than the others.
     pub fn read(path: &Path) -> Result<Self, TrainError> {
         let file = path.display().to_string();
         let wrong = |why: String| TrainError::Data { file: file.clone(), why };
-        let bytes = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
-        let arrays: BTreeMap<String, Tensor> = npy::decode_npz(&file, &bytes)?.into_iter().collect();
+        let arrays = archive::read(path)?;
         let mut rows = None;
         for (name, array) in &arrays {
             let own = array.ty().shape.first().copied().unwrap_or(0);

@@ -1,6 +1,7 @@
 //! One step of training as a graph: from inputs, labels, parameters and state to the loss and the next ones.
 
 use super::builder::Builder;
+use super::dropout::{self, Dropout};
 use super::error::TrainError;
 use super::loss::Loss;
 use super::network::Network;
@@ -14,7 +15,7 @@ use ovolo::graph::{Graph, NodeId};
 use ovolo::onnx::ImportOptions;
 use ovolo::op::Ops;
 use ovolo::registry::Registry;
-use ovolo::tensor::{DType, Shape, TensorType};
+use ovolo::tensor::{DType, Shape, Tensor, TensorType};
 use std::sync::Arc;
 
 /// What a step of training consists of besides the model.
@@ -32,6 +33,8 @@ pub struct Recipe {
     /// Whether batch norms take mean and variance from the batch, and keep running means of both. Otherwise they have those
     /// of the model.
     pub batch_statistics: bool,
+    /// Where elements are dropped.
+    pub dropout: Dropout,
 }
 
 /// A value that a step takes and returns anew.
@@ -47,10 +50,11 @@ pub struct Kept {
 ///
 /// Its inputs are those of the model, then the trained parameters, `labels`, `learning-rate` (`f32[]`), and the state:
 /// `step` (`f32[]`, the number of steps before this one), and for each parameter those of the optimiser. Where batch norms
-/// take their statistics from the batch, the running ones stand between parameters and `labels`. Outputs are the loss, the
+/// take their statistics from the batch, the running ones stand between parameters and `labels`. Where elements are dropped,
+/// the state has `dropout-seed` (`u64[]`) as well, which stands before `labels` and grows by one. Outputs are the loss, the
 /// value that the loss takes, and the next values of parameters, statistics and state, by the names of their inputs.
 ///
-/// Without an optimiser there is neither a learning rate nor a state, and the outputs with the names of parameters are the
+/// Without an optimiser there is neither a learning rate nor a state of parameters, and the outputs with the names of parameters are the
 /// gradients of the loss with respect to them.
 pub struct Step {
     /// The graph.
@@ -94,25 +98,32 @@ impl Step {
             true => network.statistics().iter().map(|(name, ..)| name.clone()).collect(),
             false => Vec::new(),
         };
-        let graph = network.graph(registry, import, &[&trained[..], &statistics].concat())?;
-        let output = chosen(&graph, recipe.output.as_deref(), network)?;
-        let norm::InTraining { graph, ids, next: next_statistics } =
-            norm::in_training(registry.ops(), &graph, &statistics)?;
-        let output = ids[output.index()];
+        let Begun { graph, output, seed, next: next_statistics } = Begun::new(
+            registry,
+            network,
+            import,
+            recipe,
+            &[&trained[..], &statistics].concat(),
+            &statistics,
+        )?;
         let own: Vec<NodeId> = graph.inputs().map(|(id, _)| id).collect();
         let parameters = trained.iter().filter_map(|name| graph.find(name)).collect::<Vec<_>>();
         let statistics: Vec<NodeId> = statistics.iter().filter_map(|name| graph.find(name)).collect();
-        let inputs: Vec<NodeId> =
-            own.into_iter().filter(|id| !parameters.contains(id) && !statistics.contains(id)).collect();
+        let is_own = |id: &NodeId| !parameters.contains(id) && !statistics.contains(id) && seed != Some(*id);
+        let inputs: Vec<NodeId> = own.into_iter().filter(is_own).collect();
         let mut builder = Builder::new(registry.ops(), graph);
         let loss = recipe.loss.apply(&mut builder, output)?;
         let made = gradients(&recipe.table, &mut builder, loss, &parameters)?;
         let reached: Vec<(NodeId, NodeId)> =
             parameters.iter().zip(made).filter_map(|(parameter, made)| Some((*parameter, made?))).collect();
-        let next = match &recipe.optimizer {
+        let mut next = match &recipe.optimizer {
             Some(optimizer) => Next::new(registry.ops(), &mut builder, optimizer, &reached)?,
             None => Next { values: reached, ..Next::default() },
         };
+        if let Some(seed) = seed {
+            let one = builder.constant("next-seed", Tensor::scalar(1_u64));
+            next.state.push((seed, builder.named("next-seed", "add", Attrs::new(), vec![seed, one])?));
+        }
         let state = next.state.iter().map(|(state, _)| *state).collect::<Vec<_>>();
         let mut graph = builder.into_graph();
         let kept =
@@ -150,6 +161,37 @@ impl Step {
     /// Returns what the step takes and returns anew, in the order of its outputs.
     pub fn kept(&self) -> impl Iterator<Item = &Kept> {
         self.parameters.iter().chain(&self.statistics).chain(&self.state)
+    }
+}
+
+/// The model in training: what a step begins with.
+struct Begun {
+    graph: Graph,
+    /// The value that the loss takes.
+    output: NodeId,
+    /// The input that decides which elements are dropped, if any are.
+    seed: Option<NodeId>,
+    /// The next value of each statistic, by name.
+    next: Vec<(String, NodeId)>,
+}
+
+impl Begun {
+    /// Makes the graph, with some constants as inputs, of which some are running statistics.
+    fn new(
+        registry: &Registry,
+        network: &Network,
+        import: &ImportOptions,
+        recipe: &Recipe,
+        inputs: &[String],
+        statistics: &[String],
+    ) -> Result<Self, TrainError> {
+        let (graph, marks) = network.marked(registry, import, inputs, recipe.dropout.own)?;
+        let output = chosen(&graph, recipe.output.as_deref(), network)?;
+        let dropped = dropout::in_training(registry.ops(), &graph, network, &marks, &recipe.dropout)?;
+        let output = dropped.ids[output.index()];
+        let norm = norm::in_training(registry.ops(), &dropped.graph, statistics)?;
+        let here = |id: NodeId| norm.ids[id.index()];
+        Ok(Self { output: here(output), seed: dropped.seed.map(here), next: norm.next, graph: norm.graph })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs steps of training.
 
+use super::dropout::SEED;
 use super::error::TrainError;
 use super::initial;
 use super::network::Network;
@@ -75,6 +76,16 @@ impl Trainer {
         }
     }
 
+    /// Decides which elements are dropped. Two seeds give sequences of their own.
+    pub fn seed(&mut self, seed: u64) {
+        let place = self.step.kept().position(|kept| *kept.name == *SEED);
+        if let Some((input, _)) = place.and_then(|place| self.kept.get(place)) {
+            // The seed grows by one with each step: those of two trainings must not be neighbours.
+            let spread = (seed ^ seed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            self.values[*input] = Tensor::scalar(spread);
+        }
+    }
+
     /// Runs the step on a batch, whose inputs are in the model's order, and returns the loss.
     ///
     /// # Errors
@@ -97,6 +108,22 @@ impl Trainer {
     /// Returns what the step keeps, by name: parameters, then state.
     pub fn kept(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.step.kept().zip(&self.kept).map(|(kept, (input, _))| (&*kept.name, &self.values[*input]))
+    }
+
+    /// Replaces some of the values that the step keeps.
+    ///
+    /// # Errors
+    /// The step keeps no value of a name, or one of another type.
+    pub fn replace(&mut self, file: &str, values: &BTreeMap<&str, &Tensor>) -> Result<(), TrainError> {
+        let before: BTreeMap<String, Tensor> =
+            self.kept().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+        if let Some(name) = values.keys().find(|name| !before.contains_key(**name)) {
+            let known = self.step.kept().take(8).map(|kept| &*kept.name).collect::<Vec<_>>().join(", ");
+            let why = format!("the step keeps no value `{name}`; there are {known}");
+            return Err(TrainError::Data { file: file.to_owned(), why });
+        }
+        let before = before.iter().map(|(name, value)| (name.as_str(), value));
+        self.restore(file, &before.chain(values.iter().map(|(name, value)| (*name, *value))).collect())
     }
 
     /// Replaces what the step keeps.

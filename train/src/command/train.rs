@@ -1,6 +1,7 @@
 //! `ovolo train`.
 
 use super::{Choice, network, text_of};
+use crate::archive;
 use crate::checkpoint;
 use crate::data::Data;
 use crate::evaluator::Evaluator;
@@ -47,17 +48,22 @@ pub struct Train {
     /// Begin with random parameters instead of the model's.
     #[arg(long)]
     from_scratch: bool,
-    /// The seed of random parameters and of the order of the rows.
+    /// The seed of random parameters, of the order of the rows, and of what is dropped.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
-    /// Write the trained model to this file: ONNX, or text if the model is a graph in text form.
+    /// Begin with parameters of this file, .npz or .safetensors, by their names in the model. Those that it does not have
+    /// keep the model's values.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from_scratch", "resume"])]
+    parameters: Option<PathBuf>,
+    /// Write the trained model to this file: ONNX, or text if the model is a graph in text form. A .npz or .safetensors file
+    /// gets the parameters alone.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write parameters and state to this file after each epoch.
-    #[arg(long, value_name = "FILE.npz")]
+    /// Write parameters and state to this file, .npz or .safetensors, after each epoch.
+    #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     /// Go on from a checkpoint, as if training had not been interrupted, up to --epochs.
-    #[arg(long, value_name = "FILE.npz", conflicts_with_all = ["from_scratch", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from_scratch", "seed"])]
     resume: Option<PathBuf>,
 }
 
@@ -114,7 +120,9 @@ impl AddedCommand for Train {
             }
         }
         drop(progress);
-        if let Some(output) = &self.output {
+        if let Some(output) = self.output.as_ref().filter(|output| archive::is_named(output)) {
+            checkpoint::write_parameters(output, &trainer).map_err(text_of)?;
+        } else if let Some(output) = &self.output {
             let values: BTreeMap<&str, &Tensor> = trainer.kept().collect();
             let bytes = network.with_values(&values).map_err(text_of)?;
             file::write(output, &[&bytes]).map_err(|why| format!("{}: {why}", output.display()))?;
@@ -152,8 +160,12 @@ impl Train {
         if let Some(file) = &self.resume {
             return Ok(checkpoint::read(file, trainer, &optimizer).map_err(text_of)?);
         }
+        trainer.seed(self.seed);
         if self.from_scratch {
             trainer.draw(self.seed, network);
+        }
+        if let Some(file) = &self.parameters {
+            checkpoint::read_parameters(file, trainer).map_err(text_of)?;
         }
         Ok(checkpoint::Progress { epochs: 0, seed: self.seed, optimizer })
     }

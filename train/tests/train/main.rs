@@ -1,6 +1,11 @@
 //! Tests of training.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
+mod checkpoint;
+mod dropout;
+#[path = "../../../tests/common/onnx.rs"]
+mod onnx;
+mod operator;
 mod step;
 mod table;
 
