@@ -95,6 +95,23 @@ def test_a_checkpoint_goes_on_to_the_same_bytes(tmp_path, data):
         trainer(optimizer="sgd").load(tmp_path / "half.npz")
 
 
+def test_what_is_dropped_is_resumed_from_safetensors(tmp_path, data):
+    given = {"seed": 3, "dropout": {"relu*": 0.2}}
+    whole = trainer(**given)
+    first, = whole.fit(data)
+    assert whole.fit(data) != trainer(**given).fit(data) == [first] != trainer(seed=3).fit(data)
+    half = trainer(**given)
+    half.fit(data)
+    half.save(tmp_path / "half.safetensors")
+    rest = trainer(**given | {"seed": 4})
+    rest.load(tmp_path / "half.safetensors")
+    rest.fit(data)
+    assert rest.model() == whole.model()
+    assert rest.state["dropout-seed"].dtype == np.uint64
+    with pytest.raises(ovolo.Error, match="less than 1"):
+        trainer(dropout={"relu*": 1.0})
+
+
 def test_the_gradients_are_a_model(tmp_path, data):
     step = tmp_path / "step.ovolo"
     step.write_text(ovolo.training.grad(str(DIGITS), dims={"N": 8}))

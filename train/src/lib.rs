@@ -33,6 +33,7 @@ mod safetensors;
 mod step;
 mod table;
 mod trainer;
+mod unroll;
 mod wire;
 
 pub use command::{Derivatives, Grad, Train};

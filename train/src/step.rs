@@ -9,6 +9,7 @@ use super::norm;
 use super::optimizer::{Given, Optimizer};
 use super::reverse::gradients;
 use super::table::Table;
+use super::unroll::unrolled;
 use ovolo::attr::Attrs;
 use ovolo::error::suggestion;
 use ovolo::graph::{Graph, NodeId};
@@ -186,6 +187,7 @@ impl Begun {
         statistics: &[String],
     ) -> Result<Self, TrainError> {
         let (graph, marks) = network.marked(registry, import, inputs, recipe.dropout.own)?;
+        let graph = unrolled(registry.ops(), graph)?;
         let output = chosen(&graph, recipe.output.as_deref(), network)?;
         let dropped = dropout::in_training(registry.ops(), &graph, network, &marks, &recipe.dropout)?;
         let output = dropped.ids[output.index()];
@@ -243,7 +245,7 @@ fn reached(
     recipe: &Recipe,
     all: &[String],
 ) -> Result<Vec<String>, TrainError> {
-    let graph = network.graph(registry, import, all)?;
+    let graph = unrolled(registry.ops(), network.graph(registry, import, all)?)?;
     let output = chosen(&graph, recipe.output.as_deref(), network)?;
     let known: Vec<(&String, NodeId)> =
         all.iter().filter_map(|name| Some((name, graph.find(name)?))).collect();

@@ -8,6 +8,7 @@ mod onnx;
 mod operator;
 mod step;
 mod table;
+mod unroll;
 
 #[allow(dead_code)] // Its `main` prints what the test checks.
 #[path = "../../examples/digits.rs"]

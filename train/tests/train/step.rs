@@ -86,13 +86,13 @@ fn digits() -> PathBuf {
 }
 
 /// Reads a graph in text form as a network.
-fn network(name: &str, text: &str) -> Network {
+pub fn network(name: &str, text: &str) -> Network {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.ovolo"));
     std::fs::write(&path, text).unwrap();
     Network::read(&Registry::new(), &path).unwrap()
 }
 
-fn recipe(loss: &str, optimizer: &str) -> Recipe {
+pub fn recipe(loss: &str, optimizer: &str) -> Recipe {
     let registry = Registry::new();
     Recipe {
         table: Table::new(&registry).unwrap(),
@@ -105,11 +105,11 @@ fn recipe(loss: &str, optimizer: &str) -> Recipe {
     }
 }
 
-fn step(network: &Network, recipe: &Recipe) -> Result<Step, TrainError> {
+pub fn step(network: &Network, recipe: &Recipe) -> Result<Step, TrainError> {
     Step::new(&Registry::new(), network, &ImportOptions::default().with_dim("N", 3), recipe)
 }
 
-fn wide(tensor: &Tensor) -> Tensor {
+pub fn wide(tensor: &Tensor) -> Tensor {
     match tensor.ty().dtype.is_float() {
         true => Tensor::from_f64(DType::F64, tensor.ty().shape.clone(), &tensor.to_f64()),
         false => tensor.clone(),
@@ -117,7 +117,7 @@ fn wide(tensor: &Tensor) -> Tensor {
 }
 
 /// Evaluates a graph by the reference, all floats in `f64`, and returns its outputs by name.
-fn evaluate(graph: &Graph, inputs: &BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor> {
+pub fn evaluate(graph: &Graph, inputs: &BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor> {
     let mut values: Vec<Tensor> = Vec::with_capacity(graph.len());
     for (id, node) in graph.nodes() {
         values.push(match graph.constant(id) {
@@ -134,7 +134,7 @@ fn evaluate(graph: &Graph, inputs: &BTreeMap<String, Tensor>) -> BTreeMap<String
 }
 
 /// Values for all inputs of a step: the parameters of the network, labels of three classes, and random ones.
-fn inputs(network: &Network, step: &Step) -> BTreeMap<String, Tensor> {
+pub fn inputs(network: &Network, step: &Step) -> BTreeMap<String, Tensor> {
     let own: BTreeMap<&str, &Tensor> =
         network.parameters().iter().map(|(name, value)| (name.as_str(), value)).collect();
     let value = |(at, node): (usize, &ovolo::graph::Node)| match (own.get(&*node.name), &*node.name) {
@@ -160,7 +160,7 @@ fn inputs(network: &Network, step: &Step) -> BTreeMap<String, Tensor> {
 
 /// Compares the gradients of a step of gradient descent with differences of the loss along random directions through all
 /// parameters.
-fn agrees(network: &Network, recipe: &Recipe) {
+pub fn agrees(network: &Network, recipe: &Recipe) {
     let step = step(network, recipe).unwrap_or_else(|why| panic!("{why}"));
     let given: BTreeMap<String, Tensor> =
         inputs(network, &step).into_iter().map(|(name, value)| (name, wide(&value))).collect();
