@@ -112,7 +112,7 @@ class Trainer:
         with self._file.named():
             given = _model.settings(self._file.path, **settings)
             self._trainer = _ovolo.trainer(given, wanted, self.seed, bool(from_scratch))
-        self._batch = {name: (ty, tuple(shape)) for name, ty, shape in self._trainer.batch()}
+        self._batch = {name: (ty, tuple(shape)) for name, (ty, shape) in self._trainer.batch().items()}
 
     @property
     def batch(self) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:

@@ -158,14 +158,15 @@ impl Trainer {
 
 #[pymethods]
 impl Trainer {
-    /// Returns what a batch consists of: names, element types and shapes of the inputs, and of the labels at the end.
-    fn batch<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>, Vec<usize>)>> {
+    /// Returns what a batch consists of: by name, the element types and shapes of the inputs, and of the labels at the end.
+    fn batch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let types = Types::get(py)?;
-        let one = |kept: &Kept| {
-            let ty = types.numpy(py, kept.ty.dtype)?.clone();
-            Ok((kept.name.to_string(), ty, kept.ty.shape.iter().copied().collect()))
-        };
-        self.taken(py)?.iter().map(one).collect()
+        let map = PyDict::new(py);
+        for kept in self.taken(py)? {
+            let shape: Vec<usize> = kept.ty.shape.iter().copied().collect();
+            map.set_item(&*kept.name, (types.numpy(py, kept.ty.dtype)?, shape))?;
+        }
+        Ok(map)
     }
 
     /// Runs the step on a batch, and returns the loss.

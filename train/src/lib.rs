@@ -22,6 +22,7 @@ mod error;
 mod evaluator;
 mod form;
 mod initial;
+mod initializer;
 mod loss;
 mod mark;
 mod network;

@@ -1,6 +1,6 @@
 //! Marks where a model drops elements: the importer leaves `Dropout` out, since it does nothing in inference.
 
-use super::network::value;
+use super::initializer::value;
 use ovolo::DType;
 use ovolo::onnx::proto::{
     DimensionProto, GraphProto, NodeProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,

@@ -1,6 +1,7 @@
 //! A model whose parameters are known: it is imported with some of them as inputs, and written with other values.
 
 use super::error::TrainError;
+use super::initializer::value;
 use super::mark;
 use super::wire;
 use ovolo::attr::Attrs;
@@ -12,7 +13,7 @@ use ovolo::onnx::proto::{
 };
 use ovolo::onnx::{self, ImportOptions};
 use ovolo::registry::Registry;
-use ovolo::{DType, Tensor, Value, ValueType};
+use ovolo::{DType, Tensor};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -283,17 +284,6 @@ fn statistics(graph: &GraphProto) -> BTreeMap<&str, f64> {
         .flat_map(|node| [(3, 0.0), (4, 1.0)].map(|(at, begin)| Some((node.input.get(at)?.as_str(), begin))))
         .flatten()
         .collect()
-}
-
-/// Returns the value of an initializer.
-pub(crate) fn value(tensor: &TensorProto) -> Result<Tensor, String> {
-    let dtype =
-        DType::ALL.into_iter().find(|dtype| dtype.onnx_number() == tensor.data_type).unwrap_or(DType::F32);
-    let value = onnx::decode_value(&tensor.encode_to_vec(), &ValueType::Tensor(dtype));
-    match value.map_err(|why| why.to_string())? {
-        Value::Tensor(tensor) => Ok(tensor),
-        other => Err(format!("it is {}", other.kind())),
-    }
 }
 
 /// Returns the declaration of an input of the type of a constant.

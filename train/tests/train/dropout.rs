@@ -74,7 +74,7 @@ fn run(step: &Step, network: &Network, seed: u64) -> Vec<Tensor> {
             _ => Tensor::from_elements([ROWS, 3], &[1.0_f32; 3 * ROWS]),
         })
         .collect();
-    session.run(&given.iter().collect::<Vec<_>>()).unwrap().iter().cloned().collect()
+    session.run(&given.iter().collect::<Vec<_>>()).unwrap().to_vec()
 }
 
 /// SplitMix64's output function without its last shift.
