@@ -4,7 +4,7 @@
     benches/gradients.py OVOLO MODELS [--models NAME,…] [--batch 4] [--threads 2] [--training] [--smooth]
 
 MODELS is a folder with NAME/model.onnx, as `cargo xtask models` makes it; a NAME that ends with `.onnx` is the path of
-another model. `ovolo grad --optimizer none` makes the graph of the gradients, and `ovolo run` runs it. PyTorch gets the
+another model. Weights that a model only has the shapes of are drawn. Nothing is dropped. `ovolo grad --optimizer none` makes the graph of the gradients, and `ovolo run` runs it. PyTorch gets the
 same model by onnx2torch. The loss is the mean squared difference of the first output from seeded labels.
 
 Values that the exporter has merged, since they were equal, are parted, and all weights get small seeded numbers, so that
@@ -79,7 +79,25 @@ def parted(model, rng):
     graph.node.extend(kept)
     graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in weights.items())
     del graph.value_info[:]
+    own = [value for value in graph.input if value.name not in weights]
+    del graph.input[:]
+    graph.input.extend(own)
     return weights, statistics
+
+
+def filled(model, rng):
+    """Draws weights in the place of constants of a shape, which the networks without weights of the package onnx have."""
+    graph = model.graph
+    shapes = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    made = [node for node in graph.node if node.op_type == "ConstantOfShape" and node.input[0] in shapes]
+    norms = [node.input for node in graph.node if node.op_type == "BatchNormalization"]
+    positive = {names[at] for names in norms for at in (1, 4)}
+    for node in made:
+        name, shape = node.output[0], shapes[node.input[0]]
+        deviation = np.sqrt(2 / np.prod(shape[1:])) if len(shape) > 1 else 0.1
+        value = deviation * rng.standard_normal(shape) + (name in positive)
+        graph.initializer.append(numpy_helper.from_array(value.astype(np.float32), name))
+        graph.node.remove(node)
 
 
 def smoothed(model):
@@ -117,7 +135,7 @@ def inputs(model, rng):
 def by_ovolo(args, path, folder, feed, labels, weights, statistics):
     """The gradients by ovolo, by the names of parameters."""
     step = folder / "step.ovolo"
-    grad = [args.ovolo, "grad", path, "--optimizer", "none", "--loss", "mse", "--output", step]
+    grad = [args.ovolo, "grad", path, "--optimizer", "none", "--loss", "mse", "--no-dropout", "--output", step]
     subprocess.run([*grad, *([] if args.training else ["--fixed-statistics"])], check=True, stdout=subprocess.DEVNULL)
     text = step.read_text()
     taken = {name for _, name in re.findall(r'^  ("?)(.*)\1: \S+ = input$', text, re.MULTILINE)}
@@ -137,6 +155,9 @@ def by_ovolo(args, path, folder, feed, labels, weights, statistics):
 def by_torch(args, model, feed, labels, weights, dtype):
     """The gradients by PyTorch, by the names of parameters."""
     network = onnx2torch.convert(model).train(args.training).to(dtype)
+    for module in network.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.eval()
     names = {value.tobytes(): name for name, value in weights.items() if value.dtype == np.float32 and value.ndim}
     found = {}
     for tensor in [*network.parameters(), *network.buffers()]:
@@ -169,6 +190,8 @@ def compare(args, name, folder):
         symbolic(name, args.models_folder / name / "model.onnx", source)
     model = onnx.load(source)
     rng = np.random.default_rng(0)
+    model.ir_version = max(model.ir_version, 4)  # Initializers need not be inputs.
+    filled(model, rng)
     weights, statistics = parted(model, rng)
     fixed(model, args.batch)
     if args.smooth:
