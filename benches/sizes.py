@@ -4,8 +4,8 @@
     benches/sizes.py OVOLO MODELS [--models NAME,…] [--sizes 1,2,4,8,16] [--pipeline cpu] [--seconds 0.1]
 
 MODELS is a folder with NAME/model.onnx, as `cargo xtask models` makes it, or with NAME.onnx. Each model gets a
-dimension `N` in place of its batch, which must be 1: the first dimension of inputs and outputs, and of the shapes that
-`Reshape` and `Expand` have as constants. Two processes run it with `ovolo bench --sizes`: one with all sizes, and one
+dimension `N` in place of its batch, which must be 1: the first dimension of this size of inputs and outputs, and the
+first one of the shapes that `Reshape` and `Expand` have as constants. Two processes run it with `ovolo bench --sizes`: one with all sizes, and one
 with the last of them. Then two more take the plans of all sizes from a cache: the first one fills it.
 
 A line has for each model: the resident memory at the end with the last size and with all of them, their ratio, the
@@ -49,7 +49,7 @@ def symbolic(name, source, target):
     constants = {tensor.name: tensor for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
     for value in [*inputs, *graph.output]:
-        batch = value.type.tensor_type.shape.dim[0]
+        batch = next(dim for dim in value.type.tensor_type.shape.dim if dim.dim_value == 1)
         batch.ClearField("dim_value")
         batch.dim_param = "N"
     del graph.value_info[:]

@@ -11,10 +11,11 @@ A script for ONNX Runtime runs when its import line is ``import ovolo as onnxrun
     print(plan.explain())
 
 :mod:`ovolo.rules` verifies rewrite rules. :mod:`ovolo.extension` has what cost models and extractors in Python are
-given. :func:`snapshot` returns what a case of ``ovolo test`` shows. :mod:`ovolo.backend` is the backend of ONNX's own test suite.
+given. :func:`snapshot` returns what a case of ``ovolo test`` shows. :mod:`ovolo.training` trains models.
+:mod:`ovolo.backend` is the backend of ONNX's own test suite.
 """
 
-from . import rules
+from . import rules, training
 from ._ovolo import Error, InvalidArgument, __version__
 from .binding import IOBinding, OrtValue
 from .extension import Candidate, Kernel, Problem
@@ -67,4 +68,5 @@ __all__ = [
     "set_default_logger_verbosity",
     "set_seed",
     "snapshot",
+    "training",
 ]

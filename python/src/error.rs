@@ -9,7 +9,7 @@ pyo3::create_exception!(ovolo, InvalidArgument, Error, "Inputs or outputs that d
 
 /// What messages say for the command line, and what they say in Python. They are replaced in this order, so `--costs` stands
 /// before `--cost`.
-const SETTINGS: [(&str, &str); 18] = [
+const SETTINGS: [(&str, &str); 23] = [
     (
         "`--dim NAME=N` on the command line, `dims` in a file and in Python, `with_dim` in Rust",
         "`dims={'NAME': N}`",
@@ -31,6 +31,11 @@ const SETTINGS: [(&str, &str); 18] = [
     ("--costs", "costs"),
     ("--cost", "cost"),
     ("--extractor", "extractor"),
+    ("--freeze", "freeze"),
+    ("give --optimizer ", "give optimizer="),
+    ("--optimizer", "optimizer"),
+    ("give --of ", "give of="),
+    ("--of", "of"),
 ];
 
 /// Returns a message with the settings of Python instead of options. Commands, such as `ovolo doctor --threads 2`, stay as

@@ -16,6 +16,7 @@ mod session;
 mod settings;
 mod signal;
 mod snapshot;
+mod training;
 
 use pyo3::prelude::*;
 
@@ -30,6 +31,7 @@ fn _ovolo(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("InvalidArgument", py.get_type::<error::InvalidArgument>())?;
     module.add_class::<session::Session>()?;
     module.add_class::<plan::Plan>()?;
+    module.add_class::<training::Trainer>()?;
     module.add_class::<buffer::Lent>()?;
     module.add_function(wrap_pyfunction!(dtype::elements, module)?)?;
     module.add_function(wrap_pyfunction!(session::open, module)?)?;
@@ -37,6 +39,9 @@ fn _ovolo(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rule::verify, module)?)?;
     module.add_function(wrap_pyfunction!(rule::differ, module)?)?;
     module.add_function(wrap_pyfunction!(snapshot::shown, module)?)?;
+    module.add_function(wrap_pyfunction!(training::grad, module)?)?;
+    module.add_function(wrap_pyfunction!(training::order, module)?)?;
+    module.add_function(wrap_pyfunction!(training::trainer, module)?)?;
     module.add_function(wrap_pyfunction!(registry::backends, module)?)?;
     module.add_function(wrap_pyfunction!(registry::names, module)?)
 }

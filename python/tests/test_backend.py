@@ -23,7 +23,6 @@ EXPECTED = {
         "image_decoder_decode_tiff_rgb",
         "image_decoder_decode_webp_rgb",
     ],
-    "the operator is refused": ["gradient_of_add", "gradient_of_add_and_mul"],
     "the numbers are random, and ONNX defines no generator": [
         "bernoulli",
         "bernoulli_double",

@@ -6,6 +6,7 @@ use super::proto::{AttributeProto, AttributeType, NodeProto, TensorProto};
 use super::structure::full_name;
 use super::{Refusal, sparse};
 use crate::attr::Attrs;
+use crate::graph::{Graph, NodeId};
 use crate::op::Ops;
 use crate::tensor::{DType, Tensor};
 use prost::bytes::Bytes;
@@ -42,6 +43,27 @@ impl<'a> Call<'a> {
     /// Returns the ops of which nodes can be made.
     pub fn ops(&self) -> &Ops {
         &self.builder.ops
+    }
+
+    /// Returns the graph that is imported so far. Values that are known while importing have a node in it only once a node
+    /// reads them.
+    pub fn graph(&self) -> &Graph {
+        &self.builder.graph
+    }
+
+    /// Returns the node that computes the value of this name in the model, if there is one so far.
+    pub fn named(&self, name: &str) -> Option<NodeId> {
+        self.builder.graph.find(&format!("{}{name}", self.builder.prefix))
+    }
+
+    /// Returns the node of a value, which is made if the value is known and has none.
+    pub fn node_of(&mut self, value: &ImportedValue) -> NodeId {
+        self.builder.node(value)
+    }
+
+    /// Returns the value of a node of the graph.
+    pub fn value_of(&self, node: NodeId) -> ImportedValue {
+        ImportedValue::node(&self.builder.graph, node)
     }
 
     /// Returns the operand at a position. It is an error if the operand is absent.

@@ -24,17 +24,18 @@ pub fn command_line(registry: Registry) -> CommandLine {
         .command::<Lsp>()
 }
 
-/// The registry that ovolo ships: its own ops, and the backends `native`, `onednn`, `cuda`, `cublaslt` and
-/// `cudnn`.
+/// The registry that ovolo ships: its own ops, the backends `native`, `onednn`, `cuda`, `cublaslt` and `cudnn`, and ONNX's
+/// operator `Gradient`.
 ///
 /// # Panics
-/// Never, because the names of the backends and of their ops differ.
+/// Never, because the names of the backends, of their ops and of operators differ.
 pub fn registry() -> Registry {
     let mut registry = Registry::new();
     ovolo_native::register(&mut registry)
         .and_then(|()| ovolo_onednn::register(&mut registry))
         .and_then(|()| ovolo_cuda::register(&mut registry))
-        .expect("the names of the backends and of their ops differ");
+        .and_then(|()| ovolo_train::register(&mut registry))
+        .expect("the names of the backends, of their ops and of operators differ");
     // The language server decides nothing about plans, but every crate of the program is part of the key of the cache.
     registry.add_build("ovolo-lsp", ovolo_lsp::BUILD);
     registry.add_build("ovolo-quantize", ovolo_quantize::BUILD);

@@ -1,9 +1,8 @@
-//! What training needs to go on as if it had not been interrupted, as a `.npz` file.
+//! What training needs to go on as if it had not been interrupted, as a `.npz` or `.safetensors` file.
 
+use super::archive;
 use super::error::TrainError;
 use super::trainer::Trainer;
-use ovolo::file;
-use ovolo::npy;
 use ovolo::tensor::{Shape, Tensor};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,16 +26,33 @@ pub struct Progress {
 /// Writes parameters, state and progress. A reader sees the old file or the new one, never a part of one.
 ///
 /// # Errors
-/// The file cannot be written, or has more than 4 GiB.
+/// The file cannot be written, or is a `.npz` file of more than 4 GiB.
 pub fn write(path: &Path, trainer: &Trainer, progress: &Progress) -> Result<(), TrainError> {
-    let name = path.display().to_string();
     let count =
         |value: u64| Tensor::from_i128(ovolo::DType::U64, Shape::from(Vec::new()), &[i128::from(value)]);
     let (epochs, seed) = (count(progress.epochs), count(progress.seed));
     let optimizer = Tensor::from_texts(Shape::from(Vec::new()), &[progress.optimizer.as_str()]);
     let own = [(EPOCHS, &epochs), (SEED, &seed), (OPTIMIZER, &optimizer)];
-    let bytes = npy::encode_npz(&name, trainer.kept().chain(own))?;
-    file::write(path, &[&bytes]).map_err(|why| TrainError::Data { file: name, why: why.to_string() })
+    archive::write(path, trainer.kept().chain(own))
+}
+
+/// Writes parameters and running statistics alone.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_parameters(path: &Path, trainer: &Trainer) -> Result<(), TrainError> {
+    let step = trainer.step();
+    archive::write(path, trainer.kept().take(step.parameters.len() + step.statistics.len()))
+}
+
+/// Reads some parameters and running statistics into a trainer, by their names.
+///
+/// # Errors
+/// The file cannot be read, has a value of another type, or has a name that the step does not keep.
+pub fn read_parameters(path: &Path, trainer: &mut Trainer) -> Result<(), TrainError> {
+    let arrays = archive::read(path)?;
+    let arrays = arrays.iter().map(|(name, array)| (name.as_str(), array)).collect();
+    trainer.replace(&path.display().to_string(), &arrays)
 }
 
 /// Reads parameters and state into a trainer, and returns the progress.
@@ -46,8 +62,7 @@ pub fn write(path: &Path, trainer: &Trainer, progress: &Progress) -> Result<(), 
 pub fn read(path: &Path, trainer: &mut Trainer, optimizer: &str) -> Result<Progress, TrainError> {
     let name = path.display().to_string();
     let wrong = |why: String| TrainError::Data { file: name.clone(), why };
-    let bytes = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
-    let arrays = npy::decode_npz(&name, &bytes)?;
+    let arrays = archive::read(path)?;
     let arrays: BTreeMap<&str, &Tensor> = arrays.iter().map(|(name, array)| (name.as_str(), array)).collect();
     let count = |array: &str| {
         let value = arrays.get(array).and_then(|array| u64::try_from(*array.to_i128()?.first()?).ok());

@@ -8,6 +8,7 @@ pub use derivatives::Derivatives;
 pub use grad::Grad;
 pub use train::Train;
 
+use super::dropout::Dropout;
 use super::error::TrainError;
 use super::loss::Loss;
 use super::network::Network;
@@ -20,13 +21,16 @@ use ovolo_cli::{Refusal, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// The name that stands for no optimiser.
+const NONE: &str = "none";
+
 /// What a step consists of.
 #[derive(Args)]
 struct Choice {
     /// The loss: cross-entropy, with labels of i64 that are classes, mse, or binary-cross-entropy.
     #[arg(long, value_name = "LOSS", default_value = "cross-entropy")]
     loss: String,
-    /// The optimiser: sgd, momentum, adam or adamw.
+    /// The optimiser: sgd, momentum, adam, adamw or adagrad. `grad` also takes `none`, and gives the gradients themselves.
     #[arg(long, value_name = "OPTIMISER", default_value = "adam")]
     optimizer: String,
     /// Set a number of the optimiser, such as beta1=0.8 or weight-decay=0.01. May be given more than once.
@@ -46,6 +50,12 @@ struct Choice {
     /// means of both.
     #[arg(long)]
     fixed_statistics: bool,
+    /// Drop a share of the elements of values, and scale the others up: those whose names match. May be given more than once.
+    #[arg(long, value_name = "PATTERN=RATIO")]
+    dropout: Vec<String>,
+    /// Let the model's own `Dropout` nodes do nothing, as in inference.
+    #[arg(long)]
+    no_dropout: bool,
 }
 
 impl Choice {
@@ -59,14 +69,26 @@ impl Choice {
                 .ok_or_else(|| format!("--set {given}: write NAME=NUMBER, such as beta1=0.8"))?;
             settings.insert(name.to_owned(), value);
         }
+        let after = self.dropout.iter().map(|text| Dropout::parse(text)).collect::<Result<_, _>>();
         Ok(Recipe {
             table: table(registry, &self.derivatives)?,
             loss: Loss::find(registry, &self.loss).map_err(text_of)?,
-            optimizer: Optimizer::find(&self.optimizer, &settings).map_err(text_of)?,
+            optimizer: self.optimizer(&settings)?,
             freeze: self.freeze.clone(),
             output: self.of.clone(),
             batch_statistics: !self.fixed_statistics,
+            dropout: Dropout { own: !self.no_dropout, after: after.map_err(text_of)? },
         })
+    }
+
+    fn optimizer(&self, settings: &BTreeMap<String, f64>) -> Result<Option<Optimizer>, Refusal> {
+        match (self.optimizer.as_str(), settings.keys().next()) {
+            (NONE, None) => Ok(None),
+            (NONE, Some(name)) => {
+                Err(format!("--set {name}: without an optimiser there is none to set").into())
+            }
+            (name, _) => Ok(Some(Optimizer::find(name, settings).map_err(text_of)?)),
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Data for training: arrays with one row for each example.
 
+use super::archive;
 use super::error::TrainError;
-use ovolo::npy;
 use ovolo::tensor::{Shape, Tensor, TensorType};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// The distance between the states of a random sequence, and between the seeds of epochs.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Arrays with as many rows, one for each input and one with labels.
 pub struct Data {
@@ -14,15 +17,14 @@ pub struct Data {
 }
 
 impl Data {
-    /// Reads a `.npz` file, which has an array for each input of the model, and one with labels.
+    /// Reads a `.npz` or `.safetensors` file, which has an array for each input of the model, and one with labels.
     ///
     /// # Errors
     /// The file is no such archive; an array has no rows, or another number of rows than the others.
     pub fn read(path: &Path) -> Result<Self, TrainError> {
         let file = path.display().to_string();
         let wrong = |why: String| TrainError::Data { file: file.clone(), why };
-        let bytes = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
-        let arrays: BTreeMap<String, Tensor> = npy::decode_npz(&file, &bytes)?.into_iter().collect();
+        let arrays = archive::read(path)?;
         let mut rows = None;
         for (name, array) in &arrays {
             let own = array.ty().shape.first().copied().unwrap_or(0);
@@ -97,13 +99,13 @@ impl Data {
         })
     }
 
-    /// Returns the rows in an order that is the same for each seed.
-    pub fn order(&self, seed: u64) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.rows).collect();
-        let mut state = seed;
-        for at in (1..self.rows).rev() {
+    /// Returns the order in which an epoch goes through so many rows, which is the same for each seed.
+    pub fn order(rows: usize, seed: u64, epoch: u64) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..rows).collect();
+        let mut state = seed ^ epoch.wrapping_mul(SPREAD);
+        for at in (1..rows).rev() {
             // SplitMix64 (Steele, Lea and Flood, 2014).
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            state = state.wrapping_add(SPREAD);
             let mut word = state;
             word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,6 +1,8 @@
 //! A model whose parameters are known: it is imported with some of them as inputs, and written with other values.
 
 use super::error::TrainError;
+use super::initializer::value;
+use super::mark;
 use super::wire;
 use ovolo::attr::Attrs;
 use ovolo::error::Source;
@@ -11,7 +13,7 @@ use ovolo::onnx::proto::{
 };
 use ovolo::onnx::{self, ImportOptions};
 use ovolo::registry::Registry;
-use ovolo::{DType, Tensor, Value, ValueType};
+use ovolo::{DType, Tensor};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -178,22 +180,41 @@ impl Network {
         import: &ImportOptions,
         inputs: &[String],
     ) -> Result<Graph, TrainError> {
+        Ok(self.marked(registry, import, inputs, false)?.0)
+    }
+
+    /// Returns the graph as [`Network::graph`] does, and on demand the marks of its dropouts: inputs of a truth value, each
+    /// with the ratio of the dropout that chooses by it between its operand and itself.
+    ///
+    /// # Errors
+    /// As [`Network::graph`]; also if a ratio is not known.
+    pub(crate) fn marked(
+        &self,
+        registry: &Registry,
+        import: &ImportOptions,
+        inputs: &[String],
+        dropouts: bool,
+    ) -> Result<(Graph, Vec<(String, f64)>), TrainError> {
         let chosen: BTreeSet<&str> = inputs.iter().map(String::as_str).collect();
-        match &self.form {
-            Form::Text(graph) => Ok(with_inputs(graph, &chosen)),
-            Form::Onnx { proto, .. } => {
-                let mut proto = (**proto).clone();
-                if let Some(graph) = &mut proto.graph {
-                    let (taken, kept) = std::mem::take(&mut graph.initializer)
-                        .into_iter()
-                        .partition(|tensor| chosen.contains(tensor.name.as_str()));
-                    graph.initializer = kept;
-                    graph.input.retain(|input| !chosen.contains(input.name.as_str()));
-                    graph.input.extend(Vec::<TensorProto>::into_iter(taken).map(|tensor| declared(&tensor)));
-                }
-                Ok(onnx::from_bytes(registry.onnx(), proto.encode_to_vec(), &self.name, import)?.graph)
+        let proto = match &self.form {
+            Form::Text(graph) => return Ok((with_inputs(graph, &chosen), Vec::new())),
+            Form::Onnx { proto, .. } => proto,
+        };
+        let (mut proto, mut marks) = ((**proto).clone(), Vec::new());
+        if let Some(graph) = &mut proto.graph {
+            let wrong = |why| TrainError::Model { model: self.name.clone(), why };
+            if dropouts {
+                marks = mark::dropouts(graph).map_err(wrong)?;
             }
+            let (taken, kept) = std::mem::take(&mut graph.initializer)
+                .into_iter()
+                .partition(|tensor| chosen.contains(tensor.name.as_str()));
+            graph.initializer = kept;
+            graph.input.retain(|input| !chosen.contains(input.name.as_str()));
+            graph.input.extend(Vec::<TensorProto>::into_iter(taken).map(|tensor| declared(&tensor)));
         }
+        let bytes = proto.encode_to_vec();
+        Ok((onnx::from_bytes(registry.onnx(), bytes, &self.name, import)?.graph, marks))
     }
 
     /// Returns the file of the same model with other values of some constants. An ONNX model keeps all of its other fields.
@@ -230,7 +251,7 @@ fn trains(dtype: DType, rank: usize) -> bool {
 }
 
 /// Returns whether a name matches a pattern, in which `*` stands for any characters.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| {
@@ -263,14 +284,6 @@ fn statistics(graph: &GraphProto) -> BTreeMap<&str, f64> {
         .flat_map(|node| [(3, 0.0), (4, 1.0)].map(|(at, begin)| Some((node.input.get(at)?.as_str(), begin))))
         .flatten()
         .collect()
-}
-
-fn value(tensor: &TensorProto) -> Result<Tensor, String> {
-    let value = onnx::decode_value(&tensor.encode_to_vec(), &ValueType::Tensor(DType::F32));
-    match value.map_err(|why| why.to_string())? {
-        Value::Tensor(tensor) => Ok(tensor),
-        other => Err(format!("it is {}", other.kind())),
-    }
 }
 
 /// Returns the declaration of an input of the type of a constant.

@@ -1,5 +1,6 @@
 //! Runs steps of training.
 
+use super::dropout::SEED;
 use super::error::TrainError;
 use super::initial;
 use super::network::Network;
@@ -27,11 +28,16 @@ impl Trainer {
     /// Compiles a step. The parameters begin with the model's values, the state with zeros.
     ///
     /// # Errors
-    /// The step cannot be compiled by these options, or memory is lacking.
+    /// The step has no optimiser; it cannot be compiled by these options; or memory is lacking.
     pub fn new(step: Step, network: &Network, options: &Options) -> Result<Self, TrainError> {
+        let names: Vec<String> = step.graph.inputs().map(|(_, node)| node.name.to_string()).collect();
+        let rate = names.iter().position(|name| name == RATE).ok_or_else(|| TrainError::Model {
+            model: network.name().to_owned(),
+            why: "a step without an optimiser gives gradients and trains nothing: choose an optimiser"
+                .to_owned(),
+        })?;
         let compiled = compile(step.graph.clone(), options)?;
         let session = compiled.session(options.registry.backends())?;
-        let names: Vec<String> = step.graph.inputs().map(|(_, node)| node.name.to_string()).collect();
         let place = |kept: &Kept| names.iter().position(|name| **name == *kept.name).expect("it is an input");
         let own: BTreeMap<&str, &Tensor> = network.values().collect();
         let values = step
@@ -46,7 +52,6 @@ impl Trainer {
         let kept = step.kept().enumerate().map(|(at, kept)| (place(kept), at + 2)).collect();
         let batch = step.inputs.iter().map(place).collect();
         let labels = place(&step.labels);
-        let rate = names.iter().position(|name| name == RATE).expect("it is an input");
         Ok(Self { step, session, values, kept, batch, labels, rate })
     }
 
@@ -68,6 +73,16 @@ impl Trainer {
         let drawn: Vec<Tensor> = parameters.chain(statistics).collect();
         for (value, (input, _)) in drawn.into_iter().zip(&self.kept) {
             self.values[*input] = value;
+        }
+    }
+
+    /// Decides which elements are dropped. Two seeds give sequences of their own.
+    pub fn seed(&mut self, seed: u64) {
+        let place = self.step.kept().position(|kept| *kept.name == *SEED);
+        if let Some((input, _)) = place.and_then(|place| self.kept.get(place)) {
+            // The seed grows by one with each step: those of two trainings must not be neighbours.
+            let spread = (seed ^ seed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            self.values[*input] = Tensor::scalar(spread);
         }
     }
 
@@ -93,6 +108,22 @@ impl Trainer {
     /// Returns what the step keeps, by name: parameters, then state.
     pub fn kept(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.step.kept().zip(&self.kept).map(|(kept, (input, _))| (&*kept.name, &self.values[*input]))
+    }
+
+    /// Replaces some of the values that the step keeps.
+    ///
+    /// # Errors
+    /// The step keeps no value of a name, or one of another type.
+    pub fn replace(&mut self, file: &str, values: &BTreeMap<&str, &Tensor>) -> Result<(), TrainError> {
+        let before: BTreeMap<String, Tensor> =
+            self.kept().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+        if let Some(name) = values.keys().find(|name| !before.contains_key(**name)) {
+            let known = self.step.kept().take(8).map(|kept| &*kept.name).collect::<Vec<_>>().join(", ");
+            let why = format!("the step keeps no value `{name}`; there are {known}");
+            return Err(TrainError::Data { file: file.to_owned(), why });
+        }
+        let before = before.iter().map(|(name, value)| (name.as_str(), value));
+        self.restore(file, &before.chain(values.iter().map(|(name, value)| (*name, *value))).collect())
     }
 
     /// Replaces what the step keeps.

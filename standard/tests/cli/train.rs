@@ -54,7 +54,7 @@ fn random_weights_become_a_network_that_reads_digits_it_has_not_seen() {
 #[test]
 fn a_resumed_training_gives_the_same_bytes_for_every_optimiser() {
     let at = folder("train-resume");
-    for optimizer in ["sgd", "momentum", "adam", "adamw"] {
+    for optimizer in ["sgd", "momentum", "adagrad", "adam", "adamw"] {
         let whole = ["--optimizer", optimizer, "--from-scratch", "--seed", "3"];
         let end = ["--epochs", "2", "--checkpoint", "whole.npz", "--output", "whole.onnx"];
         said(&train(&at, &[&whole[..], &end].concat()));
@@ -67,6 +67,19 @@ fn a_resumed_training_gives_the_same_bytes_for_every_optimiser() {
         assert!(bytes("whole.onnx") == bytes("resumed.onnx"), "{optimizer}");
     }
     refused(&train(&at, &["--resume", "half.npz", "--epochs", "3"]), 1, "give --optimizer adamw");
+    // The same elements are dropped, and both formats keep the same bytes.
+    let dropped = ["--dropout", "relu*=0.2", "--dropout", "flat=0.5", "--from-scratch", "--seed", "3"];
+    let end = ["--epochs", "2", "--output", "whole.onnx"];
+    said(&train(&at, &[&dropped[..], &end].concat()));
+    said(&train(&at, &[&dropped[..], &["--epochs", "1", "--checkpoint", "half.safetensors"]].concat()));
+    let rest = ["--resume", "half.safetensors", "--epochs", "2", "--output", "resumed.onnx"];
+    said(&train(&at, &[&dropped[..4], &rest].concat()));
+    let bytes = |file: &str| std::fs::read(at.join(file)).unwrap();
+    assert!(bytes("whole.onnx") == bytes("resumed.onnx"));
+    let only = ["--epochs", "1", "--output", "only.safetensors"];
+    said(&train(&at, &only));
+    said(&train(&at, &["--parameters", "only.safetensors", "--epochs", "1"]));
+    refused(&train(&at, &["--parameters", "half.safetensors"]), 1, "the step keeps no value");
     let done = ["--optimizer", "adamw", "--resume", "half.npz", "--epochs", "1"];
     refused(&train(&at, &done), 1, "give more --epochs");
 }
@@ -131,6 +144,10 @@ fn what_is_wrong_with_data_and_options_is_told() {
     refused(&train(&at, &["--loss", "mse"]), 1, "array `labels` has rows of shape");
     refused(&train(&at, &["--rate", "1e30", "--optimizer", "sgd"]), 1, "give a smaller --rate");
     refused(&train(&at, &["--output", "absent/x.onnx"]), 1, "absent");
+    refused(&train(&at, &["--optimizer", "none"]), 1, "`ovolo grad` gives the gradients");
+    refused(&train(&at, &["--dropout", "relu*"]), 1, "write PATTERN=RATIO");
+    refused(&train(&at, &["--dropout", "rule*=0.5"]), 1, "there is no value for --dropout `rule*`");
+    refused(&train(&at, &["--parameters", "absent.npz"]), 1, "absent.npz");
 }
 
 #[test]

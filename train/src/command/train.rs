@@ -1,6 +1,7 @@
 //! `ovolo train`.
 
 use super::{Choice, network, text_of};
+use crate::archive;
 use crate::checkpoint;
 use crate::data::Data;
 use crate::evaluator::Evaluator;
@@ -47,17 +48,22 @@ pub struct Train {
     /// Begin with random parameters instead of the model's.
     #[arg(long)]
     from_scratch: bool,
-    /// The seed of random parameters and of the order of the rows.
+    /// The seed of random parameters, of the order of the rows, and of what is dropped.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
-    /// Write the trained model to this file: ONNX, or text if the model is a graph in text form.
+    /// Begin with parameters of this file, .npz or .safetensors, by their names in the model. Those that it does not have
+    /// keep the model's values.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from_scratch", "resume"])]
+    parameters: Option<PathBuf>,
+    /// Write the trained model to this file: ONNX, or text if the model is a graph in text form. A .npz or .safetensors file
+    /// gets the parameters alone.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write parameters and state to this file after each epoch.
-    #[arg(long, value_name = "FILE.npz")]
+    /// Write parameters and state to this file, .npz or .safetensors, after each epoch.
+    #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     /// Go on from a checkpoint, as if training had not been interrupted, up to --epochs.
-    #[arg(long, value_name = "FILE.npz", conflicts_with_all = ["from_scratch", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from_scratch", "seed"])]
     resume: Option<PathBuf>,
 }
 
@@ -78,9 +84,14 @@ impl AddedCommand for Train {
         }
         let (options, import) = (job.options()?, job.import()?);
         let recipe = self.choice.recipe(registry)?;
+        let Some(optimizer) = recipe.optimizer.as_ref().map(|optimizer| optimizer.name.clone()) else {
+            return Err("--optimizer none: nothing would change; `ovolo grad` gives the gradients"
+                .to_owned()
+                .into());
+        };
         let (mut trainer, mut evaluator) =
             self.prepared(&network, &options, &import, &recipe, test.is_some())?;
-        let begin = self.begin(&network, &mut trainer, &recipe)?;
+        let begin = self.begin(&network, &mut trainer, optimizer)?;
         if begin.epochs >= self.epochs {
             return Err(
                 format!("{} of {} epochs are done: give more --epochs", begin.epochs, self.epochs).into()
@@ -91,7 +102,7 @@ impl AddedCommand for Train {
         let mut progress = Progress::new(whole);
         for epoch in begin.epochs..self.epochs {
             let loss =
-                self.epoch(&mut trainer, &data, begin.seed ^ epoch.wrapping_mul(SPREAD), &mut |loss| {
+                self.epoch(&mut trainer, &data, &Data::order(data.rows(), begin.seed, epoch), &mut |loss| {
                     progress.step(&format!("epoch {}: loss {loss:.4}", epoch + 1));
                 })?;
             let mut line = format!("epoch {}: loss {loss:.4}", epoch + 1);
@@ -109,7 +120,9 @@ impl AddedCommand for Train {
             }
         }
         drop(progress);
-        if let Some(output) = &self.output {
+        if let Some(output) = self.output.as_ref().filter(|output| archive::is_named(output)) {
+            checkpoint::write_parameters(output, &trainer).map_err(text_of)?;
+        } else if let Some(output) = &self.output {
             let values: BTreeMap<&str, &Tensor> = trainer.kept().collect();
             let bytes = network.with_values(&values).map_err(text_of)?;
             file::write(output, &[&bytes]).map_err(|why| format!("{}: {why}", output.display()))?;
@@ -117,9 +130,6 @@ impl AddedCommand for Train {
         Ok(())
     }
 }
-
-/// Keeps the seeds of epochs apart.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Train {
     /// Compiles the step, and the model for evaluation.
@@ -145,23 +155,27 @@ impl Train {
         &self,
         network: &Network,
         trainer: &mut Trainer,
-        recipe: &Recipe,
+        optimizer: String,
     ) -> Result<checkpoint::Progress, Refusal> {
         if let Some(file) = &self.resume {
-            return Ok(checkpoint::read(file, trainer, &recipe.optimizer.name).map_err(text_of)?);
+            return Ok(checkpoint::read(file, trainer, &optimizer).map_err(text_of)?);
         }
+        trainer.seed(self.seed);
         if self.from_scratch {
             trainer.draw(self.seed, network);
         }
-        Ok(checkpoint::Progress { epochs: 0, seed: self.seed, optimizer: recipe.optimizer.name.clone() })
+        if let Some(file) = &self.parameters {
+            checkpoint::read_parameters(file, trainer).map_err(text_of)?;
+        }
+        Ok(checkpoint::Progress { epochs: 0, seed: self.seed, optimizer })
     }
 
-    /// Runs the step once on each batch of the data, in an order that the seed says, and returns the mean loss.
+    /// Runs the step once on each batch of the data, in an order of the rows, and returns the mean loss.
     fn epoch(
         &self,
         trainer: &mut Trainer,
         data: &Data,
-        seed: u64,
+        order: &[usize],
         done: &mut dyn FnMut(f64),
     ) -> Result<f64, Refusal> {
         let labels = trainer.step().labels.ty.clone();
@@ -170,7 +184,7 @@ impl Train {
             return Err(format!("{}: it has {} rows, and a batch {size}", data.file(), data.rows()).into());
         }
         let (mut sum, mut count) = (0.0, 0.0);
-        for rows in data.order(seed).chunks_exact(size) {
+        for rows in order.chunks_exact(size) {
             let mut batch = Vec::new();
             for input in &trainer.step().inputs {
                 batch.push(data.batch(&input.name, &input.ty, rows).map_err(text_of)?);

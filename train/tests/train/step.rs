@@ -4,7 +4,7 @@ use ovolo::compile::{Options, compile};
 use ovolo::graph::{Graph, NodeId, text};
 use ovolo::onnx::ImportOptions;
 use ovolo::{DType, Registry, Tensor, TensorType};
-use ovolo_train::{Loss, Network, Optimizer, Recipe, Step, Table, TrainError};
+use ovolo_train::{Dropout, Loss, Network, Optimizer, Recipe, Step, Table, TrainError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,34 +65,51 @@ const RESIDUAL: &str = "graph residual {
   return y
 }";
 
+/// A network that resamples, normalises across channels, and takes every second element.
+const RESAMPLED: &str = "graph resampled {
+  x: f32[2,3,4,5] = input
+  w: f32[4,3,1,1] = const ~1; b: f32[4] = const ~2
+  c = conv(x, w, b)
+  n = lrn(c) {size: 3, alpha: 0.5}
+  r = resize(n) {sizes: [7,3], mode: \"linear\"}
+  u = resize(r) {sizes: [8,8], coordinates: \"asymmetric\"}
+  s = slice(u) {starts: [0,0,7,1], sizes: [2,4,4,3], steps: [1,1,-2,3]}
+  p = cum-prod(s) {axis: 3}
+  flat = reshape(p) {shape: [2,48]}
+  head: f32[48,3] = const ~3
+  y = matmul(flat, head)
+  return y
+}";
+
 fn digits() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/digits/digits.onnx")
 }
 
 /// Reads a graph in text form as a network.
-fn network(name: &str, text: &str) -> Network {
+pub fn network(name: &str, text: &str) -> Network {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.ovolo"));
     std::fs::write(&path, text).unwrap();
     Network::read(&Registry::new(), &path).unwrap()
 }
 
-fn recipe(loss: &str, optimizer: &str) -> Recipe {
+pub fn recipe(loss: &str, optimizer: &str) -> Recipe {
     let registry = Registry::new();
     Recipe {
         table: Table::new(&registry).unwrap(),
         loss: Loss::find(&registry, loss).unwrap(),
-        optimizer: Optimizer::find(optimizer, &BTreeMap::new()).unwrap(),
+        optimizer: Some(Optimizer::find(optimizer, &BTreeMap::new()).unwrap()),
         freeze: Vec::new(),
         output: None,
         batch_statistics: false,
+        dropout: Dropout::default(),
     }
 }
 
-fn step(network: &Network, recipe: &Recipe) -> Result<Step, TrainError> {
+pub fn step(network: &Network, recipe: &Recipe) -> Result<Step, TrainError> {
     Step::new(&Registry::new(), network, &ImportOptions::default().with_dim("N", 3), recipe)
 }
 
-fn wide(tensor: &Tensor) -> Tensor {
+pub fn wide(tensor: &Tensor) -> Tensor {
     match tensor.ty().dtype.is_float() {
         true => Tensor::from_f64(DType::F64, tensor.ty().shape.clone(), &tensor.to_f64()),
         false => tensor.clone(),
@@ -100,7 +117,7 @@ fn wide(tensor: &Tensor) -> Tensor {
 }
 
 /// Evaluates a graph by the reference, all floats in `f64`, and returns its outputs by name.
-fn evaluate(graph: &Graph, inputs: &BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor> {
+pub fn evaluate(graph: &Graph, inputs: &BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor> {
     let mut values: Vec<Tensor> = Vec::with_capacity(graph.len());
     for (id, node) in graph.nodes() {
         values.push(match graph.constant(id) {
@@ -117,7 +134,7 @@ fn evaluate(graph: &Graph, inputs: &BTreeMap<String, Tensor>) -> BTreeMap<String
 }
 
 /// Values for all inputs of a step: the parameters of the network, labels of three classes, and random ones.
-fn inputs(network: &Network, step: &Step) -> BTreeMap<String, Tensor> {
+pub fn inputs(network: &Network, step: &Step) -> BTreeMap<String, Tensor> {
     let own: BTreeMap<&str, &Tensor> =
         network.parameters().iter().map(|(name, value)| (name.as_str(), value)).collect();
     let value = |(at, node): (usize, &ovolo::graph::Node)| match (own.get(&*node.name), &*node.name) {
@@ -143,7 +160,7 @@ fn inputs(network: &Network, step: &Step) -> BTreeMap<String, Tensor> {
 
 /// Compares the gradients of a step of gradient descent with differences of the loss along random directions through all
 /// parameters.
-fn agrees(network: &Network, recipe: &Recipe) {
+pub fn agrees(network: &Network, recipe: &Recipe) {
     let step = step(network, recipe).unwrap_or_else(|why| panic!("{why}"));
     let given: BTreeMap<String, Tensor> =
         inputs(network, &step).into_iter().map(|(name, value)| (name, wide(&value))).collect();
@@ -190,7 +207,7 @@ fn agrees(network: &Network, recipe: &Recipe) {
 
 #[test]
 fn gradients_of_networks_agree_with_differences_of_the_loss() {
-    for (name, text) in [("attention", ATTENTION), ("residual", RESIDUAL)] {
+    for (name, text) in [("attention", ATTENTION), ("residual", RESIDUAL), ("resampled", RESAMPLED)] {
         let network = network(name, text);
         for loss in ["cross-entropy", "mse", "binary-cross-entropy"] {
             agrees(&network, &recipe(loss, "sgd"));
@@ -278,7 +295,17 @@ fn optimisers_agree_with_their_formulas() {
         }
         w
     };
+    let adagrad = |weight: f64| {
+        let (mut w, mut sum) = (weight, 0.0_f64);
+        for _ in 0..3 {
+            let g = slope(w);
+            sum += g * g;
+            w -= rate * g / (sum.sqrt() + 1e-10);
+        }
+        w
+    };
     let wanted = [
+        ("adagrad", adagrad(0.7)),
         ("sgd", descent(0.7, 0.0)),
         ("momentum", descent(0.7, 0.9)),
         ("adam", adam(0.7, 0.0)),
@@ -339,15 +366,15 @@ fn what_cannot_be_trained_is_told() {
     assert!(why.contains("did you mean `cross-entropy`?"), "{why}");
     let why = Optimizer::find("adam", &BTreeMap::from([("beta".to_owned(), 0.5)])).unwrap_err().to_string();
     assert!(why.contains("did you mean `beta1`?"), "{why}");
-    let resize = "graph resized {
-  x: f32[1,2,3,3] = input
-  w: f32[2,2,1,1] = const ~1; b: f32[2] = const ~2
-  c = conv(x, w, b)
-  y = resize(c) {sizes: [6,6]}
+    let det = "graph volume {
+  x: f32[1,3,3] = input
+  w: f32[3,3] = const ~1
+  c = matmul(x, w)
+  y = det(c)
   return y
 }";
-    let why = told(&network("resized", resize), &recipe("mse", "sgd"));
-    assert!(why.contains("`y`, an op `resize`") && why.contains("the table has no rule for it"), "{why}");
+    let why = told(&network("volume", det), &recipe("mse", "sgd"));
+    assert!(why.contains("`y`, an op `det`") && why.contains("the table has no rule for it"), "{why}");
     let end = "graph end {
   x: f32[2,3] = input
   w: f32[3,4] = const ~1

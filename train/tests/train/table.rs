@@ -106,6 +106,9 @@ const EQUIVALENT: &[(&str, &str, usize)] = &[
     // The share of several largest elements: there the function has a corner.
     ("gradient-reduce-max", "(div", 1),
     ("gradient-reduce-min", "(div", 1),
+    // Twice no padding is no padding, and other shapes do not fit. Of one channel, both lists have the same product.
+    ("gradient-lrn", "(div", 1),
+    ("gradient-lrn", "range(2, rank", 1),
 ];
 
 #[test]
