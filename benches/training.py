@@ -38,6 +38,9 @@ from onnx import numpy_helper
 RATE = 1e-4
 LEARNERS = ["eager", "compiled"]
 
+# The shapes by which `Flatten` is written, by its axis: 0 is a size of the operand. One of axis 2 takes a matrix here.
+FLAT = {0: [1, -1], 1: [0, -1], 2: [-1, 1]}
+
 # A process that makes one step when it starts, prints its loss, and then answers each line with the milliseconds of a
 # turn and its largest resident memory.
 PYTORCH = """
@@ -85,7 +88,7 @@ def file_of(name):
 def with_batch(path, batch):
     """The model with another size of the first dimension of each input and output.
 
-    `GreaterOrEqual`, which onnx2torch does not know, is written as two other operators.
+    `GreaterOrEqual` and `Flatten`, of which onnx2torch does not know all, are written as other operators.
     """
     model = onnx.load(path)
     graph = model.graph
@@ -100,6 +103,12 @@ def with_batch(path, batch):
         less = onnx.helper.make_node("Less", node.input, [node.output[0] + ".less"])
         graph.node[at].CopyFrom(onnx.helper.make_node("Not", less.output, node.output))
         graph.node.insert(at, less)
+    for node in graph.node:
+        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
+        if node.op_type == "Flatten" and axis in FLAT:
+            name = node.output[0] + ".shape"
+            graph.initializer.append(numpy_helper.from_array(np.array(FLAT[axis]), name))
+            node.CopyFrom(onnx.helper.make_node("Reshape", [node.input[0], name], node.output))
     shapes = {node.input[1] for node in graph.node if node.op_type == "Reshape"}
     tensors = [tensor for tensor in graph.initializer if tensor.name in shapes]
     tensors += [node.attribute[0].t for node in graph.node if node.op_type == "Constant" and node.output[0] in shapes]
