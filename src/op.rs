@@ -19,6 +19,7 @@ mod error;
 pub mod forest;
 mod function;
 mod grad;
+mod gradient;
 mod handle;
 pub mod image;
 mod independence;
@@ -320,6 +321,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     shape::ops,
     attention::ops,
     grad::ops,
+    gradient::ops,
     layout::ops,
     scatter::ops,
     sort::ops,

@@ -7,6 +7,7 @@
 mod depthwise;
 mod direct;
 mod first;
+mod gradient;
 mod narrow;
 mod nhwc;
 mod plain;
@@ -15,6 +16,7 @@ mod rows;
 mod sparse;
 mod strassen;
 mod tile;
+mod transposed;
 mod winograd;
 
 use super::chain::{Action, Area, apply};
@@ -32,12 +34,15 @@ pub(super) const OPS: &[Lowering] = &[
     direct::OP,
     depthwise::OP,
     first::OP,
+    gradient::OP,
     narrow::OP,
     nhwc::OP,
     plain::OP,
     pointwise::OP,
     sparse::OP,
     strassen::OP,
+    transposed::OP,
+    transposed::depthwise::OP,
     winograd::OP,
 ];
 

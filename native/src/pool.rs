@@ -4,6 +4,7 @@
 //! window are first reduced to a line, whose elements outside of the image are neutral, and then the line's columns.
 
 mod bytes;
+mod index;
 mod line;
 
 use super::args::{Buffers, tasks};
@@ -28,6 +29,7 @@ pub(super) const OPS: &[Lowering] = &[
         instruction_sets: ISAS,
         ..Lowering::new("native.avg-pool", "avg-pool", contract, kernel)
     },
+    index::OP,
 ];
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {

@@ -1,4 +1,4 @@
-//! `transpose`, `expand` and `pad`: copies of the elements of an operand to other positions.
+//! `transpose`, `expand`, `pad` and `turn-filters`: copies of the elements of an operand to other positions.
 
 use super::strided::{Copy, Loop, Region, fill};
 use super::{plain_contract, view_contract};
@@ -11,6 +11,7 @@ pub(super) const OPS: &[Lowering] = &[
     Lowering::new("native.transpose", "transpose", transpose_contract, transpose_kernel),
     Lowering::new("native.expand", "expand", expand_contract, expand_kernel),
     Lowering::new("native.pad", "pad", |_| Ok(plain_contract("strided")), pad_kernel),
+    Lowering::new("native.turn-filters", "turn-filters", turn_contract, turn_kernel),
 ];
 
 fn strides(shape: &Shape) -> Vec<isize> {
@@ -52,6 +53,32 @@ fn expand_contract(call: &Call<'_>) -> Result<Contract, OpError> {
 
 fn expand_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     kernel(call, expand_region(call))
+}
+
+fn turn_region(call: &Call<'_>) -> Option<Region> {
+    let [outputs, inputs, height, width] = call.inputs[0].shape[..] else { return None };
+    let groups = usize::try_from(call.attrs.expect_int("groups")).unwrap_or(1);
+    let (of_group, window) = (outputs / groups, height * width);
+    let turn = |count: usize, source: usize, target: usize| Loop {
+        count,
+        source: source as isize,
+        target: target as isize,
+    };
+    let loops = [
+        turn(groups, of_group * inputs * window, of_group * inputs * window),
+        turn(inputs, window, of_group * window),
+        turn(of_group, inputs * window, window),
+        Loop { count: window, source: -1, target: 1 },
+    ];
+    Region::new(loops, window.saturating_sub(1) as isize, 0)
+}
+
+fn turn_contract(call: &Call<'_>) -> Result<Contract, OpError> {
+    contract(turn_region(call))
+}
+
+fn turn_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    kernel(call, turn_region(call))
 }
 
 fn contract(region: Option<Region>) -> Result<Contract, OpError> {

@@ -1,8 +1,10 @@
 //! Reductions, and the positions of extreme elements.
 //!
 //! `f32` over neighbouring axes is vectorised, along rows or across columns; a blocked layout is treated as a plain
-//! layout of its physical dimensions. All other cases are computed element by element, integers as `i64` and floats
-//! as `f64`.
+//! layout of its physical dimensions. So are sums and means of rows that are apart from each other. All other cases are
+//! computed element by element, integers as `i64` and floats as `f64`.
+
+mod channels;
 
 use super::args::{Shared, part, tasks};
 use super::broadcast::physical;
@@ -24,6 +26,7 @@ pub(super) const OPS: &[Lowering] = &[
         instruction_sets: ISAS,
         ..Lowering::new("native.reduce-mean", "reduce-mean", contract, kernel)
     },
+    channels::OP,
     Lowering { instruction_sets: ISAS, ..Lowering::new("native.reduce-max", "reduce-max", contract, kernel) },
     Lowering { instruction_sets: ISAS, ..Lowering::new("native.reduce-min", "reduce-min", contract, kernel) },
     Lowering {
@@ -107,12 +110,20 @@ fn neighbours(plan: &Reduction) -> Option<(usize, usize, usize)> {
     Some((outer, count, inner))
 }
 
+/// Returns the length of the rows whose sums are added to a sum or a mean, if the last reduced axis is contiguous.
+fn rows(plan: &Reduction) -> Option<usize> {
+    let last = plan.reduced.last().filter(|last| last.1 == 1 && last.0 >= SHORT);
+    last.filter(|_| matches!(plan.kind, Kind::Sum | Kind::Mean)).map(|last| last.0)
+}
+
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(plan) = plan(call) else { return reference::contract(call) };
-    Ok(match (plan.reduced.is_empty(), call.inputs[0].dtype == DType::F32 && neighbours(&plan).is_some()) {
-        (true, _) => view_contract(0),
-        (false, true) => plain_contract("vectors"),
-        (false, false) => plain_contract("elements"),
+    let float = call.inputs[0].dtype == DType::F32;
+    Ok(match plan.reduced.is_empty() {
+        true => view_contract(0),
+        false if float && neighbours(&plan).is_some() => plain_contract("vectors"),
+        false if float && rows(&plan).is_some() => plain_contract("rows"),
+        false => plain_contract("elements"),
     })
 }
 
@@ -122,6 +133,9 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
         return Ok(Box::new(Vectors { kind: plan.kind, outer, count, inner }));
     }
     let count = plan.kept.iter().map(|l| l.0).product();
+    if let (DType::F32, Some(row)) = (call.inputs[0].dtype, rows(&plan)) {
+        return Ok(Box::new(Rows { plan, row, count }));
+    }
     Ok(with_scalar!(call.inputs[0].dtype, T => Box::new(Elements::<T> {
         plan,
         count,
@@ -384,6 +398,40 @@ fn number<T: PartialOrd>(a: T, b: T, join: impl Fn(T, T) -> T) -> T {
         (None, _) => a,
         (_, None) => b,
         _ => join(a, b),
+    }
+}
+
+/// Sums and means of contiguous rows of this length.
+struct Rows {
+    plan: Reduction,
+    row: usize,
+    /// The number of results.
+    count: usize,
+}
+
+impl Kernel for Rows {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let (input, output) = (Shared::<f32>::input(args, 0), Shared::<f32>::output(args));
+        let Reduction { kind, kept, reduced } = &self.plan;
+        let outer = &reduced[..reduced.len() - 1];
+        let rows: usize = outer.iter().map(|l| l.0).product();
+        let elements = rows * self.row;
+        let parts = tasks(self.count * elements, self.count, args.team.threads());
+        args.team.run(parts, |index| {
+            for at in part(self.count, parts, index, 1) {
+                let from = input.at(offset(kept, at));
+                let mut total = 0.0;
+                for row in 0..rows {
+                    let mut sum = 0.0;
+                    // SAFETY: the loops are those of the operand's dimensions.
+                    unsafe { reduce_row(Kind::Sum, from.add(offset(outer, row)), &mut sum, self.row) };
+                    total += f64::from(sum);
+                }
+                let divisor = if *kind == Kind::Mean { elements as f64 } else { 1.0 };
+                // SAFETY: the kept loops have as many iterations as the result has elements.
+                unsafe { *output.at(at) = (total / divisor) as f32 };
+            }
+        });
     }
 }
 

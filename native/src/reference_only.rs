@@ -10,7 +10,6 @@ pub(super) const OPS: &[Lowering] = &[
     alone("native.unique-inverse", "unique-inverse"),
     alone("native.det", "det"),
     alone("native.bit-not", "bit-not"),
-    alone("native.max-pool-index", "max-pool-index"),
     alone("native.find", "find"),
     alone("native.count-grams", "count-grams"),
     alone("native.string-concat", "string-concat"),

@@ -201,7 +201,7 @@ const LONGEST: usize = 1 << 31;
 
 /// The sizes of a sliding window along rows (0) or columns (1).
 #[derive(Clone, Copy, Debug)]
-struct Axis {
+pub(super) struct Axis {
     size: usize,
     kernel: usize,
     stride: usize,
@@ -212,7 +212,7 @@ struct Axis {
 }
 
 impl Axis {
-    fn new(attrs: &Attrs, axis: usize, size: usize, kernel: usize) -> Result<Self, OpError> {
+    pub(super) fn new(attrs: &Attrs, axis: usize, size: usize, kernel: usize) -> Result<Self, OpError> {
         let pair = |name: &str, otherwise: usize| -> Result<usize, OpError> {
             if attrs.get(name).is_none() {
                 return Ok(otherwise);
@@ -262,12 +262,12 @@ impl Axis {
     }
 
     /// Returns the position in the input of a window's element; `None` for padding.
-    fn at(&self, output: usize, element: usize) -> Option<usize> {
+    pub(super) fn at(&self, output: usize, element: usize) -> Option<usize> {
         (output * self.stride + element * self.dilation).checked_sub(self.before).filter(|at| *at < self.size)
     }
 
     /// Returns the windows, of this many, whose element lies in the input.
-    fn inside(&self, outputs: usize, element: usize) -> Range<usize> {
+    pub(super) fn inside(&self, outputs: usize, element: usize) -> Range<usize> {
         let reach = element * self.dilation;
         let first = self.before.saturating_sub(reach).div_ceil(self.stride);
         let end = (self.size + self.before).saturating_sub(reach).div_ceil(self.stride).min(outputs);

@@ -35,9 +35,9 @@ pub fn transposed_convolutions_run_in_blocks() {
     let graph = ovolo::graph::text::parse(common::ops(), source).unwrap();
     let x = common::random("x", ovolo::tensor::DType::F32, &[2, 24, 9, 7]);
     let wanted = reference(&graph, std::slice::from_ref(&x));
-    for name in ["native", "onednn"] {
+    for (name, op) in [("native", "native.conv-transpose-direct"), ("onednn", "onednn.conv-transpose")] {
         let (value, plan) = run(&graph, name, &[&x]);
         assert!(relative_error(&value, &wanted[0]) < 1e-5, "{plan}");
-        assert!(plan.steps.iter().any(|step| step.op == *format!("{name}.conv-transpose")), "{plan}");
+        assert!(plan.steps.iter().any(|step| step.op == *op), "{plan}");
     }
 }

@@ -57,6 +57,8 @@ pub(crate) enum Binary {
     ReversedSub,
     ReversedDiv,
     ReversedPow,
+    /// The value, where the extra operand is between the parameters.
+    Gate,
 }
 
 /// The functions that have their own loops, with their names. A test compares them with their formulas. All other
@@ -104,6 +106,7 @@ pub(crate) const BINARY: &[(&str, Binary)] = &[
     ("rsub", Binary::ReversedSub),
     ("rdiv", Binary::ReversedDiv),
     ("rpow", Binary::ReversedPow),
+    ("gate", Binary::Gate),
 ];
 
 /// A step that is ready to run.
@@ -160,7 +163,8 @@ impl Action {
     pub fn binary(function: scalar::Function, reversed: bool, parameters: &[f64]) -> Option<Self> {
         let name = function.reversed_name().filter(|_| reversed).unwrap_or(function.name());
         if let Some((_, own)) = BINARY.iter().find(|(known, _)| *known == name) {
-            return Some(Self { function: Function::Binary(*own), binary: true, ..Self::COPY });
+            let (function, parameters) = (Function::Binary(*own), rounded(parameters));
+            return Some(Self { function, parameters, binary: true, ..Self::COPY });
         }
         let program = Program::for_function(function, parameters);
         let program = if reversed { program.swapped() } else { program };
@@ -169,12 +173,9 @@ impl Action {
     }
 
     /// Returns a function with its parameters; `None` if its formula is too long for the cache.
-    #[allow(clippy::cast_possible_truncation)]
     pub fn function(function: scalar::Function, parameters: &[f64]) -> Option<Self> {
         if let Some((_, own)) = OVERRIDES.iter().find(|(known, _)| *known == function.name()) {
-            let mut values = [0.0; 2];
-            values.iter_mut().zip(parameters).for_each(|(to, &from)| *to = from as f32);
-            return Some(Self { function: *own, parameters: values, ..Self::COPY });
+            return Some(Self { function: *own, parameters: rounded(parameters), ..Self::COPY });
         }
         Self::formula(function, parameters)
     }
@@ -200,6 +201,14 @@ impl Action {
         };
         steps.iter().map(action).collect()
     }
+}
+
+/// Returns parameters as `f32`.
+#[allow(clippy::cast_possible_truncation)]
+fn rounded(parameters: &[f64]) -> [f32; 2] {
+    let mut values = [0.0; 2];
+    values.iter_mut().zip(parameters).for_each(|(to, &from)| *to = from as f32);
+    values
 }
 
 /// Rows of contiguous elements. Source and target must be the same or not overlap.
@@ -322,7 +331,7 @@ pub unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
     // SAFETY: as the caller promises.
     unsafe {
         match action.function {
-            Function::Binary(function) => binary::<V>(function, area),
+            Function::Binary(function) => binary::<V>(function, action.parameters, area),
             Function::Formula => {
                 let Some(formula) = &action.formula else { unreachable!("the step has a formula") };
                 for row in 0..area.rows {
@@ -397,7 +406,7 @@ unsafe fn unary<V: Lanes>(action: &Action, area: Area) {
 /// # Safety
 /// As for [`apply_on`].
 #[inline(always)]
-unsafe fn binary<V: Lanes>(function: Binary, mut area: Area) {
+unsafe fn binary<V: Lanes>(function: Binary, [p0, p1]: [f32; 2], mut area: Area) {
     // SAFETY: rows and columns are in bounds, as the caller promises.
     unsafe {
         let repeated = repeated::<V>(&mut area);
@@ -419,6 +428,10 @@ unsafe fn binary<V: Lanes>(function: Binary, mut area: Area) {
             }
             Binary::Pow => both!(area, repeated, x, y => math::power(x, y)),
             Binary::ReversedPow => both!(area, repeated, x, y => math::power(y, x)),
+            Binary::Gate => both!(area, repeated, x, y => {
+                let (zero, low, high) = (V::splat(0.0), V::splat(p0), V::splat(p1));
+                V::select(low.less(y), V::select(y.less(high), x, zero), zero)
+            }),
         }
     }
 }

@@ -24,20 +24,24 @@ pub(super) struct Tile {
     pub x_column: usize,
     /// The weights of the first output block for the first input block.
     pub w: *const f32,
-    /// The distance between blocks of output channels in the weights.
+    /// The distances between blocks of output channels and of input channels, kernel rows and kernel columns in the
+    /// weights.
     pub w_output: usize,
-    /// The ranges of kernel rows and columns in use, and the total numbers of both.
+    pub w_block: usize,
+    pub w_row: isize,
+    pub w_column: isize,
+    /// The ranges of kernel rows and columns in use.
     pub rows: (usize, usize),
     pub taps: (usize, usize),
-    pub kernel: [usize; 2],
     /// The number of blocks of input channels.
     pub blocks: usize,
     /// The lanes that are multiplied in an input block, and in the last one.
     pub depth: usize,
     pub tail: usize,
     pub y: *mut f32,
-    /// The distance between blocks of output channels in the result.
+    /// The distances between blocks of output channels and between pixels in the result.
     pub y_output: usize,
+    pub y_pixel: usize,
     /// The bias of the first output channel, and the number of output channels from there on, without padding. If it
     /// is null, the tile adds to the sums in `y`.
     pub bias: *const f32,
@@ -120,7 +124,7 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const ADJACENT: bool>(t
         if tile.bias.is_null() {
             for (pixel, sums) in sums.iter_mut().enumerate() {
                 for (output, sum) in sums.iter_mut().enumerate() {
-                    *sum = V::load(tile.y.add(output * tile.y_output + pixel * width));
+                    *sum = V::load(tile.y.add(output * tile.y_output + pixel * tile.y_pixel));
                 }
             }
         } else {
@@ -132,7 +136,6 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const ADJACENT: bool>(t
         }
         let (first, end) = tile.rows;
         let (left, right) = tile.taps;
-        let [height, taps] = tile.kernel;
         let ahead = tile.ahead.over(tile.blocks * (end - first) * (right - left) * tile.depth);
         let mut step = 0;
         for block in 0..tile.blocks {
@@ -154,7 +157,10 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const ADJACENT: bool>(t
                             }
                         }
                     }
-                    let w = tile.w.add(((block * height + row) * taps + tap) * width * width);
+                    let w = tile
+                        .w
+                        .wrapping_add(block * tile.w_block)
+                        .wrapping_offset(row.cast_signed() * tile.w_row + tap.cast_signed() * tile.w_column);
                     for lane in 0..depth {
                         ahead.fetch(step);
                         step += 1;
@@ -179,7 +185,7 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const ADJACENT: bool>(t
         let (low, high) = (V::splat(tile.low), V::splat(tile.high));
         for (pixel, sums) in sums.iter().enumerate() {
             for (output, sum) in sums.iter().enumerate() {
-                let at = output * tile.y_output + pixel * width;
+                let at = output * tile.y_output + pixel * tile.y_pixel;
                 let mut sum = *sum;
                 if tile.last {
                     if !tile.residual.is_null() {

@@ -21,6 +21,7 @@ mod convert;
 mod convolution;
 mod families;
 mod fixture;
+mod gradient;
 mod integer;
 mod levels;
 mod order;

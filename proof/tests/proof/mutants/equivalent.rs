@@ -225,7 +225,11 @@ pub const EQUIVALENT: &[Reason] = &[
     ),
     (
         "the slice is all of its operand: one element, or every element",
-        &["gather-of-one-from-the-end: right 0: no slice", "slice-of-reshape: right 0: no slice"],
+        &[
+            "gather-of-one-from-the-end: right 0: no slice",
+            "slice-of-reshape: right 0: no slice",
+            "weight-gradient-of-one-pixel: right 0: no slice",
+        ],
     ),
     (
         "holds for several rows as well; with one row the slices are views",
@@ -235,8 +239,6 @@ pub const EQUIVALENT: &[Reason] = &[
         "the function has no parameters, so there is no attribute to drop",
         &[
             "lower-add-native: right 0: other attributes of native.add dropped",
-            "lower-pow-cuda: right 0: other attributes of cuda.pow dropped",
-            "lower-pow-native: right 0: other attributes of native.pow dropped",
             "lower-shift-right-cuda: right 0: other attributes of cuda.shift-right dropped",
             "lower-atanh-cuda: right 0: other attributes of cuda.atanh dropped",
             "lower-atanh-native: right 0: other attributes of native.atanh dropped",
@@ -350,9 +352,14 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
+        "the sum is over one image: with several, the product has no place in the result's shape",
+        &["weight-gradient-of-one-pixel: right 0: no reduce-sum"],
+    ),
+    (
         "the kernel reads images in either layout, and only the price decides between them",
         &[
             "pack-conv-requantize-native: right 0: no pack",
+            "pack-weight-gradient-nChw8c: right 0: no pack",
             "pack-first-conv-requantize-native: without less(dim(?x, 1), 4)",
         ],
     ),
