@@ -290,3 +290,6 @@ impl<'a> Simulation<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
