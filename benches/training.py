@@ -23,6 +23,7 @@ line says so.
 Needs numpy, onnx, torch and onnx2torch. Use a machine that does nothing else.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import shutil
@@ -197,7 +198,10 @@ class PyTorch:
 
 def row(options, name, batch, folder):
     """The cells of a model by column."""
-    file, inputs = prepare(options, os.path.join(options.folder, name, "model.onnx"), batch, folder)
+    # In a process of its own: what this one has once held would count as the memory of those that it starts.
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        path = os.path.join(options.folder, name, "model.onnx")
+        file, inputs = pool.submit(prepare, options, path, batch, folder).result()
     step, out = os.path.join(folder, "step.ovolo"), os.path.join(folder, "out")
     os.makedirs(out)
     command([options.ovolo, "grad", file, "--optimizer", "momentum", "--output", step])
