@@ -16,7 +16,7 @@ use ovolo::pass::pricing::pricings;
 use ovolo::plan::Plan;
 use ovolo::session::Session;
 use ovolo::stage::{Curve, Point};
-use ovolo::tensor::Device;
+use ovolo::tensor::{DType, Device};
 
 fn model(name: &str) -> Graph {
     let path = common::root().join("tests/models").join(format!("{name}.onnx"));
@@ -147,6 +147,55 @@ fn plans_within_a_limit_compute_the_right_values() {
         let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
         assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
     }
+}
+
+/// Values that are needed in the opposite order of their making, as in a backward pass.
+const THERE_AND_BACK: &str = "graph there-and-back {
+ x: f32[64,512] = input
+ a = exp(x)
+ b = reduce-sum(a) {axes: [1], keepdims: 1}
+ c = div(a, b)
+ d = softmax(c) {axis: 0}
+ e = cum-sum(d) {axis: 1}
+ f = softmax(e) {axis: 0}
+ g = cum-sum(f) {axis: 0}
+ h1 = softmax(g) {axis: 1}
+ h = mul(h1, f)
+ i = cum-sum(h) {axis: 1}
+ j1 = softmax(i) {axis: 1}
+ j = mul(j1, d)
+ k = cum-sum(j) {axis: 1}
+ l1 = softmax(k) {axis: 1}
+ l = mul(l1, a)
+ return l
+}";
+
+#[test]
+fn a_value_is_computed_again_within_a_limit_and_is_the_same_to_the_bit() {
+    let graph = text::parse(common::ops(), THERE_AND_BACK).unwrap();
+    let free = compile::compile(graph.clone(), &limited(None)).unwrap();
+    let points = plans(&graph, &common::options(2));
+    let least = points.last().unwrap().bytes();
+    assert!(least < memory(&free.plan), "{points:?}");
+    let limited = compile::compile(graph, &limited(Some(least))).unwrap();
+    let (count, seconds) = limited.plan.again();
+    assert_eq!(free.plan.again(), (0, 0.0));
+    assert!(count > 0 && memory(&limited.plan) <= least, "{}", limited.plan);
+    assert!((limited.plan.seconds() - free.plan.seconds() - seconds).abs() < 1e-12);
+    // What is computed again has the kernel and the origin of the first time.
+    for step in limited.plan.steps.iter().filter(|step| step.source.again) {
+        let name = step.name.split(".again").next().unwrap();
+        let first = limited.plan.steps.iter().find(|first| *first.name == *name).unwrap();
+        assert_eq!((first.op, &first.attrs, &first.source.rules), (step.op, &step.attrs, &step.source.rules));
+        assert!(!first.source.again && *step.name != *first.name);
+    }
+    let x = common::random("x", DType::F32, &[64, 512]);
+    let run = |compiled: compile::Compilation| {
+        let mut session =
+            Session::new(&compiled.program, compiled.plan, common::registry().backends()).unwrap();
+        session.run(&[&x]).unwrap()[0].bytes().to_vec()
+    };
+    assert!(run(free) == run(limited));
 }
 
 #[test]
