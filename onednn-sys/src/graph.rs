@@ -16,6 +16,11 @@ use std::ffi::c_int;
 /// The library's number for a policy under which operations are fused.
 const FUSION: c_int = 1;
 
+/// The library makes no graphs, for a reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoGraph(String);
+
 /// An operation of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -64,13 +69,13 @@ impl Graph {
     /// Creates an empty graph.
     ///
     /// # Errors
-    /// If this build of the library has no graph interface; the text says so.
-    pub fn new(library: &'static Library) -> Result<Self, String> {
-        let interface = Interface::of(library)?;
+    /// If this build of the library has no graph interface.
+    pub fn new(library: &'static Library) -> Result<Self, NoGraph> {
+        let interface = Interface::of(library).map_err(|why| NoGraph(why.to_owned()))?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is written on success.
         let status = unsafe { (interface.functions.graph_create)(&raw mut raw, CPU) };
-        check(status, "a graph").map_err(|error| error.to_string())?;
+        check(status, "a graph").map_err(|error| NoGraph(error.to_string()))?;
         Ok(Self { interface, library, raw, values: Vec::new(), operations: 0 })
     }
 

@@ -24,7 +24,7 @@ mod thread;
 
 pub use attr::{Algorithm, Attr};
 pub use desc::{DataType, Desc, Format};
-pub use graph::{Graph, Operation, Partition, Value};
+pub use graph::{Graph, NoGraph, Operation, Partition, Value};
 pub use load::{Library, Missing, Version, library};
 pub use primitive::{Arg, Primitive, PrimitiveDesc, Window};
 pub use recurrent::{Direction, Sequence};

@@ -290,6 +290,3 @@ impl<'a> Simulation<'a> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

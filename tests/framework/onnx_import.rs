@@ -244,6 +244,35 @@ fn constants_may_be_given_by_their_elements_that_are_not_zero() {
 }
 
 #[test]
+fn constants_that_are_given_by_elements_have_the_bytes_of_the_whole_value_in_sparse_layouts() {
+    // An element that is given as zero counts for nothing, whatever its sign.
+    let places = [0, 5, 6, 7, 29, 30, 59];
+    let values = [1.5, 0.0, -0.0, 2.0, -3.0, 4.0, 5.0];
+    let layouts = ["ab", "ba", "Ba4b", "BA2b2a"];
+    let sparse = SparseTensorProto {
+        values: Some(crate::proto::floats("w", &[7], &values)),
+        indices: Some(longs("", &places)),
+        dims: vec![6, 10],
+    };
+    let mut model = model(17, &["6", "10"], vec![node("Add", &["x", "w"], &["y"])], Vec::new());
+    model.graph.as_mut().unwrap().sparse_initializer.push(sparse);
+    let graph = import(&model).graph;
+    let given = graph.nodes().find_map(|(id, _)| graph.constant(id)).unwrap();
+    let mut whole = Tensor::zeros(given.ty().clone());
+    for (place, value) in places.iter().zip(values) {
+        whole.elements_mut::<f32>()[usize::try_from(*place).unwrap()] = value;
+    }
+    for layout in layouts {
+        // There are five elements other than zero, so at most as many blocks are in use.
+        for stored in 1..=7 {
+            let layout = format!("{layout}.{stored}").parse().unwrap();
+            assert_eq!(given.to_layout(&layout).bytes(), whole.to_layout(&layout).bytes(), "{layout}");
+        }
+    }
+    assert_eq!(given.bytes(), whole.bytes());
+}
+
+#[test]
 fn nodes_may_have_any_order_and_unused_ones_are_removed() {
     let nodes = vec![
         node("Tanh", &["h"], &["y"]),

@@ -97,7 +97,7 @@ impl Program {
         heads: usize,
     ) -> Result<Self, OpError> {
         let shape = [1, heads, sizes.queries, sizes.keys];
-        let graph = Graph::new(library).map_err(OpError::kernel)?;
+        let graph = Graph::new(library).map_err(|why| OpError::kernel(why.to_string()))?;
         let mut builder = Builder { graph, places: Vec::new(), shape };
         let operand = |builder: &mut Builder, operand: usize, rows: usize, columns: usize| {
             let strides = sizes.order.strides(&call.inputs[operand].shape);

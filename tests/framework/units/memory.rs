@@ -4,6 +4,7 @@ mod exact;
 #[allow(dead_code)]
 #[path = "../../../src/memory/limit.rs"]
 mod limit;
+mod recompute;
 mod reuse;
 mod search;
 
