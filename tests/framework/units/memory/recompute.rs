@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// A network of some layers with its backward pass, with bytes and seconds that are drawn: a layer reads the result of the
 /// one before it, and its gradient reads its result and the gradient after it. Seconds are whole numbers.
 fn network(seed: u64, layers: usize) -> (Vec<Task>, Vec<f64>) {
-    let random = &mut Random::new(seed);
+    let random = &mut Random(seed);
     let bytes: Vec<usize> = (0..layers).map(|_| 64 * (1 + random.below(9))).collect();
     let task = |size: usize, inputs: Vec<usize>| Task { size, inputs, ..Task::default() };
     let mut tasks: Vec<Task> =
@@ -120,8 +120,8 @@ fn bytes_and_time_are_those_of_the_runs() {
 #[test]
 fn the_time_is_near_the_least_of_all_orders() {
     let (mut best, mut sum, mut count) = (0, 0.0, 0);
-    for seed in 0..20 {
-        let (tasks, seconds) = network(seed, 5);
+    for seed in 0..12 {
+        let (tasks, seconds) = network(seed, 8);
         let mut recomputation = begin(&tasks, &seconds);
         let whole = recomputation.within(usize::MAX).unwrap();
         for percent in [90, 80, 70] {
@@ -129,10 +129,8 @@ fn the_time_is_near_the_least_of_all_orders() {
             let found = recomputation.within(limit).map(|found| found.seconds);
             #[allow(clippy::cast_precision_loss)]
             let least = least(&tasks, &seconds, limit).map(|seconds| seconds as f64);
-            let (Some(found), Some(least)) = (found, least) else {
-                assert!(found.is_none());
-                continue;
-            };
+            assert_eq!(found.is_some(), least.is_some(), "seed {seed}, {percent} %");
+            let (Some(found), Some(least)) = (found, least) else { continue };
             assert!(found >= least, "seed {seed}");
             count += 1;
             best += usize::from(found == least);
@@ -142,7 +140,7 @@ fn the_time_is_near_the_least_of_all_orders() {
     let mean = sum / f64::from(u32::try_from(count).unwrap());
     let said =
         format!("{best} of {count} take the least time, and all {mean:.3} times the least in the mean");
-    assert!(count >= 30 && 2 * best >= count && mean < 1.1, "{said}");
+    assert!(count >= 30 && 2 * best >= count && mean < 1.02, "{said}");
     println!("{said}");
 }
 
