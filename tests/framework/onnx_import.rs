@@ -263,7 +263,7 @@ fn constants_that_are_given_by_elements_have_the_bytes_of_the_whole_value_in_spa
         whole.elements_mut::<f32>()[usize::try_from(*place).unwrap()] = value;
     }
     for layout in layouts {
-        // There are five elements other than zero, so at most as many blocks are in use.
+        // There are five elements other than zero, so at most as many blocks are in use. A zero beside one keeps its sign.
         for stored in 1..=7 {
             let layout = format!("{layout}.{stored}").parse().unwrap();
             assert_eq!(given.to_layout(&layout).bytes(), whole.to_layout(&layout).bytes(), "{layout}");

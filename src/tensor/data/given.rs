@@ -44,48 +44,58 @@ impl Given {
         }
     }
 
-    /// Returns the elements other than zero with their places in the blocks of a type's layout, in ascending order.
+    /// Returns the elements with their places in the blocks of a type's layout, in ascending order.
     fn placed(&self, ty: &TensorType) -> Vec<(usize, &[u8])> {
-        let mut placed: Vec<(usize, &[u8])> = self
-            .iter()
-            .filter(|(_, element)| !sparse::is_zero(element, ty.dtype))
-            .map(|(place, element)| {
-                let mut rest = place;
-                let mut index = vec![0; ty.shape.rank()];
-                for (index, size) in index.iter_mut().zip(ty.shape.iter()).rev() {
-                    *index = rest % size;
-                    rest /= size;
-                }
-                (ty.layout.offset(&ty.shape, &index), element)
-            })
-            .collect();
+        let at = |(place, element)| {
+            let mut rest: usize = place;
+            let mut index = vec![0; ty.shape.rank()];
+            for (index, size) in index.iter_mut().zip(ty.shape.iter()).rev() {
+                *index = rest % size;
+                rest /= size;
+            }
+            (ty.layout.offset(&ty.shape, &index), element)
+        };
+        let mut placed: Vec<(usize, &[u8])> = self.iter().map(at).collect();
         placed.sort_unstable_by_key(|(place, _)| *place);
         placed
     }
 
+    /// Returns the blocks of a dense layout that have anything but zeros: the number of each, and its elements, of which
+    /// some may be zero, with their bytes from its start.
+    fn in_use<'a>(
+        &self,
+        ty: &TensorType,
+        placed: &'a [(usize, &'a [u8])],
+    ) -> impl Iterator<Item = (usize, impl Iterator<Item = (usize, &'a [u8])>)> {
+        let (size, block, dtype) = (self.size, ty.block_bytes(), ty.dtype);
+        let number = move |place: usize| place * size / block;
+        let blocks = placed.chunk_by(move |a, b| number(a.0) == number(b.0));
+        let any = move |elements: &&[(usize, &[u8])]| {
+            elements.iter().any(|(_, element)| !sparse::is_zero(element, dtype))
+        };
+        blocks.filter(any).map(move |elements| {
+            let first = number(elements[0].0);
+            (first, elements.iter().map(move |(place, element)| (place * size - first * block, *element)))
+        })
+    }
+
     /// Returns the number of blocks of a dense layout that have anything but zeros.
     pub(super) fn blocks(&self, ty: &TensorType) -> usize {
-        let block = ty.block_bytes() / self.size;
-        let mut blocks: Vec<usize> = self.placed(ty).into_iter().map(|(place, _)| place / block).collect();
-        blocks.dedup();
-        blocks.len()
+        self.in_use(ty, &self.placed(ty)).count()
     }
 
     /// Writes the elements to bytes of a sparse layout, which are zero, as [`sparse::compress`] does.
     pub(super) fn compress(&self, ty: &TensorType, to: &mut [u8]) {
         let dense = ty.with_layout(ty.layout.dense());
-        let block = dense.block_bytes();
         let placed = self.placed(&dense);
-        let blocks = placed.chunk_by(|a, b| a.0 * self.size / block == b.0 * self.size / block);
-        let blocks = blocks.map(|elements| {
-            let number = elements[0].0 * self.size / block;
-            let write = move |to: &mut [u8]| {
-                for (place, element) in elements {
-                    to[place * self.size - number * block..][..element.len()].copy_from_slice(element);
+        let blocks = self.in_use(&dense, &placed).map(|(number, elements)| {
+            let write = |to: &mut [u8]| {
+                for (at, element) in elements {
+                    to[at..][..element.len()].copy_from_slice(element);
                 }
             };
             (number, write)
         });
-        sparse::store(blocks, to, &ty.layout, &ty.shape, block);
+        sparse::store(blocks, to, &ty.layout, &ty.shape, dense.block_bytes());
     }
 }
