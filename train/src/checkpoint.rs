@@ -39,7 +39,7 @@ pub fn write(path: &Path, trainer: &Trainer, progress: &Progress) -> Result<(), 
 /// Writes parameters and running statistics alone.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_parameters(path: &Path, trainer: &Trainer) -> Result<(), TrainError> {
     let step = trainer.step();
     archive::write(path, trainer.kept().take(step.parameters.len() + step.statistics.len()))
