@@ -54,3 +54,22 @@ def products(size=256, layers=6):
     nodes = [helper.make_node("MatMul", [a, "w"], [b]) for a, b in zip(names, names[1:], strict=False)]
     shape = (size, size)
     return model(nodes, [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)], [weight])
+
+
+def bars():
+    """A class of progress bars by tqdm's conventions, with a list of those that were made."""
+
+    class Bar:
+        made = []
+
+        def __init__(self, total, unit):
+            self.total, self.unit, self.done, self.closed = total, unit, 0, False
+            Bar.made.append(self)
+
+        def update(self, count):
+            self.done += count
+
+        def close(self):
+            self.closed = True
+
+    return Bar

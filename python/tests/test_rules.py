@@ -7,6 +7,7 @@ import time
 
 import ovolo
 import pytest
+from conftest import bars
 
 
 def test_shipped_rules_hold():
@@ -37,19 +38,7 @@ def _written(folder, text):
 
 
 def test_a_bar_shows_the_progress():
-    class Bar:
-        made = []
-
-        def __init__(self, total, unit):
-            self.total, self.unit, self.done, self.closed = total, unit, 0, False
-            Bar.made.append(self)
-
-        def update(self, count):
-            self.done += count
-
-        def close(self):
-            self.closed = True
-
+    Bar = bars()
     found = ovolo.rules.verify(only="algebra", instances=2, progress=Bar)
     bar, = Bar.made
     assert bar.total == bar.done == len(found) > 1 and bar.closed and bar.unit == "rule"

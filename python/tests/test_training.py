@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import ovolo
 import pytest
-from conftest import DIGITS, model
+from conftest import DIGITS, bars, model
 from onnx import TensorProto, helper, numpy_helper
 
 QUICK = {"cost": "flops", "pipeline": "native", "threads": 1}
@@ -26,27 +26,12 @@ def trainer(**given):
     return ovolo.training.Trainer(str(DIGITS), **{"dims": {"N": 32}, "from_scratch": True, **QUICK, **given})
 
 
-class Bar:
-    """A progress bar by tqdm's conventions."""
-
-    made = []
-
-    def __init__(self, total, unit):
-        self.total, self.unit, self.done, self.closed = total, unit, 0, False
-        Bar.made.append(self)
-
-    def update(self, count):
-        self.done += count
-
-    def close(self):
-        self.closed = True
-
-
 def test_random_weights_become_a_network_that_reads_digits_it_has_not_seen(data, held_out):
+    Bar = bars()
     learns = trainer()
     losses = learns.fit(data, epochs=8, rate=0.01, progress=Bar)
     assert len(losses) == 8 and losses[-1] < 0.1 < losses[0] and learns.epochs == 8
-    bar = Bar.made.pop()
+    bar, = Bar.made
     assert bar.total == bar.done == 8 * (len(data["labels"]) // 32) and bar.closed and bar.unit == "step"
     session = ovolo.InferenceSession(learns.model(), **QUICK)
     scores, = session.run(None, {"image": held_out["image"].astype(np.float32)})

@@ -30,13 +30,13 @@ const DEEPEST: usize = 2000;
 /// The most runs for each task. Where several results of a chain are dropped at one time, each may need all others.
 const MOST: usize = 4;
 
-/// A set of results to drop that grows, and what it comes to.
+/// A set of results to drop, which grows, with its simulation.
 pub(crate) struct Recomputation {
     graph: TaskGraph,
     dropped: Vec<bool>,
     /// The members in the order in which they were added, each with the peak of the set up to it.
     grown: Vec<(usize, usize)>,
-    /// What the whole set comes to; `None` where there is nothing more to drop.
+    /// The simulation of the whole set; `None` if nothing more can be dropped.
     last: Option<Simulated>,
     /// The peak without any drop.
     peak: usize,
@@ -170,7 +170,7 @@ impl TaskGraph {
     }
 }
 
-/// What a set of results to drop comes to.
+/// The runs that a set of results to drop leads to.
 struct Simulated {
     runs: Recomputed,
     /// The results that are live while most bytes are, and that the task which runs then does not need.
