@@ -2,6 +2,10 @@
 //!
 //! The result is divided into bands of rows and panels of 32 columns. A task computes one such piece over blocks of
 //! the inner dimension, so that data that is read again stays in the second-level cache.
+//!
+//! A plain right operand of many rows is packed while the product runs. Its rows are far apart, so a task packs a few
+//! panels of a block once and multiplies all bands by them: a band of the left operand and the packed panels are in the
+//! second-level cache together (Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008).
 
 mod sparse;
 mod steps;
@@ -12,7 +16,7 @@ use super::args::{Buffers, Shared};
 use super::broadcast::Broadcast;
 use super::chain::Area;
 use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
-use super::prefetch::Prefetch;
+use super::prefetch::{Prefetch, prefetch};
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, KernelChoice, Layouts, Lowering, OpError};
@@ -44,6 +48,14 @@ const BAND: usize = 128 * 1024;
 const MIN_TASK_WORK: usize = 64 * 1024;
 /// The number of rows from which on a plain right operand is packed, panel by panel.
 const PACK_ROWS: usize = 32;
+/// The most panels that are packed at a time: 512 KiB.
+const GROUP: usize = 4;
+/// The bytes after which addresses have the same place in a first-level cache again, and how many lines each place has: 64
+/// sets of 8 lines of 64 bytes, as most processors have.
+const CACHE_SPAN: usize = 4096;
+const CACHE_WAYS: usize = 8;
+/// The additional elements of a packed row of the left operand, so that the rows of a tile have different places.
+const SPREAD: usize = 16;
 /// The number of rows up to which the inner dimension is not divided, because the left operand is small.
 const FEW_ROWS: usize = 8;
 
@@ -60,15 +72,26 @@ struct Tiling {
     panel_stride: usize,
     /// The offsets of both operands for each product of the batch.
     batch: Vec<(usize, usize)>,
-    /// The columns of a piece: one panel, or more if there are few rows and the right operand is not packed.
+    /// The columns of a tile: one panel, or more if there are few rows and the right operand is not packed.
     panel: usize,
     pack: bool,
     block: usize,
     band: usize,
+    /// The columns and the rows of a piece: one panel and one band, or several where an operand is packed.
+    group: usize,
+    part: usize,
+    /// The distance between rows of a packed band of the left operand, if it is packed.
+    spread: Option<usize>,
     steps: Steps,
 }
 
 impl Tiling {
+    /// Returns the elements of scratch that a thread needs for panels of the right operand, and for all.
+    fn scratch(&self) -> (usize, usize) {
+        let panels = if self.pack { self.block * self.group } else { 0 };
+        (panels, panels + self.spread.map_or(0, |row| row * self.band))
+    }
+
     /// Returns whether tiles are computed in a separate buffer, from which the last step stores them in the result.
     fn stages(&self) -> bool {
         !self.steps.is_empty() && self.block >= self.depth
@@ -115,8 +138,26 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
     let panel =
         if few { (columns / (4 * call.threads)).next_multiple_of(PANEL).clamp(PANEL, WIDE) } else { PANEL };
     let tallest = micro().rows();
-    let band = (BAND / block).max(tallest) / tallest * tallest;
-    let bands = rows.div_ceil(band).max(1);
+    let pack = !packed && rows >= PACK_ROWS;
+    // Rows whose elements take each other's place in the first-level cache are read from a copy. Beside a right operand that
+    // is packed, the copy is worth its time for all others as well.
+    let zeros = (depth * size_of::<f32>()).trailing_zeros().min(CACHE_SPAN.trailing_zeros());
+    let apart = CACHE_SPAN >> zeros;
+    let spread = (pack || rows >= PACK_ROWS && tallest > apart * CACHE_WAYS / 2).then_some(block + SPREAD);
+    let grouped = pack || spread.is_some();
+    // Several panels need their share of the cache.
+    let band = (if grouped { BAND / 2 } else { BAND } / block).max(tallest) / tallest * tallest;
+    // Bands have nearly equal height.
+    let equal = |parts: usize| rows.div_ceil(parts.max(1)).next_multiple_of(tallest).min(rows.max(1));
+    let band = equal(rows.div_ceil(band));
+    let (group, part) = if grouped {
+        let (panels, tasks) = (columns.div_ceil(PANEL), 4 * call.threads);
+        let group = (panels * batch.len() / tasks).clamp(1, GROUP);
+        let pieces = panels.div_ceil(group) * batch.len();
+        (group * PANEL, equal(tasks.div_ceil(pieces.max(1)).min(rows / PACK_ROWS)))
+    } else {
+        (panel, band)
+    };
     Some(Tiling {
         rows,
         columns,
@@ -125,10 +166,12 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
         panel_stride: if packed { depth * PANEL } else { panel },
         panel,
         batch,
-        pack: !packed && rows >= PACK_ROWS,
+        pack,
         block,
-        // Bands have nearly equal height.
-        band: rows.div_ceil(bands).next_multiple_of(tallest).min(rows.max(1)),
+        band: band.min(part),
+        group,
+        part,
+        spread,
         steps,
     })
 }
@@ -136,7 +179,7 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(plan) = plan(call) else { return reference::contract(call) };
     let in_place = |n: &usize| plan.stages() && call.inputs[*n] == call.output;
-    let scratch = if plan.pack { call.threads * plan.block * PANEL * size_of::<f32>() } else { 0 };
+    let scratch = call.threads * plan.scratch().1 * size_of::<f32>();
     let in_place = (2..call.inputs.len()).filter(in_place).collect();
     Ok(Contract { scratch, in_place, ..plain_contract(&format!("tiles-{}", micro().name)) })
 }
@@ -146,14 +189,18 @@ fn choices(call: &Call<'_>) -> Vec<KernelChoice> {
     let Some(plan) = plan(call) else { return Vec::new() };
     let right = match (call.op == "native.matmul-packed", plan.pack) {
         (true, _) => "packed before the run",
-        (false, true) => "packed panel by panel while it runs",
+        (false, true) => "packed in parts while it runs",
         (false, false) => "read as it lies",
     };
     vec![
         KernelChoice::new("right operand", right),
         KernelChoice::new(
             "pieces",
-            format!("{} rows of {} columns, {} deep", plan.band, plan.panel, plan.block),
+            format!("{} rows of {} columns, {} deep", plan.part, plan.group, plan.block),
+        ),
+        KernelChoice::new(
+            "left operand",
+            if plan.spread.is_some() { "copied in bands" } else { "read as it lies" },
         ),
     ]
 }
@@ -165,12 +212,12 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     }
 }
 
-/// A panel of a band of a product of the batch.
+/// A part of the rows and a group of panels of a product of the batch.
 #[derive(Clone, Copy)]
 struct Piece {
     batch: usize,
-    band: usize,
-    panel: usize,
+    part: usize,
+    group: usize,
 }
 
 struct MatMul {
@@ -185,27 +232,27 @@ impl Kernel for MatMul {
         if plan.rows * plan.columns * plan.batch.len() == 0 {
             return;
         }
-        let (bands, panels) = (plan.rows.div_ceil(plan.band), plan.columns.div_ceil(plan.panel));
-        let total = plan.batch.len() * bands * panels;
+        let (parts, groups) = (plan.rows.div_ceil(plan.part), plan.columns.div_ceil(plan.group));
+        let total = plan.batch.len() * parts * groups;
         let work = plan.rows * plan.columns * plan.depth.max(1) * plan.batch.len();
         let most = if work < 2 * MIN_TASK_WORK { 1 } else { args.team.threads().min(self.threads).max(1) };
         let chunk = (MIN_TASK_WORK * total / work.max(1)).clamp(1, total.div_ceil(most.min(total)));
         let buffers = Buffers::new(args);
         // Consecutive tasks share the larger operand's part and read all of the smaller one, which then stays in the
         // cache.
-        let panels_first = plan.rows * plan.depth > plan.columns * plan.depth;
+        let groups_first = plan.rows * plan.depth > plan.columns * plan.depth;
         let place = |at: usize| {
-            let (batch, rest) = (at / (bands * panels), at % (bands * panels));
-            let (band, panel) =
-                if panels_first { (rest / panels, rest % panels) } else { (rest % bands, rest / bands) };
-            Piece { batch, band, panel }
+            let (batch, rest) = (at / (parts * groups), at % (parts * groups));
+            let (part, group) =
+                if groups_first { (rest / groups, rest % groups) } else { (rest % parts, rest / parts) };
+            Piece { batch, part, group }
         };
         args.team.share(most, total.div_ceil(chunk), |slot, task| {
             for at in task * chunk..((task + 1) * chunk).min(total) {
                 // A thread mostly runs neighbouring tasks one after the other, so the next task tells what to
                 // prefetch.
                 let next = place(if at + 1 < total { at + 1 } else { at });
-                // SAFETY: bands and panels are within the matrices, and no other task has this pair.
+                // SAFETY: parts and groups are within the matrices, and no other task has this pair.
                 unsafe { self.piece(buffers.args(), place(at), next, slot) };
             }
         });
@@ -213,101 +260,198 @@ impl Kernel for MatMul {
 }
 
 impl MatMul {
-    /// Computes one panel of one band of one product. `next` is the piece to prefetch.
+    /// Computes a piece of one product. `next` is the piece to prefetch.
     ///
     /// # Safety
     /// The indices must be in range, and no other thread may use this piece of the result or this slot.
     unsafe fn piece(&self, args: &Args<'_>, place: Piece, next: Piece, slot: usize) {
         let plan = &self.plan;
-        let Piece { batch, band, panel } = place;
-        let (left, right) = plan.batch[batch];
-        let (row, column) = (band * plan.band, panel * plan.panel);
-        let rows = plan.band.min(plan.rows - row);
-        let columns = plan.panel.min(plan.columns - column);
-        let a = Shared::<f32>::input(args, 0).at(left + row * plan.depth);
-        let b = Shared::<f32>::input(args, 1).at(right + panel * plan.panel_stride);
-        let c = Shared::<f32>::output(args).at((batch * plan.rows + row) * plan.columns + column);
-        let buffer = Shared::<f32>::scratch(args).at(slot * plan.block * PANEL);
+        let (row, column) = (place.part * plan.part, place.group * plan.group);
+        let end = (row + plan.part).min(plan.rows);
+        let columns = plan.group.min(plan.columns - column);
+        let (panels, all) = plan.scratch();
+        let buffer = Shared::<f32>::scratch(args).at(slot * all);
+        let left = Shared::<f32>::input(args, 0).at(plan.batch[place.batch].0).cast_const();
+        let mut done = 0;
+        loop {
+            let depth = plan.block.min(plan.depth - done);
+            if plan.pack {
+                let right = Shared::<f32>::input(args, 1).at(plan.batch[place.batch].1);
+                // SAFETY: the rows and columns are within the operand, and the buffer is this slot's scratch memory.
+                unsafe {
+                    pack(right.add(done * plan.columns + column), plan.columns, depth, columns, buffer);
+                }
+            }
+            for first in (row..end).step_by(plan.band) {
+                let rows = plan.band.min(end - first);
+                let mut a = (left.wrapping_add(first * plan.depth + done), plan.depth);
+                if let Some(stride) = plan.spread {
+                    let band = buffer.wrapping_add(panels);
+                    for row in 0..rows {
+                        // SAFETY: the row is within the operand, and the buffer is this slot's scratch memory.
+                        unsafe {
+                            std::ptr::copy_nonoverlapping(a.0.add(row * a.1), band.add(row * stride), depth);
+                        }
+                    }
+                    a = (band, stride);
+                }
+                for (panel, from) in (column..column + columns).step_by(plan.panel).enumerate() {
+                    let tile = Block {
+                        a,
+                        row: first,
+                        rows,
+                        column: from,
+                        columns: plan.panel.min(column + columns - from),
+                        done,
+                        depth,
+                        packed: plan.pack.then(|| buffer.wrapping_add(panel * depth * PANEL).cast_const()),
+                    };
+                    // SAFETY: the block is within the piece, and only this call uses the piece.
+                    unsafe { self.block(args, place, next, &tile) };
+                }
+            }
+            done += depth;
+            if done >= plan.depth {
+                return;
+            }
+        }
+    }
+
+    /// Computes a panel of a band over a block of the inner dimension.
+    ///
+    /// # Safety
+    /// The block must be within the matrices, and no other thread may use this part of the result.
+    unsafe fn block(&self, args: &Args<'_>, place: Piece, next: Piece, block: &Block) {
+        let plan = &self.plan;
+        let Block { a: (a, a_stride), row, rows, column, columns, done, depth, packed } = *block;
+        let (_, right) = plan.batch[place.batch];
+        let c = Shared::<f32>::output(args).at((place.batch * plan.rows + row) * plan.columns + column);
         // In a single pass a tile is finished before any part of it is stored, so an operand of the steps may be in
         // place.
         let staged = plan.stages();
         let mut stage = [MaybeUninit::<f32>::uninit(); STAGE];
-        let mut done = 0;
-        // SAFETY: all accesses are within the operands and, for the buffer, within this slot's scratch memory.
+        let last = done + depth >= plan.depth;
+        // SAFETY: all accesses are within the operands and, for packed panels, within this slot's scratch memory.
         unsafe {
-            loop {
-                let depth = plan.block.min(plan.depth - done);
-                let mut tile = Tile {
-                    a: a.add(done),
-                    a_stride: plan.depth,
-                    b: b.wrapping_add(done * plan.row_stride),
-                    b_stride: plan.row_stride,
-                    c,
-                    c_stride: plan.columns,
-                    depth,
-                    columns,
-                    accumulate: done > 0,
-                    ahead: self.ahead(args, place, next, done + depth),
-                };
-                if plan.pack {
-                    for i in 0..depth {
-                        std::ptr::copy_nonoverlapping(
-                            tile.b.add(i * plan.row_stride),
-                            buffer.add(i * PANEL),
-                            columns,
-                        );
-                    }
-                    (tile.b, tile.b_stride) = (buffer, PANEL);
+            let (b, b_stride) = match packed {
+                Some(buffer) => (buffer, PANEL),
+                None => {
+                    let panel = Shared::<f32>::input(args, 1)
+                        .at(right + column / plan.panel * plan.panel_stride)
+                        .cast_const();
+                    (panel.wrapping_add(done * plan.row_stride), plan.row_stride)
                 }
-                done += depth;
-                let last = done >= plan.depth;
-                // The steps run on each tile while it is in the first-level cache.
-                let tiles = if last && !plan.steps.is_empty() { rows.div_ceil(self.micro.rows()) } else { 1 };
-                for index in 0..tiles {
-                    let (first, end) = (rows * index / tiles, rows * (index + 1) / tiles);
-                    let c = c.add(first * plan.columns);
-                    let ahead = tile.ahead.part(index, tiles);
-                    let mut part = Tile { a: tile.a.add(first * plan.depth), c, ahead, ..tile };
-                    if staged {
-                        (part.c, part.c_stride) = (stage.as_mut_ptr().cast(), columns);
-                    }
-                    if columns > PANEL {
-                        self.micro.wide(&part, rows);
-                    } else {
-                        self.micro.block(&part, end - first);
-                    }
-                    if last {
-                        let area = Area {
-                            source: part.c,
-                            source_row: part.c_stride,
-                            target: c,
-                            target_row: plan.columns,
-                            rows: end - first,
-                            columns,
-                            ..Area::NONE
-                        };
-                        plan.steps.apply(args, area, batch * plan.rows + row + first, column);
-                    }
+            };
+            let tile = Tile {
+                a,
+                a_stride,
+                b,
+                b_stride,
+                c,
+                c_stride: plan.columns,
+                depth,
+                columns,
+                accumulate: done > 0,
+                ahead: self.ahead(args, place, next, block),
+            };
+            // The steps run on each tile while it is in the first-level cache.
+            let tiles = if last && !plan.steps.is_empty() { rows.div_ceil(self.micro.rows()) } else { 1 };
+            for index in 0..tiles {
+                let (first, end) = (rows * index / tiles, rows * (index + 1) / tiles);
+                let c = c.add(first * plan.columns);
+                let ahead = tile.ahead.part(index, tiles);
+                let mut part = Tile { a: a.add(first * a_stride), c, ahead, ..tile };
+                if staged {
+                    (part.c, part.c_stride) = (stage.as_mut_ptr().cast(), columns);
+                }
+                if columns > PANEL {
+                    self.micro.wide(&part, rows);
+                } else {
+                    self.micro.block(&part, end - first);
                 }
                 if last {
-                    return;
+                    let area = Area {
+                        source: part.c,
+                        source_row: part.c_stride,
+                        target: c,
+                        target_row: plan.columns,
+                        rows: end - first,
+                        columns,
+                        ..Area::NONE
+                    };
+                    plan.steps.apply(args, area, place.batch * plan.rows + row + first, column);
                 }
             }
         }
     }
 
-    /// Returns the block to prefetch after the first `done` rows of the inner dimension, if the operand is in panels
-    /// and the block is not the current one.
-    fn ahead(&self, args: &Args<'_>, place: Piece, next: Piece, done: usize) -> Prefetch {
+    /// Returns what to prefetch while a block is computed, if the operand is in panels: the next one of the same band, or the
+    /// first one of the next band, block or piece, if it is another one.
+    fn ahead(&self, args: &Args<'_>, place: Piece, next: Piece, block: &Block) -> Prefetch {
         let plan = &self.plan;
         if plan.row_stride != PANEL || plan.panel != PANEL {
             return Prefetch::NONE;
         }
-        let (at, done) = if done < plan.depth { (place, done) } else { (next, 0) };
-        if done == 0 && (next.batch, next.panel) == (place.batch, place.panel) && plan.block >= plan.depth {
+        let first = place.group * plan.group;
+        let after = block.column + PANEL;
+        let (batch, column, done) = if after < (first + plan.group).min(plan.columns) {
+            (place.batch, after, block.done)
+        } else if block.row + block.rows < ((place.part + 1) * plan.part).min(plan.rows) {
+            (place.batch, first, block.done)
+        } else if block.done + block.depth < plan.depth {
+            (place.batch, first, block.done + block.depth)
+        } else {
+            (next.batch, next.group * plan.group, 0)
+        };
+        if (batch, column, done) == (place.batch, block.column, block.done) {
             return Prefetch::NONE;
         }
-        let from = plan.batch[at.batch].1 + at.panel * plan.panel_stride + done * PANEL;
+        let from = plan.batch[batch].1 + column / PANEL * plan.panel_stride + done * PANEL;
         Prefetch::new(Shared::<f32>::input(args, 1).at(from), plan.block.min(plan.depth - done) * PANEL)
+    }
+}
+
+/// A panel of a band over a block of the inner dimension.
+struct Block {
+    /// The rows of the left operand, and the distance between them in elements.
+    a: (*const f32, usize),
+    row: usize,
+    rows: usize,
+    column: usize,
+    columns: usize,
+    /// The rows of the inner dimension before the block.
+    done: usize,
+    depth: usize,
+    /// The panel, if it is packed while the product runs.
+    packed: Option<*const f32>,
+}
+
+/// The rows before which a row is requested while panels are packed. They are far apart, so that the processor does not see
+/// which one comes next.
+const REQUESTED: usize = 12;
+
+/// Copies rows of a matrix into panels, one after another.
+///
+/// # Safety
+/// The rows, `stride` elements apart, must be readable, and `to` writable for as many panels as there are columns.
+unsafe fn pack(from: *const f32, stride: usize, rows: usize, columns: usize, to: *mut f32) {
+    for row in 0..rows {
+        let source = from.wrapping_add(row * stride);
+        let ahead = from.wrapping_add((row + REQUESTED).min(rows - 1) * stride);
+        for (panel, column) in (0..columns).step_by(PANEL).enumerate() {
+            let target = to.wrapping_add((panel * rows + row) * PANEL);
+            for line in (column..columns.min(column + PANEL)).step_by(16) {
+                prefetch(ahead.wrapping_add(line).cast());
+            }
+            // SAFETY: the caller's promise.
+            unsafe {
+                if columns - column >= PANEL {
+                    let values = source.wrapping_add(column).cast::<[f32; PANEL]>().read_unaligned();
+                    target.cast::<[f32; PANEL]>().write_unaligned(values);
+                } else {
+                    std::ptr::copy_nonoverlapping(source.wrapping_add(column), target, columns - column);
+                }
+            }
+        }
     }
 }

@@ -61,17 +61,19 @@ impl Pace {
     }
 }
 
+/// Requests the cache line of an address, which may be any.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn prefetch(at: *const u8) {
+pub fn prefetch(at: *const u8) {
     use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
     // SAFETY: a prefetch is a hint and accepts any address.
     unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) };
 }
 
+/// Requests the cache line of an address, which may be any.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn prefetch(_: *const u8) {}
+pub fn prefetch(_: *const u8) {}
 
 #[cfg(test)]
 mod tests {

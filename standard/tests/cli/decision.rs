@@ -26,7 +26,8 @@ fn explain_says_what_kernels_decide_for_themselves() {
         "graph {\n  x: f32[40,96] = input\n  v: f32[96,33] = input\n  y = matmul(x, v)\n  return y\n}\n";
     std::fs::write(at.join("matmul.ovolo"), text).unwrap();
     let (matmul, _) = output(&at, "explain matmul.ovolo");
-    let packed = "decided by the kernel: right operand: packed panel by panel while it runs; pieces: 40 rows of 32 columns";
+    let packed =
+        "decided by the kernel: right operand: packed in parts while it runs; pieces: 40 rows of 32 columns";
     assert!(matmul.contains(packed), "{matmul}");
     std::fs::write(at.join("matmul.ovolo"), text.replace("40,", "4,")).unwrap();
     let (matmul, _) = output(&at, "explain matmul.ovolo");
