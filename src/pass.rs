@@ -195,6 +195,8 @@ pub enum PassReport {
         constants: Vec<KeptConstants>,
         /// The number of steps that compute a value again, and their seconds.
         again: (usize, f64),
+        /// The number of inputs that steps replace by their next values in place, and their bytes.
+        replaced: (usize, usize),
     },
     /// The report of a pass that is not ovolo's own: one line that says what it did.
     Custom(String),

@@ -22,6 +22,7 @@ mod source;
 mod stored;
 mod subject;
 mod task;
+mod update;
 mod view;
 mod work;
 
@@ -217,7 +218,8 @@ impl Plan {
     ) -> Result<Self, PlanError> {
         let constant = constants(graph);
         let contracts = contracts(graph, &constant, threads, ask)?;
-        let subject = Subject { graph, constant: &constant, contracts: &contracts, copy };
+        let updates = update::updates(graph, &constant, &contracts);
+        let subject = Subject { graph, constant: &constant, contracts: &contracts, updates: &updates, copy };
         let Settings { order, planner, limit } = settings;
         let orders = order::orders(&subject, *order)?;
         let Some((arrangement, Packed { offsets, arenas })) = subject.arrange(&orders, *planner, limit)
@@ -320,6 +322,12 @@ impl Plan {
     pub fn again(&self) -> (usize, f64) {
         let again = self.steps.iter().filter(|step| step.source.again);
         again.fold((0, 0.0), |(count, seconds), step| (count + 1, seconds + step.seconds))
+    }
+
+    /// Returns the number of inputs that steps replace by their next values in place, and their bytes.
+    pub fn replaced(&self) -> (usize, usize) {
+        let replaced = self.steps.iter().filter(|step| matches!(step.output.base, Base::Input(_)));
+        replaced.fold((0, 0), |(count, bytes), step| (count + 1, bytes + step.output_type.bytes()))
     }
 
     /// Returns the sum of the steps' prices, in seconds.

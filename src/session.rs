@@ -21,7 +21,7 @@ use crate::op::{Demand, Unmet};
 use crate::plan::schedule::{self, Item, Schedule};
 use crate::plan::{Base, Place, Plan, Unsound};
 use crate::team::Team;
-use crate::tensor::{Device, Tensor, TensorType};
+use crate::tensor::{DType, Device, Tensor, TensorType};
 use output::Direct;
 use rustc_hash::FxHashMap;
 use std::any::Any;
@@ -51,6 +51,8 @@ pub struct Session {
     from_outputs: Vec<(usize, usize, usize)>,
     /// For each result in such an output: the step, the index of the output in `direct`, and the offset.
     into_outputs: Vec<(usize, usize, usize)>,
+    /// The outputs that are next values of inputs, with these inputs, by their positions.
+    next_values: Vec<(usize, usize)>,
     outputs: Vec<Tensor>,
 }
 
@@ -67,7 +69,8 @@ struct Host {
     starts: Vec<usize>,
     /// The result of each step.
     results: Vec<*mut u8>,
-    /// The outputs that steps write where they lie, and the address that these steps have for each.
+    /// The outputs that steps write where they lie, and the address that these steps have for each. Next values of inputs
+    /// are among them.
     direct: Vec<(Direct, *mut u8)>,
     /// The host's part of the arena. It belongs to the runner if the plan has one, and otherwise to the workspace, which
     /// may have moved it since the last run.
@@ -308,6 +311,7 @@ impl Session {
         let outputs = plan.outputs.iter().map(|(_, ty, _)| take(on_host(ty))).collect::<Result<_, _>>()?;
         let results = plan.steps.iter().map(|step| arena.wrapping_add(step.output.offset)).collect();
         let direct = direct.into_iter().map(|one| (one, std::ptr::null_mut())).collect();
+        let next_values = output::next_values(&plan);
         let host = Host { plan, kernels, demands, operands, starts, results, direct, arena, team };
         Ok(Self {
             host,
@@ -320,6 +324,7 @@ impl Session {
             recipes,
             from_outputs,
             into_outputs,
+            next_values,
             outputs,
         })
     }
@@ -397,6 +402,44 @@ impl Session {
     /// If an input is not of the type that the plan was made for, a device reports an error, or a kernel panics.
     /// The session can run again after each of them.
     pub fn run(&mut self, inputs: &[&Tensor]) -> Result<&[Tensor], SessionError> {
+        self.begin(inputs)?;
+        self.run_checked(inputs)?;
+        Ok(&self.outputs)
+    }
+
+    /// Runs the plan as [`Session::run`] does, and replaces each input by its next value, which is the output with the
+    /// input's name and type, if there is one. Where steps write it in the place of the input, no bytes are copied, unless
+    /// others share them.
+    ///
+    /// # Errors
+    /// As [`Session::run`]. After an error of a device or of a kernel, an input may be replaced in part.
+    pub fn advance(&mut self, inputs: &mut [Tensor]) -> Result<&[Tensor], SessionError> {
+        self.check_inputs(&inputs.iter().collect::<Vec<_>>())?;
+        let replaced: Vec<(usize, usize)> = self.replaced().collect();
+        let nothing = Tensor::zeros(TensorType::plain(DType::U8, [0]));
+        for (output, _) in &replaced {
+            // The session gives up the value of the last run, so that only the caller has it.
+            if let Some(output) = self.outputs.get_mut(*output) {
+                *output = nothing.clone();
+            }
+        }
+        self.make_outputs();
+        for (output, input) in &replaced {
+            self.outputs[*output] = std::mem::replace(&mut inputs[*input], nothing.clone());
+        }
+        let result = self.run_checked(&inputs.iter().collect::<Vec<_>>());
+        for (output, input) in &replaced {
+            inputs[*input] = self.outputs[*output].clone();
+        }
+        result?;
+        for (output, input) in &self.next_values {
+            inputs[*input] = self.outputs[*output].clone();
+        }
+        Ok(&self.outputs)
+    }
+
+    /// Runs the plan on inputs that were checked.
+    fn run_checked(&mut self, inputs: &[&Tensor]) -> Result<(), SessionError> {
         let workspace = Arc::clone(&self.workspace);
         let mut held = workspace.hold();
         self.prepare(inputs, &mut held)?;
@@ -406,8 +449,7 @@ impl Session {
             None => (0..self.host.kernels.len()).try_for_each(|step| self.host.step(step))?,
             Some(runner) => self.host.run_with(&mut **runner, &self.schedule, inputs)?,
         }
-        self.finish(inputs)?;
-        Ok(&self.outputs)
+        self.finish(inputs)
     }
 
     /// Runs the plan as [`Session::run`] does, and hands the outputs over: nothing else has their bytes.
@@ -424,6 +466,7 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub fn profile(&mut self, inputs: &[&Tensor]) -> Result<Vec<Duration>, SessionError> {
+        self.begin(inputs)?;
         let workspace = Arc::clone(&self.workspace);
         let mut held = workspace.hold();
         self.prepare(inputs, &mut held)?;
@@ -445,8 +488,16 @@ impl Session {
         Ok(times)
     }
 
-    /// Checks the inputs, and sets the addresses of operands. `held` is the memory of the workspace.
-    fn prepare(&mut self, inputs: &[&Tensor], held: &mut Tensor) -> Result<(), SessionError> {
+    /// Checks the inputs, and prepares the outputs for a run that leaves the inputs as they are.
+    fn begin(&mut self, inputs: &[&Tensor]) -> Result<(), SessionError> {
+        self.check_inputs(inputs)?;
+        self.make_outputs();
+        self.copy_replaced(inputs);
+        Ok(())
+    }
+
+    /// Checks that the inputs are those that the plan was made for.
+    fn check_inputs(&self, inputs: &[&Tensor]) -> Result<(), SessionError> {
         let wanted = &self.host.plan.inputs;
         if inputs.len() != wanted.len() {
             return Err(SessionError::InputCount { wanted: wanted.len(), given: inputs.len() });
@@ -461,6 +512,11 @@ impl Session {
                 });
             }
         }
+        Ok(())
+    }
+
+    /// Sets the addresses of operands and results. `held` is the memory of the workspace.
+    fn prepare(&mut self, inputs: &[&Tensor], held: &mut Tensor) -> Result<(), SessionError> {
         if let Some(runner) = &mut self.runner {
             device::write_inputs(&mut **runner, &self.host.plan, inputs)?;
         }
@@ -478,19 +534,43 @@ impl Session {
                 *result = arena.wrapping_add(step.output.offset);
             }
         }
-        self.place_outputs(moved);
+        self.find_outputs(moved);
         Ok(())
     }
 
-    /// Makes the outputs that were handed over anew, and sets the addresses of those that steps write where they lie.
-    /// `moved` says that addresses of results were overwritten.
-    fn place_outputs(&mut self, mut moved: bool) {
+    /// Makes the outputs that were handed over anew.
+    fn make_outputs(&mut self) {
         if self.outputs.is_empty() {
             self.outputs =
                 self.host.plan.outputs.iter().map(|(_, ty, _)| Tensor::zeros(on_host(ty))).collect();
         }
+    }
+
+    /// Returns the outputs that steps write in the place of inputs, with these inputs.
+    fn replaced(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.host.direct.iter().filter_map(|(direct, _)| Some((direct.output, direct.input()?)))
+    }
+
+    /// Gives the outputs that steps write in the place of inputs the bytes of these inputs, which stay as they are.
+    fn copy_replaced(&mut self, inputs: &[&Tensor]) {
+        let Self { host, outputs, .. } = self;
+        for (direct, _) in &host.direct {
+            if let Some(input) = direct.input() {
+                let (source, target) = (inputs[input].bytes(), outputs[direct.output].bytes_for_all());
+                // SAFETY: the input and the output have the same type, and the output shares its bytes with nobody.
+                unsafe { output::copy(&host.team, source.as_ptr(), target.as_mut_ptr(), target.len()) };
+            }
+        }
+    }
+
+    /// Sets the addresses of the outputs that steps write where they lie. `moved` says that addresses of results were
+    /// overwritten.
+    fn find_outputs(&mut self, mut moved: bool) {
         for (direct, known) in &mut self.host.direct {
-            let address = self.outputs[direct.output].bytes_for_all().as_mut_ptr();
+            let output = &mut self.outputs[direct.output];
+            // What lies in the place of an input begins with the bytes of the input.
+            let bytes = if direct.input().is_some() { output.bytes_mut() } else { output.bytes_for_all() };
+            let address = bytes.as_mut_ptr();
             moved |= address != std::mem::replace(known, address);
         }
         if moved {
@@ -516,8 +596,12 @@ impl Session {
                 continue;
             }
             let Place { base, offset } = *place;
+            let replaced = || self.host.direct.iter().find(|(direct, _)| direct.base == base);
             let source = match base {
-                Base::Input(input) => inputs[input].bytes().as_ptr(),
+                Base::Input(input) => match replaced() {
+                    Some((_, next)) => next.cast_const(),
+                    None => inputs[input].bytes().as_ptr(),
+                },
                 Base::Constant(node) => self.constants[&node].bytes().as_ptr(),
                 Base::Arena(_) => arena.cast_const(),
             };

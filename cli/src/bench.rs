@@ -84,17 +84,30 @@ impl Bench {
             },
         };
         let mut read = self.settings.inputs();
-        let inputs = self.read_inputs(session.plan(), &mut read)?;
-        let inputs: Vec<&Tensor> = inputs.iter().collect();
-        let times = match self.settings.resident {
-            None => measure(&mut session, self.seconds, &mut |session| session.run(&inputs).map(drop))?,
-            Some(_) => {
-                // This run copies the inputs to the device, where they stay.
-                session.run(&inputs).map_err(|error| error.to_string())?;
-                measure(&mut session, self.seconds, &mut Session::run_on_device)?
-            }
+        let mut inputs = self.read_inputs(session.plan(), &mut read)?;
+        let directory = match (&self.output_dir, self.json) {
+            (Some(directory), _) => Some(directory.clone()),
+            (None, true) => Some(std::env::temp_dir().join(format!("ovolo-outputs-{}", std::process::id()))),
+            (None, false) => None,
         };
-        let outputs = session.run(&inputs).map_err(|error| error.to_string())?.to_vec();
+        // Files are written before times are measured: the outputs of a step that replaces its inputs are those of the
+        // first one, and nobody else has their bytes afterwards. On a device the inputs of this run stay there.
+        let outputs = first(&mut session, &mut inputs)?.to_vec();
+        if let Some(directory) = &directory {
+            let names = session.plan().outputs.iter().map(|(name, ..)| name.to_string());
+            write_outputs(&names.zip(outputs).collect::<Vec<_>>(), directory, &read)?;
+        }
+        let times = match self.settings.resident {
+            None if session.plan().replaced().0 > 0 => {
+                measure(&mut session, self.seconds, &mut |session| session.advance(&mut inputs).map(drop))?
+            }
+            None => {
+                let inputs: Vec<&Tensor> = inputs.iter().collect();
+                measure(&mut session, self.seconds, &mut |session| session.run(&inputs).map(drop))?
+            }
+            Some(_) => measure(&mut session, self.seconds, &mut Session::run_on_device)?,
+        };
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
         if self.profile {
             let whole = times.usual().unwrap_or(times.median());
             let profile = profile(registry, &mut session, &inputs, times.all.len().clamp(3, 200), whole)?;
@@ -111,15 +124,6 @@ impl Bench {
                 };
                 page::write_page(file, &shown)?;
             }
-        }
-        let directory = match (&self.output_dir, self.json) {
-            (Some(directory), _) => Some(directory.clone()),
-            (None, true) => Some(std::env::temp_dir().join(format!("ovolo-outputs-{}", std::process::id()))),
-            (None, false) => None,
-        };
-        if let Some(directory) = &directory {
-            let names = session.plan().outputs.iter().map(|(name, ..)| name.to_string());
-            write_outputs(&names.zip(outputs).collect::<Vec<_>>(), directory, &read)?;
         }
         if self.json {
             let line = serde_json::json!({
@@ -255,6 +259,15 @@ fn milliseconds(time: Duration) -> f64 {
 
 /// A run that is timed.
 type Run<'a> = &'a mut dyn FnMut(&mut Session) -> Result<(), SessionError>;
+
+/// Runs a session once. A step that replaces its inputs does so.
+fn first<'s>(session: &'s mut Session, inputs: &mut [Tensor]) -> Result<&'s [Tensor], String> {
+    let outputs = match session.plan().replaced() {
+        (0, _) => session.run(&inputs.iter().collect::<Vec<_>>()),
+        _ => session.advance(inputs),
+    };
+    outputs.map_err(|error| error.to_string())
+}
 
 /// Times runs, after a first one that is not counted.
 fn measure(session: &mut Session, seconds: f64, run: Run<'_>) -> Result<Times, String> {

@@ -133,8 +133,7 @@ impl Compile {
                 "hit: entry {}: {}, estimate {:.6} ms\n`--no-cache` compiles and shows every pass\n",
                 entry.as_deref().unwrap_or_default(),
                 memory(
-                    plan.steps.len(),
-                    plan.again(),
+                    &steps(plan.steps.len(), plan.again(), plan.replaced()),
                     &plan.arenas().collect::<Vec<Arena>>(),
                     &constants(plan)
                 ),
@@ -216,10 +215,10 @@ impl Compile {
                     let _ = writeln!(text, "             no kernel {count} time(s): `{op}`: {why}");
                 }
             }
-            Some(PassReport::Plan { steps, arenas, constants, again }) => {
+            Some(PassReport::Plan { steps: count, arenas, constants, again, replaced }) => {
                 let constants: Vec<_> =
                     constants.iter().map(|kept| (kept.device, kept.bytes, Some(kept.computed))).collect();
-                let _ = writeln!(text, "{}", memory(*steps, *again, arenas, &constants));
+                let _ = writeln!(text, "{}", memory(&steps(*count, *again, *replaced), arenas, &constants));
             }
             Some(PassReport::Custom(what)) => {
                 let _ = writeln!(text, "{what}");
@@ -237,12 +236,21 @@ fn constants(plan: &Plan) -> Vec<Constants> {
     plan.constants().into_iter().map(|(device, bytes)| (device, bytes, None)).collect()
 }
 
-/// Describes the steps and bytes of a plan; with several devices, one line for each.
-fn memory(steps: usize, (again, seconds): (usize, f64), arenas: &[Arena], constants: &[Constants]) -> String {
-    let steps = match again {
-        0 => format!("{steps} steps"),
-        _ => format!("{steps} steps, {again} of them computed again ({:.3} ms)", seconds * 1e3),
-    };
+/// Describes the steps of a plan: how many there are, how many compute a value again and in which time, and how many inputs
+/// and bytes of inputs they replace in place.
+fn steps(count: usize, (again, seconds): (usize, f64), (replaced, bytes): (usize, usize)) -> String {
+    let mut text = format!("{count} steps");
+    if again > 0 {
+        let _ = write!(text, ", {again} of them computed again ({:.3} ms)", seconds * 1e3);
+    }
+    if replaced > 0 {
+        let _ = write!(text, ", {} of {bytes} bytes replaced in place", amount::of(replaced, "input"));
+    }
+    text
+}
+
+/// Describes the bytes of a plan, after its steps; with several devices, one line for each.
+fn memory(steps: &str, arenas: &[Arena], constants: &[Constants]) -> String {
     let one = |arena: &Arena| {
         let Arena { device, bytes, lower_bound, lower_bound_any_order, proven } = arena;
         #[allow(clippy::cast_precision_loss)]
@@ -264,7 +272,7 @@ fn memory(steps: usize, (again, seconds): (usize, f64), arenas: &[Arena], consta
     };
     match arenas {
         [host] => format!("{steps}, arena {}", one(host)),
-        several => several.iter().fold(steps, |text, arena| {
+        several => several.iter().fold(steps.to_owned(), |text, arena| {
             format!("{text}\n             arena of {} {}", arena.device, one(arena))
         }),
     }
@@ -303,8 +311,9 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
                 });
             }
         }
-        Some(PassReport::Plan { steps, arenas, constants, again }) => {
+        Some(PassReport::Plan { steps, arenas, constants, again, replaced }) => {
             value["steps"] = (*steps).into();
+            value["replaced"] = json!({ "inputs": replaced.0, "bytes": replaced.1 });
             value["again"] = json!({ "steps": again.0, "seconds": again.1 });
             let kept = |kept: &KeptConstants| json!({ "device": kept.device.to_string(), "bytes": kept.bytes, "computed": kept.computed });
             value["constants"] = constants.iter().map(kept).collect();

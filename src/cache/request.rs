@@ -46,7 +46,7 @@ pub fn build(registry: &Registry, others: Builds) -> String {
 }
 
 /// The version of the format of entries.
-const FORMAT: &str = "5";
+const FORMAT: &str = "6";
 
 impl Request {
     /// The value of the key's field for the calibration if no speeds are kept.

@@ -209,8 +209,8 @@ impl<'a> Simulation<'a> {
             found: Simulated { runs, waiting: Vec::new() },
         };
         // Views of inputs and of constants take no room, and stay.
-        for (task, Task { size, alias_of, .. }) in graph.tasks.iter().enumerate() {
-            if *size == 0 && alias_of.is_none() {
+        for (task, Task { size, alias_of, inputs, .. }) in graph.tasks.iter().enumerate() {
+            if *size == 0 && alias_of.is_none() && inputs.is_empty() {
                 simulation.times[task] = 1;
                 simulation.found.runs.runs.push(task);
             }

@@ -43,8 +43,8 @@ impl Pass for PlanMemory {
         let planned = state.into_chosen(self.name())?.plan(&self.planning(context)?)?;
         let plan = &planned.plan;
         let (arenas, constants) = (plan.arenas().collect(), plan.kept(&planned.chosen.program));
-        let again = plan.again();
-        let report = PassReport::Plan { steps: plan.steps.len(), arenas, constants, again };
+        let (again, replaced) = (plan.again(), plan.replaced());
+        let report = PassReport::Plan { steps: plan.steps.len(), arenas, constants, again, replaced };
         Ok((State::Planned(Box::new(planned)), report))
     }
 }

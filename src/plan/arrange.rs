@@ -215,7 +215,7 @@ impl Subject<'_> {
     fn draft(&self, order: &Sequence, apart: &Apart) -> Arrangement {
         let graph = self.graph;
         let Sequence { nodes: order, reread } = order;
-        let mut draft = Draft::new(graph, self.constant, order);
+        let mut draft = Draft::new(graph, self.constant, self.updates, order);
         let (mut steps, mut scratches, mut joins) = (Vec::<Arranged>::new(), Vec::new(), Vec::new());
         let mut steps_before = Vec::with_capacity(order.len() + 2);
         let mut copies_in_all = 0.0;

@@ -112,8 +112,14 @@ impl Plan {
         for (place, ty) in step.inputs.iter().zip(&step.input_types) {
             self.check_place(*place, ty, constant)?;
         }
-        if !matches!(step.output.base, Base::Arena(_)) {
-            return Err("its result does not go to the arena".to_owned());
+        match step.output.base {
+            Base::Arena(_) => {}
+            Base::Input(_) if self.is_next_value(step) => {}
+            Base::Input(_) | Base::Constant(_) => {
+                return Err(
+                    "its result neither goes to the arena nor is the next value of an input".to_owned()
+                );
+            }
         }
         self.check_place(step.output, &step.output_type, constant)?;
         if !step.output.offset.is_multiple_of(ALIGN) {
@@ -132,6 +138,20 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a step writes the next value of an input in its place: the whole input, on the host, without devices,
+    /// and as the output with its name.
+    fn is_next_value(&self, step: &Step) -> bool {
+        let Place { base: Base::Input(at), offset: 0 } = step.output else { return false };
+        let Some((name, ty)) = self.inputs.get(at) else { return false };
+        let of_input = |(output, output_type, place): &(Arc<str>, TensorType, Place)| {
+            output == name && output_type == ty && *place == step.output
+        };
+        self.devices.is_empty()
+            && ty.device == Device::Host
+            && step.output_type == *ty
+            && self.outputs.iter().any(of_input)
     }
 
     fn check_place(

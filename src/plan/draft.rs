@@ -1,11 +1,13 @@
 //! Decides where the bytes of each value lie: views, results in place, and operands that are computed within a
 //! result.
 
+use super::update::{Update, Updates};
 use super::{Base, Place};
 use crate::graph::{Graph, INPUT, NodeId};
 use crate::memory::Buffer;
 use crate::op::{ALIGN, Contract};
 use crate::tensor::Device;
+use std::collections::BTreeMap;
 
 /// The place of a value for the planner.
 #[derive(Clone, Copy)]
@@ -26,6 +28,8 @@ pub(super) struct Storage {
     pub last: usize,
     /// The storage of which it is a part, and the offset in it.
     within: Option<(usize, usize)>,
+    /// The position of the input whose bytes these are; the caller has them.
+    input: Option<usize>,
 }
 
 /// The slots of values and their storages, which are filled in step by step.
@@ -34,10 +38,12 @@ pub(super) struct Draft {
     storages: Vec<Storage>,
     /// The last position that reads a node or a view of it.
     last_read: Vec<usize>,
+    /// For each next value of an input, the storage of the input.
+    updates: BTreeMap<NodeId, usize>,
 }
 
 impl Draft {
-    pub(crate) fn new(graph: &Graph, constant: &[bool], sequence: &[NodeId]) -> Self {
+    pub(crate) fn new(graph: &Graph, constant: &[bool], updates: &Updates, sequence: &[NodeId]) -> Self {
         let mut slots = vec![None; graph.len()];
         let mut input = 0;
         for (id, node) in graph.nodes() {
@@ -60,18 +66,32 @@ impl Draft {
         for (_, id) in graph.outputs() {
             last_read[id.index()] = sequence.len();
         }
-        Self { slots, storages: Vec::new(), last_read }
+        let mut draft = Self { slots, storages: Vec::new(), last_read, updates: BTreeMap::new() };
+        for (next, Update { input, position, .. }) in updates {
+            let node = &graph[*input];
+            draft.updates.insert(*next, draft.storages.len());
+            draft.slots[input.index()] = Some(Slot::Storage(draft.storages.len(), 0));
+            draft.storages.push(Storage {
+                device: node.ty.device,
+                size: node.ty.bytes(),
+                first: 0,
+                last: draft.last_read[input.index()],
+                within: None,
+                input: Some(*position),
+            });
+        }
+        draft
     }
 
     /// Keeps the storage of a node alive as long as the node is read.
     fn extend(&mut self, id: NodeId) {
-        if let Some(Slot::Storage(storage, _)) = self.slot(id) {
+        if let Some(Slot::Storage(storage, _)) = self.whole(id) {
             self.storages[storage].last = self.storages[storage].last.max(self.last_read[id.index()]);
         }
     }
 
     pub(crate) fn view(&mut self, of: NodeId, id: NodeId, offset: usize) {
-        self.slots[id.index()] = match self.slot(of) {
+        self.slots[id.index()] = match self.whole(of) {
             Some(Slot::Fixed(place)) => Some(Slot::Fixed(Place { offset: place.offset + offset, ..place })),
             Some(Slot::Storage(storage, at)) => Some(Slot::Storage(storage, at + offset)),
             None => None,
@@ -89,6 +109,9 @@ impl Draft {
     ) -> Option<usize> {
         let node = &graph[id];
         let bytes = node.ty.bytes();
+        if let Some(in_place) = self.replace(graph, id, contract, position) {
+            return in_place;
+        }
         let wanted = contract.alias.iter().chain(&contract.in_place);
         let taken = wanted.copied().find(|&operand| {
             let Some(Slot::Storage(storage, 0)) = self.slot(node.inputs[operand]) else {
@@ -116,12 +139,42 @@ impl Draft {
                     first: position,
                     last: position,
                     within: None,
+                    input: None,
                 });
                 Slot::Storage(self.storages.len() - 1, 0)
             }
         });
         self.extend(id);
         taken
+    }
+
+    /// Puts the next value of an input in the place of the input, if nothing else reads the input any more. Returns the
+    /// operand on which the step then works in place, if it reads the input.
+    fn replace(
+        &mut self,
+        graph: &Graph,
+        id: NodeId,
+        contract: &Contract,
+        position: usize,
+    ) -> Option<Option<usize>> {
+        let storage = *self.updates.get(&id)?;
+        let operands = graph[id].inputs.iter().enumerate();
+        let read: Vec<usize> = operands
+            .filter(|(_, input)| matches!(self.whole(**input), Some(Slot::Storage(of, _)) if of == storage))
+            .map(|(operand, _)| operand)
+            .collect();
+        let last = self.storages[storage].last;
+        let in_place = match read[..] {
+            [] if last < position => None,
+            [operand] if last <= position => {
+                contract.alias.iter().chain(&contract.in_place).find(|at| **at == operand)?;
+                Some(operand)
+            }
+            _ => return None,
+        };
+        self.slots[id.index()] = Some(Slot::Storage(storage, 0));
+        self.extend(id);
+        Some(in_place)
     }
 
     /// Places operands within a result that consists of their bytes, if `wanted` accepts them. Returns these
@@ -166,8 +219,19 @@ impl Draft {
         }
     }
 
-    /// Returns the place of a value.
+    /// Returns the place of a value. The storage of an input is a fixed place.
     pub(crate) fn slot(&self, id: NodeId) -> Option<Slot> {
+        let slot = self.whole(id);
+        if let Some(Slot::Storage(storage, offset)) = slot
+            && let Some(input) = self.storages[storage].input
+        {
+            return Some(Slot::Fixed(Place { base: Base::Input(input), offset }));
+        }
+        slot
+    }
+
+    /// Returns the largest storage of which a value is a part, or its fixed place.
+    fn whole(&self, id: NodeId) -> Option<Slot> {
         let mut slot = self.slots[id.index()];
         while let Some(Slot::Storage(storage, offset)) = slot
             && let Some((whole, part)) = self.storages[storage].within
@@ -182,7 +246,7 @@ impl Draft {
         let (mut buffers, mut devices, mut index) = (Vec::new(), Vec::new(), Vec::new());
         for storage in &self.storages {
             index.push(buffers.len());
-            if storage.within.is_none() {
+            if storage.within.is_none() && storage.input.is_none() {
                 let Storage { device, size, first, last, .. } = *storage;
                 devices.push(device);
                 buffers.push(Buffer { lower: first, upper: last + 1, size, align: ALIGN });

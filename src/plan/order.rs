@@ -3,6 +3,7 @@
 use super::PlanError;
 use super::subject::Subject;
 use super::task::tasks;
+use super::update::ordered;
 use super::work::runs;
 use crate::graph::NodeId;
 use crate::memory::{self, Candidate, Candidates, Order, Task};
@@ -29,13 +30,13 @@ pub(super) struct Sequences {
 /// # Errors
 /// An order does not run each task once, after its inputs.
 pub(super) fn orders(subject: &Subject<'_>, order: &dyn Order) -> Result<Sequences, PlanError> {
-    let Subject { graph, constant, .. } = subject;
-    let runs = runs(graph, constant);
+    let Subject { graph, constant, updates, .. } = subject;
+    let runs = ordered(graph, runs(graph, constant), updates);
+    let (tasks, node_of) = tasks(subject, &runs);
     let named = |candidate: Candidate| Sequence {
         reread: candidate.reread,
-        nodes: candidate.tasks.into_iter().map(|task| runs[task]).collect(),
+        nodes: candidate.tasks.into_iter().filter_map(|task| node_of[task]).collect(),
     };
-    let tasks = tasks(subject, &runs);
     let Candidates { orders, mut least } = order.candidates(&tasks);
     let wrong = |why| PlanError::Order { order: order.name().to_owned(), why };
     orders.iter().try_for_each(|candidate| check(&candidate.tasks, &tasks)).map_err(wrong)?;

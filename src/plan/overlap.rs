@@ -134,14 +134,14 @@ impl Live {
     }
 
     fn run(&mut self, step: &Step) -> Result<(), String> {
-        let output = arena(step.output, step.output_type.bytes()).ok_or("its result is not in the arena")?;
+        let output = arena(step.output, step.output_type.bytes());
         let range = step.scratch_offset..step.scratch_offset + step.scratch;
         let scratch = Span { device: step.output_type.device, range };
         if step.scratch > 0 {
             if !self.holder(&scratch)?.is_empty() {
                 return Err("its scratch overlaps another value".to_owned());
             }
-            if scratch.meets(&output) {
+            if output.as_ref().is_some_and(|output| scratch.meets(output)) {
                 return Err("its scratch overlaps its result".to_owned());
             }
         }
@@ -151,6 +151,21 @@ impl Live {
         let operands = step.inputs.iter().zip(&step.input_types).enumerate();
         let operands =
             operands.filter_map(|(at, (place, ty))| Some((at, *place, arena(*place, ty.bytes())?)));
+        let Some(output) = output else {
+            // The result takes the place of an input.
+            let kept =
+                |(at, place): (usize, &Place)| step.in_place != Some(at) && place.base == step.output.base;
+            if let Some(at) = step.inputs.iter().enumerate().position(kept) {
+                return Err(format!("its result overlaps operand {at}"));
+            }
+            for (at, place, span) in operands {
+                self.reads(place, span.range.len()).map_err(|why| format!("operand {at}: {why}"))?;
+                if step.scratch > 0 && scratch.meets(&span) {
+                    return Err(format!("its scratch overlaps operand {at}"));
+                }
+            }
+            return Ok(());
+        };
         // The bytes of the result that the kernel does not write, or on which it works in place.
         let shares = |at: usize| step.in_place == Some(at) || step.joined.contains(&at);
         let shared: Vec<Span> =

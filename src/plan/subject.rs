@@ -1,5 +1,6 @@
 //! The program that is planned, with the data of its kernels.
 
+use super::update::Updates;
 use crate::graph::Graph;
 use crate::op::Contract;
 
@@ -10,6 +11,8 @@ pub(super) struct Subject<'a> {
     pub constant: &'a [bool],
     /// For each node that runs, its contract and the seconds of one run.
     pub contracts: &'a [Option<(Contract, f64)>],
+    /// The inputs that are replaced by their next values.
+    pub updates: &'a Updates,
     /// Returns the seconds for copying a number of bytes.
     pub copy: &'a dyn Fn(usize) -> f64,
 }

@@ -2,6 +2,7 @@
 
 use super::subject::Subject;
 use super::task::tasks;
+use super::update::updates;
 use super::{Asked, PlanError, constants, contracts};
 use crate::graph::{Graph, INPUT, NodeId};
 use crate::memory::Task;
@@ -24,9 +25,13 @@ impl Work {
         let constant = constants(graph);
         let contracts = contracts(graph, &constant, threads, ask)?;
         let nodes = runs(graph, &constant);
-        let subject = Subject { graph, constant: &constant, contracts: &contracts, copy: &|_| 0.0 };
+        let mut updates = updates(graph, &constant, &contracts);
+        // The tasks are for orders in which next values already come after the readers of inputs.
+        updates.values_mut().for_each(|update| update.after.clear());
+        let subject =
+            Subject { graph, constant: &constant, contracts: &contracts, updates: &updates, copy: &|_| 0.0 };
         let seconds = |node: &NodeId| contracts[node.index()].as_ref().map_or(0.0, |(_, seconds)| *seconds);
-        Ok(Self { tasks: tasks(&subject, &nodes), seconds: nodes.iter().map(seconds).collect(), nodes })
+        Ok(Self { tasks: tasks(&subject, &nodes).0, seconds: nodes.iter().map(seconds).collect(), nodes })
     }
 }
 

@@ -29,6 +29,7 @@ impl Session {
         wanted: &dyn Fn(usize) -> bool,
         each: &mut dyn FnMut(Observed),
     ) -> Result<&[Tensor], SessionError> {
+        self.begin(inputs)?;
         let workspace = Arc::clone(&self.workspace);
         let mut held = workspace.hold();
         self.prepare(inputs, &mut held)?;

@@ -28,6 +28,7 @@ mod provenance;
 mod recurrent;
 mod registry;
 mod registry_errors;
+mod replaced;
 mod resample;
 mod session;
 mod stage;

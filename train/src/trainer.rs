@@ -16,8 +16,8 @@ pub struct Trainer {
     session: Session,
     /// The value of each input of the step; those of a batch are replaced in each run.
     values: Vec<Tensor>,
-    /// For each value that is kept, its place among the inputs and among the outputs.
-    kept: Vec<(usize, usize)>,
+    /// For each value that is kept, its place among the inputs.
+    kept: Vec<usize>,
     /// The places of the model's inputs, of the labels and of the learning rate.
     batch: Vec<usize>,
     labels: usize,
@@ -48,8 +48,7 @@ impl Trainer {
                 _ => Tensor::zeros(node.ty.clone()),
             })
             .collect();
-        // The first outputs are the loss and the value that it takes.
-        let kept = step.kept().enumerate().map(|(at, kept)| (place(kept), at + 2)).collect();
+        let kept = step.kept().map(place).collect();
         let batch = step.inputs.iter().map(place).collect();
         let labels = place(&step.labels);
         Ok(Self { step, session, values, kept, batch, labels, rate })
@@ -71,7 +70,7 @@ impl Trainer {
             Tensor::from_f64(kept.ty.dtype, kept.ty.shape.clone(), &vec![value; kept.ty.shape.count()])
         });
         let drawn: Vec<Tensor> = parameters.chain(statistics).collect();
-        for (value, (input, _)) in drawn.into_iter().zip(&self.kept) {
+        for (value, input) in drawn.into_iter().zip(&self.kept) {
             self.values[*input] = value;
         }
     }
@@ -79,7 +78,7 @@ impl Trainer {
     /// Decides which elements are dropped. Two seeds give sequences of their own.
     pub fn seed(&mut self, seed: u64) {
         let place = self.step.kept().position(|kept| *kept.name == *SEED);
-        if let Some((input, _)) = place.and_then(|place| self.kept.get(place)) {
+        if let Some(input) = place.and_then(|place| self.kept.get(place)) {
             // The seed grows by one with each step: those of two trainings must not be neighbours.
             let spread = (seed ^ seed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             self.values[*input] = Tensor::scalar(spread);
@@ -96,18 +95,13 @@ impl Trainer {
         }
         self.values[self.labels] = labels;
         self.values[self.rate] = Tensor::from_f64(DType::F32, Vec::new(), &[rate]);
-        let inputs: Vec<&Tensor> = self.values.iter().collect();
-        let outputs = self.session.run_owned(&inputs)?;
-        let loss = outputs[0].to_f64().first().copied().unwrap_or(f64::NAN);
-        for (input, output) in &self.kept {
-            self.values[*input] = outputs[*output].clone();
-        }
-        Ok(loss)
+        let outputs = self.session.advance(&mut self.values)?;
+        Ok(outputs[0].to_f64().first().copied().unwrap_or(f64::NAN))
     }
 
     /// Returns what the step keeps, by name: parameters, then state.
     pub fn kept(&self) -> impl Iterator<Item = (&str, &Tensor)> {
-        self.step.kept().zip(&self.kept).map(|(kept, (input, _))| (&*kept.name, &self.values[*input]))
+        self.step.kept().zip(&self.kept).map(|(kept, input)| (&*kept.name, &self.values[*input]))
     }
 
     /// Replaces some of the values that the step keeps.
@@ -133,7 +127,7 @@ impl Trainer {
     pub fn restore(&mut self, file: &str, values: &BTreeMap<&str, &Tensor>) -> Result<(), TrainError> {
         let wrong = |why: String| TrainError::Data { file: file.to_owned(), why };
         let mut found = Vec::with_capacity(self.kept.len());
-        for (kept, (input, _)) in self.step.kept().zip(&self.kept) {
+        for (kept, input) in self.step.kept().zip(&self.kept) {
             let value = values.get(&*kept.name).ok_or_else(|| {
                 wrong(format!("it has no array `{}`: it is of another model or another optimiser", kept.name))
             })?;
