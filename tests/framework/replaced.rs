@@ -187,7 +187,7 @@ fn a_result_in_another_input_is_refused() {
     let plan = common::compile(graph.clone(), 2).plan;
     let program = common::compile(graph, 2).program;
     let at = plan.steps.iter().position(|step| matches!(step.output.base, Base::Input(1))).unwrap();
-    let mut refused = |what: &str, change: &dyn Fn(&mut ovolo::plan::Plan)| {
+    let refused = |what: &str, change: &dyn Fn(&mut ovolo::plan::Plan)| {
         let mut changed = plan.clone();
         change(&mut changed);
         let backends = common::registry().backends();

@@ -369,6 +369,17 @@ fn products_agree_with_the_reference() {
     ] {
         verify("native.matmul", &none, &[&random.f32(a), &random.f32(b)], 1e-5);
     }
+    // Several bands of rows, groups of panels and blocks of the inner dimension, with rows of the left operand that share
+    // places of a cache, and an operand of the last step in place.
+    for (m, k, n) in [(150, 1024, 300), (70, 2048, 161), (333, 128, 96)] {
+        let (a, b) = (random.f32([m, k]), random.f32([k, n]));
+        let chain = attrs().with("post", post(&["add", "relu", "mul"]));
+        let extras = [random.f32([m, n]), random.f32([n])];
+        // The worst of 45,000 sums of up to 2,048 products.
+        verify("native.matmul", &chain, &[&a, &b, &extras[0], &extras[1]], 4e-4);
+        let panels = b.to_layout(&layout("Ba32b"));
+        verify("native.matmul-packed", &chain, &[&a, &panels, &extras[0], &extras[1]], 4e-4);
+    }
     let deep = [random.f32([37, 2500]), random.f32([2500, 65])];
     let bias = random.f32([65]);
     let chain = attrs().with("post", post(&["add", "relu"]));
