@@ -57,6 +57,8 @@ pub(crate) enum Binary {
     ReversedSub,
     ReversedDiv,
     ReversedPow,
+    /// The value and the scaled extra operand.
+    AddScaled,
     /// The value, where the extra operand is between the parameters.
     Gate,
 }
@@ -106,6 +108,7 @@ pub(crate) const BINARY: &[(&str, Binary)] = &[
     ("rsub", Binary::ReversedSub),
     ("rdiv", Binary::ReversedDiv),
     ("rpow", Binary::ReversedPow),
+    ("add-scaled", Binary::AddScaled),
     ("gate", Binary::Gate),
 ];
 
@@ -428,6 +431,10 @@ unsafe fn binary<V: Lanes>(function: Binary, [p0, p1]: [f32; 2], mut area: Area)
             }
             Binary::Pow => both!(area, repeated, x, y => math::power(x, y)),
             Binary::ReversedPow => both!(area, repeated, x, y => math::power(y, x)),
+            Binary::AddScaled => {
+                let factor = V::splat(p0);
+                both!(area, repeated, x, y => factor.mul_add(y, x))
+            }
             Binary::Gate => both!(area, repeated, x, y => {
                 let (zero, low, high) = (V::splat(0.0), V::splat(p0), V::splat(p1));
                 V::select(low.less(y), V::select(y.less(high), x, zero), zero)
