@@ -32,6 +32,7 @@ const SETTINGS: [(&str, &str); 23] = [
     ("--cost", "cost"),
     ("--extractor", "extractor"),
     ("--freeze", "freeze"),
+    ("--lazy", "lazy"),
     ("give --optimizer ", "give optimizer="),
     ("--optimizer", "optimizer"),
     ("give --of ", "give of="),
