@@ -1,14 +1,13 @@
 //! Lazy updates: the rows of a parameter that a step has not read keep their values, and so do those of its state.
 //!
-//! The gradient of a table of embeddings consists of rows that are added to zeros. An optimiser with a momentum, a decay or
-//! means of gradients changes all other rows as well, by what it keeps of earlier steps. A lazy update is another function
-//! than that: the optimiser sees only the rows to which the gradient has added any, each once.
+//! The gradient of a table of embeddings consists of rows that are added to zeros. An optimiser with a momentum, a decay
+//! or means of gradients changes all other rows as well, by what it keeps of earlier steps. A lazy update is another
+//! function than that: the optimiser sees only the rows to which the gradient has added any, each once.
 
 use super::builder::Builder;
 use super::error::TrainError;
 use super::network::matches;
 use super::optimizer::{Given, Next, Optimizer};
-use super::step::Recipe;
 use ovolo::attr::{Attr, Attrs};
 use ovolo::graph::{Graph, Node, NodeId};
 use ovolo::op::Ops;
@@ -19,10 +18,14 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// A pattern matches no trained parameter, or there is no optimiser.
-pub(crate) fn chosen(recipe: &Recipe, trained: &[String]) -> Result<BTreeSet<String>, TrainError> {
-    for pattern in &recipe.lazy {
+pub(crate) fn chosen(
+    patterns: &[String],
+    optimizer: Option<&Optimizer>,
+    trained: &[String],
+) -> Result<BTreeSet<String>, TrainError> {
+    for pattern in patterns {
         let wrong = |why: String| Err(TrainError::Lazy { pattern: pattern.clone(), why });
-        if recipe.optimizer.is_none() {
+        if optimizer.is_none() {
             return wrong("without an optimiser there are no updates".to_owned());
         }
         if !trained.iter().any(|name| matches(pattern, name)) {
@@ -30,11 +33,11 @@ pub(crate) fn chosen(recipe: &Recipe, trained: &[String]) -> Result<BTreeSet<Str
             return wrong(format!("no trained parameter has such a name; there are {}", some.join(", ")));
         }
     }
-    let is_lazy = |name: &&String| recipe.lazy.iter().any(|pattern| matches(pattern, name));
+    let is_lazy = |name: &&String| patterns.iter().any(|pattern| matches(pattern, name));
     Ok(trained.iter().filter(is_lazy).cloned().collect())
 }
 
-/// Adds the next values of the rows of a parameter that its gradient touches, and puts them in the place of the old ones.
+/// Adds the next values of the rows of a parameter that its gradient touches, and puts them in place of the old ones.
 ///
 /// # Errors
 /// The gradient has other rows than those that are added to zeros, or as [`Optimizer::apply`].

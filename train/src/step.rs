@@ -100,7 +100,7 @@ impl Step {
             let why = "the loss depends on none that is not frozen".to_owned();
             return Err(TrainError::NoParameter { model: network.name().to_owned(), why });
         }
-        let lazy = lazy::chosen(recipe, &trained)?;
+        let lazy = lazy::chosen(&recipe.lazy, recipe.optimizer.as_ref(), &trained)?;
         let statistics: Vec<String> = match recipe.batch_statistics {
             true => network.statistics().iter().map(|(name, ..)| name.clone()).collect(),
             false => Vec::new(),

@@ -1,7 +1,7 @@
 //! `sum-equal-rows`: for each row, the sum of all rows with its position.
 //!
-//! A task has all rows of some positions. Rows of one position are added in the order of the operand, to the place of the
-//! first of them, which is then copied to the places of the others.
+//! A task has all rows of some positions. Rows of one position are added in the order of the operand, to the place of
+//! the first of them, which is then copied to the places of the others.
 
 use super::super::args::{PARALLEL, Shared};
 use super::super::gather::Indices;
@@ -65,8 +65,8 @@ impl Kernel for Equal {
         let (output, firsts) = (Shared::<u8>::output(args), Shared::<u32>::scratch(args));
         let owners = if rows * self.line < PARALLEL { 1 } else { args.team.threads() };
         args.team.run(owners, |index| {
-            // SAFETY: rows are within the operands and the result, and positions, which are clamped, within the scratch
-            // memory. No other task has these positions.
+            // SAFETY: rows are within the operands and the result, and positions, which are clamped, within the
+            // scratch memory. No other task has these positions.
             unsafe {
                 let own = |row: usize| {
                     let position = self.positions.get(positions, row);

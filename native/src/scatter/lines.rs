@@ -101,8 +101,8 @@ impl Places {
         place
     }
 
-    /// Returns how a scatter is divided. Slices may meet, so tasks divide the columns, and the places where there are few
-    /// columns.
+    /// Returns how a scatter is divided. Slices may meet, so tasks divide the columns, and the places where there are
+    /// few columns.
     fn parts(&self, threads: usize) -> Parts {
         if self.groups * self.line < PARALLEL {
             return Parts { columns: 1, owners: 1 };
@@ -116,12 +116,12 @@ impl Places {
     }
 }
 
-/// Returns the task, of `owners`, that has all updates of a place. Each task looks at all positions, which takes less time
-/// than to sort them.
+/// Returns the task, of `owners`, that has all updates of a place. Each task looks at all positions, which takes less
+/// time than to sort them.
 #[inline(always)]
 pub(super) fn owner(place: usize, owners: usize) -> usize {
-    // The upper half of a product with a large odd number is spread evenly (Knuth, TAOCP 3, 6.4). Its product with the
-    // number of owners ends in 32 bits below the owner.
+    // The upper half of a product with a large odd number is spread evenly (Knuth, TAOCP 3, 6.4). Its product with
+    // the number of owners ends in 32 bits below the owner.
     let spread = (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     ((spread * owners as u64) >> 32) as usize
 }

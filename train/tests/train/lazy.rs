@@ -1,4 +1,4 @@
-//! Lazy updates: rows that a step has read change as in a step that is not lazy, and others keep their values and state.
+//! Lazy updates: rows that a step has read change as in a whole step, and others keep their values and state.
 
 use super::step::{evaluate, inputs, network, recipe, step, wide};
 use ovolo::compile::{Options, compile};
@@ -68,7 +68,7 @@ fn read_rows_change_as_in_a_whole_step_and_others_stay() {
                 few.graph.inputs().map(|(_, node)| narrow(&given[&*node.name], &node.ty)).collect();
             let run = session.run(&ordered.iter().collect::<Vec<_>>()).unwrap();
             let run: BTreeMap<String, Tensor> =
-                few.graph.outputs().map(|(name, _)| name.to_string()).zip(run.into_iter().cloned()).collect();
+                few.graph.outputs().map(|(name, _)| name.to_string()).zip(run.iter().cloned()).collect();
             let row = |position: i64, size: i64| position.rem_euclid(size);
             let users = || users.iter().map(|user| i64::from(*user));
             for kept in few.kept() {
