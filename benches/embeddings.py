@@ -143,8 +143,7 @@ def main():
                 run(options.ovolo, "grad", model, "--optimizer", optimizer, *lazy, "--output", step)
                 words = [step, "--pipeline", dense if how == "dense" else "native", "--threads", options.threads]
                 told = json.loads(run(options.ovolo, "compile", *words, "--json").splitlines()[-1])
-                plan = next(one for one in told["passes"] if one["pass"] == "plan")
-                sizes[optimizer, how] = plan["arena"] + sum(one["bytes"] for one in plan["constants"])
+                sizes[optimizer, how] = told["arena"] + told["constants"]
                 words += ["--inputs", folder, "--seconds", options.seconds, "--json"]
                 turns[optimizer, how] = lambda words=words: ours(options, words)
             for sparse in [] if options.without_torch else [False, True]:
