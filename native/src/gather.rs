@@ -32,7 +32,12 @@ pub(super) struct Indices {
 impl Indices {
     /// Returns the indices of operand 1, which are below `limit`.
     pub(super) fn new(call: &Call<'_>, limit: usize) -> Self {
-        Self { wide: call.inputs[1].dtype == DType::I64, limit }
+        Self::of(call.inputs[1].dtype, limit)
+    }
+
+    /// Returns indices of 64 or 32 bits, which are below `limit`.
+    pub(super) fn of(dtype: DType, limit: usize) -> Self {
+        Self { wide: dtype == DType::I64, limit }
     }
 
     /// Returns whether `count` adjacent indices are the same.

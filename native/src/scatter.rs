@@ -1,10 +1,12 @@
-//! `scatter-elements`, `scatter-nd` and `gather-nd`: elements and slices at positions that an operand holds.
+//! `scatter-elements`, `scatter-nd`, `gather-nd` and `sum-equal-rows`: elements and slices at positions that an operand
+//! holds.
 //!
 //! Updates of one position follow each other in the order of the operand, so a result never depends on the number of
 //! threads: threads divide what no two updates share. A position out of range is clamped, so that a wrong model reads or
 //! writes a wrong element but never memory outside the operand.
 
 mod combine;
+mod equal;
 mod lines;
 
 use self::combine::{Combine, Typed, typed};
@@ -24,6 +26,7 @@ pub(super) const OPS: &[Lowering] = &[
         ..Lowering::new("native.scatter-nd", "scatter-nd", lines::contract, lines::scatter)
     },
     Lowering::new("native.gather-nd", "gather-nd", lines::contract, lines::gather),
+    Lowering::new("native.sum-equal-rows", "sum-equal-rows", equal::contract, equal::kernel),
 ];
 
 /// The elements of a run that one task updates at the least.

@@ -18,7 +18,7 @@ import numpy as np
 from . import _model, _ovolo
 
 
-def _wanted(*, loss, optimizer, numbers, freeze, derivatives, of, fixed_statistics, dropout, own_dropout):
+def _wanted(*, loss, optimizer, numbers, freeze, lazy, derivatives, of, fixed_statistics, dropout, own_dropout):
     """What a step consists of, as the native part reads it."""
     if not isinstance(numbers or {}, Mapping):
         raise TypeError(f"`numbers` is a dictionary from the optimiser's numbers to values, not {numbers!r}")
@@ -29,6 +29,7 @@ def _wanted(*, loss, optimizer, numbers, freeze, derivatives, of, fixed_statisti
         "optimizer": optimizer,
         "numbers": {name: float(value) for name, value in (numbers or {}).items()},
         "freeze": [freeze] if isinstance(freeze, str) else _model.listed("freeze", freeze, "patterns"),
+        "lazy": [lazy] if isinstance(lazy, str) else _model.listed("lazy", lazy, "patterns"),
         "derivatives": _model.paths("derivatives", derivatives),
         "of": of,
         "fixed_statistics": bool(fixed_statistics),
@@ -44,6 +45,7 @@ def grad(
     optimizer: str | None = None,
     numbers: Mapping[str, float] | None = None,
     freeze: str | Iterable[str] = (),
+    lazy: str | Iterable[str] = (),
     derivatives: Iterable[str | os.PathLike] = (),
     of: str | None = None,
     fixed_statistics: bool = False,
@@ -58,8 +60,8 @@ def grad(
     The arguments are those of :class:`Trainer`.
     """
     wanted = _wanted(
-        loss=loss, optimizer=optimizer, numbers=numbers, freeze=freeze, derivatives=derivatives, of=of,
-        fixed_statistics=fixed_statistics, dropout=dropout, own_dropout=own_dropout,
+        loss=loss, optimizer=optimizer, numbers=numbers, freeze=freeze, lazy=lazy, derivatives=derivatives,
+        of=of, fixed_statistics=fixed_statistics, dropout=dropout, own_dropout=own_dropout,
     )
     file = _model.File(model)
     with file.named():
@@ -80,6 +82,7 @@ class Trainer:
         optimizer: str = "adam",
         numbers: Mapping[str, float] | None = None,
         freeze: str | Iterable[str] = (),
+        lazy: str | Iterable[str] = (),
         derivatives: Iterable[str | os.PathLike] = (),
         of: str | None = None,
         fixed_statistics: bool = False,
@@ -91,8 +94,8 @@ class Trainer:
     ) -> None:
         """Compiles the step of a model: a path, bytes, or a ``ModelProto`` of the package onnx.
 
-        ``loss``, ``optimizer``, ``freeze``, ``derivatives``, ``of``, ``fixed_statistics`` and ``from_scratch`` are those
-        of ``ovolo train``. ``numbers`` has numbers of the optimiser: ``{"beta1": 0.8}``. ``dropout`` has patterns of
+        ``loss``, ``optimizer``, ``freeze``, ``lazy``, ``derivatives``, ``of``, ``fixed_statistics`` and ``from_scratch`` are
+        those of ``ovolo train``. ``numbers`` has numbers of the optimiser: ``{"beta1": 0.8}``. ``dropout`` has patterns of
         values with the share of their elements that is dropped: ``{"hidden*": 0.1}``; the ``Dropout`` nodes of the model
         drop elements as well, unless ``own_dropout=False``. ``seed`` decides random parameters, the order of the data, and
         what is dropped. Further keyword arguments are settings of :func:`ovolo.compile`, such as
@@ -101,8 +104,8 @@ class Trainer:
         if optimizer is None:
             raise TypeError("`optimizer` is the name of an optimiser; `ovolo.training.grad` does without one")
         wanted = _wanted(
-            loss=loss, optimizer=optimizer, numbers=numbers, freeze=freeze, derivatives=derivatives, of=of,
-            fixed_statistics=fixed_statistics, dropout=dropout, own_dropout=own_dropout,
+            loss=loss, optimizer=optimizer, numbers=numbers, freeze=freeze, lazy=lazy, derivatives=derivatives,
+            of=of, fixed_statistics=fixed_statistics, dropout=dropout, own_dropout=own_dropout,
         )
         #: The number of epochs that :meth:`fit` has gone through, in this process or before a checkpoint.
         self.epochs = 0

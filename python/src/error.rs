@@ -9,7 +9,7 @@ pyo3::create_exception!(ovolo, InvalidArgument, Error, "Inputs or outputs that d
 
 /// What messages say for the command line, and what they say in Python. They are replaced in this order, so `--costs` stands
 /// before `--cost`.
-const SETTINGS: [(&str, &str); 23] = [
+const SETTINGS: [(&str, &str); 24] = [
     (
         "`--dim NAME=N` on the command line, `dims` in a file and in Python, `with_dim` in Rust",
         "`dims={'NAME': N}`",
@@ -32,6 +32,7 @@ const SETTINGS: [(&str, &str); 23] = [
     ("--cost", "cost"),
     ("--extractor", "extractor"),
     ("--freeze", "freeze"),
+    ("--lazy", "lazy"),
     ("give --optimizer ", "give optimizer="),
     ("--optimizer", "optimizer"),
     ("give --of ", "give of="),

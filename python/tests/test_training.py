@@ -121,6 +121,10 @@ def test_what_is_wrong_is_told(data):
         trainer(numbers={"beta": 0.5})
     with pytest.raises(ovolo.Error, match="^freeze nothing: no parameter"):
         trainer(freeze="nothing")
+    with pytest.raises(ovolo.Error, match="^lazy nothing: no trained parameter"):
+        trainer(lazy="nothing")
+    with pytest.raises(ovolo.Error, match="^lazy linear8.weight: its gradient has all rows"):
+        trainer(lazy=["linear8.weight"])
     with pytest.raises(ovolo.Error, match="dims={'NAME': N}"):
         trainer(dims=None)
     with pytest.raises(ValueError, match="there is none"):

@@ -82,6 +82,7 @@ impl Demand {
                 let depth = *types[1].shape.last()?;
                 (1, Kind::Axes { first, sizes: types[0].shape.get(first..first + depth)?.to_vec() })
             }
+            "sum-equal-rows" => (0, Kind::Axes { first: 0, sizes: vec![size("size")?] }),
             "roi-align" => {
                 let images = *types[0].shape.first()?;
                 (2, Kind::Number { what: "number of the image", most: most(images) - 1 })

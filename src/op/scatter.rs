@@ -56,6 +56,19 @@ pub(super) fn ops() -> Vec<OpDef> {
             lowered: None,
         },
         OpDef {
+            name: "sum-equal-rows",
+            doc: "for each row of x (operand 1), the sum of all rows of x with its position (operand 0[n,1]); negative \
+                  positions count from the end",
+            arity: Arity::Exactly(2),
+            attrs: vec![AttrDef::new("size", AttrKind::Int, None, "the number of positions that there are")],
+            flags: Flags::independent(columns),
+            infer: infer_equal,
+            eval: eval_equal,
+            flops: |_, types, _| count(types[1]),
+            sample: Some(draw_equal),
+            lowered: None,
+        },
+        OpDef {
             name: "gather-nd",
             doc: "slices of x (operand 0) at the positions (operand 1), whose last axis holds one position for each of \
                   the first axes of x after the batch",
@@ -170,6 +183,56 @@ fn infer_gather_nd(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, O
         OpError::operands(format!("positions {} do not fit {} with {batch} batch axes", types[1], types[0]))
     })?;
     Ok(TensorType::plain(types[0].dtype, dims))
+}
+
+fn infer_equal(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    plain(types)?;
+    integers(types, 0)?;
+    let (positions, x) = (types[0], types[1]);
+    if usize::try_from(attrs.expect_int("size")).is_err() {
+        return Err(OpError::attribute("size", "is not negative"));
+    }
+    if x.dtype == DType::Bool {
+        return Err(OpError::operand(1, x, ", which has no sums"));
+    }
+    match x.shape.first() {
+        Some(rows) if positions.shape.to_vec() == [*rows, 1] => Ok(x.clone()),
+        _ => Err(OpError::operands(format!("positions {positions} do not fit the rows of {x}"))),
+    }
+}
+
+/// Adds the rows of each position to zeros in the order of the operand, and takes them from there.
+fn eval_equal(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let size = usize::try_from(attrs.expect_int("size")).unwrap_or(0);
+    let positions = operands[0].to_i64().unwrap_or_default();
+    let positions: Vec<usize> = positions.into_iter().map(|position| wrap(position, size)).collect();
+    let mut firsts = std::collections::BTreeMap::new();
+    for (row, position) in positions.iter().enumerate() {
+        firsts.entry(*position).or_insert(row);
+    }
+    let line: usize = ty.shape[1..].iter().product();
+    let targets: Vec<usize> = positions.iter().map(|position| firsts[position] * line).collect();
+    let sums = scatter(
+        &Attrs::new().text("reduction", "add"),
+        &[&Tensor::zeros(ty.clone()), operands[0], operands[1]],
+        ty,
+        &targets,
+        line,
+    );
+    let mut result = Tensor::zeros(ty.clone());
+    let size = line * ty.dtype.size();
+    if size > 0 {
+        for (row, target) in result.bytes_mut().chunks_exact_mut(size).zip(&targets) {
+            row.copy_from_slice(&sums.bytes()[target * ty.dtype.size()..][..size]);
+        }
+    }
+    result
+}
+
+/// The columns of rows stay apart.
+fn columns(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Option<usize>>> {
+    let own = (0..types[1].shape.rank()).map(|axis| (axis > 0).then_some(axis));
+    vec![none(types[0]), own.collect()]
 }
 
 /// Resolves a position that may count from the end. It is clamped to the axis, as a reference evaluation cannot
@@ -287,6 +350,15 @@ fn draw_scatter(draw: &mut dyn Draw) -> Option<Sample> {
     let attrs = Attrs::new().text("reduction", reduction);
     let types = [TensorType::plain(dtype, x), at, TensorType::plain(dtype, slices)];
     Some(Sample::new(attrs, types).with(1, Values::Below(least)))
+}
+
+/// Draws rows with positions, of which there are few, so that some are equal.
+fn draw_equal(draw: &mut dyn Draw) -> Option<Sample> {
+    let rank = draw.small().min(3);
+    let (x, size, dtype) = (draw.shape(rank), draw.small(), draw.floats());
+    let at = draw.positions(vec![x[0], 1]);
+    let attrs = Attrs::new().size("size", size);
+    Some(Sample::new(attrs, [at, TensorType::plain(dtype, x)]).with(0, Values::Below(size)))
 }
 
 /// Draws slices of an operand at positions.

@@ -29,6 +29,7 @@ pub fn train(folder: &Path) -> Result<(usize, usize), Box<dyn std::error::Error>
         loss: Loss::find(&registry, "cross-entropy")?,
         optimizer: Some(Optimizer::find("adam", &BTreeMap::new())?),
         freeze: Vec::new(),
+        lazy: Vec::new(),
         output: None,
         batch_statistics: true,
         dropout: Dropout::default(),

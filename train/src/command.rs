@@ -40,6 +40,10 @@ struct Choice {
     /// once.
     #[arg(long, value_name = "PATTERN")]
     freeze: Vec<String>,
+    /// Change only the rows of these parameters that a step has read, and the state of these rows alone: tables of embeddings
+    /// whose names match. That is another update, except with sgd and adagrad without a decay. May be given more than once.
+    #[arg(long, value_name = "PATTERN")]
+    lazy: Vec<String>,
     /// Add derivatives of ops, which come before those of ovolo. May be given more than once.
     #[arg(long, value_name = "FILE.ron")]
     derivatives: Vec<PathBuf>,
@@ -75,6 +79,7 @@ impl Choice {
             loss: Loss::find(registry, &self.loss).map_err(text_of)?,
             optimizer: self.optimizer(&settings)?,
             freeze: self.freeze.clone(),
+            lazy: self.lazy.clone(),
             output: self.of.clone(),
             batch_statistics: !self.fixed_statistics,
             dropout: Dropout { own: !self.no_dropout, after: after.map_err(text_of)? },

@@ -102,6 +102,14 @@ pub enum TrainError {
         /// What there is.
         help: String,
     },
+    /// The updates of a parameter cannot be lazy.
+    #[error("--lazy {pattern}: {why}")]
+    Lazy {
+        /// The pattern, or the name of the parameter.
+        pattern: String,
+        /// The reason, and what to do.
+        why: String,
+    },
     /// The model has nothing to train.
     #[error("{model}: it has no parameter to train: {why}")]
     NoParameter {

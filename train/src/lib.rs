@@ -23,6 +23,7 @@ mod evaluator;
 mod form;
 mod initial;
 mod initializer;
+mod lazy;
 mod loss;
 mod mark;
 mod network;

@@ -40,6 +40,7 @@ pub(crate) struct Next {
 }
 
 /// What a body computes with.
+#[derive(Clone)]
 pub(crate) struct Given<'a> {
     /// The name of the parameter.
     pub name: &'a str,

@@ -3,6 +3,7 @@
 use super::builder::Builder;
 use super::dropout::{self, Dropout};
 use super::error::TrainError;
+use super::lazy;
 use super::loss::Loss;
 use super::network::Network;
 use super::norm;
@@ -17,6 +18,7 @@ use ovolo::onnx::ImportOptions;
 use ovolo::op::Ops;
 use ovolo::registry::Registry;
 use ovolo::tensor::{DType, Shape, Tensor, TensorType};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a step of training consists of besides the model.
@@ -29,6 +31,9 @@ pub struct Recipe {
     pub optimizer: Option<Optimizer>,
     /// Patterns of the names of parameters that keep their values, in which `*` stands for any characters.
     pub freeze: Vec<String>,
+    /// Patterns of the names of parameters whose updates are lazy: rows that a step has not read keep their values, and so
+    /// does their state.
+    pub lazy: Vec<String>,
     /// The value that the loss takes; the first output if there is none.
     pub output: Option<String>,
     /// Whether batch norms take mean and variance from the batch, and keep running means of both. Otherwise they have those
@@ -95,6 +100,7 @@ impl Step {
             let why = "the loss depends on none that is not frozen".to_owned();
             return Err(TrainError::NoParameter { model: network.name().to_owned(), why });
         }
+        let lazy = lazy::chosen(&recipe.lazy, recipe.optimizer.as_ref(), &trained)?;
         let statistics: Vec<String> = match recipe.batch_statistics {
             true => network.statistics().iter().map(|(name, ..)| name.clone()).collect(),
             false => Vec::new(),
@@ -118,7 +124,7 @@ impl Step {
         let reached: Vec<(NodeId, NodeId)> =
             parameters.iter().zip(made).filter_map(|(parameter, made)| Some((*parameter, made?))).collect();
         let mut next = match &recipe.optimizer {
-            Some(optimizer) => Next::new(registry.ops(), &mut builder, optimizer, &reached)?,
+            Some(optimizer) => Next::new(registry.ops(), &mut builder, optimizer, &lazy, &reached)?,
             None => Next { values: reached, ..Next::default() },
         };
         if let Some(seed) = seed {
@@ -209,11 +215,12 @@ struct Next {
 }
 
 impl Next {
-    /// Adds the next values of parameters, given each with its gradient.
+    /// Adds the next values of parameters, given each with its gradient, and the names of those whose updates are lazy.
     fn new(
         ops: &Ops,
         builder: &mut Builder<'_>,
         optimizer: &Optimizer,
+        lazy: &BTreeSet<String>,
         gradients: &[(NodeId, NodeId)],
     ) -> Result<Self, TrainError> {
         let number = || TensorType::plain(DType::F32, Shape::from(Vec::new()));
@@ -229,7 +236,10 @@ impl Next {
                 state.map(|state| builder.input(&format!("{name}.{state}"), ty.clone())).collect();
             let (parameter, gradient) = (*parameter, *gradient);
             let given = Given { name: &name, parameter, gradient, rate, step: next_step, state: &state };
-            let made = optimizer.apply(ops, builder, &given)?;
+            let made = match lazy.contains(&*name) {
+                true => lazy::apply(optimizer, ops, builder, &given)?,
+                false => optimizer.apply(ops, builder, &given)?,
+            };
             next.values.push((parameter, made.parameter));
             next.state.extend(state.into_iter().zip(made.state));
         }

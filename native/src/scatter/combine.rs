@@ -114,6 +114,11 @@ pub(super) fn typed(call: &Call<'_>) -> Typed {
             _ => Typed::new::<u64, Replace>(),
         };
     }
+    of_numbers(dtype, reduction)
+}
+
+/// Returns the loops for numbers of a type that has a scalar of its own.
+pub(super) fn of_numbers(dtype: DType, reduction: &str) -> Typed {
     match dtype {
         DType::U16 => Typed::of_numbers::<u16>(reduction),
         DType::U32 => Typed::of_numbers::<u32>(reduction),

@@ -17,14 +17,27 @@ pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     Ok(Contract { in_place, ..plain_contract("lines") })
 }
 
-/// How threads divide the columns of updates: by sizes and threads alone.
+/// How threads divide the updates: by sizes and threads alone.
 pub(super) fn choices(call: &Call<'_>) -> Vec<KernelChoice> {
     let Some(places) = Places::new(call) else { return Vec::new() };
-    let columns = match places.parts(call.threads) {
+    let told = |parts: usize| match parts {
         1 => "all in one task".to_owned(),
         parts => format!("divided into {parts} tasks"),
     };
-    vec![KernelChoice::new("columns of updates", columns)]
+    let Parts { columns, owners } = places.parts(call.threads);
+    vec![
+        KernelChoice::new("columns of updates", told(columns)),
+        KernelChoice::new("places of updates", told(owners)),
+    ]
+}
+
+/// How threads divide updates.
+#[derive(Clone, Copy)]
+struct Parts {
+    /// The parts of the columns.
+    columns: usize,
+    /// The owners of places.
+    owners: usize,
 }
 
 /// The slices that groups of positions name.
@@ -88,14 +101,29 @@ impl Places {
         place
     }
 
-    /// Returns the number of tasks of a scatter. Slices may meet, so tasks divide the columns.
-    fn parts(&self, threads: usize) -> usize {
-        if self.groups * self.line < PARALLEL { 1 } else { (self.line / RUN).max(1).min(threads) }
+    /// Returns how a scatter is divided. Slices may meet, so tasks divide the columns, and the places where there are
+    /// few columns.
+    fn parts(&self, threads: usize) -> Parts {
+        if self.groups * self.line < PARALLEL {
+            return Parts { columns: 1, owners: 1 };
+        }
+        let columns = (self.line / RUN).max(1).min(threads);
+        Parts { columns, owners: threads.max(1).div_ceil(columns) }
     }
 
     fn is_empty(&self) -> bool {
         self.groups * self.line == 0 || self.axes.iter().any(|(size, _)| *size == 0)
     }
+}
+
+/// Returns the task, of `owners`, that has all updates of a place. Each task looks at all positions, which takes less
+/// time than to sort them.
+#[inline(always)]
+pub(super) fn owner(place: usize, owners: usize) -> usize {
+    // The upper half of a product with a large odd number is spread evenly (Knuth, TAOCP 3, 6.4). Its product with
+    // the number of owners ends in 32 bits below the owner.
+    let spread = (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    ((spread * owners as u64) >> 32) as usize
 }
 
 /// Returns whether the positions and the elements have sizes for which there is code.
@@ -128,13 +156,17 @@ impl Kernel for Scatter {
         let (positions, updates) = (Shared::<u8>::input(args, 1), Shared::<u8>::input(args, 2));
         let (output, size) = (Shared::<u8>::output(args), self.typed.size);
         let parts = places.parts(args.team.threads());
-        args.team.run(parts, |index| {
-            let columns = part(places.line, parts, index, 16);
+        args.team.run(parts.columns * parts.owners, |index| {
+            let columns = part(places.line, parts.columns, index % parts.columns, 16);
             for group in 0..places.groups {
                 // SAFETY: groups are within the positions and the updates, and their places within the result. No
-                // other task has these columns.
+                // other task has these columns of these places.
                 unsafe {
-                    let to = output.at((places.of(positions, group) + columns.start) * size);
+                    let place = places.of(positions, group);
+                    if owner(place, parts.owners) != index / parts.columns {
+                        continue;
+                    }
+                    let to = output.at((place + columns.start) * size);
                     let from = updates.at((group * places.line + columns.start) * size);
                     (self.typed.line)(to, from, columns.len());
                 }

@@ -54,3 +54,23 @@ fn scattered_and_gathered_slices_agree_with_the_reference() {
         }
     }
 }
+
+/// Rows of a few columns are divided by their places, and those of many by their columns.
+#[test]
+fn rows_of_equal_positions_are_added_in_order() {
+    let mut random = Random::new(32);
+    for (dtype, close) in [(DType::F32, 1e-5), (DType::F64, 1e-12), (DType::I64, 0.0), (DType::F16, 2e-2)] {
+        for (rows, line, size) in [(1, 1, 1), (7, 3, 2), (900, 40, 50), (900, 40, 5000), (70, 600, 9)] {
+            let positions: Vec<i64> =
+                (0..rows as i64).map(|row| row * row * 7 % (2 * size) - size).collect::<Vec<_>>();
+            let positions = Tensor::from_elements([rows, 1], &positions);
+            let updates = random.tensor(dtype, [rows, line]);
+            verify("native.sum-equal-rows", &attrs().int("size", size), &[&positions, &updates], close);
+            let x = random.tensor(dtype, [size as usize, line]);
+            for reduction in ["add", "none"] {
+                let attributes = attrs().with("reduction", Attr::Str(reduction.into()));
+                verify("native.scatter-nd", &attributes, &[&x, &positions, &updates], close);
+            }
+        }
+    }
+}

@@ -20,6 +20,7 @@ fn trainer(seed: u64) -> Trainer {
         loss: Loss::find(&registry, "cross-entropy").unwrap(),
         optimizer: Some(Optimizer::find("momentum", &BTreeMap::new()).unwrap()),
         freeze: Vec::new(),
+        lazy: Vec::new(),
         output: None,
         batch_statistics: true,
         dropout: Dropout { own: true, after: vec![("relu*".to_owned(), 0.1)] },

@@ -38,6 +38,7 @@ fn recipe(dropout: Dropout, optimizer: Option<&str>) -> Recipe {
         loss: Loss::find(&registry, "mse").unwrap(),
         optimizer: optimizer.map(|name| Optimizer::find(name, &BTreeMap::new()).unwrap()),
         freeze: Vec::new(),
+        lazy: Vec::new(),
         output: None,
         batch_statistics: true,
         dropout,

@@ -3,6 +3,7 @@
 
 mod checkpoint;
 mod dropout;
+mod lazy;
 #[path = "../../../tests/common/onnx.rs"]
 mod onnx;
 mod operator;

@@ -99,6 +99,7 @@ pub fn recipe(loss: &str, optimizer: &str) -> Recipe {
         loss: Loss::find(&registry, loss).unwrap(),
         optimizer: Some(Optimizer::find(optimizer, &BTreeMap::new()).unwrap()),
         freeze: Vec::new(),
+        lazy: Vec::new(),
         output: None,
         batch_statistics: false,
         dropout: Dropout::default(),
