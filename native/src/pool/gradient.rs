@@ -94,7 +94,7 @@ unsafe fn rows_on<V: Lanes>(rows: &Rows<'_>) {
     let pool = &rows.gradient.pool;
     // SAFETY: as the caller promises.
     unsafe {
-        match (rows.gradient.apart, pool.lanes % V::COUNT == 0) {
+        match (rows.gradient.apart, pool.lanes.is_multiple_of(V::COUNT)) {
             (true, true) => windows::<V, true, true>(rows),
             (true, false) => windows::<V, true, false>(rows),
             (false, true) => windows::<V, false, true>(rows),

@@ -323,7 +323,7 @@ fn pointwise_depthwise_needs_blocked_channels() {
 fn pointwise_depthwise_agrees_with_the_reference(block: usize) {
     let step = |op: &'static str, parameters: &[f64]| Step {
         op: op.into(),
-        parameters: parameters.iter().map(|value| ovolo::attr::Float(*value)).collect(),
+        parameters: parameters.iter().map(|value| Float(*value)).collect(),
     };
     let inners = [
         (0.0, vec![]),
