@@ -33,6 +33,7 @@ mod matmul;
 mod normalize;
 mod ops;
 pub mod pointwise;
+mod pool_gradient;
 mod positions;
 pub mod post;
 pub mod recurrent;
@@ -322,6 +323,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     attention::ops,
     grad::ops,
     gradient::ops,
+    pool_gradient::ops,
     layout::ops,
     scatter::ops,
     sort::ops,

@@ -7,6 +7,7 @@
 mod depthwise;
 mod direct;
 mod first;
+mod gate;
 mod gradient;
 mod narrow;
 mod nhwc;
@@ -19,6 +20,7 @@ mod tile;
 mod transposed;
 mod winograd;
 
+use self::gate::Gate;
 use super::chain::{Action, Area, apply};
 use super::lanes::Isa;
 use super::padding::Padding;
@@ -217,6 +219,8 @@ struct Finish {
     /// The bounds of the stored values.
     low: f32,
     high: f32,
+    /// The first step of the second pass, if it is a gate.
+    gate: Option<Gate>,
     /// The steps of the second pass, with the operands of binary steps.
     steps: Vec<(Action, Extra)>,
     padding: Padding,
@@ -256,6 +260,7 @@ impl Finish {
             residual: None,
             low: f32::NEG_INFINITY,
             high: f32::INFINITY,
+            gate: None,
             steps: Vec::new(),
             padding: Padding::new(output),
         };
@@ -277,6 +282,15 @@ impl Finish {
                 rest = &rest[1..];
             }
             _ => {}
+        }
+        if let Some((step, Some(operand))) = rest.first()
+            && step.op == "gate"
+            && extras[operand - first] == output
+            && let [low, high] = step.parameters[..]
+        {
+            #[allow(clippy::cast_possible_truncation)]
+            let bounds = [low.0 as f32, high.0 as f32];
+            finish.gate = Some(Gate { operand: *operand, bounds });
         }
         let block = output.layout.block(1);
         let blocks = output.shape[1].div_ceil(block);
@@ -314,6 +328,15 @@ impl Finish {
             finish.steps.push((action, extra));
         }
         Ok(finish)
+    }
+
+    /// Takes the gate out of the second pass, for a kernel that applies it to sums before it stores them.
+    fn take_gate(&mut self) -> Option<Gate> {
+        let gate = self.gate.take();
+        if gate.is_some() {
+            self.steps.remove(0);
+        }
+        gate
     }
 
     /// Runs the second pass over some rows of one block of channels of one image.

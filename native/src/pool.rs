@@ -4,6 +4,7 @@
 //! window are first reduced to a line, whose elements outside of the image are neutral, and then the line's columns.
 
 mod bytes;
+mod gradient;
 mod index;
 mod line;
 
@@ -13,7 +14,7 @@ use super::padding::Padding;
 use super::{IMAGES, ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{KernelChoice, Lowering, OpError};
-use ovolo::tensor::DType;
+use ovolo::tensor::{DType, TensorType};
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
@@ -30,6 +31,7 @@ pub(super) const OPS: &[Lowering] = &[
         ..Lowering::new("native.avg-pool", "avg-pool", contract, kernel)
     },
     index::OP,
+    gradient::OP,
 ];
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
@@ -88,6 +90,11 @@ struct Pool {
 
 impl Pool {
     fn new(call: &Call<'_>) -> Option<Self> {
+        Self::of(call, call.output)
+    }
+
+    /// Returns the pool of the first operand whose result has this type.
+    fn of(call: &Call<'_>, y: &TensorType) -> Option<Self> {
         let x = call.inputs[0];
         let bytes = matches!(x.dtype, DType::U8 | DType::I8) && call.op == "native.max-pool";
         if x.dtype != DType::F32 && !bytes {
@@ -110,7 +117,7 @@ impl Pool {
             planes,
             lanes,
             input: [x.shape[2], x.shape[3]],
-            output: [call.output.shape[2], call.output.shape[3]],
+            output: [y.shape[2], y.shape[3]],
             kernel: pair(&ints("kernel", &[])),
             strides: pair(&ints("strides", &[1, 1])),
             dilations: pair(&ints("dilations", &[1, 1])),
@@ -127,7 +134,7 @@ impl Pool {
         let divisors = pool.windows[1].iter().map(|window| window.divisor as f32).collect();
         pool.divisors = divisors;
         let empty = pool.windows.iter().flatten().any(|window| window.taken == 0);
-        pool.padding = (pool.max && empty).then(|| Padding::new(call.output));
+        pool.padding = (pool.max && empty).then(|| Padding::new(y));
         Some(pool)
     }
 

@@ -6,6 +6,7 @@
 //! there are no strides, the image is treated as one long row. A 1x1 convolution with strides first gathers the pixels
 //! that it reads.
 
+use super::gate::Gate;
 use super::tile::{Micro, Place, Tile, micro};
 use super::{Finish, Geometry, contract as named};
 use crate::args::{Buffers, Shared, part, tasks};
@@ -52,7 +53,10 @@ fn groups_fill_blocks(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> R
 
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     match Direct::new(call) {
-        Ok(direct) => Ok(named("direct", direct.gathered() * size_of::<f32>())),
+        Ok(direct) => Ok(Contract {
+            in_place: direct.in_place(),
+            ..named("direct", direct.gathered() * size_of::<f32>())
+        }),
         Err(_) => reference::contract(call),
     }
 }
@@ -80,6 +84,9 @@ struct Direct {
     /// The convolution with strides, if this one without strides runs on the pixels that it reads.
     strided: Option<Geometry>,
     finish: Finish,
+    /// The step after the residual and the bounds, if it is a gate by an operand of the result's type and all sums are
+    /// complete in their tile.
+    gate: Option<Gate>,
     micro: Micro,
     /// The blocks of input channels in a group, and in a chunk.
     inputs: usize,
@@ -101,7 +108,7 @@ impl Direct {
             Some(geometry) => (geometry.in_one_row(), Some(given)),
             None => (given.in_one_row(), None),
         };
-        let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
+        let mut finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
         let block = geometry.block;
         let inputs = (geometry.channels / geometry.groups).div_ceil(block);
         let per_group = geometry.output_blocks() / geometry.groups.min(geometry.output_blocks());
@@ -119,6 +126,7 @@ impl Direct {
         let taps = geometry.kernel[0] * geometry.kernel[1];
         let bytes = 2 * taps * block * block * 4;
         let chunks = (inputs * bytes).div_ceil(CHUNK).clamp(1, inputs.max(1));
+        let gate = if chunks == 1 { finish.take_gate() } else { None };
         let (rows, work) = (geometry.output[0], geometry.depth() * geometry.outputs);
         let pixels = geometry.output[1];
         // There should be enough tasks for all threads, and each should be large enough to be worth a thread.
@@ -136,9 +144,17 @@ impl Direct {
             again: again.map(|again| again.parts),
             micro,
             finish,
+            gate,
             geometry,
             strided,
         })
+    }
+
+    /// Returns the operands that are read where a sum is stored, and not before. Sums of several chunks are in the
+    /// result meanwhile.
+    fn in_place(&self) -> Vec<usize> {
+        let read = self.finish.residual.into_iter().chain(self.gate.as_ref().map(|gate| gate.operand));
+        read.filter(|_| self.chunk >= self.inputs).collect()
     }
 
     /// Returns the elements of the gathered pixels.
@@ -439,7 +455,15 @@ impl Direct {
                     };
                     // SAFETY: the tile is within the task's part, and tiles that reach into the padding are marked as
                     // edges.
-                    unsafe { self.micro.run(&one, count, tile.len(), place) };
+                    unsafe {
+                        match &self.gate {
+                            None => self.micro.run(&one, count, tile.len(), place),
+                            Some(gate) => {
+                                let start = one.y.offset_from(args.output.cast::<f32>()).cast_unsigned();
+                                gate.tile(&self.micro, args.inputs, start, &one, [count, tile.len()], place);
+                            }
+                        }
+                    };
                 }
             }
             done += blocks;

@@ -1,7 +1,7 @@
 //! Tests of convolutions of unusual shapes against the reference evaluations of their ops.
 
 use crate::check::{Random, assert_close, padding, run, verify};
-use ovolo::attr::{Attr, Attrs, Step};
+use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::backend::Call;
 use ovolo::op::winograd;
 use ovolo::tensor::{DType, Tensor, TensorType};
@@ -58,12 +58,18 @@ impl Shape {
 /// Returns post chains, each with the shapes of its extra operands (that of `result`, or one value per channel).
 fn chains(result: &TensorType) -> Vec<(Attr, Vec<Vec<usize>>)> {
     let step = |op: &'static str| Step { op: op.into(), parameters: Vec::new() };
+    let gate = |bounds: [f64; 2]| Step { op: "gate".into(), parameters: bounds.map(Float).to_vec() };
     let whole = result.shape.to_vec();
     let channel = vec![1, whole[1], 1, 1];
     vec![
         (Attr::Post(Vec::new()), Vec::new()),
         (Attr::Post(vec![step("relu")]), Vec::new()),
         (Attr::Post(vec![step("add"), step("relu")]), vec![whole.clone()]),
+        (Attr::Post(vec![gate([0.0, f64::INFINITY])]), vec![whole.clone()]),
+        (
+            Attr::Post(vec![step("add"), step("relu"), gate([-0.5, 0.5]), step("mul")]),
+            vec![whole.clone(), whole.clone(), channel.clone()],
+        ),
         (Attr::Post(vec![step("sigmoid"), step("mul"), step("add")]), vec![channel, whole]),
     ]
 }
@@ -317,7 +323,7 @@ fn pointwise_depthwise_needs_blocked_channels() {
 fn pointwise_depthwise_agrees_with_the_reference(block: usize) {
     let step = |op: &'static str, parameters: &[f64]| Step {
         op: op.into(),
-        parameters: parameters.iter().map(|value| ovolo::attr::Float(*value)).collect(),
+        parameters: parameters.iter().map(|value| Float(*value)).collect(),
     };
     let inners = [
         (0.0, vec![]),

@@ -207,3 +207,42 @@ fn positions_of_maxima_agree_with_the_reference() {
         }
     }
 }
+
+#[test]
+fn gradients_of_maxima_agree_with_the_reference() {
+    let mut random = Random::new(47);
+    for (image, kernel, strides, dilations, pads) in [
+        // Windows side by side, with rows and columns of none at the end.
+        ([9, 7], [2, 2], [2, 2], [1, 1], [0; 4]),
+        // Windows apart, in padding, and with gaps.
+        ([11, 12], [2, 3], [4, 3], [1, 1], [1, 0, 0, 2]),
+        ([10, 13], [2, 2], [3, 4], [2, 3], [0, 1, 1, 0]),
+        // Windows that share elements.
+        ([9, 12], [3, 3], [2, 2], [1, 1], [1, 1, 1, 1]),
+        ([6, 8], [3, 2], [1, 1], [1, 2], [2, 0, 1, 1]),
+        // The elements of the first window are to the left and to the right of the image, so it has none.
+        ([3, 2], [1, 2], [1, 1], [1, 3], [0, 1, 0, 1]),
+    ] {
+        let attributes = Attrs::new()
+            .ints("kernel", &kernel)
+            .ints("strides", &strides)
+            .ints("dilations", &dilations)
+            .ints("pads", &pads);
+        let size = |at: usize| {
+            let number = |value: i64| usize::try_from(value).unwrap();
+            let reach = number((kernel[at] - 1) * dilations[at] + 1);
+            (image[at] + number(pads[at] + pads[at + 2]) - reach) / number(strides[at]) + 1
+        };
+        // Few different numbers, so that many windows have several largest elements.
+        let x = random.f32([2, 21, image[0], image[1]]);
+        let coarse: Vec<f32> = x.to_f64().iter().map(|value| (2.0 * value).round() as f32).collect();
+        let d = random.f32([2, 21, size(0), size(1)]);
+        let op = "native.max-pool-gradient";
+        let attributes = ops().get(op).unwrap().complete(attributes);
+        for x in [&x, &Tensor::from_elements(x.ty().shape.clone(), &coarse)] {
+            for layout in ["plain", "nhwc", "nChw16c", "nChw8c"] {
+                verify(op, &attributes, &[&packed(x, layout), &packed(&d, layout)], 1e-6);
+            }
+        }
+    }
+}

@@ -10,7 +10,6 @@ use crate::plan::{Plan, Work, constant_bytes};
 use crate::stage::planning;
 use crate::stage::search::trial::{Chooser, Trial};
 use crate::tensor::Device;
-use std::cell::RefCell;
 
 /// How often a program is planned for one limit. The live bytes by which values are dropped differ from those of a plan,
 /// which computes in place, but leaves gaps.
@@ -25,7 +24,7 @@ pub(super) struct Base {
     /// The node of each task.
     nodes: Vec<NodeId>,
     /// `None` where nothing can be computed again.
-    recomputation: Option<RefCell<Recomputation>>,
+    recomputation: Option<Recomputation>,
 }
 
 impl Base {
@@ -41,7 +40,7 @@ impl Base {
             seconds: trial.plan.seconds(),
             program: trial.program.clone(),
             nodes,
-            recomputation: Recomputation::new(tasks, seconds, order).map(RefCell::new),
+            recomputation: Recomputation::new(&tasks, &seconds, order),
         })
     }
 
@@ -54,7 +53,7 @@ impl Base {
         };
         let mut limit = most;
         for _ in 0..PLANS {
-            let Some(found) = recomputation.borrow_mut().within(limit) else { break };
+            let Some(found) = recomputation.within(limit) else { break };
             let nodes: Vec<NodeId> = found.runs.iter().map(|task| self.nodes[*task]).collect();
             let program = self.program.repeated(&nodes);
             let plan = chooser.planning.plan(&program.graph, &[], chooser.model, chooser.target, &within)?;

@@ -31,7 +31,7 @@ fn network(seed: u64, layers: usize) -> (Vec<Task>, Vec<f64>) {
 }
 
 fn begin(tasks: &[Task], seconds: &[f64]) -> Recomputation {
-    Recomputation::new(tasks.to_vec(), seconds.to_vec(), (0..tasks.len()).collect()).unwrap()
+    Recomputation::new(tasks, seconds, (0..tasks.len()).collect()).unwrap()
 }
 
 /// The most bytes that are live, and the time, by where each result is made and read last.
@@ -100,7 +100,7 @@ fn bytes_and_time_are_those_of_the_runs() {
     let mut less = 0;
     for seed in 0..50 {
         let (tasks, seconds) = network(seed, 24);
-        let mut recomputation = begin(&tasks, &seconds);
+        let recomputation = begin(&tasks, &seconds);
         let whole = recomputation.within(usize::MAX).unwrap();
         assert_eq!(whole.runs, (0..tasks.len()).collect::<Vec<_>>());
         for percent in [90, 70, 50, 40, 30] {
@@ -122,7 +122,7 @@ fn the_time_is_near_the_least_of_all_orders() {
     let (mut best, mut sum, mut count) = (0, 0.0, 0);
     for seed in 0..12 {
         let (tasks, seconds) = network(seed, 8);
-        let mut recomputation = begin(&tasks, &seconds);
+        let recomputation = begin(&tasks, &seconds);
         let whole = recomputation.within(usize::MAX).unwrap();
         for percent in [90, 80, 70] {
             let limit = whole.peak * percent / 100;
@@ -140,7 +140,7 @@ fn the_time_is_near_the_least_of_all_orders() {
     let mean = sum / f64::from(u32::try_from(count).unwrap());
     let said =
         format!("{best} of {count} take the least time, and all {mean:.3} times the least in the mean");
-    assert!(count >= 30 && 2 * best >= count && mean < 1.02, "{said}");
+    assert!(count >= 30 && 10 * best >= 9 * count && mean < 1.005, "{said}");
     println!("{said}");
 }
 
