@@ -389,6 +389,9 @@ impl MatMul {
     /// first one of the next band, block or piece, if it is another one.
     fn ahead(&self, args: &Args<'_>, place: Piece, next: Piece, block: &Block) -> Prefetch {
         let plan = &self.plan;
+        if plan.pack {
+            return self.ahead_of_packing(args, place, next, block);
+        }
         if plan.row_stride != PANEL || plan.panel != PANEL {
             return Prefetch::NONE;
         }
@@ -408,6 +411,32 @@ impl MatMul {
         }
         let from = plan.batch[batch].1 + column / PANEL * plan.panel_stride + done * PANEL;
         Prefetch::new(Shared::<f32>::input(args, 1).at(from), plan.block.min(plan.depth - done) * PANEL)
+    }
+}
+
+impl MatMul {
+    /// Returns what to prefetch while a block is computed from packed panels: of the same panel of the next block or group,
+    /// the part that belongs to the band.
+    fn ahead_of_packing(&self, args: &Args<'_>, place: Piece, next: Piece, block: &Block) -> Prefetch {
+        let plan = &self.plan;
+        let first = place.group * plan.group;
+        let (batch, group, done) = if block.done + block.depth < plan.depth {
+            (place.batch, first, block.done + block.depth)
+        } else if (next.batch, next.group) == (place.batch, place.group) && plan.block >= plan.depth {
+            return Prefetch::NONE;
+        } else {
+            (next.batch, next.group * plan.group, 0)
+        };
+        let column = group + (block.column - first);
+        if column >= plan.columns {
+            return Prefetch::NONE;
+        }
+        let from = plan.batch[batch].1 + done * plan.columns + column;
+        let rows = plan.block.min(plan.depth - done);
+        let panel = Prefetch::rows(Shared::<f32>::input(args, 1).at(from), rows, plan.columns);
+        let begin = place.part * plan.part;
+        let bands = plan.part.min(plan.rows - begin).div_ceil(plan.band);
+        panel.part((block.row - begin) / plan.band, bands)
     }
 }
 

@@ -4,21 +4,34 @@
 //! its rows would wait for all of it. So each step of a tile requests a small part of the next panel, such that all
 //! steps together request all of it.
 
-/// A range of bytes that will be read soon.
+/// Bytes that will be read soon: rows of [`ROW`] bytes, which lie one after the other if they are a range.
 #[derive(Clone, Copy)]
 pub struct Prefetch {
     from: *const u8,
+    /// The first of these bytes that belongs to this part.
+    start: usize,
     bytes: usize,
+    /// The distance between rows.
+    stride: usize,
 }
+
+/// The bytes of a row: 32 elements of four bytes.
+const ROW: usize = 1 << ROW_SHIFT;
+const ROW_SHIFT: u32 = 7;
 
 impl Prefetch {
     /// An empty range.
-    pub const NONE: Self = Self { from: std::ptr::null(), bytes: 0 };
+    pub const NONE: Self = Self { from: std::ptr::null(), start: 0, bytes: 0, stride: ROW };
 
     /// Returns the range of `count` elements from `from` on. The elements are prefetched and never read, so any
     /// address is allowed.
     pub fn new(from: *const f32, count: usize) -> Self {
-        Self { from: from.cast(), bytes: count * size_of::<f32>() }
+        Self { from: from.cast(), bytes: count * size_of::<f32>(), ..Self::NONE }
+    }
+
+    /// Returns rows of 32 elements, `stride` elements apart. Any address is allowed.
+    pub fn rows(from: *const f32, rows: usize, stride: usize) -> Self {
+        Self { from: from.cast(), start: 0, bytes: rows * ROW, stride: stride * size_of::<f32>() }
     }
 
     /// Returns part `index` of `of` equal parts.
@@ -29,13 +42,14 @@ impl Prefetch {
     /// Returns the parts from `first` to before `end`, of `of` equal parts.
     pub fn parts(self, first: usize, end: usize, of: usize) -> Self {
         let (first, end) = (self.bytes * first / of, self.bytes * end / of);
-        Self { from: self.from.wrapping_add(first), bytes: end - first }
+        Self { start: self.start + first, bytes: end - first, ..self }
     }
 
     /// Spreads the range over a number of steps.
     #[inline(always)]
     pub fn over(self, steps: usize) -> Pace {
-        Pace { from: self.from, step: ((self.bytes << SHIFT) / steps.max(1)).min(FASTEST) }
+        let Self { from, start, bytes, stride } = self;
+        Pace { from, start, stride, step: ((bytes << SHIFT) / steps.max(1)).min(FASTEST) }
     }
 }
 
@@ -43,6 +57,8 @@ impl Prefetch {
 #[derive(Clone, Copy)]
 pub struct Pace {
     from: *const u8,
+    start: usize,
+    stride: usize,
     /// Bytes per step, in units of `1 / (1 << SHIFT)`.
     step: usize,
 }
@@ -56,7 +72,8 @@ impl Pace {
     #[inline(always)]
     pub fn fetch(self, step: usize) {
         if self.step > 0 {
-            prefetch(self.from.wrapping_add((step * self.step) >> SHIFT));
+            let at = self.start + ((step * self.step) >> SHIFT);
+            prefetch(self.from.wrapping_add((at >> ROW_SHIFT) * self.stride + (at & (ROW - 1))));
         }
     }
 }
@@ -83,16 +100,16 @@ mod tests {
     fn parts_are_all_of_it_and_their_steps_go_to_their_ends() {
         let values = [0.0_f32; 1000];
         let all = Prefetch::new(values.as_ptr(), values.len());
-        let mut at = all.from;
+        let mut at = 0;
         for index in 0..7 {
             let part = all.part(index, 7);
-            assert_eq!(part.from, at);
-            at = at.wrapping_add(part.bytes);
+            assert_eq!(part.start, at);
+            at += part.bytes;
             let pace = part.over(50);
             let last = (50 * pace.step) >> SHIFT;
             assert!(last <= part.bytes && part.bytes - last < 2, "{last} of {}", part.bytes);
         }
-        assert_eq!(at, all.from.wrapping_add(4000));
+        assert_eq!(at, 4000);
         assert_eq!(Prefetch::NONE.over(10).step, 0);
         // The pace is limited to one cache line per step.
         assert_eq!(all.over(1).step, FASTEST);
