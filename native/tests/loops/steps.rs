@@ -6,7 +6,6 @@ use crate::formula::{Second, evaluate_on};
 use crate::lanes::{Isa, Lanes};
 use ovolo::attr::StepOp;
 use ovolo::error::{Diagnostics, Source};
-use ovolo::op::post;
 use ovolo::scalar;
 
 /// The largest error, in units in the last place of `f32`: those of the value, or those of 1 if that is larger.
@@ -84,9 +83,11 @@ fn check<V: Lanes>(what: &str) {
     }
     for (name, _) in BINARY {
         let (function, reversed) = StepOp::from(*name).binary().unwrap();
-        let action = Action::binary(function, reversed, &[]).unwrap();
+        let parameters = parameters(function);
+        let action = Action::binary(function, reversed, &parameters).unwrap();
         for (x, got) in x.iter().zip(run::<V>(&action, &x, &1.25)) {
-            let want = post::binary(name, f64::from(*x), 1.25).unwrap();
+            let operands = if reversed { [1.25, f64::from(*x)] } else { [f64::from(*x), 1.25] };
+            let want = function.evaluate(&parameters, &operands);
             assert!(agrees(*x, got, want), "{what} {name}({x}) is {got}, not {want}");
         }
     }

@@ -393,4 +393,19 @@ pub const EQUIVALENT: &[Reason] = &[
             "round-layer-norm-f16: left 0: any to of cast (2)",
         ],
     ),
+    (
+        "with other strides the right side has the same type only where there is one window along each axis",
+        &[
+            "gate-before-max-pool-gradient: right 0: strides of max-pool dropped",
+            "gate-before-max-pool-gradient: right 0: strides of max-pool-gradient dropped",
+        ],
+    ),
+    (
+        "the right side has no type where the change lets more through",
+        &[
+            "slice-of-conv: left 0: any groups of conv",
+            "slice-of-conv: right 0: no slice",
+            "take-rows-by-positions-of-another-shape: left 0: any batch-dims of gather-nd",
+        ],
+    ),
 ];
