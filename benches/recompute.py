@@ -8,8 +8,8 @@ of VGG-16 with 176, and of a U-Net of four levels with 11 images of 416x608, whi
 (Shah et al., ICLR 2021). The optimiser is SGD.
 
 A cell is the arena in GB and the time that the plan takes more than the one without a limit, by ovolo's prices, for a
-limit that is a share of the arena without one. The arena has the values of both passes and the next parameters;
-constants and the inputs of the step, such as the parameters, come on top.
+limit that is a share of the arena without one. The arena has the values of both passes; constants and
+the inputs of the step, such as the parameters, come on top.
 
 Needs numpy and onnx.
 """
