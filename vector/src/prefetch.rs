@@ -4,7 +4,7 @@
 //! its rows would wait for all of it. So each step of a tile requests a small part of the next panel, such that all
 //! steps together request all of it.
 
-/// Bytes that will be read soon: rows of [`ROW`] bytes, which lie one after the other if they are a range.
+/// Bytes that will be read soon: rows of 128 bytes, which lie one after the other if they are a range.
 #[derive(Clone, Copy)]
 pub struct Prefetch {
     from: *const u8,
