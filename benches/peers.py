@@ -2,7 +2,7 @@
 """Compare latencies of ovolo, ONNX Runtime, OpenVINO, ncnn and tract, in turns.
 
     benches/peers.py OVOLO MODELS [--models NAME,…] [--threads 2] [--rounds 3] [--seconds 0.4]
-                     [--pipeline cpu] [--cost roofline,measured] [--budget 10s]
+                     [--pipeline cpu] [--cost fitted,measured] [--budget 10s]
 
 MODELS is a folder with NAME/model.onnx (and NAME/inputs/*.npy), as `cargo xtask models` makes it, or with
 NAME.onnx. Inputs that are absent are drawn from a seed. `cargo xtask race` makes the models, installs the other
@@ -11,7 +11,7 @@ runtimes and runs this script.
 In each round every runtime has a turn of --seconds, in float32 on --threads threads, so that a disturbance of
 the machine affects all of them. A cell is the median over rounds of the median of a turn, in milliseconds.
 `ratio` is our time divided by the best other one in the same round, as a median over rounds; below 1, ours is
-faster. There are two columns of ours: `roofline` is ovolo as it starts, and `measured` after the kernels of the model
+faster. There are two columns of ours: `fitted` is ovolo as it starts, and `measured` after the kernels of the model
 have been timed on this machine, before the first round. Results are compared with ONNX Runtime's. A runtime
 whose result differs by more than 1e-2 (relative L2) has no turn; if ours differs by more than 1e-3, the line says so.
 
@@ -94,7 +94,7 @@ def tract(model, feed, threads):
 
 OTHERS = {"ONNX Runtime": onnx_runtime, "OpenVINO": openvino, "ncnn": ncnn, "tract": tract}
 PACKAGES = {"ONNX Runtime": "onnxruntime", "OpenVINO": "openvino", "ncnn": "ncnn", "tract": "tract"}
-COSTS = {"roofline": "ovolo as it starts", "measured": "ovolo tuned"}
+COSTS = {"fitted": "ovolo as it starts", "roofline": "ovolo by the roofline", "measured": "ovolo tuned"}
 
 
 def turn(run, seconds):
@@ -232,7 +232,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.4)
     parser.add_argument("--pipeline", default="cpu")
-    parser.add_argument("--cost", default="roofline,measured", help="cost models of ours, with commas between")
+    parser.add_argument("--cost", default="fitted,measured", help="cost models of ours, with commas between")
     parser.add_argument("--budget", help="the most time that tuning may take for a model, for example 10s")
     options = parser.parse_args()
     options.ovolo = shutil.which(options.ovolo) or sys.exit(f"{options.ovolo}: there is no such program")

@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
 """Compare start times and resident memory of whole processes: `ovolo run` and other runtimes.
 
+    benches/process.py first OVOLO MODELS [--models NAME,…] [--threads 2] [--turns 5] [--pipeline native]
     benches/process.py starts OVOLO MODELS [--models NAME,…] [--threads 2] [--turns 5]
     benches/process.py memory OVOLO MODELS [--models NAME,…] [--threads 2]
 
 MODELS is the folder that `cargo xtask models` makes (NAME/model.onnx, NAME/inputs/*.npy).
+
+`first` measures the seconds from the start of a process to its end after one run, without tuning: with an empty
+cache, so that the speeds of the machine are measured as well, and with a cache that has only those. `OpenVINO` is the time
+to compile the model and to run it once, without a stored model; the start of Python and its imports are not counted.
+`whole process` counts them. All take turns.
 
 `starts` measures the seconds from the start of a process to its end after one run. `cold` is the first start with
 `--cost measured` and an empty cache: calibration, tuning of every kernel, compilation, and the run. `warm` is the
@@ -12,7 +18,7 @@ median of the later starts. `OpenVINO` is the median time, in fresh processes, t
 CACHE_DIR and to run it once; the start of Python and its imports are not counted. Needs numpy and openvino.
 
 `memory` measures the largest resident memory of a process in MiB, for one run with --threads threads: without the
-cache, at the first start with it, at a start from the cache (all with `--cost roofline`), and for ONNX Runtime from
+cache, at the first start with it, at a start from the cache (all without tuning), and for ONNX Runtime from
 Python. Needs numpy and onnxruntime.
 
 Use a machine that does nothing else.
@@ -34,7 +40,8 @@ model, cache, threads, *inputs = sys.argv[1:]
 feed = {name: np.load(file) for name, file in (one.split("=", 1) for one in inputs)}
 begin = time.perf_counter()
 core = ov.Core()
-core.set_property({"CACHE_DIR": cache})
+if cache:
+    core.set_property({"CACHE_DIR": cache})
 compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": int(threads), "PERFORMANCE_HINT": "LATENCY"})
 compiled(feed)
 print(time.perf_counter() - begin)
@@ -75,6 +82,7 @@ def inputs(folder):
 
 def command(options, folder, cost):
     run = [options.ovolo, "run", os.path.join(folder, "model.onnx"), "--threads", str(options.threads), "--cost", cost]
+    run += ["--pipeline", options.pipeline]
     return run + [part for one in inputs(folder) for part in ("--input", one)]
 
 
@@ -85,6 +93,24 @@ def calibrate(options, cache):
         if json.loads(process(doctor, cache)[2])["steady"]:
             return
     sys.exit("the machine is busy: its speeds do not settle, and each process would measure them again")
+
+
+def first(options, folder):
+    model = os.path.join(folder, "model.onnx")
+    theirs = [sys.executable, "-c", OPENVINO, model, "", str(options.threads), *inputs(folder)]
+    ours = command(options, folder, "fitted")
+    empty, known, openvino, whole = [], [], [], []
+    for _ in range(options.turns):
+        with tempfile.TemporaryDirectory() as cache:
+            empty.append(process(ours, cache)[0])
+        with tempfile.TemporaryDirectory() as cache:
+            calibrate(options, cache)
+            known.append(process(ours, cache)[0])
+        seconds, _, said = process(theirs)
+        openvino.append(float(said))
+        whole.append(seconds)
+    medians = [statistics.median(times) for times in (empty, known, openvino, whole)]
+    return [f"{seconds:.3f}" for seconds in medians] + [f"{medians[0] / medians[2]:.2f}"]
 
 
 def starts(options, folder):
@@ -105,7 +131,7 @@ def starts(options, folder):
 
 def memory(options, folder):
     with tempfile.TemporaryDirectory() as cache:
-        ours = command(options, folder, "roofline")
+        ours = command(options, folder, "fitted")
         calibrate(options, cache)
         without = process([*ours, "--no-cache"], cache)[1]
         first = process(ours, cache)[1]
@@ -116,6 +142,7 @@ def memory(options, folder):
 
 
 HEADS = {
+    "first": ["empty cache, s", "speeds known, s", "OpenVINO, s", "whole process, s", "empty / OpenVINO"],
     "starts": ["cold, with tuning, s", "warm, s", "warm / cold", "OpenVINO, warm, s"],
     "memory": ["without the cache", "first start", "from the cache", "ONNX Runtime"],
 }
@@ -129,6 +156,7 @@ def main():
     parser.add_argument("--models", help="names, separated by commas")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--pipeline", default="cpu")
     options = parser.parse_args()
     options.ovolo = shutil.which(options.ovolo) or sys.exit(f"{options.ovolo}: there is no such program")
     models = (name for name in os.listdir(options.folder) if not name.startswith("light_"))
@@ -139,7 +167,7 @@ def main():
     for name in names:
         folder = os.path.join(options.folder, name)
         if os.path.exists(os.path.join(folder, "model.onnx")):
-            row = {"starts": starts, "memory": memory}[options.what](options, folder)
+            row = {"first": first, "starts": starts, "memory": memory}[options.what](options, folder)
             print(f"| {name} | " + " | ".join(row) + " |", flush=True)
 
 

@@ -3,6 +3,7 @@
 mod example;
 mod table;
 
+use crate::page::title;
 use crate::progress::Progress;
 use crate::{Outcome, Settings, print};
 use clap::Args;
@@ -121,9 +122,3 @@ impl Ablate {
     }
 }
 
-/// Returns the name of a model: that of its file without extension, or of its folder if the file is called `model`.
-fn title(model: &Path) -> String {
-    let stem = model.file_stem().unwrap_or_default();
-    let folder = model.parent().and_then(Path::file_name).filter(|_| stem == "model");
-    folder.unwrap_or(stem).to_string_lossy().into_owned()
-}

@@ -1,10 +1,17 @@
 //! `ovolo costs …`: commands for authors of price lists.
 
+mod fit;
+mod table;
+
 use super::{Outcome, print};
 use clap::Subcommand;
 use ovolo::cost::price;
 use ovolo::error::suggestion;
 use ovolo::registry::Registry;
+use std::sync::Arc;
+
+/// The shipped list that `ovolo costs fit` writes.
+const FITTED: &str = "costs/fitted.ron";
 
 #[derive(Subcommand)]
 pub(super) enum Costs {
@@ -15,6 +22,10 @@ pub(super) enum Costs {
         /// The file, as `ovolo costs list` names it; its folder and its ending may be left out.
         file: String,
     },
+    /// Write the times of some models' kernels on this machine to a table, with their features and estimates.
+    Table(table::Table),
+    /// Fit corrections of the shipped price lists to tables of times, from one machine or several.
+    Fit(fit::Fit),
     /// Print the reference for authors of price lists: everything that a price can depend on.
     Reference,
 }
@@ -26,7 +37,7 @@ fn is_called(file: &str, name: &str) -> bool {
 }
 
 impl Costs {
-    pub(super) fn run(&self, registry: &Registry) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let list = &registry.catalog().prices;
         match self {
             Self::List => {
@@ -52,6 +63,8 @@ impl Costs {
                     Err(format!("there is no shipped price list `{file}`: {help}"))
                 }
             },
+            Self::Table(table) => table.run(registry),
+            Self::Fit(fit) => fit.run(registry),
             Self::Reference => {
                 print(&price::reference());
                 Ok(())

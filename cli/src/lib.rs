@@ -41,6 +41,7 @@ mod run;
 mod save;
 mod shell;
 mod test;
+mod timed;
 mod tune;
 mod value;
 

@@ -80,3 +80,10 @@ pub(super) fn write_page(file: &Path, page: &Page<'_>) -> Result<(), String> {
     print(&format!("{}: {} steps, {} bytes\n", file.display(), page.plan.steps.len(), html.len()));
     Ok(())
 }
+
+/// Returns the name of a model: that of its file without extension, or of its folder if the file is called `model`.
+pub(super) fn title(model: &Path) -> String {
+    let stem = model.file_stem().unwrap_or_default();
+    let folder = model.parent().and_then(Path::file_name).filter(|_| stem == "model");
+    folder.unwrap_or(stem).to_string_lossy().into_owned()
+}

@@ -98,8 +98,8 @@ pub enum Leaning {
     /// It does not depart from them.
     #[default]
     None,
-    /// It uses the roofline of this machine. Kernels with wrong results stay forbidden.
-    Roofline(Machine),
+    /// It uses the price list at the speeds of this machine. Kernels with wrong results stay forbidden.
+    Prices(Machine),
     /// The measured times of conversions between layouts are multiplied by this factor.
     Conversions(f64),
 }
@@ -202,8 +202,8 @@ impl CostModel for Measured {
     fn weight(&self, query: &Query<'_>) -> Option<f64> {
         let seconds = self.seconds(query)?;
         match self.leaning {
-            Leaning::Roofline(machine) if seconds.is_finite() => {
-                PriceModel::new("roofline", machine, Arc::clone(&self.prices)).seconds(query)
+            Leaning::Prices(machine) if seconds.is_finite() => {
+                PriceModel::new("fitted", machine, Arc::clone(&self.prices)).corrected().seconds(query)
             }
             Leaning::Conversions(factor)
                 if matches!(query.call.op.meaning(), "pack" | "unpack" | "reorder") =>

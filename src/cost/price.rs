@@ -59,6 +59,7 @@ pub struct PriceList {
     tables: Vec<Table>,
     seconds: usize,
     copy: usize,
+    correction: Option<usize>,
 }
 
 /// A file of a price list.
@@ -246,7 +247,13 @@ impl PriceList {
         of_files.chain(patterns)
     }
 
-    fn scope<'s, 'q>(&'s self, machine: &'s Machine, query: Option<&'s Query<'q>>) -> Scope<'s, 'q> {
+    /// Returns what words are evaluated for; with a `correction` of 1 unless the prices are `corrected`.
+    fn scope<'s, 'q>(
+        &'s self,
+        machine: &'s Machine,
+        query: Option<&'s Query<'q>>,
+        corrected: bool,
+    ) -> Scope<'s, 'q> {
         let speaks = |file: &File| {
             file.ops.is_empty()
                 || query.is_some_and(|query| file.ops.iter().any(|ops| fits(ops, query.call.op.name)))
@@ -256,7 +263,10 @@ impl PriceList {
             .iter()
             .enumerate()
             .fold(0, |set, (at, file)| set | u64::from(u8::from(speaks(file))) << at);
-        let known = vec![None; self.words.len()];
+        let mut known = vec![None; self.words.len()];
+        if let Some(at) = self.correction.filter(|_| !corrected) {
+            known[at] = Some(1.0);
+        }
         Scope { machine, query, words: self, known, files, parameters: Vec::new(), operand: 0, trace: None }
     }
 
@@ -264,25 +274,25 @@ impl PriceList {
         self.word(self.seconds, &[], scope)
     }
 
-    /// Returns the seconds of a kernel.
+    /// Returns the seconds of a kernel, with the list's corrections or without.
     ///
     /// # Errors
     /// The value that the list gives, if it is negative or not a finite number.
-    pub(crate) fn seconds(&self, machine: &Machine, query: &Query<'_>) -> Result<f64, f64> {
-        let seconds = self.evaluate_seconds(&mut self.scope(machine, Some(query)));
+    fn seconds(&self, machine: &Machine, query: &Query<'_>, corrected: bool) -> Result<f64, f64> {
+        let seconds = self.evaluate_seconds(&mut self.scope(machine, Some(query), corrected));
         if seconds.is_finite() && seconds >= 0.0 { Ok(seconds) } else { Err(seconds) }
     }
 
     /// Returns the seconds to copy this number of bytes, which were just written.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn copy(&self, machine: &Machine, bytes: usize) -> f64 {
-        self.word(self.copy, &[bytes as f64], &mut self.scope(machine, None)).max(0.0)
+        self.word(self.copy, &[bytes as f64], &mut self.scope(machine, None, false)).max(0.0)
     }
 
     /// Returns the value of a word without parameters for a kernel; `None` if it has none.
     pub(crate) fn value(&self, word: &str, machine: &Machine, query: &Query<'_>) -> Option<f64> {
         let at = self.words.iter().position(|one| one.name == word && one.parameters == 0)?;
-        Some(self.word(at, &[], &mut self.scope(machine, Some(query)))).filter(|value| value.is_finite())
+        Some(self.word(at, &[], &mut self.scope(machine, Some(query), false))).filter(|value| value.is_finite())
     }
 }
 
@@ -299,6 +309,7 @@ pub struct PriceModel {
     name: &'static str,
     machine: Machine,
     list: Arc<PriceList>,
+    corrected: bool,
     /// The first value that is no price.
     wrong: Arc<OnceLock<f64>>,
 }
@@ -309,9 +320,15 @@ impl PriceModel {
         Self::new(name, machine, Arc::clone(PriceList::shipped()))
     }
 
-    /// Returns the model of a list at the speeds of a machine, with its own name.
+    /// Returns the model of a list at the speeds of a machine, with its own name, without the list's corrections.
     pub fn new(name: &'static str, machine: Machine, list: Arc<PriceList>) -> Self {
-        Self { name, machine, list, wrong: Arc::default() }
+        Self { name, machine, list, corrected: false, wrong: Arc::default() }
+    }
+
+    /// Returns the same model with the corrections of its list, which were fitted to measured times.
+    #[must_use]
+    pub fn corrected(self) -> Self {
+        Self { corrected: true, ..self }
     }
 }
 
@@ -325,7 +342,7 @@ impl CostModel for PriceModel {
             Some(_) => Some(0.0), // A view is no work: its bytes are the operand's.
             None => {
                 let wrong = |value| self.wrong.set(value);
-                self.list.seconds(&self.machine, query).map_err(wrong).ok()
+                self.list.seconds(&self.machine, query, self.corrected).map_err(wrong).ok()
             }
         }
     }
@@ -333,7 +350,7 @@ impl CostModel for PriceModel {
     fn account(&self, query: &Query<'_>) -> Vec<String> {
         match query.contract.view_of {
             Some(_) => vec!["seconds = 0: a view is no work".to_owned()],
-            None => self.list.account(&self.machine, query),
+            None => self.list.account(&self.machine, query, self.corrected),
         }
     }
 

@@ -86,7 +86,7 @@ impl Pricing for ByFlops {
     }
 }
 
-/// The price list at the speeds of this machine.
+/// The price list at the speeds of this machine, without corrections.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ByRoofline;
 
@@ -97,6 +97,21 @@ impl Pricing for ByRoofline {
 
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
         Ok(Box::new(PriceModel::new("roofline", *given.machine, Arc::clone(given.prices_here))))
+    }
+}
+
+/// The price list at the speeds of this machine, with the corrections that were fitted to times of several machines.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct ByCorrected;
+
+impl Pricing for ByCorrected {
+    fn name(&self) -> &str {
+        "fitted"
+    }
+
+    fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
+        let model = PriceModel::new("fitted", *given.machine, Arc::clone(given.prices_here));
+        Ok(Box::new(model.corrected()))
     }
 }
 
@@ -176,6 +191,6 @@ impl Pricing for ByPrices {
         if let Some(ops) = given.ops {
             list.check_ops(ops, given.prices_here.sources().count()).map_err(PricingError::Prices)?;
         }
-        Ok(Box::new(PriceModel::new("prices", *given.machine, Arc::new(list))))
+        Ok(Box::new(PriceModel::new("prices", *given.machine, Arc::new(list)).corrected()))
     }
 }

@@ -1,7 +1,7 @@
 //! The pass that chooses one program of the e-graph by a cost model.
 
 use super::{Context, Pass, PassKind, PassReport, PlanMemory, Scope, State};
-use crate::cost::pricing::ByRoofline;
+use crate::cost::pricing::ByCorrected;
 use crate::cost::{CostModel, Given, Noise, Noisy, Pricing};
 use crate::error::Error;
 use crate::extract::{Exact, Extractor};
@@ -45,7 +45,7 @@ impl Default for Extract {
     fn default() -> Self {
         Self {
             extractor: Arc::new(Exact::DEFAULT),
-            cost: Arc::new(ByRoofline),
+            cost: Arc::new(ByCorrected),
             noise: None,
             memory: 0.0,
             further_forms: 0.0,

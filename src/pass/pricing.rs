@@ -1,7 +1,7 @@
 //! The cost models of pipelines: those of the module `cost`, and those that need a subprocess or a fitted model.
 
 use super::timeout::Timeout;
-use crate::cost::pricing::{self, ByFlops, ByPrices, ByRoofline, ByTimes, file};
+use crate::cost::pricing::{self, ByCorrected, ByFlops, ByPrices, ByRoofline, ByTimes, file};
 use crate::cost::{CostModel, Fit, Given, Learned, Pricing, PricingError, Process, Validators};
 use crate::error::Source;
 use crate::setting::Kind;
@@ -19,6 +19,7 @@ pub fn pricings() -> &'static Pricings {
         let mut table = Table::new("cost model");
         let kinds = [
             pricing::kind::<ByFlops>(),
+            pricing::kind::<ByCorrected>(),
             pricing::kind::<ByRoofline>(),
             pricing::kind::<ByTimes>(),
             ByPrices::kind(),

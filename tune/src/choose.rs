@@ -9,7 +9,7 @@ use super::tuner::{Tally, Tuner, key_of};
 use super::{clock::median, in_plan};
 use crate::limit::Phase;
 use ovolo::compile::{self, Compilation, Options};
-use ovolo::cost::pricing::{ByRoofline, ByTimes};
+use ovolo::cost::pricing::{ByCorrected, ByTimes};
 use ovolo::cost::stored::{Decision, checksum, settled_seconds};
 use ovolo::cost::{Basis, Leaning, State};
 use ovolo::error::Error;
@@ -29,14 +29,14 @@ struct Way {
 /// By what prices a way extracts.
 enum Toward {
     Times,
-    Roofline,
+    Prices,
     /// The times, those of conversions multiplied.
     Conversions(f64),
 }
 
 const WAYS: [Way; 4] = [
     Way { name: "measured", leaning: Toward::Times, doc: "extracted by the measured times" },
-    Way { name: "roofline", leaning: Toward::Roofline, doc: "by the price list at this machine's speeds" },
+    Way { name: "fitted", leaning: Toward::Prices, doc: "by the price list at this machine's speeds" },
     Way {
         name: "dear-conversions",
         leaning: Toward::Conversions(1.2),
@@ -84,7 +84,7 @@ impl Tuned {
 pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Result<Tuned, Error> {
     if tuner.limit.is_some() {
         if let Some(extract) = options.pipeline.extract_mut() {
-            extract.cost = Arc::new(ByRoofline);
+            extract.cost = Arc::new(ByCorrected);
         }
         let seconds = compile::compile(graph.clone(), &options)?.plan.seconds();
         tuner.limit = tuner.limit.map(|limit| limit.for_plan(seconds));
@@ -94,7 +94,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     }
     let leaning = |way: &Way| match way.leaning {
         Toward::Times => Leaning::None,
-        Toward::Roofline => Leaning::Roofline(tuner.machine),
+        Toward::Prices => Leaning::Prices(tuner.machine),
         Toward::Conversions(factor) => Leaning::Conversions(factor),
     };
     let ways: Vec<(&str, Leaning)> = WAYS.iter().map(|way| (way.name, leaning(way))).collect();
@@ -428,18 +428,18 @@ mod tests {
 
     #[test]
     fn a_plan_that_is_slower_in_its_median_says_why_it_stays() {
-        let times = |roofline: f64| vec![("measured".to_owned(), 1e-3), ("roofline".to_owned(), roofline)];
+        let times = |fitted: f64| vec![("measured".to_owned(), 1e-3), ("fitted".to_owned(), fitted)];
         let report = |winner: &str, times: Vec<(String, f64)>| {
             report(&Decision { winner: winner.to_owned(), plan: String::new(), times })
         };
         let kept = report("measured", times(0.99e-3));
         assert!(
-            kept.contains("candidates: measured 1.000 ms, roofline 0.990 ms (not clearly faster: "),
+            kept.contains("candidates: measured 1.000 ms, fitted 0.990 ms (not clearly faster: "),
             "{kept}"
         );
         assert!(kept.contains("by 2 % in the median") && kept.contains("three of four rounds"), "{kept}");
         assert!(!report("measured", times(1.1e-3)).contains("clearly"));
-        let won = report("roofline", times(0.5e-3));
-        assert!(won.contains("plan by roofline, 100.0 % faster") && !won.contains("clearly"), "{won}");
+        let won = report("fitted", times(0.5e-3));
+        assert!(won.contains("plan by fitted, 100.0 % faster") && !won.contains("clearly"), "{won}");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! [`calibrate`] measures the speeds of the machine. A [`Tuner`] times the kernels among which the extraction
 //! of a model chooses. [`compile`] also times the few best plans whole, and keeps which one won beside the
-//! times. [`examples`] gives the data to which the cost model `learned` is fitted.
+//! times. [`examples`] gives the data to which the cost model `learned` and [corrections](correct) of the price list are
+//! fitted.
 
 pub mod calibrate;
 pub mod placement;
@@ -10,6 +11,7 @@ pub mod placement;
 mod check;
 mod choose;
 mod clock;
+pub mod correct;
 mod fit;
 mod in_plan;
 mod limit;

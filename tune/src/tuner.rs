@@ -413,16 +413,16 @@ impl<'a> Tuner<'a> {
     ) -> Result<(Vec<Job>, Tally), Error> {
         let saturated = options.saturate(graph)?;
         let target = Target { threads: self.threads, ..options.context(graph).target() };
-        let roofline = PriceModel::shipped("roofline", self.machine);
+        let prices = PriceModel::shipped("fitted", self.machine).corrected();
         let contracts = |call: &Call<'_>| target.contract(call);
-        let pick = saturated.egraph().problem(&roofline, self.threads, &contracts);
+        let pick = saturated.egraph().problem(&prices, self.threads, &contracts);
         let mut kernels = pick.kernels();
         for call in &mut kernels {
             // The extraction problem counts what must be copied with any memory plan, whereas a run alone
             // copies everything.
             if let Ok(contract) = call.call(self.threads, |call| contracts(call))
                 && !contract.parts.is_empty()
-                && let Some(seconds) = call.query(self.threads, &contract, |query| roofline.seconds(query))
+                && let Some(seconds) = call.query(self.threads, &contract, |query| prices.seconds(query))
             {
                 call.seconds = seconds;
             }

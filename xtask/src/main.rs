@@ -13,6 +13,7 @@ mod python;
 mod race;
 mod random;
 mod ray;
+mod tables;
 mod wheel;
 
 use std::process::ExitCode;
@@ -52,6 +53,11 @@ const TASKS: &[Task] = &[
         "random",
         "compare random models with the reference evaluation and with ONNX Runtime: --count N, --seed S",
         random::run,
+    ),
+    (
+        "tables",
+        "time kernels of the ten networks and of drawn ones on this machine, for `ovolo costs fit`: NAME, --threads 1,2",
+        tables::run,
     ),
     ("ray", "install the Python package Ray, which tests of experiments and of servers need", ray::run),
 ];

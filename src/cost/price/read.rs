@@ -88,7 +88,14 @@ struct Head<'a> {
 pub(super) fn read(files: &[Source]) -> Result<PriceList, Diagnostics> {
     let mut found = Diagnostics::new();
     let mut list =
-        PriceList { files: Vec::new(), words: Vec::new(), tables: Vec::new(), seconds: 0, copy: 0 };
+        PriceList {
+            files: Vec::new(),
+            words: Vec::new(),
+            tables: Vec::new(),
+            seconds: 0,
+            copy: 0,
+            correction: None,
+        };
     let (mut heads, mut unread) = (Vec::new(), false);
     for source in files {
         let at = found.add_source(source.clone());
@@ -244,7 +251,7 @@ fn check(list: &mut PriceList, found: &mut Diagnostics, heads: &[Head<'_>]) {
     let word = |name: &str, parameters: usize| {
         list.words.iter().position(|word| word.name == name && word.parameters == parameters)
     };
-    let (seconds, copy) = (word("seconds", 0), word("copy", 1));
+    let (seconds, copy, correction) = (word("seconds", 0), word("copy", 1), word("correction", 0));
     for (known, form) in [(seconds, "seconds"), (copy, "copy(size)")] {
         if known.is_none() {
             let mut reader = Reader::new(found, 0);
@@ -277,6 +284,7 @@ fn check(list: &mut PriceList, found: &mut Diagnostics, heads: &[Head<'_>]) {
     }
     list.seconds = seconds.unwrap_or(0);
     list.copy = copy.unwrap_or(0);
+    list.correction = correction;
 }
 
 /// Returns the expressions of a definition.

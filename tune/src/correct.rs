@@ -1,0 +1,102 @@
+//! Corrections of the price list, fitted to tables of times from several machines.
+//!
+//! The price list estimates a kernel from its features and the speeds of a machine. A correction is the factor by
+//! which kernels of one kind take longer than their estimate, or less, by regime: large or small ones, filled blocks or
+//! not, one thread or several. Regimes are found by a small regression tree for each kind, and are written as a price list.
+
+mod list;
+mod quality;
+mod table;
+mod tree;
+
+pub use quality::Quality;
+pub use table::{TableError, TimedKernel, TimesTable};
+
+use std::collections::{BTreeMap, BTreeSet};
+use tree::{Sample, Tree};
+
+/// The fewest kernels of one kind for which a correction is fitted.
+const FEWEST: usize = 8;
+
+/// The weight of a time that was not measured within plans: the same as for the cost model `learned`.
+const ALONE: f64 = 0.1;
+
+/// A kind of kernels: the op, and the beginning of the names of its implementations.
+type Kind = (String, String);
+
+/// Fitted corrections.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Corrections {
+    kinds: BTreeMap<Kind, Tree>,
+}
+
+impl Corrections {
+    /// Fits corrections to the kernels of some tables.
+    pub fn new(tables: &[TimesTable]) -> Self {
+        Self::with(tables, |_, _| true)
+    }
+
+    /// Fits corrections to those kernels for which `takes` holds.
+    fn with(tables: &[TimesTable], takes: impl Fn(&TimesTable, &TimedKernel) -> bool) -> Self {
+        let mut kinds: BTreeMap<Kind, Vec<Sample<'_>>> = BTreeMap::new();
+        for table in tables {
+            for kernel in table.kernels.iter().filter(|kernel| takes(table, kernel)) {
+                // A plan takes the sum of its kernels' times, so long kernels count for more. Their weight grows only
+                // with the square root, because the times of short kernels are less exact.
+                let weight = kernel.seconds.sqrt() * if kernel.within_plans { 1.0 } else { ALONE };
+                let sample = Sample {
+                    model: &kernel.model,
+                    values: &kernel.values,
+                    target: (kernel.seconds / kernel.estimate()).ln(),
+                    weight,
+                };
+                kinds.entry(kind(kernel)).or_default().push(sample);
+            }
+        }
+        kinds.retain(|_, samples| samples.len() >= FEWEST);
+        Self { kinds: kinds.into_iter().map(|(kind, samples)| (kind, Tree::fit(samples))).collect() }
+    }
+
+    /// Returns the factor for a kernel; 1 for a kind of which there were too few.
+    pub fn factor(&self, kernel: &TimedKernel) -> f64 {
+        self.kinds.get(&kind(kernel)).map_or(1.0, |tree| tree.factor(&kernel.values))
+    }
+
+    /// Returns the text of a price list with these corrections.
+    pub fn write(&self, fitted_on: &str) -> String {
+        list::write(&self.kinds, fitted_on)
+    }
+
+    /// Returns the number of kinds of kernels, and of regimes of all kinds together.
+    pub fn size(&self) -> (usize, usize) {
+        (self.kinds.len(), self.kinds.values().map(Tree::leaves).sum())
+    }
+}
+
+/// Returns the op and what names of implementations have in common on machines with other instruction sets.
+fn kind(kernel: &TimedKernel) -> Kind {
+    let name = &kernel.implementation;
+    let sets = ["-avx", "-portable", ":"];
+    let end = sets.iter().filter_map(|set| name.find(set)).min().unwrap_or(name.len());
+    (kernel.op.clone(), name[..end].to_owned())
+}
+
+/// Predicts each model by corrections that were fitted without it and without kernels that are also in it.
+pub fn without_each_model(tables: &[TimesTable]) -> Vec<Quality> {
+    let kernels = || tables.iter().flat_map(|table| &table.kernels);
+    let models: BTreeSet<&str> = kernels().map(|kernel| kernel.model.as_str()).collect();
+    let mut found = Vec::new();
+    for model in models {
+        let calls: BTreeSet<&str> =
+            kernels().filter(|one| one.model == model).map(|one| one.call.as_str()).collect();
+        let rest = Corrections::with(tables, |_, kernel| !calls.contains(kernel.call.as_str()));
+        found.push(Quality::new(model, kernels().filter(|one| one.model == model), &rest));
+    }
+    found
+}
+
+/// Predicts each table by corrections that were fitted to the others.
+pub fn without_each_table(tables: &[TimesTable]) -> Vec<Quality> {
+    let rest = |name: &str| Corrections::with(tables, |table, _| table.name != name);
+    tables.iter().map(|table| Quality::new(&table.name, table.kernels.iter(), &rest(&table.name))).collect()
+}
