@@ -14,6 +14,7 @@ mod race;
 mod random;
 mod ray;
 mod tables;
+mod unseen;
 mod wheel;
 
 use std::process::ExitCode;
@@ -46,7 +47,8 @@ const TASKS: &[Task] = &[
     ("python", "build and install the Python package, and run its tests; words go to pytest", package::run),
     (
         "race",
-        "compare latencies with ONNX Runtime, OpenVINO, ncnn and tract on this machine; words go to benches/peers.py",
+        "compare latencies with ONNX Runtime, OpenVINO, ncnn and tract on this machine; words go to benches/peers.py; \
+         --unseen takes other networks",
         race::run,
     ),
     (
@@ -60,6 +62,7 @@ const TASKS: &[Task] = &[
         tables::run,
     ),
     ("ray", "install the Python package Ray, which tests of experiments and of servers need", ray::run),
+    ("unseen", "make networks that nothing was tuned on, for `race --unseen` (some GB)", unseen::run),
 ];
 
 /// Refuses words after the name of a task that takes none.

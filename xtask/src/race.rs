@@ -15,18 +15,26 @@ const PACKAGES: &[&str] = &[
 ];
 
 /// Builds ovolo, makes the ten networks with weights from seeds, installs the other runtimes and runs
-/// `benches/peers.py`. Words are handed on to the script.
+/// `benches/peers.py`. With `--unseen`, the networks are those of `cargo xtask unseen`. Other words are handed on
+/// to the script.
 pub fn run(words: &[String]) -> Result<(), String> {
     let target = build_folder();
     command(Command::new(env!("CARGO")).current_dir(root()).args(["build", "--release"]))?;
     crate::onednn::run(&[])?;
-    crate::models::run(&[])?;
+    let (unseen, words): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| *word == "--unseen");
+    let folder = if unseen.is_empty() {
+        crate::models::run(&[])?;
+        "models"
+    } else {
+        crate::unseen::run(&[])?;
+        "unseen"
+    };
     let python = with(&target.join("race"), PACKAGES)?;
     command(
         Command::new(python)
             .arg(root().join("benches/peers.py"))
             .arg(target.join("release").join("ovolo"))
-            .arg(target.join("models"))
+            .arg(target.join(folder))
             .args(words),
     )
 }
