@@ -7,6 +7,7 @@ use ovolo::backend::{BackendError, RuntimeLibrary};
 use ovolo::plan::MOST_THREADS;
 use ovolo::registry::Registry;
 use ovolo_tune::calibrate;
+use ovolo_tune::topology::Topology;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ impl Doctor {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = self.threads.map_or(processors, usize::from);
+        let topology = Topology::here();
         let calibrate::Calibration { machine, steady } = calibrate::steadier(registry, threads);
         let features = registry.backends().planned_features();
         let backends: Vec<(&str, Result<String, BackendError>, Vec<RuntimeLibrary>)> = registry
@@ -51,8 +53,16 @@ impl Doctor {
                     backend
                 })
                 .collect();
+            let topology = match &topology {
+                Ok(topology) => {
+                    let mut value = serde_json::json!(topology);
+                    value["advice"] = topology.advice(processors).into();
+                    value
+                }
+                Err(why) => serde_json::json!({ "unknown": why.to_string() }),
+            };
             let value = serde_json::json!({
-                "version": env!("CARGO_PKG_VERSION"), "threads": processors, "features": features,
+                "version": env!("CARGO_PKG_VERSION"), "threads": processors, "topology": topology, "features": features,
                 "machine": machine, "machine_threads": threads, "steady": steady, "backends": backends, "extractors": extractors,
                 "cost_models": models, "planners": planners, "rules": rules, "pipelines": pipelines, "price_lists": prices,
             });
@@ -61,6 +71,13 @@ impl Doctor {
         }
         let mut text = format!("ovolo {}\n", env!("CARGO_PKG_VERSION"));
         let _ = writeln!(text, "processors this process may use: {processors}");
+        let _ = match &topology {
+            Ok(topology) => writeln!(text, "{topology}"),
+            Err(why) => writeln!(text, "topology of these processors: unknown ({why})"),
+        };
+        for advice in topology.iter().flat_map(|topology| topology.advice(processors)) {
+            let _ = writeln!(text, "threads: {advice}");
+        }
         let _ = writeln!(text, "instruction sets: {}", features.join(", "));
         let _ = writeln!(
             text,

@@ -50,6 +50,7 @@ mod turn;
 use backoff::Backoff;
 use fair_lock::FairLock;
 use gate::Gate;
+pub use pin::allowed;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -133,7 +134,7 @@ impl Team {
             payload: Mutex::new(None),
         });
         // If the system refuses a thread, dropping this value ends the threads that have already started.
-        let processors = pin::allowed();
+        let processors = allowed();
         let own = processors.iter().skip(1).take(workers).copied().collect();
         let mut team = Self { shared, workers: Vec::with_capacity(workers), processors: own };
         for worker in 0..workers {

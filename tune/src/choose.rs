@@ -1,6 +1,6 @@
 //! Times the few best plans whole, in turns, and keeps the fastest.
 //!
-//! Extraction by measured times gives one plan. Extraction by the roofline model, and with more or less
+//! Extraction by measured times gives one plan. Extraction by the shipped prices, and with more or less
 //! expensive conversions, gives others. Those that differ are loaded and run in turns.
 
 use super::race::{RULE, Rounds, race};

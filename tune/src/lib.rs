@@ -1,12 +1,13 @@
 //! Tuning: measures the times of kernels and plans on this machine, and keeps them.
 //!
-//! [`calibrate`] measures the speeds of the machine. A [`Tuner`] times the kernels among which the extraction
-//! of a model chooses. [`compile`] also times the few best plans whole, and keeps which one won beside the
-//! times. [`examples`] gives the data to which the cost model `learned` and [corrections](correct) of the price list are
-//! fitted.
+//! [`calibrate`] measures the speeds of the machine, and [`topology`] reads which cores and caches it has. A
+//! [`Tuner`] times the kernels among which the extraction of a model chooses. [`compile`] also times the few
+//! best plans whole, and keeps which one won beside the times. [`examples`] gives the data to which the cost
+//! model `learned` and [corrections](correct) of the price list are fitted.
 
 pub mod calibrate;
 pub mod placement;
+pub mod topology;
 
 mod check;
 mod choose;

@@ -316,6 +316,27 @@ fn an_interrupted_tuning_continues_where_it_stopped() {
 }
 
 #[test]
+fn recurrent_layers_whose_results_move_with_rounding_are_checked_with_smaller_operands() {
+    let text = "graph {
+        x: f32[100,1,1,96] = input
+        w: f32[1,96,32] = const ~1
+        h: f32[1,1,32] = const ~2
+        y: f32[101,1,1,32] = gru(x, w, h) {activations: \"sigmoid 0 0,tanh 0 0\"}
+        return y
+    }";
+    let graph = ovolo::graph::text::parse(common::ops(), text).unwrap();
+    let mut tuner = tuner(&folder("moving"));
+    let tally = tuner.fill(&graph, &options()).unwrap();
+    assert_eq!(tally.wrong, 0);
+    let entries = &tuner.stored().table.entries;
+    let layers: Vec<_> = entries.iter().filter(|(key, _)| key.starts_with("native.gru")).collect();
+    assert!(layers.len() >= 2, "{layers:?}");
+    for (key, entry) in layers {
+        assert!(entry.error.is_some_and(|error| error < 1e-4), "{key}: {entry:?}");
+    }
+}
+
+#[test]
 fn a_kernel_without_a_time_is_an_error_that_says_what_to_do() {
     let folder = folder("missing");
     let mut stored = timed(&folder);

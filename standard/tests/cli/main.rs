@@ -11,6 +11,7 @@ mod command_line;
 mod compare;
 mod decision;
 mod devices;
+mod doctor;
 mod dump;
 mod fmt;
 mod lab;

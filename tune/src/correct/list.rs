@@ -3,10 +3,11 @@
 use super::table::{COLUMNS, short};
 use super::tree::Tree;
 use super::Kind;
+use ovolo::ron::{self, Style};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Returns the text of a price list. The form is that of `ovolo fmt`, except for long lines.
+/// Returns the text of a price list, in the form of `ovolo fmt`.
 pub(super) fn write(kinds: &BTreeMap<Kind, Tree>, fitted_on: &str) -> String {
     let backends: BTreeSet<&str> = kinds.keys().filter_map(|(op, _)| Some(op.split_once('.')?.0)).collect();
     let backends: Vec<String> = backends.iter().map(|backend| format!("\"{backend}.*\"")).collect();
@@ -34,7 +35,7 @@ pub(super) fn write(kinds: &BTreeMap<Kind, Tree>, fitted_on: &str) -> String {
         );
     }
     text.push_str("            Case(value: 1.0),\n        ],\n    },\n)\n");
-    text
+    ron::format("corrections", &text, Style::of).expect("the text is that of a price list")
 }
 
 fn expression(tree: &Tree) -> String {
