@@ -6,13 +6,13 @@
 //! model `learned` and [corrections](correct) of the price list are fitted.
 
 pub mod calibrate;
+pub mod correct;
 pub mod placement;
 pub mod topology;
 
 mod check;
 mod choose;
 mod clock;
-pub mod correct;
 mod fit;
 mod in_plan;
 mod limit;
