@@ -368,7 +368,7 @@ impl Learned {
     /// Prices the kernels of a model with this number of bytes of constants, by a fit and the price list that it
     /// corrects.
     pub(crate) fn new(fit: Arc<Fit>, prices: Arc<PriceList>, constants: usize) -> Self {
-        let roofline = PriceModel::new("roofline", fit.machine, prices);
+        let roofline = PriceModel::new("roofline", fit.machine, prices).among(constants);
         Self { fit, roofline, constants }
     }
 }

@@ -203,7 +203,8 @@ impl CostModel for Measured {
         let seconds = self.seconds(query)?;
         match self.leaning {
             Leaning::Prices(machine) if seconds.is_finite() => {
-                PriceModel::new("fitted", machine, Arc::clone(&self.prices)).corrected().seconds(query)
+                let model = PriceModel::new("fitted", machine, Arc::clone(&self.prices));
+                model.among(self.constants).corrected().seconds(query)
             }
             Leaning::Conversions(factor)
                 if matches!(query.call.op.meaning(), "pack" | "unpack" | "reorder") =>

@@ -247,12 +247,11 @@ impl PriceList {
         of_files.chain(patterns)
     }
 
-    /// Returns what words are evaluated for; with a `correction` of 1 unless the prices are `corrected`.
     fn scope<'s, 'q>(
         &'s self,
         machine: &'s Machine,
         query: Option<&'s Query<'q>>,
-        corrected: bool,
+        priced: Priced,
     ) -> Scope<'s, 'q> {
         let speaks = |file: &File| {
             file.ops.is_empty()
@@ -264,35 +263,51 @@ impl PriceList {
             .enumerate()
             .fold(0, |set, (at, file)| set | u64::from(u8::from(speaks(file))) << at);
         let mut known = vec![None; self.words.len()];
-        if let Some(at) = self.correction.filter(|_| !corrected) {
+        if let Some(at) = self.correction.filter(|_| !priced.corrected) {
             known[at] = Some(1.0);
         }
-        Scope { machine, query, words: self, known, files, parameters: Vec::new(), operand: 0, trace: None }
+        #[allow(clippy::cast_precision_loss)] // Bytes are far below what a float holds.
+        let constants = match query {
+            Some(query) if query.constant.contains(&true) => priced.constants as f64,
+            _ => 0.0,
+        };
+        Scope {
+            machine,
+            query,
+            constants,
+            words: self,
+            known,
+            files,
+            parameters: Vec::new(),
+            operand: 0,
+            trace: None,
+        }
     }
 
     fn evaluate_seconds(&self, scope: &mut Scope<'_, '_>) -> f64 {
         self.word(self.seconds, &[], scope)
     }
 
-    /// Returns the seconds of a kernel, with the list's corrections or without.
+    /// Returns the seconds of a kernel.
     ///
     /// # Errors
     /// The value that the list gives, if it is negative or not a finite number.
-    fn seconds(&self, machine: &Machine, query: &Query<'_>, corrected: bool) -> Result<f64, f64> {
-        let seconds = self.evaluate_seconds(&mut self.scope(machine, Some(query), corrected));
+    fn seconds(&self, machine: &Machine, query: &Query<'_>, priced: Priced) -> Result<f64, f64> {
+        let seconds = self.evaluate_seconds(&mut self.scope(machine, Some(query), priced));
         if seconds.is_finite() && seconds >= 0.0 { Ok(seconds) } else { Err(seconds) }
     }
 
     /// Returns the seconds to copy this number of bytes, which were just written.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn copy(&self, machine: &Machine, bytes: usize) -> f64 {
-        self.word(self.copy, &[bytes as f64], &mut self.scope(machine, None, false)).max(0.0)
+        self.word(self.copy, &[bytes as f64], &mut self.scope(machine, None, Priced::default())).max(0.0)
     }
 
     /// Returns the value of a word without parameters for a kernel; `None` if it has none.
     pub(crate) fn value(&self, word: &str, machine: &Machine, query: &Query<'_>) -> Option<f64> {
         let at = self.words.iter().position(|one| one.name == word && one.parameters == 0)?;
-        Some(self.word(at, &[], &mut self.scope(machine, Some(query), false))).filter(|value| value.is_finite())
+        Some(self.word(at, &[], &mut self.scope(machine, Some(query), Priced::default())))
+            .filter(|value| value.is_finite())
     }
 }
 
@@ -303,13 +318,22 @@ fn shipped_files() -> Vec<Source> {
     COSTS.iter().map(|(name, text)| Source::new(*name, *text)).collect()
 }
 
+/// What is priced, besides the kernel itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Priced {
+    /// Whether the corrections of the list count; otherwise they are 1.
+    corrected: bool,
+    /// Bytes of the constants of the model.
+    constants: usize,
+}
+
 /// A cost model that uses a price list.
 #[derive(Clone, Debug)]
 pub struct PriceModel {
     name: &'static str,
     machine: Machine,
     list: Arc<PriceList>,
-    corrected: bool,
+    priced: Priced,
     /// The first value that is no price.
     wrong: Arc<OnceLock<f64>>,
 }
@@ -322,13 +346,20 @@ impl PriceModel {
 
     /// Returns the model of a list at the speeds of a machine, with its own name, without the list's corrections.
     pub fn new(name: &'static str, machine: Machine, list: Arc<PriceList>) -> Self {
-        Self { name, machine, list, corrected: false, wrong: Arc::default() }
+        Self { name, machine, list, priced: Priced::default(), wrong: Arc::default() }
     }
 
     /// Returns the same model with the corrections of its list, which were fitted to measured times.
     #[must_use]
     pub fn corrected(self) -> Self {
-        Self { corrected: true, ..self }
+        Self { priced: Priced { corrected: true, ..self.priced }, ..self }
+    }
+
+    /// Returns the same model for kernels of a graph with this many bytes of constants, which decide from where
+    /// constants are read.
+    #[must_use]
+    pub fn among(self, constants: usize) -> Self {
+        Self { priced: Priced { constants, ..self.priced }, ..self }
     }
 }
 
@@ -342,7 +373,7 @@ impl CostModel for PriceModel {
             Some(_) => Some(0.0), // A view is no work: its bytes are the operand's.
             None => {
                 let wrong = |value| self.wrong.set(value);
-                self.list.seconds(&self.machine, query, self.corrected).map_err(wrong).ok()
+                self.list.seconds(&self.machine, query, self.priced).map_err(wrong).ok()
             }
         }
     }
@@ -350,7 +381,7 @@ impl CostModel for PriceModel {
     fn account(&self, query: &Query<'_>) -> Vec<String> {
         match query.contract.view_of {
             Some(_) => vec!["seconds = 0: a view is no work".to_owned()],
-            None => self.list.account(&self.machine, query, self.corrected),
+            None => self.list.account(&self.machine, query, self.priced),
         }
     }
 

@@ -78,7 +78,8 @@ impl Pricing for ByFlops {
     }
 
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
-        Ok(Box::new(PriceModel::new("flops", Machine::NOMINAL, Arc::clone(given.prices))))
+        let model = PriceModel::new("flops", Machine::NOMINAL, Arc::clone(given.prices));
+        Ok(Box::new(model.among(given.constants)))
     }
 
     fn by_speeds(&self) -> bool {
@@ -96,7 +97,8 @@ impl Pricing for ByRoofline {
     }
 
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
-        Ok(Box::new(PriceModel::new("roofline", *given.machine, Arc::clone(given.prices_here))))
+        let model = PriceModel::new("roofline", *given.machine, Arc::clone(given.prices_here));
+        Ok(Box::new(model.among(given.constants)))
     }
 }
 
@@ -111,7 +113,7 @@ impl Pricing for ByCorrected {
 
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
         let model = PriceModel::new("fitted", *given.machine, Arc::clone(given.prices_here));
-        Ok(Box::new(model.corrected()))
+        Ok(Box::new(model.among(given.constants).corrected()))
     }
 }
 
@@ -191,6 +193,7 @@ impl Pricing for ByPrices {
         if let Some(ops) = given.ops {
             list.check_ops(ops, given.prices_here.sources().count()).map_err(PricingError::Prices)?;
         }
-        Ok(Box::new(PriceModel::new("prices", *given.machine, Arc::new(list)).corrected()))
+        let model = PriceModel::new("prices", *given.machine, Arc::new(list));
+        Ok(Box::new(model.among(given.constants).corrected()))
     }
 }

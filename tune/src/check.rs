@@ -114,9 +114,10 @@ impl<'a> Checker<'a> {
     /// Returns whether the expected result moves by more than the tolerance when its operands change by their rounding, so
     /// that no kernel could have it.
     fn moves(&self, call: &KernelCall, logical: &[Tensor], expected: &[f64], tolerance: f64) -> bool {
-        let changed: Vec<Tensor> = logical.iter().map(|value| multiplied(value, |at| {
-            1.0 + if at % 2 == 0 { CHANGE } else { -CHANGE }
-        })).collect();
+        let changed: Vec<Tensor> = logical
+            .iter()
+            .map(|value| multiplied(value, |at| 1.0 + if at % 2 == 0 { CHANGE } else { -CHANGE }))
+            .collect();
         let moved = if call.converts() { None } else { self.evaluate(call, &changed) };
         moved.is_some_and(|moved| relative_error(&moved.to_f64(), expected) > tolerance)
     }

@@ -21,8 +21,8 @@ pub fn examples(
     let saturated = options.saturate(graph)?;
     let target = options.context(graph).target();
     let measured = measured.for_graph(graph);
-    let roofline =
-        PriceModel::new("roofline", options.machine, Arc::clone(&options.registry.catalog().prices));
+    let prices = Arc::clone(&options.registry.catalog().prices);
+    let roofline = PriceModel::new("roofline", options.machine, prices).among(measured.constants);
     let contracts = |call: &ovolo::op::Call<'_>| target.contract(call);
     let pick = saturated.egraph().problem(&roofline, target.threads, &contracts);
     let mut found = BTreeMap::new();

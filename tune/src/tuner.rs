@@ -413,7 +413,7 @@ impl<'a> Tuner<'a> {
     ) -> Result<(Vec<Job>, Tally), Error> {
         let saturated = options.saturate(graph)?;
         let target = Target { threads: self.threads, ..options.context(graph).target() };
-        let prices = PriceModel::shipped("fitted", self.machine).corrected();
+        let prices = PriceModel::shipped("fitted", self.machine).among(measured.constants).corrected();
         let contracts = |call: &Call<'_>| target.contract(call);
         let pick = saturated.egraph().problem(&prices, self.threads, &contracts);
         let mut kernels = pick.kernels();

@@ -11,13 +11,13 @@ use ovolo_tune::correct::{Corrections, TimesTable, without_each_model, without_e
 use std::path::{Path, PathBuf};
 
 /// The first line of a table.
-const HEAD: &str = "model,call,op,implementation,roofline,lanes,threads,operands,flops,bytes_in,bytes_const,bytes_out,\
+const HEAD: &str = "model,call,op,implementation,roofline,lanes,threads,operands,flops,bytes_in,bytes_const,constants,bytes_out,\
                     scratch,padding_in,padding_out,elements,out_0,out_1,out_2,out_3,in_0,in_1,in_2,in_3,kernel_h,kernel_w,\
-                    stride_h,pads,groups,post,plain(in0),plain(out),\"blocked_by(out, 8)\",flops / bytes,seconds,within_plans";
+                    stride_h,pads,groups,post,plain(in0),plain(out),\"blocked_by(out, 8)\",function_operations,flops / bytes,seconds,within_plans";
 
 /// A line: a kernel of these operations for which the price list says `estimate`, and that takes `seconds`.
 fn line(model: &str, call: usize, implementation: &str, flops: f64, estimate: f64, seconds: f64) -> String {
-    let rest = "100,100,100,0,0,0,100,1,16,1,1,1,16,1,1,1,1,1,0,1,0,0,0,0";
+    let rest = "100,100,100,100,0,0,0,100,1,16,1,1,1,16,1,1,1,1,1,0,1,0,0,0,0,0";
     format!(
         "{model},{call},native.conv-direct,{implementation},{estimate},8,2,2,{flops},{rest},{},{seconds},1\n",
         flops / 300.0

@@ -4,8 +4,8 @@
     drawn.py OUT_DIR [COUNT]
 
 Writes OUT_DIR/KIND_N/model.onnx for COUNT (6) networks of each kind: `convolutions` (chains with grouped and depthwise
-layers, pools, residual sums), `products` (multilayer perceptrons, attention, norms), `sequences` (1-D and dilated
-convolutions, recurrent layers). Weights are drawn from the same seeds.
+layers, pools, residual sums), `products` (multilayer perceptrons, attention, norms), `vectors` (products of few rows),
+`sequences` (1-D and dilated convolutions, recurrent layers). Weights are drawn from the same seeds.
 """
 import os
 import sys
@@ -158,6 +158,25 @@ def products(net):
             net.add("MatMul", [net.value, net.weight(wide, width)], [1, rows, width])
 
 
+def vectors(net):
+    """Products of few rows, as in decoders and in cells of recurrent networks."""
+    rows, width = net.pick(1, 1, 1, 2, 4, 8), net.between(64, 2048)
+    net.start(rows, width)
+    for _ in range(10):
+        layer, before, width = net.pick("product", "product", "gate", "residual"), net.value, net.shape[1]
+        wide = width if layer == "residual" else net.between(64, 2048)
+        net.add("MatMul", [before, net.weight(width, wide)], [rows, wide])
+        if net.rng.random() < 0.5:
+            net.add("Add", [net.value, net.weight(wide)])
+        activation(net)
+        if layer == "gate":
+            value = net.value
+            net.add("Sigmoid", [net.add("MatMul", [before, net.weight(width, wide)])])
+            net.add("Mul", [value, net.value])
+        elif layer == "residual":
+            net.add("Add", [net.value, before])
+
+
 def sequences(net):
     channels, steps = net.pick(16, 24, 40, 64, 80), net.between(64, 2000)
     net.start(1, channels, steps)
@@ -179,7 +198,7 @@ def sequences(net):
 
 
 def main(out, count=6):
-    for kind in (convolutions, products, sequences):
+    for kind in (convolutions, products, vectors, sequences):
         for number in range(int(count)):
             net = Network(f"{kind.__name__}_{number}")
             kind(net)

@@ -21,8 +21,12 @@ fn settings(words: &[String]) -> Result<Settings, String> {
     let mut words = words.iter();
     let name = words.next().filter(|name| !name.starts_with('-')).ok_or(USAGE)?;
     let list = |text: &str| text.split(',').map(str::to_owned).collect();
-    let mut found =
-        Settings { name: name.clone(), threads: list("1,2"), sets: list("best,avx2"), pipeline: "native".into() };
+    let mut found = Settings {
+        name: name.clone(),
+        threads: list("1,2"),
+        sets: list("best,avx2"),
+        pipeline: "native".into(),
+    };
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("`{word}` needs a value\n{USAGE}"))?;
         match word.as_str() {

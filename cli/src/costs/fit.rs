@@ -98,11 +98,9 @@ fn section(report: &mut String, title: &str, found: &[Quality]) {
         "{title:24} {:>8} {:>14} {:>10} {:>18} {:>10}",
         "kernels", "roofline error", "corrected", "roofline Spearman", "corrected"
     );
-    let percent = |error: &Option<f64>| {
-        error.map_or_else(|| "-".to_owned(), |error| format!("{:.1} %", error * 100.0))
-    };
-    let rank =
-        |rank: &Option<f64>| rank.map_or_else(|| "-".to_owned(), |rank| format!("{rank:.3}"));
+    let percent =
+        |error: &Option<f64>| error.map_or_else(|| "-".to_owned(), |error| format!("{:.1} %", error * 100.0));
+    let rank = |rank: &Option<f64>| rank.map_or_else(|| "-".to_owned(), |rank| format!("{rank:.3}"));
     for Quality { name, kernels, error, spearman } in found {
         let _ = writeln!(
             report,

@@ -2,13 +2,13 @@
 
 use super::expression::Scope;
 use super::trace::{Entry, Trace};
-use super::{Machine, PriceList, Query};
+use super::{Machine, PriceList, Priced, Query};
 
 impl PriceList {
     /// Returns the words that give the seconds of a kernel: each on a line, with its value, its case, and the numbers that
     /// the case reads, and below it, indented, the words that the case needs and that were not evaluated before.
-    pub(super) fn account(&self, machine: &Machine, query: &Query<'_>, corrected: bool) -> Vec<String> {
-        let mut scope = Scope { trace: Some(Trace::default()), ..self.scope(machine, Some(query), corrected) };
+    pub(super) fn account(&self, machine: &Machine, query: &Query<'_>, priced: Priced) -> Vec<String> {
+        let mut scope = Scope { trace: Some(Trace::default()), ..self.scope(machine, Some(query), priced) };
         self.evaluate_seconds(&mut scope);
         let entries = scope.trace.map(|trace| trace.entries).unwrap_or_default();
         entries.iter().map(|entry| self.line(entry)).collect()

@@ -13,6 +13,8 @@ pub(super) enum Expr {
     Feature(usize),
     /// A speed of the machine, by its index in [`quantity::SPEEDS`].
     Speed(usize),
+    /// Bytes of the constants of the model.
+    Constants,
     /// A parameter of the definition that the expression belongs to.
     Parameter(usize),
     /// A defined word with its arguments, by its index among the words.
@@ -165,6 +167,8 @@ pub(super) struct Scope<'s, 'q> {
     pub machine: &'s Machine,
     /// The kernel; `None` for a copy, which is not a kernel.
     pub query: Option<&'s Query<'q>>,
+    /// Bytes of the constants of the model, for a kernel that reads some of them.
+    pub constants: f64,
     pub words: &'s dyn Words,
     /// The values of the words without parameters that are already known.
     pub known: Vec<Option<f64>>,
@@ -197,6 +201,7 @@ impl Expr {
                 let speed = &quantity::SPEEDS[*at];
                 scope.noted(speed.name, speed.value(scope.machine))
             }
+            Self::Constants => scope.noted("constants", scope.constants),
             Self::Parameter(at) => scope.parameters.get(*at).copied().unwrap_or(f64::NAN),
             Self::Feature(at) => {
                 let value = scope.query.map_or(f64::NAN, |query| quantity::feature(*at, query));
@@ -265,6 +270,7 @@ impl Expr {
             Self::Number(_)
             | Self::Feature(_)
             | Self::Speed(_)
+            | Self::Constants
             | Self::Parameter(_)
             | Self::Own(_)
             | Self::Functions(_)

@@ -74,6 +74,11 @@ pub(super) fn head(text: &Text) -> Result<(String, Vec<String>), Mistake> {
 /// The forms that are not functions of numbers: name, notation, and meaning.
 pub(super) const FORMS: &[(&str, &str, &str)] = &[
     ("if", "if(condition, yes, no)", "one of two values; a condition holds where it is not 0"),
+    (
+        "constants",
+        "constants",
+        "bytes of all constants of the model, for a kernel that reads some of them, else 0",
+    ),
     ("and", "a and b", "1 where both hold, else 0"),
     ("or", "a or b", "1 where one of them holds, else 0"),
     (
@@ -270,6 +275,9 @@ impl Parser<'_> {
         }
         if let Some(at) = self.names.words.iter().position(|(word, arity)| word == name && *arity == 0) {
             return Ok(Expr::Word(at, Vec::new()));
+        }
+        if name == "constants" {
+            return Ok(Expr::Constants);
         }
         if let Some(at) = SPEEDS.iter().position(|speed| speed.name == name) {
             return Ok(Expr::Speed(at));

@@ -87,15 +87,14 @@ struct Head<'a> {
 /// All mistakes of all files.
 pub(super) fn read(files: &[Source]) -> Result<PriceList, Diagnostics> {
     let mut found = Diagnostics::new();
-    let mut list =
-        PriceList {
-            files: Vec::new(),
-            words: Vec::new(),
-            tables: Vec::new(),
-            seconds: 0,
-            copy: 0,
-            correction: None,
-        };
+    let mut list = PriceList {
+        files: Vec::new(),
+        words: Vec::new(),
+        tables: Vec::new(),
+        seconds: 0,
+        copy: 0,
+        correction: None,
+    };
     let (mut heads, mut unread) = (Vec::new(), false);
     for source in files {
         let at = found.add_source(source.clone());
@@ -351,6 +350,7 @@ fn asks_for_kernel(list: &PriceList, word: usize) -> bool {
             expr.visit(&mut |one| {
                 asks |= match one {
                     Expr::Feature(_)
+                    | Expr::Constants
                     | Expr::Own(_)
                     | Expr::Attribute(..)
                     | Expr::Measure(..)

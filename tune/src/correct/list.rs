@@ -1,8 +1,8 @@
 //! Corrections as the text of a price list.
 
+use super::Kind;
 use super::table::{COLUMNS, short};
 use super::tree::Tree;
-use super::Kind;
 use ovolo::ron::{self, Style};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! Tables of times as CSV: a line for each timed kernel of some models, from one machine.
 
-use ovolo::cost::{Example, FEATURES, FeatureValue, Machine};
 use ovolo::cost::stored::checksum;
+use ovolo::cost::{Example, FEATURES, FeatureValue, Machine};
 use std::path::{Path, PathBuf};
 
 /// The columns that regimes may depend on: expressions of price lists.
@@ -13,6 +13,7 @@ pub(super) const COLUMNS: &[&str] = &[
     "flops",
     "bytes_in",
     "bytes_const",
+    "constants",
     "bytes_out",
     "scratch",
     "padding_in",
@@ -94,7 +95,7 @@ fn feature<'e>(example: &'e Example, name: &str) -> Option<&'e FeatureValue> {
 }
 
 /// Returns the value that a price list has for this expression.
-#[allow(clippy::cast_precision_loss)] // A vector has few lanes.
+#[allow(clippy::cast_precision_loss)] // Lanes and bytes are far below what a float holds.
 fn value(column: &str, example: &Example, machine: &Machine) -> f64 {
     let number = |name: &str| match feature(example, name) {
         Some(FeatureValue::Number(number)) => *number,
@@ -108,6 +109,7 @@ fn value(column: &str, example: &Example, machine: &Machine) -> f64 {
     match column {
         "roofline" => example.estimate,
         "lanes" => machine.lanes as f64,
+        "constants" => example.constants as f64,
         "plain(in0)" => truth(layout("layout_in") == PLAIN),
         "plain(out)" => truth(layout("layout_out") == PLAIN),
         "blocked_by(out, 8)" => {
@@ -211,8 +213,8 @@ impl TimesTable {
     /// The file cannot be read, or is not a table of times.
     pub fn read(file: &Path) -> Result<Self, TableError> {
         let named = || file.to_owned();
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| TableError::Unreadable { file: named(), error })?;
+        let text =
+            std::fs::read_to_string(file).map_err(|error| TableError::Unreadable { file: named(), error })?;
         let not_csv = |error| TableError::NotCsv { file: named(), error };
         let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
         let head = reader.headers().map_err(not_csv)?.clone();
