@@ -2,12 +2,12 @@
 """Measure the regret of the shipped prices: how much longer their plans take than the best known ones.
 
     benches/regret.py OVOLO MODELS TABLE.csv… [--models NAME,…] [--threads 2] [--rounds 7] [--seconds 0.3]
-                      [--pipeline native] [--without-table NAME]
+                      [--pipeline native] [--without-table NAME,…]
 
 MODELS is a folder as `benches/peers.py` takes it, and each TABLE.csv is one that `ovolo costs table` has written. For each
 network that the tables contain, prices are fitted to the tables without it (`ovolo costs fit --without NAME`); for
-others, to the whole tables. With --without-table the table of this name is left out as well, for example that of the machine
-on which this script runs. Then four plans run in turns: by the prices that do not know the network, by the shipped
+others, to the whole tables. With --without-table, tables are left out as well, for example those of the machine on which
+this script runs. Then four plans run in turns: by the prices that do not know the network, by the shipped
 ones (`fitted`), by the roofline alone, and by the times of this machine (`measured`; run `ovolo tune` on each model
 before). The best known plan is the fastest of the four. A cell is the time of a plan divided by that of the best known
 one, less 1, in percent. The time of a plan is the least of its medians by round, since other work of a machine only makes
@@ -61,11 +61,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--pipeline", default="native")
-    parser.add_argument("--without-table", help="a table to leave out, by the name of its file without the ending")
+    parser.add_argument("--without-table", help="tables to leave out, by the names of their files without endings")
     options = parser.parse_args()
     names = {os.path.splitext(os.path.basename(table))[0]: table for table in options.tables}
-    if options.without_table and names.pop(options.without_table, None) is None:
-        sys.exit(f"--without-table {options.without_table}: there are {', '.join(names)}")
+    for table in options.without_table.split(",") if options.without_table else []:
+        if names.pop(table, None) is None:
+            sys.exit(f"--without-table {table}: there are {', '.join(names)}")
     known = set().union(*map(models_of, names.values()))
     models = list(found(options.folder))
     if options.models:

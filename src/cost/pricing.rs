@@ -89,7 +89,7 @@ impl Pricing for ByFlops {
 
 /// The price list at the speeds of this machine, without corrections.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct ByRoofline;
+pub(crate) struct ByRoofline;
 
 impl Pricing for ByRoofline {
     fn name(&self) -> &str {

@@ -6,7 +6,7 @@
 mod common;
 
 use ovolo::cost::PriceList;
-use ovolo::diagnostic::Source;
+use ovolo::error::Source;
 use ovolo_tune::correct::{Corrections, TimesTable, without_each_model, without_each_table};
 use std::path::{Path, PathBuf};
 

@@ -271,7 +271,7 @@ fn a_wrong_kernel_is_recorded_and_never_chosen() {
         }
     };
     direct(&mut stored, State::Wrong);
-    for leaning in [Leaning::None, Leaning::Roofline(Machine::NOMINAL), Leaning::Conversions(0.5)] {
+    for leaning in [Leaning::None, Leaning::Prices(Machine::NOMINAL), Leaning::Conversions(0.5)] {
         let text = plan(Measured { leaning, ..measured(&stored) }).unwrap();
         assert!(!text.contains("conv-direct"), "{leaning:?}: {text}");
     }

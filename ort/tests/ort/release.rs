@@ -29,8 +29,8 @@ fn a_session_is_freed() {
     };
     (0..2).for_each(|_| once());
     let before = memory();
-    (0..8).for_each(|_| once());
+    (0..16).for_each(|_| once());
     let grown = memory().saturating_sub(before);
-    // The weights of 8 sessions are 75 MB.
-    assert!(grown < 40_000_000, "the process has grown by {grown} bytes");
+    // The weights of 16 sessions are 151 MB. Other tests of this process keep some tens of MB meanwhile.
+    assert!(grown < 70_000_000, "the process has grown by {grown} bytes");
 }

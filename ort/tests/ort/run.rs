@@ -5,19 +5,18 @@ use crate::{DIGITS, builder, model, open};
 use ort::memory::Allocator;
 use ort::session::{OutputSelector, RunOptions};
 use ort::value::{Tensor, TensorRef};
-use ovolo::{ImportOptions, Model, Options, Registry};
+use ovolo_cli::{Job, Runnable, Settings};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The scores of some images, as ovolo computes them.
+/// The scores of some images, as ovolo's own command line computes them for the speeds of this machine.
 fn scores(images: &ovolo::Tensor) -> Vec<f32> {
-    let mut registry = Registry::new();
-    ovolo_native::register(&mut registry).unwrap();
-    let registry = Arc::new(registry);
-    let import = ImportOptions::default().with_dim("N", images.ty().shape[0]);
-    let model = Model::load(&registry, DIGITS, &import).unwrap();
-    let compiled = model.compile(&Options::new(&registry, "native").unwrap()).unwrap();
-    let mut session = compiled.session(registry.backends()).unwrap();
+    let mut settings = Settings::new(DIGITS);
+    settings.threads = Some(1);
+    settings.dims = vec![format!("N={}", images.ty().shape[0])];
+    settings.pipeline = "native".to_owned();
+    let job = Job::new(Arc::new(ovolo_standard::registry()), settings, false);
+    let Runnable::Fixed(mut session) = job.session().unwrap() else { panic!("all shapes are fixed") };
     session.run(&[images]).unwrap()[0].elements::<f32>().to_vec()
 }
 

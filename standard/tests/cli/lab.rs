@@ -239,10 +239,10 @@ fn a_price_is_traced_to_the_cases_of_its_words() {
     let text = said(&ovolo(&at, "explain", &["--cost", "flops", "--price", "scores"]));
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("scores: native.") && lines[1].starts_with("      seconds = "), "{text}");
-    assert!(text.contains("\n            share = ") && text.contains("  [costs/native.ron:"), "{text}");
+    assert!(text.contains("\n              share = ") && text.contains("  [costs/native.ron:"), "{text}");
     // A list of the user's own has its place as well, and its value.
     let text = said(&ovolo(&at, "explain", &["--costs", "mine.ron", "--price", "scores"]));
-    assert!(text.contains("\n            share = 0.5000: 0.5  [mine.ron:1]\n"), "{text}");
+    assert!(text.contains("\n              share = 0.5000: 0.5  [mine.ron:1]\n"), "{text}");
     let none = ovolo(&at, "explain", &["--cost", "flops", "--price", "scorse"]);
     refused(&none, "no step of the plan has the value or the op `scorse`; did you mean `scores`?");
     let program = "while read -r line; do echo '{\"seconds\": 1e-6}'; done";
