@@ -10,6 +10,12 @@
 //! that worker. Each worker is pinned to one processor, because the system would otherwise put several workers on one
 //! core.
 //!
+//! # Processors
+//! A team takes the first hardware thread of every core, then the second ones, each in the order of their numbers, of the
+//! processors that the thread which starts it may use. So a core has two threads of a team only where the team has more
+//! threads than there are cores. The first of these processors is left to the caller, which is not pinned. Where the system
+//! does not tell which processors share a core, they are taken by their numbers.
+//!
 //! # Several callers
 //! Several threads may share a team. Their jobs run one at a time, in the order in which the callers arrived, so no
 //! caller starves. A caller with a sequence of jobs should take a [`Team::turn`] for all of them.
@@ -35,6 +41,7 @@
 //! ```
 
 mod backoff;
+pub mod cores;
 mod fair_lock;
 mod gate;
 #[cfg(all(test, loom))]
@@ -134,7 +141,8 @@ impl Team {
             payload: Mutex::new(None),
         });
         // If the system refuses a thread, dropping this value ends the threads that have already started.
-        let processors = allowed();
+        // A team without workers pins no thread.
+        let processors = if workers == 0 { Vec::new() } else { cores::spread(&allowed()) };
         let own = processors.iter().skip(1).take(workers).copied().collect();
         let mut team = Self { shared, workers: Vec::with_capacity(workers), processors: own };
         for worker in 0..workers {

@@ -1,7 +1,7 @@
 //! Tests of the team with real threads.
 #![allow(clippy::unwrap_used)]
 
-use crate::{MOST_THREADS, Team};
+use crate::{MOST_THREADS, Team, allowed, cores};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -45,6 +45,27 @@ fn every_task_of_every_job_runs_once_before_the_job_returns() {
             }
         }
     }
+}
+
+#[test]
+fn each_worker_has_a_processor_of_its_own_and_the_caller_keeps_all() {
+    let before = allowed();
+    let processors = cores::spread(&before);
+    if processors.is_empty() {
+        // This system does not tell them, and pins no thread.
+        return;
+    }
+    let team = Team::new(processors.len().min(16));
+    let all = Barrier::new(team.threads());
+    let seen: Vec<Mutex<Vec<usize>>> = (0..team.threads()).map(|_| Mutex::default()).collect();
+    team.share(usize::MAX, team.threads(), |thread, _| {
+        // No task is over before the last one has started, so each thread runs one.
+        all.wait();
+        *seen[thread].lock().unwrap() = allowed();
+    });
+    let seen: Vec<Vec<usize>> = seen.into_iter().map(|seen| seen.into_inner().unwrap()).collect();
+    let own: Vec<Vec<usize>> = processors[1..].iter().map(|processor| vec![*processor]).collect();
+    assert_eq!((&seen[0], &seen[1..]), (&before, &own[..team.threads() - 1]));
 }
 
 #[test]

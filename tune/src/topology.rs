@@ -3,12 +3,12 @@
 //! It is read from the files of Linux's `sysfs`. A virtual machine has the topology that its host tells it. On other
 //! systems, and where the files are absent, the topology is unknown: nothing is guessed.
 
-use ovolo::team;
+use ovolo::team::cores::{list, numbered};
+use ovolo::team::{self, cores};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// The folders of `devices` by which Linux tells the kinds of Intel's cores apart, from the fastest kind on.
@@ -108,9 +108,7 @@ impl Topology {
         let mut siblings: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
         for &processor in &usable {
             let topology = folder(processor).join("topology");
-            let files = ["core_cpus_list", "thread_siblings_list"];
-            let shared = files.iter().find_map(|file| list(&topology.join(file)));
-            let shared = shared.filter(|shared| shared.contains(&processor));
+            let shared = cores::siblings(processor, &topology);
             siblings.entry(shared.ok_or(Unknown::Core(topology))?).or_default().push(processor);
         }
         let other_threads = siblings.keys().flatten().filter(|processor| !usable.contains(processor)).count();
@@ -146,12 +144,12 @@ impl Topology {
                 "a quota limits this process to the time of {threads} {processors}, so the default is `--threads {threads}`"
             ));
         }
-        if self.cores < self.threads {
+        // A team of no more threads than cores gives each a core of its own.
+        if self.cores < threads {
             advice.push(format!(
                 "hardware threads of one core share its arithmetic, and the default is `--threads {threads}`: measure \
-                 `--threads {}` as well, on one hardware thread of each core (`taskset -c {}`)",
-                self.cores.min(threads),
-                ranges(self.kinds.iter().flat_map(Kind::one_of_each))
+                 `--threads {}` as well, which takes one hardware thread of each core",
+                self.cores
             ));
         }
         if let [fast, _, ..] = &self.kinds[..] {
@@ -275,7 +273,7 @@ fn by_speed(mut cores: Vec<Core>, speed: impl Fn(&Core) -> Option<u64>) -> Vec<V
 /// Returns the number of NUMA nodes that have some of these processors.
 fn nodes(folder: &Path, usable: &BTreeSet<usize>) -> Option<usize> {
     let nodes = numbered(folder, "node");
-    let lists = nodes.iter().filter_map(|node| list(&node.join("cpulist")));
+    let lists = nodes.values().filter_map(|node| list(&node.join("cpulist")));
     let count = lists.filter(|list| list.iter().any(|processor| usable.contains(processor))).count();
     (count > 0).then_some(count)
 }
@@ -283,7 +281,7 @@ fn nodes(folder: &Path, usable: &BTreeSet<usize>) -> Option<usize> {
 /// Returns the caches of data in the folders of some processors.
 fn caches(folders: impl Iterator<Item = PathBuf>, usable: &BTreeSet<usize>) -> Vec<Cache> {
     let mut each = BTreeMap::new();
-    for folder in folders.flat_map(|folder| numbered(&folder, "index")) {
+    for folder in folders.flat_map(|folder| numbered(&folder, "index").into_values()) {
         let unified = match text(&folder.join("type")).as_deref() {
             Some("Data") => false,
             Some("Unified") => true,
@@ -307,13 +305,6 @@ fn caches(folders: impl Iterator<Item = PathBuf>, usable: &BTreeSet<usize>) -> V
     caches
 }
 
-/// Returns the folders in a folder whose names are this word and a number.
-fn numbered(folder: &Path, word: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let is = |name: &str| name.strip_prefix(word).is_some_and(|number| number.parse::<usize>().is_ok());
-    entries.filter(|entry| entry.file_name().to_str().is_some_and(is)).map(|entry| entry.path()).collect()
-}
-
 /// Returns what a file of one line says.
 fn text(file: &Path) -> Option<String> {
     Some(std::fs::read_to_string(file).ok()?.trim().to_owned())
@@ -323,18 +314,7 @@ fn number(file: &Path) -> Option<u64> {
     text(file)?.parse().ok()
 }
 
-/// Returns the processors in a list such as `0-3,8`.
-fn list(file: &Path) -> Option<Vec<usize>> {
-    let text = text(file)?;
-    let range = |part: &str| -> Option<RangeInclusive<usize>> {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    };
-    let ranges: Option<Vec<_>> = text.split(',').filter(|part| !part.is_empty()).map(range).collect();
-    Some(ranges?.into_iter().flatten().collect())
-}
-
-/// Writes processors as such a list.
+/// Writes processors as a list such as `0-3,8`.
 fn ranges(processors: impl Iterator<Item = usize>) -> String {
     let mut processors: Vec<usize> = processors.collect();
     processors.sort_unstable();

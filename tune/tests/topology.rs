@@ -145,14 +145,19 @@ fn hardware_threads_of_one_core_share_its_arithmetic() {
         "level 3 cache: 32 MiB, shared by 16 processors",
     ];
     let advice = "hardware threads of one core share its arithmetic, and the default is `--threads 16`: measure \
-                  `--threads 8` as well, on one hardware thread of each core (`taskset -c 0-7`)";
+                  `--threads 8` as well, which takes one hardware thread of each core";
     says(&topology, 16, &lines, &[advice]);
-    let quota = [
-        "a quota limits this process to the time of 4 processors, so the default is `--threads 4`",
-        "hardware threads of one core share its arithmetic, and the default is `--threads 4`: measure `--threads 4` \
-         as well, on one hardware thread of each core (`taskset -c 0-7`)",
-    ];
-    says(&topology, 4, &lines, &quota);
+    let quota = |threads: usize| {
+        format!(
+            "a quota limits this process to the time of {threads} processors, so the default is `--threads {threads}`"
+        )
+    };
+    let advice = "hardware threads of one core share its arithmetic, and the default is `--threads 12`: measure \
+                  `--threads 8` as well, which takes one hardware thread of each core";
+    says(&topology, 12, &lines, &[&quota(12), advice]);
+    // As many threads as cores, and fewer, have a core each.
+    says(&topology, 8, &lines, &[&quota(8)]);
+    says(&topology, 4, &lines, &[&quota(4)]);
     let json = serde_json::to_value(&topology).unwrap();
     let cores: Vec<Value> = (0..8).map(|core| json!([core, core + 8])).collect();
     let kind = json!({ "name": null, "processors": cores, "capacity": null, "hertz": 5_050_000_000_u64 });
@@ -176,7 +181,7 @@ fn steps_wait_for_the_slow_cores_of_a_hybrid_processor() {
     ];
     let advice = [
         "hardware threads of one core share its arithmetic, and the default is `--threads 20`: measure `--threads 14` \
-         as well, on one hardware thread of each core (`taskset -c 0,2,4,6,8,10,12-19`)",
+         as well, which takes one hardware thread of each core",
         "a step waits for its slowest core: measure `--threads 6` as well, on the cores of kind 1 alone (`taskset -c \
          0,2,4,6,8,10`)",
     ];
@@ -224,7 +229,9 @@ fn a_process_with_a_part_of_the_processors_is_told_of_its_part() {
     let topology = files.read([3, 10, 11]).unwrap();
     assert_eq!(topology.kinds[0].processors, [vec![3, 11], vec![10]]);
     assert_eq!((topology.cores, topology.threads, topology.other_threads), (2, 3, 1));
-    assert!(topology.advice(3)[0].ends_with("(`taskset -c 3,10`)"), "{:?}", topology.advice(3));
+    let advice = "hardware threads of one core share its arithmetic, and the default is `--threads 3`: measure \
+                  `--threads 2` as well, which takes one hardware thread of each core";
+    assert_eq!(topology.advice(3), [advice]);
 }
 
 #[test]
