@@ -62,7 +62,7 @@ fn kernels_that_a_limit_of_time_leaves_keep_their_estimates_until_there_is_time(
     assert!(first.tally.untimed > 0 && count(limited.stored(), State::Untimed) == first.tally.untimed);
     // With estimates alone, the plan is that of the price list at the speeds of this machine.
     let mut by_prices = options();
-    by_prices.pipeline.extract_mut().unwrap().price_by("roofline", pricings()).unwrap();
+    by_prices.pipeline.extract_mut().unwrap().price_by("fitted", pricings()).unwrap();
     let by_prices = compile::compile(graph(), &by_prices).unwrap();
     let steps = |compilation: &Compilation| -> Vec<String> {
         compilation
