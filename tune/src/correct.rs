@@ -33,25 +33,30 @@ pub struct Corrections {
 impl Corrections {
     /// Fits corrections to the kernels of some tables.
     pub fn new(tables: &[TimesTable]) -> Self {
-        Self::with(tables, |_, _| true)
+        Self::to(tables.iter().flat_map(|table| &table.kernels))
     }
 
-    /// Fits corrections to those kernels for which `takes` holds.
-    fn with(tables: &[TimesTable], takes: impl Fn(&TimesTable, &TimedKernel) -> bool) -> Self {
+    /// Fits corrections without some models, and without kernels that are also in them.
+    pub fn without(tables: &[TimesTable], models: &[&str]) -> Self {
+        let kernels = || tables.iter().flat_map(|table| &table.kernels);
+        let left_out = kernels().filter(|kernel| models.contains(&kernel.model.as_str()));
+        let calls: BTreeSet<&str> = left_out.map(|kernel| kernel.call.as_str()).collect();
+        Self::to(kernels().filter(|kernel| !calls.contains(kernel.call.as_str())))
+    }
+
+    fn to<'k>(kernels: impl Iterator<Item = &'k TimedKernel>) -> Self {
         let mut kinds: BTreeMap<Kind, Vec<Sample<'_>>> = BTreeMap::new();
-        for table in tables {
-            for kernel in table.kernels.iter().filter(|kernel| takes(table, kernel)) {
-                // A plan takes the sum of its kernels' times, so long kernels count for more. Their weight grows only
-                // with the square root, because the times of short kernels are less exact.
-                let weight = kernel.seconds.sqrt() * if kernel.within_plans { 1.0 } else { ALONE };
-                let sample = Sample {
-                    model: &kernel.model,
-                    values: &kernel.values,
-                    target: (kernel.seconds / kernel.estimate()).ln(),
-                    weight,
-                };
-                kinds.entry(kind(kernel)).or_default().push(sample);
-            }
+        for kernel in kernels {
+            // A plan takes the sum of its kernels' times, so long kernels count for more. Their weight grows only
+            // with the square root, because the times of short kernels are less exact.
+            let weight = kernel.seconds.sqrt() * if kernel.within_plans { 1.0 } else { ALONE };
+            let sample = Sample {
+                model: &kernel.model,
+                values: &kernel.values,
+                target: (kernel.seconds / kernel.estimate()).ln(),
+                weight,
+            };
+            kinds.entry(kind(kernel)).or_default().push(sample);
         }
         kinds.retain(|_, samples| samples.len() >= FEWEST);
         Self { kinds: kinds.into_iter().map(|(kind, samples)| (kind, Tree::fit(samples))).collect() }
@@ -85,18 +90,24 @@ fn kind(kernel: &TimedKernel) -> Kind {
 pub fn without_each_model(tables: &[TimesTable]) -> Vec<Quality> {
     let kernels = || tables.iter().flat_map(|table| &table.kernels);
     let models: BTreeSet<&str> = kernels().map(|kernel| kernel.model.as_str()).collect();
-    let mut found = Vec::new();
-    for model in models {
-        let calls: BTreeSet<&str> =
-            kernels().filter(|one| one.model == model).map(|one| one.call.as_str()).collect();
-        let rest = Corrections::with(tables, |_, kernel| !calls.contains(kernel.call.as_str()));
-        found.push(Quality::new(model, kernels().filter(|one| one.model == model), &rest));
-    }
-    found
+    models
+        .into_iter()
+        .map(|model| {
+            let rest = Corrections::without(tables, &[model]);
+            Quality::new(model, kernels().filter(|one| one.model == model), &rest)
+        })
+        .collect()
 }
 
 /// Predicts each table by corrections that were fitted to the others.
 pub fn without_each_table(tables: &[TimesTable]) -> Vec<Quality> {
-    let rest = |name: &str| Corrections::with(tables, |table, _| table.name != name);
-    tables.iter().map(|table| Quality::new(&table.name, table.kernels.iter(), &rest(&table.name))).collect()
+    let rest = |left_out: usize| {
+        let others = tables.iter().enumerate().filter(|(at, _)| *at != left_out);
+        Corrections::to(others.flat_map(|(_, table)| &table.kernels))
+    };
+    tables
+        .iter()
+        .enumerate()
+        .map(|(at, table)| Quality::new(&table.name, table.kernels.iter(), &rest(at)))
+        .collect()
 }

@@ -4,7 +4,7 @@
     drawn.py OUT_DIR [COUNT]
 
 Writes OUT_DIR/KIND_N/model.onnx for COUNT (6) networks of each kind: `convolutions` (chains with grouped and depthwise
-layers, pools, residual sums), `products` (multilayer perceptrons, attention, norms), `vectors` (products of few rows),
+layers, pools, residual sums), `products` (multilayer perceptrons, attention, norms), `vectors` and `stacks` (products of few rows),
 `sequences` (1-D and dilated convolutions, recurrent layers). Weights are drawn from the same seeds.
 """
 import os
@@ -158,14 +158,14 @@ def products(net):
             net.add("MatMul", [net.value, net.weight(wide, width)], [1, rows, width])
 
 
-def vectors(net):
-    """Products of few rows, as in decoders and in cells of recurrent networks."""
+def vectors(net, *front):
+    """Products of few rows, as in decoders and in cells of recurrent networks. `front` are dimensions before the rows."""
     rows, width = net.pick(1, 1, 1, 2, 4, 8), net.between(64, 2048)
-    net.start(rows, width)
+    net.start(*front, rows, width)
     for _ in range(10):
-        layer, before, width = net.pick("product", "product", "gate", "residual"), net.value, net.shape[1]
+        layer, before, width = net.pick("product", "product", "gate", "residual"), net.value, net.shape[-1]
         wide = width if layer == "residual" else net.between(64, 2048)
-        net.add("MatMul", [before, net.weight(width, wide)], [rows, wide])
+        net.add("MatMul", [before, net.weight(width, wide)], [*front, rows, wide])
         if net.rng.random() < 0.5:
             net.add("Add", [net.value, net.weight(wide)])
         activation(net)
@@ -175,6 +175,11 @@ def vectors(net):
             net.add("Mul", [value, net.value])
         elif layer == "residual":
             net.add("Add", [net.value, before])
+
+
+def stacks(net):
+    """Stacks of matrices of few rows with the same weights, as steps of a sequence that are computed together."""
+    vectors(net, net.between(2, 24))
 
 
 def sequences(net):
@@ -198,7 +203,7 @@ def sequences(net):
 
 
 def main(out, count=6):
-    for kind in (convolutions, products, vectors, sequences):
+    for kind in (convolutions, products, vectors, stacks, sequences):
         for number in range(int(count)):
             net = Network(f"{kind.__name__}_{number}")
             kind(net)

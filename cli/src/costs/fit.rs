@@ -1,6 +1,7 @@
 //! `ovolo costs fit`.
 
 use super::table::lists;
+use crate::amount::count;
 use crate::note::say;
 use crate::page::writable;
 use crate::{Outcome, print};
@@ -54,41 +55,44 @@ impl Fit {
                 known.join(", ")
             ));
         }
-        let left_out: BTreeSet<String> = tables
-            .iter()
-            .flat_map(|table| &table.kernels)
-            .filter(|kernel| self.without.contains(&kernel.model))
-            .map(|kernel| kernel.call.clone())
-            .collect();
-        for table in &mut tables {
-            table.kernels.retain(|kernel| !left_out.contains(&kernel.call));
+        let without: Vec<&str> = self.without.iter().map(String::as_str).collect();
+        let corrections = Corrections::without(&tables, &without);
+        let (kinds, regimes) = corrections.size();
+        if kinds == 0 {
+            return Err("there is no kind of kernels of which the tables have enough: time more models with `ovolo tune`, and \
+                        write their tables with `ovolo costs table`"
+                .to_owned());
         }
-        let corrections = Corrections::new(&tables);
-        let text = corrections.write(&fitted_on(&tables));
+        let text = corrections.write(&self.fitted_on(&tables));
         ovolo::file::write(&self.out, &[text.as_bytes()])
             .map_err(|error| format!("{}: {error}", self.out.display()))?;
-        let (kinds, regimes) = corrections.size();
         let mut report = format!(
-            "{}: {kinds} kinds of kernels with {regimes} regimes, {} kB\n",
+            "{}: {} with {}, {} kB\n",
             self.out.display(),
+            count(kinds, "kind of kernels", "kinds of kernels"),
+            count(regimes, "regime", "regimes"),
             text.len().div_ceil(1000)
         );
         if !self.quick {
-            section(&mut report, "model held out", &without_each_model(&tables));
+            section(&mut report, "model left out", &without_each_model(&tables));
             if tables.len() > 1 {
-                section(&mut report, "table held out", &without_each_table(&tables));
+                section(&mut report, "table left out", &without_each_table(&tables));
             }
         }
         print(&report);
         Ok(())
     }
-}
 
-/// Returns what the corrections were fitted on, in a line.
-fn fitted_on(tables: &[TimesTable]) -> String {
-    let kernels: usize = tables.iter().map(|table| table.kernels.len()).sum();
-    let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
-    format!("{kernels} timed kernels of the tables {}", names.join(", "))
+    /// Returns what the corrections were fitted on, in a line.
+    fn fitted_on(&self, tables: &[TimesTable]) -> String {
+        let kernels: usize = tables.iter().map(|table| table.kernels.len()).sum();
+        let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        let without = match &self.without[..] {
+            [] => String::new(),
+            models => format!(", without {}", models.join(", ")),
+        };
+        format!("{kernels} timed kernels of the tables {}{without}", names.join(", "))
+    }
 }
 
 /// Writes the errors and rank correlations of what was held out, by the roofline alone and with corrections.

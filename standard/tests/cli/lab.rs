@@ -542,3 +542,68 @@ fn tables_of_shards_are_merged_and_those_of_other_machines_compared() {
 fn number_of(value: &Value, key: &str) -> f64 {
     number(&value[key])
 }
+
+/// A table of times in which matrix products of two models take three times their roofline.
+fn table_of_products() -> String {
+    let shipped =
+        std::fs::read_to_string(crate::common::root().join("costs/tables/zen4-avx2-1.csv")).unwrap();
+    let head = shipped.lines().find(|line| !line.starts_with('#')).unwrap();
+    let mut table = csv::Writer::from_writer(Vec::new());
+    let head = csv::ReaderBuilder::new().from_reader(head.as_bytes()).headers().unwrap().clone();
+    table.write_record(&head).unwrap();
+    for at in 0..24_u32 {
+        let field = |column: &str| match column {
+            "model" => ["a", "b"][at as usize % 2].to_owned(),
+            "call" => at.to_string(),
+            "op" => "native.matmul".to_owned(),
+            "implementation" => "tiles-avx2".to_owned(),
+            "roofline" => "1e-5".to_owned(),
+            "seconds" => "3e-5".to_owned(),
+            _ => "1".to_owned(),
+        };
+        table.write_record(head.iter().map(field)).unwrap();
+    }
+    String::from_utf8(table.into_inner().unwrap()).unwrap()
+}
+
+#[test]
+fn corrections_that_are_fitted_to_a_table_count_in_prices() {
+    let at = folder("correct");
+    let costs = |arguments: &[&str]| {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+        run.arg("costs")
+            .args(arguments)
+            .current_dir(&at)
+            .env("OVOLO_CACHE", at.join("cache"))
+            .output()
+            .unwrap()
+    };
+    std::fs::write(at.join("products.csv"), table_of_products()).unwrap();
+    let text = said(&costs(&["fit", "products.csv", "--out", "fitted.ron"]));
+    assert!(text.starts_with("fitted.ron: 1 kind of kernels with 1 regime, "), "{text}");
+    let prices = |cost: &[&str]| -> Vec<(String, f64)> {
+        let kernels = json(&ovolo(&at, "features", &[cost, &["--json"]].concat()));
+        let kernels = kernels.as_array().unwrap().iter();
+        kernels.map(|one| (one["op"].as_str().unwrap().to_owned(), number(&one["seconds"]))).collect()
+    };
+    let (before, after) = (prices(&["--cost", "roofline"]), prices(&["--costs", "fitted.ron"]));
+    let mut products = 0;
+    for ((op, before), (_, after)) in before.iter().zip(&after) {
+        // Times that are few draw a correction to 1.
+        let right = if op == "native.matmul" { 2.6..=3.0 } else { 1.0 - 1e-9..=1.0 + 1e-9 };
+        assert!(*before == 0.0 || right.contains(&(after / before)), "{op}: {before} and {after}");
+        products += usize::from(op == "native.matmul");
+    }
+    assert!(products > 0 && before.len() > products);
+    refused(&costs(&["fit", "absent.csv", "--out", "no.ron"]), "absent.csv: ");
+    let strange = costs(&["fit", "products.csv", "--without", "c", "--out", "no.ron"]);
+    refused(&strange, "--without c: no table has a model of this name; there are a, b");
+    let none = costs(&["fit", "products.csv", "--without", "a", "--without", "b", "--out", "no.ron"]);
+    refused(&none, "there is no kind of kernels of which the tables have enough");
+    refused(&costs(&["fit", "products.csv", "--out", "products.csv"]), "products.csv");
+    assert!(!at.join("no.ron").exists());
+    let model = crate::common::root().join("examples/digits/digits.onnx");
+    let untimed =
+        costs(&["table", model.to_str().unwrap(), "--dim", "N=1", "--threads", "1", "--out", "no.csv"]);
+    refused(&untimed, "the table has no times for its kernels: run `ovolo tune ");
+}
