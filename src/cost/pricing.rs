@@ -102,7 +102,7 @@ impl Pricing for ByRoofline {
     }
 }
 
-/// The price list at the speeds of this machine, with the corrections that were fitted to times of several machines.
+/// The price list at the speeds of this machine, with the corrections that were fitted to tables of times.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ByCorrected;
 

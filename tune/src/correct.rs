@@ -1,4 +1,4 @@
-//! Corrections of the price list, fitted to tables of times from several machines.
+//! Corrections of the price list, fitted to tables of times.
 //!
 //! The price list estimates a kernel from its features and the speeds of a machine. A correction is the factor by
 //! which kernels of one kind take longer than their estimate, or less, by regime: large or small ones, filled blocks or
