@@ -29,7 +29,7 @@ impl PriceList {
                     .split_whitespace()
                     .collect::<Vec<_>>()
                     .join(" ");
-                format!("{text}  [{}:{line}]", source.name)
+                format!("{}  [{}:{line}]", shortened(text), source.name)
             }
             None => "no case fits".to_owned(),
         };
@@ -37,6 +37,17 @@ impl PriceList {
         let reads: Vec<String> = reads.collect();
         let reads = if reads.is_empty() { String::new() } else { format!("  with {}", reads.join(", ")) };
         format!("{}{name}{called} = {}: {case}{reads}", "  ".repeat(entry.depth), number(entry.value))
+    }
+}
+
+/// The most characters of a case that are shown. Fitted corrections have far more; the numbers that they read, and their
+/// place, are beside them.
+const SHOWN: usize = 160;
+
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{} …", text[..end].trim_end()),
+        None => text,
     }
 }
 

@@ -233,7 +233,7 @@ fn a_price_is_traced_to_the_cases_of_its_words() {
     let at = folder("price");
     std::fs::write(
         at.join("mine.ron"),
-        "Prices(define: {\"share\": [Case(op: \"native.matmul\", value: 0.5)]})",
+        "Prices(define: {\"share\": [Case(op: \"native.matmul*\", value: 0.5)]})",
     )
     .unwrap();
     let text = said(&ovolo(&at, "explain", &["--cost", "flops", "--price", "scores"]));
