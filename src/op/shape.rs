@@ -257,6 +257,12 @@ fn copy_lines<const SIZE: usize>(from: &[u8], to: &mut [u8], shape: &[usize], st
         return;
     };
     let step = steps[outer.len()];
+    if step != 1
+        && let Some(axis) = (0..outer.len()).find(|axis| steps[*axis] == 1 && shape[*axis] > 1)
+    {
+        copy_tiles(from, to, shape, start, steps, axis);
+        return;
+    }
     let mut index = vec![0; outer.len()];
     for line in to.chunks_exact_mut(inner) {
         let moved: isize = index.iter().zip(steps).map(|(i, s): (&usize, _)| i.cast_signed() * s).sum();
@@ -271,6 +277,46 @@ fn copy_lines<const SIZE: usize>(from: &[u8], to: &mut [u8], shape: &[usize], st
             }
         }
         crate::tensor::advance(&mut index, outer);
+    }
+}
+
+/// Copies as [`copy_lines`] does, where neighbours along `axis`, not along the last one, are adjacent in the source, as
+/// in a transposition. It goes through tiles of both axes, so that each line of the cache is read and written as a
+/// whole.
+fn copy_tiles<const SIZE: usize>(
+    from: &[[u8; SIZE]],
+    to: &mut [[u8; SIZE]],
+    shape: &[usize],
+    start: isize,
+    steps: &[isize],
+    axis: usize,
+) {
+    // The bytes of a line of the cache.
+    const LINE: usize = 64;
+    let (last, side) = (shape.len() - 1, LINE / SIZE);
+    let stride: usize = shape[axis + 1..].iter().product();
+    // The two axes are gone through inside.
+    let mut others = shape.to_vec();
+    (others[axis], others[last]) = (1, 1);
+    let mut index = vec![0_usize; shape.len()];
+    for _ in 0..others.iter().product::<usize>() {
+        let read = start + index.iter().zip(steps).map(|(i, s)| i.cast_signed() * s).sum::<isize>();
+        let write = index.iter().zip(shape).fold(0, |at, (i, size)| at * size + i);
+        for row in (0..shape[axis]).step_by(side) {
+            let rows = row..shape[axis].min(row + side);
+            for column in (0..shape[last]).step_by(side) {
+                let columns = column..shape[last].min(column + side);
+                for row in rows.clone() {
+                    let target = &mut to[write + row * stride..][columns.clone()];
+                    let mut at = read + row.cast_signed() + column.cast_signed() * steps[last];
+                    for target in target {
+                        *target = from[at.cast_unsigned()];
+                        at += steps[last];
+                    }
+                }
+            }
+        }
+        crate::tensor::advance(&mut index, &others);
     }
 }
 

@@ -8,9 +8,9 @@
 //! these Strassen's form has twelve, Winograd's fourteen (J. Huang, T. Smith, G. Henry and R. van de Geijn,
 //! "Strassen's Algorithm Reloaded", SC 2016).
 
-use super::{Arity, Flags, OpDef, OpError, plain};
+use super::{Arity, Flags, OpDef, OpError, plain, shape};
 use crate::attr::Attrs;
-use crate::tensor::{DType, Tensor, TensorType};
+use crate::tensor::{DType, Layout, Tensor, TensorType};
 
 /// Factors of the four quarters in a sum: upper left, upper right, lower left, lower right.
 type Factors = [f64; 4];
@@ -95,20 +95,51 @@ pub fn quarter(q: usize, half: [usize; 2], columns: usize, row: usize, column: u
 }
 
 fn eval_weights(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let transposed = operands[0].ty().shape.rank() == 4;
-    let (half, values) = ([ty.shape[1], ty.shape[2]], operands[0].to_f64());
-    let (depth, columns) = (2 * half[0], 2 * half[1]);
-    let at = |q: usize, row: usize, column: usize| {
-        let index = quarter(q, half, columns, row, column);
-        values[if transposed { index % columns * depth + index / columns } else { index }]
+    let half = [ty.shape[1], ty.shape[2]];
+    let [depth, columns] = half.map(|size| 2 * size);
+    let whole = if operands[0].ty().shape.rank() == 4 {
+        let rows = TensorType::plain(operands[0].ty().dtype, [depth, columns]);
+        shape::copy_strided(operands[0], &rows, 0, &[1, depth.cast_signed()])
+    } else {
+        operands[0].to_layout(&Layout::PLAIN)
     };
-    let mut result = Vec::with_capacity(ty.shape.count());
-    for Product { right, .. } in &PRODUCTS {
-        for index in 0..half[0] * half[1] {
-            let (row, column) = (index / half[1], index % half[1]);
-            let parts = right.iter().enumerate().filter(|(_, factor)| **factor != 0.0);
-            result.push(parts.map(|(q, factor)| factor * at(q, row, column)).sum());
+    // Without copies of the elements in `f64`, which for the weights of a network are many.
+    if (whole.ty().dtype, ty.dtype) == (DType::F32, DType::F32) {
+        let mut result = Tensor::zeros(TensorType::plain(ty.dtype, ty.shape.clone()));
+        #[allow(clippy::cast_possible_truncation)]
+        sum(whole.elements::<f32>(), result.elements_mut::<f32>(), half, f64::from, |sum| sum as f32);
+        return result;
+    }
+    let mut result = vec![0.0; ty.shape.count()];
+    sum(&whole.to_f64(), &mut result, half, |value| value, |sum| sum);
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
+}
+
+/// Makes the sums of the right operand for all products, row by row.
+fn sum<T: Copy>(
+    whole: &[T],
+    to: &mut [T],
+    half: [usize; 2],
+    widen: impl Fn(T) -> f64,
+    narrow: impl Fn(f64) -> T,
+) {
+    for (line, to) in to.chunks_exact_mut(half[1]).enumerate() {
+        let (product, row) = (&PRODUCTS[line / half[0]], line % half[0]);
+        let mut parts = product.right.iter().enumerate().filter(|(_, factor)| **factor != 0.0);
+        let mut part = || {
+            let (q, factor) = parts.next()?;
+            Some((*factor, &whole[quarter(q, half, 2 * half[1], row, 0)..][..half[1]]))
+        };
+        match (part(), part(), part()) {
+            (Some((factor, a)), None, _) => {
+                to.iter_mut().zip(a).for_each(|(to, a)| *to = narrow(factor * widen(*a)));
+            }
+            (Some((factor, a)), Some((other, b)), None) => {
+                for ((to, a), b) in to.iter_mut().zip(a).zip(b) {
+                    *to = narrow(factor * widen(*a) + other * widen(*b));
+                }
+            }
+            _ => unreachable!("a factor is a sum of one or two quarters"),
         }
     }
-    Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
 }

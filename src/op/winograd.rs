@@ -14,7 +14,7 @@ pub use axis::Axis;
 
 use super::{Arity, AttrDef, Flags, OpDef, OpError, plain, rank};
 use crate::attr::{AttrKind, Attrs};
-use crate::tensor::{DType, Tensor, TensorType};
+use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
 
 /// The supported tiles, each with its rows and columns.
 pub const FORMS: [[Axis; 2]; 7] = [
@@ -133,16 +133,54 @@ pub fn sandwich(left: &Matrix<'_>, right: &Matrix<'_>, middle: &[f64]) -> Vec<f6
 fn eval_weights(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let taps = [2, 3].map(|axis| operands[0].ty().shape[axis]);
     let axes = axes(taps, attrs).expect("infer accepted");
-    let forms = axes.map(Axis::matrices);
-    let [rows, columns] = [0, 1].map(|axis| Matrix(&forms[axis].filter, taps[axis]));
-    let (channels, outputs) = (ty.shape[1], ty.shape[2]);
-    let mut result = vec![0.0; ty.shape.count()];
-    let filters = operands[0].to_f64();
-    for (index, filter) in filters.chunks_exact(taps[0] * taps[1]).enumerate().take(channels * outputs) {
-        let (output, channel) = (index / channels, index % channels);
-        for (frequency, value) in sandwich(&rows, &columns, filter).into_iter().enumerate() {
-            result[(frequency * channels + channel) * outputs + output] = value;
+    let filters = operands[0].to_layout(&Layout::PLAIN);
+    // Without copies of the elements in `f64`, which for the weights of a network are many.
+    if (filters.ty().dtype, ty.dtype) == (DType::F32, DType::F32) {
+        let mut result = Tensor::zeros(TensorType::plain(ty.dtype, ty.shape.clone()));
+        let (from, to) = (filters.elements::<f32>(), result.elements_mut::<f32>());
+        #[allow(clippy::cast_possible_truncation)]
+        transform(axes, &ty.shape, |at| f64::from(from[at]), |at, value| to[at] = value as f32);
+        return result;
+    }
+    let (from, mut to) = (filters.to_f64(), vec![0.0; ty.shape.count()]);
+    transform(axes, &ty.shape, |at| from[at], |at, value| to[at] = value);
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &to)
+}
+
+/// Transforms filters `[O,C,r,s]`, which `read` returns by offset, to `shape`, `[frequencies,C,O]`. It takes [`LANES`]
+/// outputs at a time, which are adjacent in the result.
+fn transform(axes: [Axis; 2], shape: &Shape, read: impl Fn(usize) -> f64, mut write: impl FnMut(usize, f64)) {
+    const LANES: usize = 16;
+    let [rows, columns] = axes.map(|axis| axis.matrices().filter);
+    let [(r, s), (m, n)] = [(axes[0].taps, axes[1].taps), (axes[0].size(), axes[1].size())];
+    let (channels, outputs) = (shape[1], shape[2]);
+    let mut filter = vec![[0.0; LANES]; r * s];
+    let mut half = vec![[0.0; LANES]; m * s];
+    let add = |sum: &mut [f64; LANES], factor: f64, values: &[f64; LANES]| {
+        sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += factor * value);
+    };
+    for first in (0..outputs).step_by(LANES) {
+        let lanes = LANES.min(outputs - first);
+        for channel in 0..channels {
+            for lane in 0..lanes {
+                let base = ((first + lane) * channels + channel) * r * s;
+                filter.iter_mut().enumerate().for_each(|(tap, values)| values[lane] = read(base + tap));
+            }
+            for row in 0..m {
+                for column in 0..s {
+                    let mut sum = [0.0; LANES];
+                    (0..r).for_each(|i| add(&mut sum, rows[row * r + i], &filter[i * s + column]));
+                    half[row * s + column] = sum;
+                }
+            }
+            for row in 0..m {
+                for column in 0..n {
+                    let mut sum = [0.0; LANES];
+                    (0..s).for_each(|i| add(&mut sum, columns[column * s + i], &half[row * s + i]));
+                    let base = ((row * n + column) * channels + channel) * outputs + first;
+                    sum[..lanes].iter().enumerate().for_each(|(lane, value)| write(base + lane, *value));
+                }
+            }
         }
     }
-    Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
 }

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The bytes that may be in use at one time. A larger value is computed on its own.
+/// The bytes that may be in use at one time, besides those of the value that needs the most.
 const AT_ONCE: usize = 128 << 20;
 
 /// Returns the values of the wanted nodes. What a store has is taken from there, and what it lacks is added to it; then
@@ -68,15 +68,15 @@ pub(super) fn recipes(program: &Graph, wanted: &[NodeId], store: &Store) -> Reci
 
 /// Computes the values of the wanted nodes. Each of `threads` threads computes one node at a time, together with
 /// everything that the node needs. Nodes that need the most memory come first, and together the threads never need
-/// more than the larger of [`AT_ONCE`] and the first node's memory. What several nodes need is computed for each of
-/// them, which is rare and cheap.
+/// more than [`AT_ONCE`] besides the first node's memory. What several nodes need is computed for each of them, which is
+/// rare and cheap.
 fn compute(program: &Graph, wanted: &[NodeId], threads: usize) -> Constants {
     let mut readers = vec![0_u32; program.len()];
     program.nodes().flat_map(|(_, node)| &node.inputs).for_each(|input| readers[input.index()] += 1);
     let needs = needs(program);
     let mut jobs: Vec<(usize, NodeId)> = wanted.iter().map(|id| (needs[id.index()], *id)).collect();
     jobs.sort_unstable_by_key(|(need, id)| (Reverse(*need), *id));
-    let most = jobs.first().map_or(0, |(need, _)| *need).max(AT_ONCE);
+    let most = jobs.first().map_or(0, |(need, _)| *need) + AT_ONCE;
     let work = Mutex::new(Work { next: 0, taken: 0, done: FxHashMap::default() });
     let freed = Condvar::new();
     std::thread::scope(|scope| {

@@ -47,15 +47,37 @@ fn elements<const SIZE: usize>(
         return;
     }
     let outer = &shape[..last];
+    let runs = runs(&source[last], &target[last]);
+    // Short runs take less time element by element.
+    let whole = runs.len() * 4 <= shape[last];
     let mut index = vec![0; last];
     for _ in 0..outer.iter().product::<usize>() {
         let base =
             |terms: &[Vec<usize>]| index.iter().zip(terms).map(|(at, column)| column[*at]).sum::<usize>();
         let (read, write) = (base(source), base(target));
-        for (a, b) in source[last].iter().zip(&target[last]) {
-            let (a, b) = ((read + a) * SIZE, (write + b) * SIZE);
-            to[b..b + SIZE].copy_from_slice(&from[a..a + SIZE]);
+        if whole {
+            for (a, b, count) in &runs {
+                let (a, b, bytes) = ((read + a) * SIZE, (write + b) * SIZE, count * SIZE);
+                to[b..b + bytes].copy_from_slice(&from[a..a + bytes]);
+            }
+        } else {
+            for (a, b) in source[last].iter().zip(&target[last]) {
+                let (a, b) = ((read + a) * SIZE, (write + b) * SIZE);
+                to[b..b + SIZE].copy_from_slice(&from[a..a + SIZE]);
+            }
         }
         super::advance(&mut index, outer);
     }
+}
+
+/// Returns the longest runs of elements that are adjacent in both layouts: where each begins in them, and its length.
+fn runs(source: &[usize], target: &[usize]) -> Vec<(usize, usize, usize)> {
+    let mut runs: Vec<(usize, usize, usize)> = Vec::new();
+    for (a, b) in source.iter().zip(target) {
+        match runs.last_mut() {
+            Some((from, to, count)) if *a == *from + *count && *b == *to + *count => *count += 1,
+            _ => runs.push((*a, *b, 1)),
+        }
+    }
+    runs
 }

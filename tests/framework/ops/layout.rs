@@ -5,6 +5,31 @@ use super::{eval, f32_type, find, layout, step};
 use ovolo::attr::{Attr, Attrs};
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 
+/// Copies between layouts take elements that are adjacent in both at once.
+#[test]
+fn a_value_is_the_same_in_every_layout() {
+    let mut random = Random(5);
+    let shape = [5, 37, 3, 21];
+    for dtype in [DType::I8, DType::F16, DType::F32, DType::F64] {
+        let plain = random.tensor(&TensorType::plain(dtype, shape));
+        for name in ["nChw16c", "nhwc", "OIhw16i16o", "Ohwi16o", "aBcd4b", "abcD8d", "dcba"] {
+            let there = plain.to_layout(&layout(name));
+            let offset = |index: &[usize]| there.ty().layout.offset(&there.ty().shape, index);
+            let (size, mut index) = (dtype.size(), vec![0; 4]);
+            for at in 0..shape.iter().product() {
+                let mut rest = at;
+                for axis in (0..4).rev() {
+                    index[axis] = rest % shape[axis];
+                    rest /= shape[axis];
+                }
+                let element = &there.bytes()[offset(&index) * size..][..size];
+                assert_eq!(element, &plain.bytes()[at * size..][..size], "{dtype:?} {name} {index:?}");
+            }
+            assert!(there.to_layout(&Layout::PLAIN).bytes() == plain.bytes(), "{dtype:?} {name}");
+        }
+    }
+}
+
 #[test]
 fn a_blocked_op_means_its_logical_op() {
     let mut random = Random(3);

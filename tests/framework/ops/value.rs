@@ -194,6 +194,32 @@ fn ops_that_move_elements_by_hand() {
     assert_eq!(same.bytes().as_ptr(), whole.bytes().as_ptr(), "a reshape shares the bytes");
 }
 
+/// Transpositions go through tiles, whose edges sizes need not fill, and whose sides depend on the size of an element.
+#[test]
+fn transpositions_of_elements_of_every_size() {
+    let shape = [3, 37, 5, 70];
+    let count: i64 = shape.iter().product();
+    let values: Vec<i128> = (0..count).map(|at| i128::from(at % 113)).collect();
+    for dtype in [DType::U8, DType::F16, DType::F32, DType::I64, DType::C128] {
+        let x = Tensor::from_i128(dtype, shape.map(|size| size as usize), &values);
+        for perm in [[0, 1, 3, 2], [3, 2, 1, 0], [0, 3, 1, 2], [3, 0, 2, 1], [1, 2, 3, 0]] {
+            let got = eval("transpose", Attrs::new().ints("perm", &perm), std::slice::from_ref(&x));
+            let sizes = perm.map(|axis| shape[axis as usize]);
+            let value = |mut at: i64| {
+                let mut index = [0; 4];
+                for axis in (0..4).rev() {
+                    index[perm[axis] as usize] = at % sizes[axis];
+                    at /= sizes[axis];
+                }
+                values[index.iter().zip(shape).fold(0, |at, (i, size)| at * size + i) as usize]
+            };
+            let want: Vec<i128> = (0..count).map(value).collect();
+            let want = Tensor::from_i128(dtype, sizes.map(|size| size as usize), &want);
+            assert!(got.bytes() == want.bytes(), "{dtype:?} {perm:?}");
+        }
+    }
+}
+
 #[test]
 fn normalisations_by_hand() {
     let near = |got: Vec<f64>, want: &[f64]| {
