@@ -436,6 +436,10 @@ impl Aligned {
     /// checks only the bounds of the heap.
     const LARGE: usize = if cfg!(asan) { usize::MAX } else { 1 << 20 };
 
+    /// The bytes of a large page on most processors.
+    #[cfg(target_os = "linux")]
+    const LARGE_PAGE: usize = 2 << 20;
+
     fn zeroed(length: usize) -> Self {
         Self::try_zeroed(length).unwrap_or_else(|| handle_alloc_error(Heap::allocation(length)))
     }
@@ -444,7 +448,14 @@ impl Aligned {
         if length < Self::LARGE {
             return Heap::try_zeroed(length).map(Self::Heap);
         }
-        MmapMut::map_anon(length).ok().map(Self::Pages)
+        let pages = MmapMut::map_anon(length).ok()?;
+        // With large pages the system finds the memory in far fewer steps, and processors translate addresses faster. It
+        // is only advice: without it, or where it fails, all is the same but slower.
+        #[cfg(target_os = "linux")]
+        if length >= Self::LARGE_PAGE {
+            let _ = pages.advise(memmap2::Advice::HugePage);
+        }
+        Some(Self::Pages(pages))
     }
 
     fn as_slice(&self) -> &[u8] {
