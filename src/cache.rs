@@ -313,7 +313,13 @@ impl Cache {
         let (encoded, weights) = encode(key, plan, constants, origin, sharing)?;
         self.allows(encoded.len() + weights.values().map(|bytes| bytes.len()).sum::<usize>())?;
         let store = sharing.map(|(store, _)| store);
-        weights::write_entry(&self.folder, &key.fingerprint().to_string(), &encoded, weights, store)?;
+        weights::write_entry(
+            &self.folder,
+            &key.fingerprint().to_string(),
+            &encoded,
+            weights,
+            (store, plan.threads),
+        )?;
         prune::tidy(&self.folder, self.limit);
         Ok(())
     }

@@ -116,7 +116,7 @@ impl Digest {
 }
 
 /// Runs the same function on `threads` threads, which share the work among themselves.
-fn by_threads(threads: usize, work: impl Fn() + Sync) {
+pub(crate) fn by_threads(threads: usize, work: impl Fn() + Sync) {
     match threads {
         0 | 1 => work(),
         threads => std::thread::scope(|scope| {

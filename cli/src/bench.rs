@@ -3,7 +3,7 @@
 mod sizes;
 
 use super::amount;
-use super::caching::{Caching, Ready};
+use super::caching::Caching;
 use super::dynamic::{directory_or_zeros, dynamic, is_dynamic};
 use super::load::{self, inputs};
 use super::page;
@@ -78,7 +78,10 @@ impl Bench {
                 (session, false, Some(program))
             }
             None => match self.caching.session(registry, &self.settings) {
-                Ok(Ready { made: session, cached, .. }) => (session, cached, None),
+                Ok(ready) => {
+                    let cached = ready.cached;
+                    (ready.kept(registry), cached, None)
+                }
                 Err(_) if is_dynamic(&self.settings, registry)? => return self.dynamic(registry),
                 Err(why) => return Err(why),
             },
@@ -298,7 +301,7 @@ fn profile(
     runs: usize,
     whole: Duration,
 ) -> Result<Profile, String> {
-    let machine = load::calibrated_machine(registry, session.plan().threads).machine;
+    let machine = load::calibrated_machine(registry, session.plan().threads, false).machine;
     let stream = if session.constant_bytes() > CACHED { machine.memory } else { machine.cache };
     let (mut all, mut well_placed) = (Vec::new(), Vec::new());
     let mut placement = calibrate::placement(session.team());

@@ -1,6 +1,6 @@
 //! `ovolo compile`, `ovolo dump` and `ovolo diff`.
 
-use super::caching::{Caching, Ready};
+use super::caching::{Caching, ReadyPlan};
 use super::dynamic::{directory_or_zeros, dynamic, is_dynamic, region_json, region_lines};
 use super::files::read;
 use super::load::absent;
@@ -84,9 +84,9 @@ impl Compile {
             self.report(&compilation.plan, Some(&compilation), &compilation.absent, None);
             return Ok(());
         }
-        let Ready { made, cached, absent, compilation, entry } =
-            self.caching.ready::<Plan>(registry, &self.settings)?;
-        self.report(&made, compilation.as_ref(), &absent, Some((cached, &entry)));
+        let ReadyPlan { plan, cached, absent, compilation, entry } =
+            self.caching.plan(registry, &self.settings)?;
+        self.report(&plan, compilation.as_ref(), &absent, Some((cached, &entry)));
         Ok(())
     }
 

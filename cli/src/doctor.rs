@@ -26,7 +26,7 @@ impl Doctor {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = self.threads.map_or(processors, usize::from);
         let topology = Topology::here();
-        let calibrate::Calibration { machine, steady } = calibrate::steadier(registry, threads);
+        let calibrate::Calibration { machine, steady, .. } = calibrate::settled(registry, threads);
         let features = registry.backends().planned_features();
         let backends: Vec<(&str, Result<String, BackendError>, Vec<RuntimeLibrary>)> = registry
             .backends()

@@ -2,7 +2,7 @@
 //! them.
 
 use super::Settings;
-use super::caching::{Caching, Ready, times};
+use super::caching::{Caching, ReadySession, times};
 use super::load::{self, by_times, options, tuned_and_told};
 use super::note::say;
 use super::value::Format;
@@ -25,8 +25,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A model that is ready to run.
 pub(super) enum Prepared {
-    /// All its shapes are fixed. The plan may come from the cache.
-    Fixed(Box<Ready<Session>>),
+    /// All its shapes are fixed. The plan may come from the cache; otherwise it is not stored there yet.
+    Fixed(Box<ReadySession>),
     /// It is compiled while it runs.
     Dynamic(Box<DynamicSession<'static>>),
 }

@@ -1,7 +1,7 @@
 //! What other programs ask of the command line: the same settings, cache and reports, with results instead of printed
 //! text.
 
-use super::caching::{Caching, Ready};
+use super::caching::Caching;
 use super::dynamic::{Prepared, dynamic, prepare};
 use super::explain::{runner_up_text, runner_ups, show, supposed_text, text};
 use super::load::{absent, imported, inputs, unfit};
@@ -110,10 +110,10 @@ impl Job {
     pub fn session(&self) -> Result<Runnable, Refusal> {
         match prepare(&self.settings, &self.caching, &self.registry, &BTreeMap::new())? {
             Prepared::Fixed(ready) => {
-                let Ready { made, .. } = *ready;
-                unfit(made.plan()).iter().for_each(|line| say!("{line}"));
-                let team = Team::shared(made.plan().threads);
-                Ok(Runnable::Fixed(Box::new(made.on(&team))))
+                let session = ready.kept(&self.registry);
+                unfit(session.plan()).iter().for_each(|line| say!("{line}"));
+                let team = Team::shared(session.plan().threads);
+                Ok(Runnable::Fixed(Box::new(session.on(&team))))
             }
             Prepared::Dynamic(session) => Ok(Runnable::Dynamic(self.on_shared_team(session)?)),
         }

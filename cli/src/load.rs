@@ -35,15 +35,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Returns the speeds of this machine, with a note if they are not reliable. Speeds that were measured while the
-/// machine was busy are used as long as the process lives, which may compile many models; the note is shown once.
-pub(super) fn calibrated_machine(registry: &Registry, threads: usize) -> Calibration {
+/// Returns the speeds of this machine, with a note if they are not reliable; those that were measured in a short time are
+/// measured again if `settled`. Speeds that were measured while the machine was busy are used as long as the process
+/// lives, which may compile many models; the note is shown once.
+pub(super) fn calibrated_machine(registry: &Registry, threads: usize, settled: bool) -> Calibration {
     static ROUGH: Mutex<BTreeMap<usize, Calibration>> = Mutex::new(BTreeMap::new());
     let mut rough = ROUGH.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = rough.get(&threads) {
         return *known;
     }
-    let calibrated = ovolo_tune::calibrate::machine(registry, threads);
+    let measure = if settled { ovolo_tune::calibrate::settled } else { ovolo_tune::calibrate::machine };
+    let calibrated = measure(registry, threads);
     if !calibrated.steady {
         rough.insert(threads, calibrated);
     }
@@ -405,11 +407,11 @@ impl Settings {
         let (options, machine) = options(registry, request)?;
         if by_times(&options.pipeline) {
             let Tuned { compilation, basis, .. } = tuned_and_told(&self.graph(registry)?, options)?;
-            return Ok(Built { compilation, machine, basis: Some(basis) });
+            return Ok(Built { compilation, prices: Prices { machine, basis: Some(basis) } });
         }
         let compilation = compile::compile_into(self.graph(registry)?, &options, stages)
             .map_err(|error| error.to_string())?;
-        Ok(Built { compilation, machine, basis: None })
+        Ok(Built { compilation, prices: Prices { machine, basis: None } })
     }
 
     /// Compiles, and returns the options with which questions about its choices can be answered.
@@ -446,6 +448,11 @@ impl Settings {
 /// A compiled model, and what its prices depend on.
 pub(super) struct Built {
     pub(super) compilation: Compilation,
+    pub(super) prices: Prices,
+}
+
+/// What the prices of a compilation depend on.
+pub(super) struct Prices {
     /// The speeds of the machine, if the cost model used them and they are kept.
     pub(super) machine: Option<Machine>,
     /// The lines of the table of times that the plan depends on.
@@ -457,9 +464,11 @@ pub(super) fn options(
     registry: &Arc<Registry>,
     request: &Request,
 ) -> Result<(Options, Option<Machine>), String> {
-    let calibrated = request.calibrated().then(|| calibrated_machine(registry, request.threads).machine);
+    let settled = by_times(&request.pipeline);
+    let calibrated =
+        request.calibrated().then(|| calibrated_machine(registry, request.threads, settled).machine);
     let machine = calibrated.unwrap_or(Machine::NOMINAL);
-    let measured = by_times(&request.pipeline).then(|| {
+    let measured = settled.then(|| {
         let folder = ovolo::cache::home();
         Tuner::open(folder.as_deref(), request.threads, machine, registry.backends()).measured()
     });

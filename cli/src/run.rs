@@ -1,7 +1,7 @@
 //! `ovolo run`.
 
 use super::amount;
-use super::caching::{Caching, Ready};
+use super::caching::{Caching, ReadySession};
 use super::dynamic::{Prepared, dynamic, prepare};
 use super::load::{self, inputs};
 use super::note::say;
@@ -67,19 +67,28 @@ impl Run {
             [] if !gives_optional => prepare(&self.settings, &self.caching, registry, &given)?,
             _ => Prepared::Dynamic(dynamic(&self.settings, &self.caching, registry)?),
         };
-        let (outputs, cached) = match prepared {
+        match prepared {
             Prepared::Fixed(ready) => {
-                let Ready { made: mut session, cached, .. } = *ready;
+                let ReadySession { mut session, cached, unkept } = *ready;
                 if let Some(line) = load::unfit(session.plan()) {
                     say!("{line}");
                 }
-                let inputs = inputs(session.plan(), given)?;
-                let outputs = session
-                    .run(&inputs.iter().collect::<Vec<_>>())
-                    .map_err(|error| error.to_string())?
-                    .to_vec();
-                let names = session.plan().outputs.iter().map(|(name, _, _)| name.to_string());
-                (names.zip(outputs.into_iter().map(Item::Tensor)).collect(), cached)
+                let run = || {
+                    let inputs = inputs(session.plan(), given)?;
+                    let outputs = session
+                        .run(&inputs.iter().collect::<Vec<_>>())
+                        .map_err(|error| error.to_string())?
+                        .to_vec();
+                    let names = session.plan().outputs.iter().map(|(name, _, _)| name.to_string());
+                    let outputs = names.zip(outputs.into_iter().map(Item::Tensor)).collect();
+                    self.report(outputs, cached, &files, &interface)
+                };
+                let reported = run();
+                // Whoever waits for the outputs has them before the plan is stored.
+                if let Some(unkept) = unkept {
+                    unkept.keep(registry, &session);
+                }
+                reported
             }
             Prepared::Dynamic(mut session) => {
                 for (dim, sizes) in &self.buckets {
@@ -94,17 +103,26 @@ impl Run {
                 };
                 let outputs =
                     session.run_and_report(&given, &mut passed).map_err(|error| error.to_string())?;
-                (outputs, cached)
+                self.report(outputs, cached, &files, &interface)
             }
-        };
-        let values = outputs;
+        }
+    }
+
+    /// Writes and prints the outputs. `files` are those of the inputs.
+    fn report(
+        &self,
+        values: Vec<(String, Item<Tensor>)>,
+        cached: bool,
+        files: &[(String, PathBuf)],
+        interface: &Interface,
+    ) -> Outcome {
         let outputs: Vec<(String, Tensor)> = flattened(values.clone());
         if let Some(directory) = &self.output_dir {
             let mut read = self.settings.inputs();
             read.extend(files.iter().map(|(_, file)| file.clone()).chain(self.labels.clone()));
             match self.format {
                 Format::Npy => write_outputs(&outputs, directory, &read)?,
-                Format::Pb => value::write(&values, &interface, directory, &read)?,
+                Format::Pb => value::write(&values, interface, directory, &read)?,
             }
         }
         let accuracy = self.labels.as_ref().map(|path| accuracy(path, &outputs)).transpose()?;

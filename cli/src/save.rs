@@ -38,7 +38,7 @@ impl Save {
             let constants = Session::constants_of(&built.compilation.program, plan);
             let constants = session::in_order(&constants);
             let origin;
-            (key, origin) = settled(registry, &key, &request, &built)?;
+            (key, origin) = settled(registry, &key, &request, &built.prices)?;
             // Writing the file does not need a writable cache.
             if let Some(cache) = &cache
                 && let Err(why) = cache.keep_plan(&key, plan, &constants, origin.clone())

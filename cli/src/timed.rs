@@ -52,7 +52,7 @@ impl TimedModels {
     pub(super) fn examples(&self, registry: &Arc<Registry>) -> Result<Timed, String> {
         let threads = self.threads()?;
         let dims = self.dims()?;
-        let machine = calibrated_machine(registry, threads).machine;
+        let machine = calibrated_machine(registry, threads, true).machine;
         let mut tuner = Tuner::open(ovolo::cache::home().as_deref(), threads, machine, registry.backends());
         for note in tuner.notes() {
             eprintln!("note: {note}");

@@ -92,7 +92,7 @@ impl Cache {
         if let Some(why) = unfit(&entry) {
             return Err(damaged(&why));
         }
-        weights::write_entry(&self.folder, &entry.key.fingerprint().to_string(), encoded, parts, None)?;
+        weights::write_entry(&self.folder, &entry.key.fingerprint().to_string(), encoded, parts, (None, 1))?;
         prune::tidy(&self.folder, self.limit);
         Ok(entry)
     }

@@ -4,6 +4,7 @@
 use super::entry::{Constant, ConstantBytes};
 use super::folder::{Folder, Kind};
 use super::{Digest, Miss, prune};
+use crate::digest;
 use crate::error::Error;
 use crate::graph::NodeId;
 use crate::session::{Constants, Recipes, Store};
@@ -11,7 +12,8 @@ use crate::tensor::{DType, Tensor};
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Constants of fewer bytes are in the entry, since opening a file would take longer than reading them.
 const SMALL: usize = 16 << 10;
@@ -79,29 +81,37 @@ fn write(folder: &Folder, digest: Digest, bytes: &[u8], checked: bool) -> Result
     folder.write(Kind::Weight, &name, &[bytes]).map(|()| true)
 }
 
-/// Writes weights and then the entry that names them. If one of them cannot be written, those that were written are
-/// removed, unless another entry names them.
+/// Writes weights, by `threads` threads, and then the entry that names them. If one of them cannot be written, those that
+/// were written are removed, unless another entry names them.
 pub(super) fn write_entry<'a>(
     folder: &Folder,
     name: &str,
     encoded: &[u8],
     weights: impl IntoIterator<Item = (Digest, &'a [u8])>,
-    store: Option<&Store>,
+    (store, threads): (Option<&Store>, usize),
 ) -> Result<(), Error> {
-    let mut fresh = Vec::new();
-    let all = || {
-        for (digest, bytes) in weights {
-            let checked = store.is_some_and(|store| store.is_checked(&digest));
-            if write(folder, digest, bytes, checked)? {
-                fresh.push(digest);
+    let weights: Vec<(Digest, &[u8])> = weights.into_iter().collect();
+    let next = AtomicUsize::new(0);
+    let written = Mutex::new((Vec::new(), Ok(())));
+    let written_now = || written.lock().unwrap_or_else(PoisonError::into_inner);
+    digest::by_threads(threads.min(weights.len()), || {
+        while written_now().1.is_ok()
+            && let Some((digest, bytes)) = weights.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            let checked = store.is_some_and(|store| store.is_checked(digest));
+            let result = write(folder, *digest, bytes, checked);
+            if let (Some(store), Ok(_)) = (store, &result) {
+                store.note_checked(*digest);
             }
-            if let Some(store) = store {
-                store.note_checked(digest);
+            match result {
+                Ok(true) => written_now().0.push(*digest),
+                Ok(false) => {}
+                Err(error) => written_now().1 = Err(error),
             }
         }
-        folder.write(Kind::Plan, name, &[encoded])
-    };
-    all().inspect_err(|_| {
+    });
+    let (fresh, result) = written.into_inner().unwrap_or_else(PoisonError::into_inner);
+    result.and_then(|()| folder.write(Kind::Plan, name, &[encoded])).inspect_err(|_| {
         let named = prune::named(folder);
         for digest in fresh.iter().filter(|digest| !named.contains(*digest)) {
             // If this fails, the weight is pruned later.

@@ -1,4 +1,7 @@
-//! Measures the speeds of this machine in about a second, and keeps them.
+//! Measures the speeds of this machine, and keeps them.
+//!
+//! A first start measures them in some hundredths of a second, which suffices to choose a plan. Commands that ask for
+//! more take about a second: `ovolo doctor`, and tuning.
 //!
 //! It measures with kernels that a backend names for it ([`Backend::probes`]): a matrix product for arithmetic, copies
 //! that are larger and smaller than the last-level cache for memory traffic, and a tiny copy for the time to start a
@@ -30,6 +33,18 @@ struct Kept {
     /// When the speeds were measured, in seconds since 1970, if the machine had other work at that time.
     #[serde(default)]
     disturbed: Option<u64>,
+    /// Whether they were measured in a short time.
+    #[serde(default)]
+    brief: bool,
+}
+
+/// How long speeds are measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    /// A few runs of each kernel.
+    Brief,
+    /// Until the times have settled.
+    Full,
 }
 
 /// The measured speeds of this machine.
@@ -40,41 +55,46 @@ pub struct Calibration {
     /// Whether the measurement was undisturbed. Speeds that were measured while the machine had other work are used for
     /// [`DISTURBED_FOR`], and then measured again.
     pub steady: bool,
+    /// Whether they were measured in a short time. [`settled`] measures such speeds again.
+    pub brief: bool,
 }
 
 /// How long speeds are used that were measured while the machine had other work. Measuring takes a second, and processes
 /// that start one after another should choose the same plan.
 pub const DISTURBED_FOR: Duration = Duration::from_secs(600);
 
-/// Returns the speeds with `threads` threads: the kept ones, or measured ones, which are then kept.
+/// Returns the speeds with `threads` threads: the kept ones, or those that are measured now, in a short time, and then
+/// kept.
 ///
 /// If nothing can be measured, the speeds are those of a nominal machine.
 pub fn machine(registry: &Registry, threads: usize) -> Calibration {
     let known = Kept::read(registry.backends(), threads).and_then(|kept| kept.usable());
-    known.unwrap_or_else(|| measured(registry, threads))
+    known.unwrap_or_else(|| measured(registry, threads, Effort::Brief))
 }
 
-/// Returns the speeds with `threads` threads. Those that were measured while the machine had other work are measured
-/// again.
-pub fn steadier(registry: &Registry, threads: usize) -> Calibration {
-    match kept(registry.backends(), threads) {
-        Some(machine) => Calibration { machine, steady: true },
-        None => measured(registry, threads),
+/// Returns the speeds with `threads` threads. Those that were measured in a short time, or while the machine had other
+/// work, are measured again.
+pub fn settled(registry: &Registry, threads: usize) -> Calibration {
+    let known = Kept::read(registry.backends(), threads).filter(|kept| !kept.brief);
+    match known.and_then(|kept| kept.usable()).filter(|known| known.steady) {
+        Some(known) => known,
+        None => measured(registry, threads, Effort::Full),
     }
 }
 
-fn measured(registry: &Registry, threads: usize) -> Calibration {
+fn measured(registry: &Registry, threads: usize, effort: Effort) -> Calibration {
     let Some(prober) = Prober::find(registry.backends()).filter(|prober| prober.runs_here(registry.ops()))
     else {
-        return Calibration { machine: Machine::NOMINAL, steady: false };
+        return Calibration { machine: Machine::NOMINAL, steady: false, brief: false };
     };
-    let (machine, steady) = prober.measure(registry.ops(), threads);
+    let (machine, steady) = prober.measure(registry.ops(), threads, effort);
     let disturbed = if steady { None } else { Some(now()) };
-    let measured = Kept { disturbed, ..Kept::new(registry.backends(), threads, machine) };
+    let brief = effort == Effort::Brief;
+    let measured = Kept { disturbed, brief, ..Kept::new(registry.backends(), threads, machine) };
     // If the speeds cannot be kept, the next process measures them again. Otherwise they are read back, so that this
     // process uses the same bits as later ones.
     let kept = measured.write().ok().and_then(|()| Kept::read(registry.backends(), threads));
-    kept.and_then(|kept| kept.usable()).unwrap_or(Calibration { machine, steady })
+    kept.and_then(|kept| kept.usable()).unwrap_or(Calibration { machine, steady, brief })
 }
 
 /// The time, in seconds since 1970.
@@ -111,13 +131,17 @@ impl Kept {
     fn new(backends: &Backends, threads: usize, machine: Machine) -> Self {
         let features = backends.planned_features().iter().map(ToString::to_string).collect();
         let backend = Prober::find(backends).map(|prober| prober.backend.name().to_owned());
-        Self { version: version(), features, backend, threads, machine, disturbed: None }
+        Self { version: version(), features, backend, threads, machine, disturbed: None, brief: false }
     }
 
     /// Reads the file for `threads` threads; `None` if its speeds are of another version, processor or backend.
     fn read(backends: &Backends, threads: usize) -> Option<Self> {
         let kept: Self = serde_json::from_slice(&file::read(&path(threads)?).ok()??).ok()?;
-        let here = Self { disturbed: kept.disturbed, ..Self::new(backends, threads, kept.machine) };
+        let here = Self {
+            disturbed: kept.disturbed,
+            brief: kept.brief,
+            ..Self::new(backends, threads, kept.machine)
+        };
         (kept == here).then_some(kept)
     }
 
@@ -131,7 +155,11 @@ impl Kept {
     fn usable(&self) -> Option<Calibration> {
         let fresh = |then: u64| now().checked_sub(then).is_some_and(|age| age < DISTURBED_FOR.as_secs());
         let steady = self.disturbed.is_none();
-        (steady || self.disturbed.is_some_and(fresh)).then_some(Calibration { machine: self.machine, steady })
+        (steady || self.disturbed.is_some_and(fresh)).then_some(Calibration {
+            machine: self.machine,
+            steady,
+            brief: self.brief,
+        })
     }
 }
 
@@ -182,8 +210,14 @@ const FASTER: f64 = 1.03;
 /// The pause between repetitions, so that one disturbance does not affect two of them.
 const PAUSE: Duration = Duration::from_millis(25);
 
+/// By what the runs of a repetition are divided where speeds are measured in a short time.
+const BRIEF: usize = 2;
+
 /// The share of processor time that the measurement must have had.
 const OWN: f64 = 0.9;
+/// The same for a short measurement, of which one interruption takes a large share. The fastest of its runs is not
+/// affected by it.
+const OWN_BRIEF: f64 = 0.7;
 
 /// The backend whose kernels measure.
 struct Prober<'a> {
@@ -210,14 +244,14 @@ impl<'a> Prober<'a> {
 
     /// Returns the fastest of several repetitions, and whether it is worth keeping: the times had settled, and no other
     /// process used the processors.
-    fn measure(&self, ops: &Ops, threads: usize) -> (Machine, bool) {
+    fn measure(&self, ops: &Ops, threads: usize, effort: Effort) -> (Machine, bool) {
         let lanes = self.backend.instruction_sets().map(|sets| sets.planned().lanes);
-        let (machine, steady) = measure(&self.probes, ops, threads);
+        let (machine, steady) = measure(&self.probes, ops, threads, effort);
         (Machine { lanes: lanes.unwrap_or(machine.lanes), ..machine }, steady)
     }
 }
 
-fn measure(probed: &Probes, ops: &Ops, threads: usize) -> (Machine, bool) {
+fn measure(probed: &Probes, ops: &Ops, threads: usize, effort: Effort) -> (Machine, bool) {
     let team = Team::new(threads);
     const SIDE: usize = 768;
     let copy = |bytes: usize| {
@@ -228,15 +262,18 @@ fn measure(probed: &Probes, ops: &Ops, threads: usize) -> (Machine, bool) {
         let layout = layout.parse().unwrap_or_default();
         Tensor::zeros(TensorType::plain(DType::F32, [SIDE, SIDE]).with_layout(layout))
     };
+    // Larger than the last-level cache. Most of the time of a brief measurement is that in which the system finds memory
+    // for these buffers.
+    let large = if effort == Effort::Brief { 32 << 20 } else { 96 << 20 };
     // A kernel, the number of runs in one repetition, and the work of one run.
     #[allow(clippy::cast_precision_loss)]
     let mut probes = [
         (
             Probe::new(&team, ops, probed.product, probed.layouts.map(side).to_vec()),
-            8,
+            8_usize,
             2.0 * (SIDE * SIDE * SIDE) as f64,
         ),
-        (copy(96 << 20), 2, f64::from(2 * (96 << 20))),
+        (copy(large), 2, 2.0 * large as f64),
         (copy(512 << 10), 60, f64::from(2 * (512 << 10))),
         (copy(64), 500, 1.0),
     ];
@@ -246,15 +283,17 @@ fn measure(probed: &Probes, ops: &Ops, threads: usize) -> (Machine, bool) {
     let processors = u32::try_from(processors).unwrap_or(u32::MAX);
     // The processor time that arithmetic had, and the time that it could have had, because it never waits.
     let (mut wanted, mut had) = (Duration::ZERO, Duration::ZERO);
-    for sitting in 0..SITTINGS {
+    let sittings = if effort == Effort::Brief { 1 } else { SITTINGS };
+    for sitting in 0..sittings {
         if sitting > 0 {
             std::thread::sleep(PAUSE);
         }
         let mut faster = false;
         for (at, ((probe, rounds, _), best)) in probes.iter_mut().zip(&mut best).enumerate() {
+            let rounds = if effort == Effort::Brief { rounds.div_ceil(BRIEF) } else { *rounds };
             let before = processor_time();
             let start = Instant::now();
-            let seconds = probe.as_mut().map_or(f64::INFINITY, |probe| probe.fastest(*rounds));
+            let seconds = probe.as_mut().map_or(f64::INFINITY, |probe| probe.fastest(rounds));
             if let (0, Some(before), Some(after)) = (at, before, processor_time()) {
                 wanted += start.elapsed() * processors;
                 had += after.saturating_sub(before);
@@ -278,7 +317,11 @@ fn measure(probed: &Probes, ops: &Ops, threads: usize) -> (Machine, bool) {
         start: 1.0 / rate(3, 1.0 / nominal.start),
         lanes: nominal.lanes,
     };
-    (machine, idle == 2 && had.as_secs_f64() >= OWN * wanted.as_secs_f64())
+    let (settled, own) = match effort {
+        Effort::Brief => (true, OWN_BRIEF),
+        Effort::Full => (idle == 2, OWN),
+    };
+    (machine, settled && had.as_secs_f64() >= own * wanted.as_secs_f64())
 }
 
 /// The processor time of this process so far, if the system reports it.
@@ -290,17 +333,13 @@ fn processor_time() -> Option<Duration> {
 /// The processor time of this process so far, if the system reports it.
 #[cfg(unix)]
 fn processor_time() -> Option<Duration> {
-    // SAFETY: a plain structure of numbers, for which zeros are a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure is this function's own.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
+    if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) } != 0 {
         return None;
     }
-    let of = |time: libc::timeval| {
-        let part = |value: i64| u64::try_from(value).unwrap_or(0);
-        Duration::from_secs(part(time.tv_sec)) + Duration::from_micros(part(time.tv_usec))
-    };
-    Some(of(usage.ru_utime) + of(usage.ru_stime))
+    let seconds = Duration::from_secs(u64::try_from(time.tv_sec).ok()?);
+    Some(seconds + Duration::from_nanos(u64::try_from(time.tv_nsec).ok()?))
 }
 
 /// A kernel with its buffers.
