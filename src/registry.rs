@@ -67,11 +67,17 @@ impl Registry {
             Table::from_entries(kind, files.iter().map(|(name, text)| (*name, Cow::Borrowed(*text))))
         };
         let rules = shipped("rule file", RULES);
+        // The shipped price lists and the bodies of operators are the longest texts that are read at each start.
+        let (catalog, operators) = std::thread::scope(|scope| {
+            let catalog = scope.spawn(Catalog::new);
+            let operators = onnx::operators();
+            (catalog.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), operators)
+        });
         Self {
             ops: Ops::new(),
             words: Words::new(),
-            catalog: Catalog::new(),
-            operators: onnx::operators(),
+            catalog,
+            operators,
             shipped: rules.clone(),
             rules,
             examples: shipped("file of examples", EXAMPLES),

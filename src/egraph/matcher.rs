@@ -146,7 +146,9 @@ impl EGraph {
             let pattern = &rule.from[position];
             let only = only.filter(|_| turn == 0);
             let (mut next, mut other_order) = (Vec::new(), Vec::new());
-            for partial in found {
+            // Each search leaves both as it found them, so they are not made anew for each class.
+            let mut goals = Vec::new();
+            for mut partial in found {
                 let mut tried = false;
                 let candidates = match only {
                     Some(class) => vec![class],
@@ -169,18 +171,20 @@ impl EGraph {
                     if twice && nearest.is_none() {
                         continue;
                     }
+                    partial.roots.push(class);
                     let mut search = Search {
                         egraph: self,
-                        bound: partial.clone(),
-                        goals: Vec::new(),
+                        bound: &mut partial,
+                        goals,
                         found: if twice { &mut other_order } else { &mut next },
                         depth: stands,
                         nearest: nearest.as_deref_mut(),
                         known: known.filter(|_| turn + 1 == order.len()),
                         trail: None,
                     };
-                    search.bound.roots.push(class);
                     search.root(pattern, class, position == 0);
+                    goals = search.goals;
+                    partial.roots.pop();
                 }
                 let Some(nearest) = nearest.as_deref_mut().filter(|_| !tried) else { continue };
                 if let Some(class) = only {
@@ -210,10 +214,11 @@ impl EGraph {
         let one = one.canonical(self);
         let mut support = Vec::new();
         for (position, (pattern, root)) in rule.from.iter().zip(&one.roots).enumerate() {
+            let mut bound = one.clone();
             let mut trail = Trail::default();
             let mut search = Search {
                 egraph: self,
-                bound: one.clone(),
+                bound: &mut bound,
                 goals: Vec::new(),
                 found: &mut Vec::new(),
                 depth: 0,
@@ -276,7 +281,7 @@ impl EGraph {
 /// only complete matches are copied.
 struct Search<'a, 's> {
     egraph: &'a EGraph,
-    bound: Match,
+    bound: &'s mut Match,
     /// Patterns and the classes that they must match; the next one is the last of the list.
     goals: Vec<(&'a Pattern, Id)>,
     found: &'s mut Vec<Match>,
@@ -326,7 +331,7 @@ impl<'a> Search<'a, '_> {
     fn next(&mut self) {
         let Some((pattern, class)) = self.goals.pop() else {
             match self.known {
-                Some(known) if known.all.contains(&self.bound) => known.met.update(|met| met + 1),
+                Some(known) if known.all.contains(&*self.bound) => known.met.update(|met| met + 1),
                 _ => self.found.push(self.bound.clone()),
             }
             if let Some(trail) = &mut self.trail {

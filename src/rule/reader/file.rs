@@ -6,10 +6,70 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use crate::ron;
 use crate::rule::gone::Gone;
 use crate::rule::{Rule, Vocabulary, example};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Reads rule files. Returns the rules, and those that are left out. Adds mistakes to `found`.
 pub(in crate::rule) fn read(
+    vocabulary: Vocabulary<'_>,
+    files: &[(&str, &str)],
+    found: &mut Diagnostics,
+) -> (Vec<Rule>, Vec<Gone>) {
+    // Mistakes are reported in the order of the files, and rules with the same name need all of them.
+    by_threads(vocabulary, files).unwrap_or_else(|| in_order(vocabulary, files, found))
+}
+
+/// The most threads that read rule files. The longest file takes about as long as this part of all.
+const THREADS: usize = 4;
+
+/// Reads rule files by several threads; `None` if there are mistakes in them, or if there is only one processor.
+fn by_threads(vocabulary: Vocabulary<'_>, files: &[(&str, &str)]) -> Option<(Vec<Rule>, Vec<Gone>)> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(THREADS);
+    if threads < 2 {
+        return None;
+    }
+    let all: usize = files.iter().map(|(_, text)| text.len()).sum();
+    // Each part has consecutive files, and the examples of these rules.
+    let mut parts: Vec<Vec<(&str, &str)>> = Vec::new();
+    let mut bytes = 0;
+    let is_examples = |name: &str| files.iter().any(|(rules, _)| example::beside(rules) == name);
+    for (name, text) in files.iter().filter(|(name, _)| !is_examples(name)) {
+        if parts.len() <= bytes * threads / all.max(1) {
+            parts.push(Vec::new());
+        }
+        let examples = example::beside(name);
+        let own = files.iter().filter(|(other, _)| *other == examples);
+        let part = parts.last_mut()?;
+        for (name, text) in own.chain([&(*name, *text)]) {
+            part.push((name, text));
+            bytes += text.len();
+        }
+    }
+    let read = |part: &[(&str, &str)]| {
+        let mut found = Diagnostics::new();
+        let read = in_order(vocabulary, part, &mut found);
+        (found.len() == 0).then_some(read)
+    };
+    let done: Vec<_> = std::thread::scope(|scope| {
+        let others: Vec<_> = parts.iter().skip(1).map(|part| scope.spawn(|| read(part))).collect();
+        let first = parts.first().and_then(|part| read(part));
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        std::iter::once(first).chain(others.into_iter().map(join)).collect()
+    });
+    let (mut rules, mut gone) = (Vec::new(), Vec::new());
+    for part in done {
+        let (more, left_out) = part?;
+        rules.extend(more);
+        gone.extend(left_out);
+    }
+    let mut names = HashSet::new();
+    rules.iter().all(|rule: &Rule| names.insert(&rule.name)).then_some(())?;
+    Some((rules, gone))
+}
+
+/// Reads rule files one after the other.
+fn in_order(
     vocabulary: Vocabulary<'_>,
     files: &[(&str, &str)],
     found: &mut Diagnostics,
