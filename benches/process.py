@@ -7,10 +7,11 @@
 
 MODELS is the folder that `cargo xtask models` makes (NAME/model.onnx, NAME/inputs/*.npy).
 
-`first` measures the seconds from the start of a process to its end after one run, without tuning: with an empty
-cache, so that the speeds of the machine are measured as well, and with a cache that has only those. `OpenVINO` is the time
-to compile the model and to run it once, without a stored model; the start of Python and its imports are not counted.
-`whole process` counts them. All take turns.
+`first` measures the seconds from the start of a process to its first output, without tuning and with an empty cache,
+so that the speeds of the machine are measured as well. `to its end` counts the plan and the weights that are then
+stored, and `speeds known` is the time to the output with a cache that has only the speeds. `OpenVINO` is the time from
+the start of a Python process to the output, without a stored model; `without Python` counts only what it takes to
+compile the model and to run it. All take turns.
 
 `starts` measures the seconds from the start of a process to its end after one run. `cold` is the first start with
 `--cost measured` and an empty cache: calibration, tuning of every kernel, compilation, and the run. `warm` is the
@@ -44,7 +45,7 @@ if cache:
     core.set_property({"CACHE_DIR": cache})
 compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": int(threads), "PERFORMANCE_HINT": "LATENCY"})
 compiled(feed)
-print(time.perf_counter() - begin)
+print(time.perf_counter() - begin, flush=True)
 """
 
 ONNXRUNTIME = """
@@ -56,6 +57,21 @@ options = ort.SessionOptions()
 options.intra_op_num_threads = int(threads)
 ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feed)
 """
+
+
+def to_output(command, cache=None):
+    """Run a command to its end; return the seconds to its first line, the seconds to its end, and that line."""
+    environment = dict(os.environ)
+    if cache:
+        environment["OVOLO_CACHE"] = cache
+    begin = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as child:
+        line = child.stdout.readline()
+        output = time.perf_counter() - begin
+        child.stdout.read()
+    if child.returncode != 0:
+        sys.exit(f"{' '.join(command[:4])} …: exit status {child.returncode}")
+    return output, time.perf_counter() - begin, line.decode()
 
 
 def process(command, cache=None):
@@ -99,18 +115,21 @@ def first(options, folder):
     model = os.path.join(folder, "model.onnx")
     theirs = [sys.executable, "-c", OPENVINO, model, "", str(options.threads), *inputs(folder)]
     ours = command(options, folder, "fitted")
-    empty, known, openvino, whole = [], [], [], []
+    empty, end, known, whole, openvino = [], [], [], [], []
     for _ in range(options.turns):
         with tempfile.TemporaryDirectory() as cache:
-            empty.append(process(ours, cache)[0])
-        with tempfile.TemporaryDirectory() as cache:
-            calibrate(options, cache)
-            known.append(process(ours, cache)[0])
-        seconds, _, said = process(theirs)
+            output, ended, _ = to_output(ours, cache)
+            empty.append(output)
+            end.append(ended)
+            for part in ("plans", "weights"):
+                shutil.rmtree(os.path.join(cache, part), ignore_errors=True)
+            known.append(to_output(ours, cache)[0])
+        output, _, said = to_output(theirs)
+        whole.append(output)
         openvino.append(float(said))
-        whole.append(seconds)
-    medians = [statistics.median(times) for times in (empty, known, openvino, whole)]
-    return [f"{seconds:.3f}" for seconds in medians] + [f"{medians[0] / medians[2]:.2f}"]
+    medians = [statistics.median(times) for times in (empty, end, known, whole, openvino)]
+    ratios = [medians[0] / medians[3], medians[0] / medians[4]]
+    return [f"{seconds:.3f}" for seconds in medians] + [f"{ratio:.2f}" for ratio in ratios]
 
 
 def starts(options, folder):
@@ -142,7 +161,15 @@ def memory(options, folder):
 
 
 HEADS = {
-    "first": ["empty cache, s", "speeds known, s", "OpenVINO, s", "whole process, s", "empty / OpenVINO"],
+    "first": [
+        "to the output, s",
+        "to its end, s",
+        "speeds known, s",
+        "OpenVINO, s",
+        "without Python, s",
+        "ratio",
+        "ratio without Python",
+    ],
     "starts": ["cold, with tuning, s", "warm, s", "warm / cold", "OpenVINO, warm, s"],
     "memory": ["without the cache", "first start", "from the cache", "ONNX Runtime"],
 }
