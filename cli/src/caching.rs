@@ -120,7 +120,7 @@ impl Place {
 /// What stores the plan and the constants of a session in the cache. For a large network this takes as long as many runs,
 /// so a command may report the results of the session before.
 pub(super) struct Unkept {
-    place: Place,
+    place: Box<Place>,
     prices: Prices,
 }
 
@@ -151,7 +151,7 @@ enum Source {
     /// The cache entry of this name.
     Cache(String),
     /// A compilation. It is to be stored in a place in the cache, or cannot be for a reason.
-    Compilation(Box<Built>, Result<Place, String>),
+    Compilation(Box<Built>, Result<Box<Place>, String>),
 }
 
 impl Caching {
@@ -211,7 +211,7 @@ impl Caching {
         let request = settings.request(registry, &settings.pipeline)?;
         let absent = pass::absent(&request.pipeline, registry.backends());
         let cache = self.cache(registry);
-        let compile = |place: Result<Place, String>, request: &Request| {
+        let compile = |place: Result<Box<Place>, String>, request: &Request| {
             let built = settings.build(registry, request)?;
             let made = T::make(&built.compilation, registry, cache.as_ref())?;
             Ok::<_, String>((made, Source::Compilation(Box::new(built), place)))
@@ -247,7 +247,7 @@ impl Caching {
                 )
             }
         }
-        let place = Place { cache, asked: key, request: request.clone() };
+        let place = Box::new(Place { cache, asked: key, request: request.clone() });
         let (made, source) = compile(Ok(place), &request)?;
         Ok(Found { made, absent, source })
     }

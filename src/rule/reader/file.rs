@@ -47,7 +47,7 @@ fn by_threads(vocabulary: Vocabulary<'_>, files: &[(&str, &str)]) -> Option<(Vec
     let read = |part: &[(&str, &str)]| {
         let mut found = Diagnostics::new();
         let read = in_order(vocabulary, part, &mut found);
-        (found.len() == 0).then_some(read)
+        found.is_empty().then_some(read)
     };
     let done: Vec<_> = std::thread::scope(|scope| {
         let others: Vec<_> = parts.iter().skip(1).map(|part| scope.spawn(|| read(part))).collect();

@@ -3,7 +3,7 @@
 use super::{eval, f32_type, f32s, i64s, infer, layout, refusal, step};
 use ovolo::attr::{Attr, Attrs};
 use ovolo::scalar;
-use ovolo::tensor::Tensor;
+use ovolo::tensor::{DType, Tensor};
 
 #[test]
 fn convolution_by_hand() {
