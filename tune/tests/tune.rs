@@ -81,7 +81,12 @@ fn kernels_that_a_limit_of_time_leaves_keep_their_estimates_until_there_is_time(
     let mut longer = tuner(&folder);
     longer.limit = Some(TimeLimit::from_now(Duration::from_secs(60)));
     let longer = ovolo_tune::compile(&graph(), options(), &mut longer).unwrap().tally;
-    assert_eq!(longer.timed + longer.untimed, first.tally.untimed, "{longer:?}");
+    // Which kernels are skipped as hopeless depends on the times of the others.
+    assert_eq!(
+        longer.timed + longer.untimed + longer.skipped,
+        first.tally.untimed + first.tally.skipped,
+        "{longer:?}"
+    );
     assert!(longer.timed > 0, "{longer:?}");
     let mut whole = tuner(&folder);
     whole.refine = true;
