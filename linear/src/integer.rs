@@ -6,11 +6,13 @@
 //! Factors minus their zero points fit into 16 bits. Neighbours along the inner dimension are multiplied in pairs and
 //! added, for which processors have an instruction.
 
+mod added;
 mod affine;
 mod bands;
 mod chain;
 mod convolution;
 mod depthwise;
+mod direct;
 mod dot;
 mod fused;
 mod geometry;
@@ -25,7 +27,6 @@ mod quad;
 mod requantize;
 mod sums;
 mod table;
-mod taps;
 mod window;
 
 use super::args::{Shared, part};

@@ -30,6 +30,8 @@ pub(super) struct Bytes {
     pub zero: f32,
     pub least: f32,
     pub most: f32,
+    /// The least and the greatest byte.
+    pub bounds: [u8; 2],
     /// What is changed in the bits of a byte without a sign to make a level of it.
     pub flip: u8,
 }
@@ -45,6 +47,71 @@ impl Bytes {
     /// The largest magnitudes of factors and terms, divided by the scale: a result then fits into 32 bits.
     pub const FACTOR: f32 = 0.5;
     pub const TERM: f32 = 1e6;
+
+    /// Returns numbers that round to the bytes of others, if they are bounded. They fit into 32 bits, or are
+    /// NaN.
+    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
+    #[inline(always)]
+    pub(super) unsafe fn levels<V: Levels>(&self, x: [V; 4]) -> [V; 4] {
+        // SAFETY: the processor has the instruction set, as the caller promises.
+        unsafe {
+            let (inverse, zero) = (V::splat(self.inverse), V::splat(self.zero));
+            let mut levels = [V::splat(0.0); 4];
+            let mut farthest = V::splat(0.0);
+            for at in 0..4 {
+                levels[at] = x[at].mul_add(inverse, zero);
+                farthest = levels[at].fraction().greater(farthest);
+            }
+            if V::any(V::splat(0.5 - Self::NEAR).less(farthest)) {
+                let (scale, least, most) = (V::splat(self.scale), V::splat(self.least), V::splat(self.most));
+                for at in 0..4 {
+                    levels[at] = x[at].div(scale).max(least).min(most).round_even().add(zero);
+                }
+            }
+            levels
+        }
+    }
+
+    /// Returns the bytes of four vectors of numbers; each part of 16 bytes has four of each vector. They are those that
+    /// [`levels`](Bytes::levels) round to, by instructions that more units of processors have.
+    ///
+    /// # Safety
+    /// The processor must have AVX512DQ and AVX512BW.
+    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(super) unsafe fn bytes(&self, x: [std::arch::x86_64::__m512; 4]) -> std::arch::x86_64::__m512i {
+        use std::arch::x86_64::*;
+        // SAFETY: as the caller promises.
+        unsafe {
+            let (inverse, zero) = (_mm512_set1_ps(self.inverse), _mm512_set1_ps(self.zero));
+            let (one, magnitude) = (_mm512_set1_ps(1.0), _mm512_set1_epi32(i32::MAX));
+            // Numbers without a sign are ordered as their bits are.
+            let near = _mm512_set1_epi32((0.5 - Self::NEAR).to_bits().cast_signed());
+            let mut whole = [_mm512_setzero_si512(); 4];
+            let mut farthest = _mm512_setzero_si512();
+            for at in 0..4 {
+                let level = _mm512_fmadd_ps(x[at], inverse, zero);
+                whole[at] = _mm512_cvtps_epi32(level);
+                let fraction = _mm512_fmsub_ps(level, one, _mm512_cvtepi32_ps(whole[at]));
+                let distance = _mm512_and_si512(_mm512_castps_si512(fraction), magnitude);
+                farthest = _mm512_max_epu32(farthest, distance);
+            }
+            if _mm512_cmpgt_epu32_mask(farthest, near) != 0 {
+                let (scale, least) = (_mm512_set1_ps(self.scale), _mm512_set1_ps(self.least));
+                for at in 0..4 {
+                    let level = _mm512_div_ps(x[at], scale);
+                    // NaN becomes the second operand.
+                    let level = _mm512_min_ps(_mm512_max_ps(level, least), _mm512_set1_ps(self.most));
+                    let whole_zero = _mm512_cvtps_epi32(zero);
+                    whole[at] = _mm512_add_epi32(_mm512_cvtps_epi32(level), whole_zero);
+                }
+            }
+            super::levels::bytes(whole, self.bounds, self.flip)
+        }
+    }
 }
 
 impl Sums {
@@ -114,7 +181,6 @@ impl Sums {
     #[inline(always)]
     unsafe fn block<V: Levels, const WIDE: usize>(&self, first: usize) {
         let rows = const { 4 / WIDE };
-        let Bytes { scale, inverse, zero, least, most, flip } = self.rounding;
         // SAFETY: as the caller promises.
         unsafe {
             let (mut factors, mut terms) = ([V::splat(0.0); WIDE], [V::splat(0.0); WIDE]);
@@ -124,28 +190,19 @@ impl Sums {
                 factors[at] = if factor.1 == 0 { V::splat(*factor.0) } else { V::load(factor.0.add(column)) };
                 terms[at] = if term.1 == 0 { V::splat(*term.0) } else { V::load(term.0.add(column)) };
             }
-            let bounds = [least + zero, most + zero].map(|byte| byte as u8);
-            let (inverse, zero, near) = (V::splat(inverse), V::splat(zero), V::splat(0.5 - Bytes::NEAR));
+            let rounding = self.rounding;
             let mut row = 0;
             while row < self.rows {
                 // The last rows are some that were done before, if they do not fill the vectors.
                 row = row.min(self.rows - rows);
-                let (mut x, mut levels) = ([V::splat(0.0); 4], [V::splat(0.0); 4]);
-                let mut farthest = V::splat(0.0);
+                let mut x = [V::splat(0.0); 4];
                 for at in 0..4 {
                     let from = (row + at / WIDE) * self.source_row + first + at % WIDE * V::COUNT;
                     x[at] = V::of_i32(self.source.add(from)).mul(factors[at % WIDE]).add(terms[at % WIDE]);
-                    levels[at] = x[at].mul_add(inverse, zero);
-                    farthest = levels[at].fraction().greater(farthest);
                 }
-                if V::any(near.less(farthest)) {
-                    for at in 0..4 {
-                        let level = x[at].div(V::splat(scale)).max(V::splat(least)).min(V::splat(most));
-                        levels[at] = level.round_even().add(zero);
-                    }
-                }
+                let levels = rounding.levels(x);
                 let to = self.target.add(row * self.target_row + first);
-                V::store_bytes::<WIDE>(levels, bounds, flip, to, self.target_row);
+                V::store_bytes::<WIDE>(levels, rounding.bounds, rounding.flip, to, self.target_row);
                 row += rows;
             }
         }

@@ -3,6 +3,7 @@
 //! Common steps are applied to vectors that stay in registers from the first step to the levels. If a chain has
 //! another step, its steps are applied one after another to a buffer in the first-level cache.
 
+use super::added::{Added, Term};
 use super::affine::{Bytes, Sums};
 use super::levels::Levels;
 use crate::chain::{Action, Area, Simple, apply};
@@ -154,14 +155,15 @@ impl Chain {
                 steps = Some(first);
             }
             let affine = steps.and_then(|steps| self.affine(args, steps, &rounding));
-            Started { chain: self, steps, affine, extras, rounding }
+            let added = steps.and_then(|steps| self.added(args, steps, &extras, &rounding));
+            Started { chain: self, steps, affine, added, extras, rounding }
         }
     }
 }
 
 impl Chain {
-    /// Returns how sums become bytes, and the numbers of the extra operands, if the steps are a product and a sum with
-    /// numbers that let a result fit into 32 bits.
+    /// Returns how sums become bytes, and the numbers of the extra operands, if the steps are a product, or a product and a
+    /// sum, with numbers that let a result fit into 32 bits.
     ///
     /// # Safety
     /// The operands must be those of the call.
@@ -170,8 +172,12 @@ impl Chain {
         args: &Args<'_>,
         steps: &[(Simple, usize)],
         rounding: &Rounding,
-    ) -> Option<(Bytes, [usize; 2])> {
-        let [(Simple::Mul, factor), (Simple::Add, term)] = steps else { return None };
+    ) -> Option<(Bytes, Affine)> {
+        let (factor, term) = match steps {
+            [(Simple::Mul, factor)] => (*factor, None),
+            [(Simple::Mul, factor), (Simple::Add, term)] => (*factor, Some(*term)),
+            _ => return None,
+        };
         let inverse = rounding.inverse?;
         let fits = |at: usize, most: f32| {
             let Extra { operand, kind, count } = self.extras[at];
@@ -179,14 +185,58 @@ impl Chain {
             let numbers = || unsafe { std::slice::from_raw_parts(args.inputs[operand].cast::<f32>(), count) };
             kind == Kind::F32 && !numbers().iter().any(|number| (number * inverse).abs() > most)
         };
-        if self.source != Kind::I32 || !fits(*factor, Bytes::FACTOR) || !fits(*term, Bytes::TERM) {
+        let bounded = fits(factor, Bytes::FACTOR) && term.is_none_or(|term| fits(term, Bytes::TERM));
+        if self.source != Kind::I32 || !bounded {
             return None;
         }
+        Some((self.bytes(rounding, inverse), (factor, term)))
+    }
+
+    /// Returns how numbers become bytes.
+    fn bytes(&self, rounding: &Rounding, inverse: f32) -> Bytes {
         // A byte with a sign is one without, minus 128.
         let flip = if self.signed { 128 } else { 0 };
         let Rounding { scale, zero, least, most, .. } = *rounding;
         let zero = (zero + i32::from(flip)) as f32;
-        Some((Bytes { scale, inverse, zero, least, most, flip }, [*factor, *term]))
+        let bounds = [least, most].map(|byte| (byte + zero) as u8);
+        Bytes { scale, inverse, zero, least, most, bounds, flip }
+    }
+
+    /// Returns the terms of a sum, if the steps add levels to levels, and how the sum becomes bytes. The number of the
+    /// second operand comes last.
+    ///
+    /// # Safety
+    /// The operands must be those of the call.
+    unsafe fn added(
+        &self,
+        args: &Args<'_>,
+        steps: &[(Simple, usize)],
+        extras: &[Operand; EXTRAS],
+        rounding: &Rounding,
+    ) -> Option<([Term; 2], Bytes, usize)> {
+        let [(Simple::Sub, point), (Simple::Mul, scale), (Simple::Add, other)] = steps else { return None };
+        let inverse = rounding.inverse?;
+        let number = |at: usize| {
+            let Extra { operand, kind, count } = self.extras[at];
+            // SAFETY: the operand has one element.
+            (kind == Kind::F32 && count == 1).then(|| unsafe { *args.inputs[operand].cast::<f32>() })
+        };
+        let (point, scale, other_levels) = (number(*point)?, number(*scale)?, &extras[*other]);
+        let term = |from: *const u8, kind: Kind, zero: f32, scale: f32| {
+            let flip = match kind {
+                Kind::U8 => 0,
+                Kind::I8 => 128,
+                Kind::F32 | Kind::I32 => return None,
+            };
+            // Levels minus an integer are the same integer in both kinds of arithmetic.
+            let exact = zero.fract() == 0.0 && zero.abs() <= 255.0;
+            let fits = (scale * inverse).abs() <= Bytes::TERM / 1024.0;
+            let zero = zero as i32 + i32::from(flip);
+            (exact && fits).then_some(Term { from, row: 0, flip, zero, scale })
+        };
+        let own = term(std::ptr::null(), self.source, point, scale)?;
+        let other_term = term(other_levels.from, other_levels.kind, other_levels.zero, other_levels.scale)?;
+        Added::is_supported().then(|| ([own, other_term], self.bytes(rounding, inverse), *other))
     }
 }
 
@@ -245,11 +295,6 @@ impl Operand {
         }
     }
 }
-
-// SAFETY: the pointers are only addresses; each access to the memory has its own justification.
-unsafe impl Send for Operand {}
-// SAFETY: as above.
-unsafe impl Sync for Operand {}
 
 /// How results become levels.
 #[derive(Clone, Copy)]
@@ -317,16 +362,26 @@ impl Rounding {
     }
 }
 
+/// The numbers of the extra operands of a product and a sum. Where nothing is added, there is no second one.
+type Affine = (usize, Option<usize>);
+
 /// A chain that is ready for a run.
 pub(super) struct Started<'a> {
     chain: &'a Chain,
     /// The steps that are applied in registers, without those that only bound the levels.
     steps: Option<&'a [(Simple, usize)]>,
-    /// Set if the steps are a product and a sum: how bytes are made, and the numbers of both extra operands.
-    affine: Option<(Bytes, [usize; 2])>,
+    /// Set if the steps are a product, or a product and a sum: how bytes are made, and the numbers of the extra operands.
+    affine: Option<(Bytes, Affine)>,
+    /// Set if the steps add levels to levels: the terms, how bytes are made, and the number of the operand that is added.
+    added: Option<([Term; 2], Bytes, usize)>,
     extras: [Operand; EXTRAS],
     rounding: Rounding,
 }
+
+// SAFETY: the pointers are only addresses; each access to the memory has its own justification.
+unsafe impl Send for Started<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Started<'_> {}
 
 /// Where an extra operand of an area begins, and the distances between its rows and its columns, in elements. The
 /// distance between columns is zero or one if the chain has only common steps.
@@ -375,8 +430,10 @@ impl Started<'_> {
         unsafe {
             match self.steps {
                 Some(steps) => {
-                    let sums = self.affine.and_then(|(bytes, operands)| self.sums(bytes, operands, rows));
-                    let done = sums.map_or(0, |sums| sums.write(rows.columns));
+                    if let Some(added) = self.sum_of_levels(rows) {
+                        return added.write();
+                    }
+                    let done = self.bytes(rows).map_or(0, |sums| sums.write(rows.columns));
                     if done < rows.columns {
                         in_registers(self, steps, &rows.from(done, self.chain.source.size()));
                     }
@@ -386,22 +443,41 @@ impl Started<'_> {
         }
     }
 
+    /// Returns the sum of levels that rows are, if they are one, and both operands lie along the rows.
+    fn sum_of_levels(&self, rows: &Rows) -> Option<Added> {
+        let (terms, rounding, other) = self.added?;
+        let place = rows.places[other];
+        let terms = [
+            Term { from: rows.source, row: rows.source_row, ..terms[0] },
+            Term { from: terms[1].from.wrapping_add(place.first), row: place.row, ..terms[1] },
+        ];
+        let Rows { target, target_row, rows, columns, .. } = *rows;
+        (place.column == 1).then_some(Added { terms, target, target_row, rows, columns, rounding })
+    }
+
+    /// Returns how the sums of rows become bytes, if the chain is a product and a sum by column; then these sums may be in
+    /// registers in place of memory.
+    pub(super) fn bytes(&self, rows: &Rows) -> Option<Sums> {
+        self.affine.and_then(|(bytes, operands)| self.sums(bytes, operands, rows))
+    }
+
     /// Returns the sums of rows that are multiplied and added to by column; `None` if the factors or the terms differ by row.
-    fn sums(&self, rounding: Bytes, [factor, term]: [usize; 2], rows: &Rows) -> Option<Sums> {
-        let places = [rows.places[factor], rows.places[term]];
-        if places.iter().any(|place| place.row != 0) {
-            return None;
-        }
-        let operand = |at: usize, place: Place| {
-            (self.extras[at].from.cast::<f32>().wrapping_add(place.first), place.column)
+    fn sums(&self, rounding: Bytes, (factor, term): Affine, rows: &Rows) -> Option<Sums> {
+        static NOTHING: f32 = 0.0;
+        let operand = |at: usize| {
+            let place = rows.places[at];
+            let from = self.extras[at].from.cast::<f32>().wrapping_add(place.first);
+            (place.row == 0).then_some((from, place.column))
         };
+        let term = term.map_or(Some((&raw const NOTHING, 0)), operand)?;
+        let operands = [operand(factor)?, term];
         Some(Sums {
             source: rows.source.cast(),
             source_row: rows.source_row,
             target: rows.target,
             target_row: rows.target_row,
             rows: rows.rows,
-            operands: [operand(factor, places[0]), operand(term, places[1])],
+            operands,
             rounding,
         })
     }

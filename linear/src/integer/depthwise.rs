@@ -1,8 +1,10 @@
 //! `native.conv-requantize-depthwise`: a convolution of bytes in which each channel has a window of its own, and the
 //! chain after it.
 //!
-//! The channels of a pixel are adjacent, so each vector of them is computed as one number would be.
+//! The channels of a pixel are adjacent, so each vector of them is computed as one number would be. There are two ways:
+//! four taps at a time for common weights and chains on a processor with `vpdpbusd`, and otherwise two taps.
 
+mod quads;
 mod taps;
 
 use super::chain::{AREA, Chain, Rows, Started};
@@ -14,6 +16,7 @@ use crate::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::DType;
+use quads::Quads;
 use taps::{HALF, LANES, Pairs};
 
 /// The op.
@@ -33,6 +36,8 @@ pub(super) const OP: Lowering = Lowering {
     ..Lowering::new("native.conv-requantize-depthwise", "conv-requantize", contract, kernel)
 };
 
+/// The tasks for each thread, if there are enough.
+const TASKS: usize = 4;
 /// The pixels whose sums are kept until they become levels.
 const PIXELS: usize = 8;
 /// The pixels whose sums are in registers at a time.
@@ -46,18 +51,25 @@ struct Depthwise {
     extras: Extras,
     by_output: bool,
     signed: [bool; 2],
+    /// The way of four taps at a time, if it is open.
+    quads: Option<Quads>,
+    threads: usize,
 }
 
 impl Depthwise {
     fn new(call: &Call<'_>) -> Option<Self> {
         let [x, w, _, q] = call.inputs.first_chunk()?;
         let chain = Chain::new(call, 4, DType::I32)?;
+        let geometry = Geometry::new(call.attrs, &x.shape, &w.shape, &call.output.shape)?;
+        let signed = [x.dtype == DType::I8, w.dtype == DType::I8];
         Some(Self {
-            geometry: Geometry::new(call.attrs, &x.shape, &w.shape, &call.output.shape)?,
+            geometry,
+            quads: signed[1].then(|| Quads::new(&geometry, signed[0])).flatten(),
+            threads: call.threads.max(1),
             extras: Extras::new(&chain, call)?,
             chain,
             by_output: q.shape.count() > 1,
-            signed: [x.dtype == DType::I8, w.dtype == DType::I8],
+            signed,
         })
     }
 
@@ -171,7 +183,9 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(depthwise) = Depthwise::new(call) else { return reference::contract(call) };
     let channels = depthwise.geometry.channels;
     // What is added to each channel, the pairs of weights, and a pixel outside of the images.
-    let scratch = channels * size_of::<i32>() + depthwise.pairs() * size_of::<[i16; 2]>() + channels;
+    let pairs = channels * size_of::<i32>() + depthwise.pairs() * size_of::<[i16; 2]>() + channels;
+    let quads = |quads: &Quads| quads.prepared() + depthwise.threads * quads.of_thread() + channels;
+    let scratch = pairs.max(depthwise.quads.as_ref().map_or(0, quads));
     Ok(Contract { scratch, ..plain_contract("lanes") })
 }
 
@@ -186,11 +200,17 @@ impl Kernel for Depthwise {
     unsafe fn run(&self, args: &Args<'_>) {
         let one = &self.geometry;
         let operands = [0, 1, 2, 3].map(|at| Shared::<u8>::input(args, at));
+        // SAFETY: the operands are those of the call.
+        let started = unsafe { self.chain.start(args) };
+        // SAFETY: as the caller promises.
+        if unsafe { self.run_quads(args, &started) } {
+            return;
+        }
         let constants = Shared::<i32>::scratch(args);
         let pairs = Shared::<[i16; 2]>::new(constants.at(one.channels).cast());
         let outside = Shared::<u8>::new(pairs.at(self.pairs()).cast());
         // SAFETY: the scratch memory has room for all of this, and the operands are those of the call.
-        let started = unsafe {
+        unsafe {
             let point = *operands[2].at(0);
             self.prepare(&Weights {
                 given: operands[1].at(0),
@@ -200,8 +220,7 @@ impl Kernel for Depthwise {
                 pairs: pairs.at(0),
             });
             outside.at(0).write_bytes(point, one.channels);
-            self.chain.start(args)
-        };
+        }
         let output = Shared::<u8>::output(args);
         args.team.run(one.images * one.pixels[0], |row| {
             let pairs = Pairs {
@@ -219,6 +238,57 @@ impl Kernel for Depthwise {
             // SAFETY: only this task writes this row.
             unsafe { row.run(output.at(0)) };
         });
+    }
+}
+
+impl Depthwise {
+    /// Computes the levels by four taps at a time, and returns whether it did: weights must have no zero points, and the chain
+    /// must be a product and a sum by channel.
+    ///
+    /// # Safety
+    /// The buffers must be those of the call.
+    unsafe fn run_quads(&self, args: &Args<'_>, started: &Started<'_>) -> bool {
+        let one = &self.geometry;
+        let Some(quads) = &self.quads else { return false };
+        let [images, weights, point, points] = [0, 1, 2, 3].map(|at| Shared::<u8>::input(args, at));
+        let (scratch, output) = (Shared::<u8>::scratch(args), Shared::<u8>::output(args));
+        let of_image = |image: usize| Rows {
+            source: std::ptr::null(),
+            source_row: 0,
+            target: output.at(0),
+            target_row: one.channels,
+            rows: 1,
+            columns: one.channels,
+            places: self.extras.places(image, 0, 0),
+        };
+        let Some(sums) = started.bytes(&of_image(0)) else { return false };
+        // All images have the same operands.
+        let last = started.bytes(&of_image(one.images - 1));
+        if last.is_none_or(|last| last.operands != sums.operands) {
+            return false;
+        }
+        let prepared = scratch.at(0);
+        let outside = Shared::<u8>::new(scratch.at(quads.prepared()));
+        let buffers = Shared::<u8>::new(outside.at(one.channels));
+        // SAFETY: the scratch memory has room for all of this, the operands are those of the call, and each thread has a
+        // buffer of its own.
+        unsafe {
+            let points =
+                std::slice::from_raw_parts(points.at(0), if self.by_output { one.channels } else { 1 });
+            if points.iter().any(|point| *point != 0) {
+                return false;
+            }
+            let point = *point.at(0);
+            quads.prepare(weights.at(0), point, &sums, prepared);
+            outside.at(0).write_bytes(point, one.channels);
+            let run = quads::Run { images: images.at(0), outside: outside.at(0), prepared, sums: &sums };
+            let [rows, parts] = quads.tasks(TASKS * self.threads);
+            args.team.share(self.threads, rows * parts, |slot, task| {
+                let buffer = buffers.at(slot * quads.of_thread());
+                quads.row(&run, task / parts, [task % parts, parts], buffer);
+            });
+        }
+        true
     }
 }
 

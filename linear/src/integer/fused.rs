@@ -1,16 +1,18 @@
 //! `native.conv-requantize`: a convolution of bytes and the chain after it, from levels to levels.
 //!
-//! The channels of a pixel are adjacent in the images and in the result. The windows of a band of pixels are the rows of
-//! a product; those of one pixel are rows already. The sums of a few rows are still in the first-level cache when the
-//! chain makes levels of them. Each group of channels has products of its own.
+//! The channels of a pixel are adjacent in the images and in the result. With `vpdpbusd`, windows are read where they lie,
+//! and where the chain is a product and a sum by output, sums become levels while they are in registers; see
+//! [`Tile`]. Otherwise the windows of a band of pixels are copied to be the rows of a product; those of one
+//! pixel are rows already. The sums of a few rows are then still in the first-level cache when the chain makes levels of
+//! them. Each group of channels has products of its own.
 
 use super::bands::{BAND, Bands, tiles};
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
+use super::direct::{Places as TapPlaces, Tile, To};
 use super::geometry::Geometry;
 use super::pair::{PAIR_COLUMNS, PAIR_ROWS};
-use super::prepared::{Weights, depth, pair_columns, room, width};
+use super::prepared::{PreparedPair, Weights, depth, pair_columns, room, width};
 use super::quad::COLUMNS;
-use super::taps::Taps;
 use crate::args::{Shared, part};
 use crate::{ISAS, plain_contract, reference};
 use ovolo::attr::Attrs;
@@ -136,8 +138,8 @@ struct Fused {
     copies: bool,
     /// Whether the channels of a pixel are apart in the images.
     apart: bool,
-    /// The distances of the taps of a window from its first element, if windows are read where they lie.
-    taps: Option<Vec<usize>>,
+    /// Whether windows are read where they lie.
+    direct: bool,
     chain: Chain,
     extras: Extras,
     by_output: bool,
@@ -165,11 +167,8 @@ impl Fused {
         if groups > 1 && !whole {
             return None;
         }
-        let in_place = groups > 1 && Taps::are_read_in_place();
         let padded = copied(&geometry);
-        let inside = geometry.begin == [0, 0]
-            && [0, 1].iter().all(|axis| padded.image[*axis] <= geometry.image[*axis]);
-        let as_given = width(&geometry) == geometry.channels && !signed[0] && !apart && (inside || !in_place);
+        let as_given = width(&geometry) == geometry.channels && !signed[0] && !apart;
         let source = if as_given { geometry } else { padded };
         Some(Self {
             geometry,
@@ -178,7 +177,7 @@ impl Fused {
             source,
             copies: !as_given,
             apart,
-            taps: in_place.then(|| taps(&source)),
+            direct: Tile::is_supported(),
             extras: Extras::new(&chain, call)?,
             chain,
             by_output: q.shape.count() > 1,
@@ -192,7 +191,21 @@ impl Fused {
         let windows = windows.next_multiple_of(ALIGNMENT);
         let panel = room(&self.group).next_multiple_of(ALIGNMENT);
         let copy = if self.copies { self.source.images * bytes(&self.source) } else { 0 };
-        Places { copy: copy.next_multiple_of(ALIGNMENT), windows, panel, of_thread: windows + 2 * panel }
+        let copy = copy.next_multiple_of(ALIGNMENT);
+        let outside = width(&self.group).next_multiple_of(ALIGNMENT);
+        let taps = if self.direct { BAND / PAIR_ROWS * self.taps().0 * size_of::<TapPlaces>() } else { 0 };
+        Places { copy, outside, windows, taps, panel, of_thread: windows + taps + 2 * panel }
+    }
+
+    /// Returns the taps of a window and the quads of each. If the pixels of a row of the window are next to each other and
+    /// none of them is outside of the image, the row is one tap.
+    fn taps(&self) -> (usize, usize) {
+        let [rows, columns] = self.source.window;
+        let quads = width(&self.group) / 4;
+        match self.copies && self.groups == 1 && self.source.dilations[1] == 1 {
+            true => (rows, columns * quads),
+            false => (rows * columns, quads),
+        }
     }
 
     /// Copies a row of an image, as bytes without a sign. The zero point stands around the image, and zeros follow the
@@ -213,12 +226,28 @@ impl Fused {
                 return self.copy_pixels(row, (flip, point), line);
             }
             line.fill(0);
-            let pixels = line.chunks_exact_mut(to.channels);
             let Some(y) = y else {
+                let pixels = line.chunks_exact_mut(to.channels);
                 pixels.for_each(|pixel| pixel[..from.channels].iter_mut().for_each(|to| *to = point));
                 return;
             };
             let (place, area) = (y * from.image[1], from.image[0] * from.image[1]);
+            if self.apart && to.channels == 4 {
+                let (pixels, _) = line.as_chunks_mut::<4>();
+                let count = from.image[1].min(pixels.len().saturating_sub(from.begin[1]));
+                let channels: Vec<&[u8]> = (0..from.channels)
+                    .map(|channel| images.add((image * from.channels + channel) * area + place))
+                    .map(|first| std::slice::from_raw_parts(first, count))
+                    .collect();
+                let mut outside = [0; 4];
+                outside[..from.channels].fill(point);
+                pixels.fill(outside);
+                if count > 0 {
+                    quads(&channels, flip, &mut pixels[from.begin[1]..][..count]);
+                }
+                return;
+            }
+            let pixels = line.chunks_exact_mut(to.channels);
             let (first, pixel_step, channel_step) = match self.apart {
                 true => (image * from.channels * area + place, 1, area),
                 false => ((image * area + place) * from.channels, from.channels, 1),
@@ -256,14 +285,22 @@ impl Fused {
     }
 }
 
-/// Returns the distances of the taps of a window from its first element, in images that contain all windows.
-fn taps(one: &Geometry) -> Vec<usize> {
-    let of_row = |row: usize| {
-        (0..one.window[1]).map(move |column| {
-            (row * one.dilations[0] * one.image[1] + column * one.dilations[1]) * one.channels
-        })
-    };
-    (0..one.window[0]).flat_map(of_row).collect()
+/// Writes the pixels of up to four channels that lie apart, with zeros for channels that there are not. It is written so that
+/// the compiler uses vectors.
+fn quads(channels: &[&[u8]], flip: u8, to: &mut [[u8; 4]]) {
+    const CHUNK: usize = 64;
+    for (at, to) in to.chunks_mut(CHUNK).enumerate() {
+        let zeros = [0; CHUNK];
+        let of = |channel: usize| match channels.get(channel) {
+            Some(row) => (&row[at * CHUNK..][..to.len()], u32::from(flip)),
+            None => (&zeros[..to.len()], 0),
+        };
+        let [(a, p), (b, q), (c, r), (d, s)] = [of(0), of(1), of(2), of(3)];
+        for ((((to, a), b), c), d) in to.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            let [a, b, c, d] = [a, b, c, d].map(|byte| u32::from(*byte));
+            *to = ((a ^ p) | (b ^ q) << 8 | (c ^ r) << 16 | (d ^ s) << 24).to_le_bytes();
+        }
+    }
 }
 
 /// Returns the sizes for images that were copied with their padding, and with pixels of a multiple of four channels.
@@ -299,11 +336,13 @@ fn bytes(one: &Geometry) -> usize {
     one.image[0] * one.image[1] * one.channels
 }
 
-/// The scratch memory, in bytes: the copies of all images; then for each thread the windows of a band, and two prepared
-/// panels.
+/// The scratch memory, in bytes: the copies of all images, and a pixel outside of them; then for each thread the windows
+/// of a band, the places of their taps, and two prepared panels.
 struct Places {
     copy: usize,
+    outside: usize,
     windows: usize,
+    taps: usize,
     panel: usize,
     of_thread: usize,
 }
@@ -312,7 +351,8 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(fused) = Fused::new(call) else { return reference::contract(call) };
     let places = fused.places();
     let implementation = if fused.groups > 1 { "groups" } else { "panels" };
-    Ok(Contract { scratch: places.copy + fused.threads * places.of_thread, ..plain_contract(implementation) })
+    let scratch = places.copy + places.outside + fused.threads * places.of_thread;
+    Ok(Contract { scratch, ..plain_contract(implementation) })
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
@@ -343,6 +383,9 @@ impl Kernel for Fused {
             });
             images = copy;
         }
+        let outside = Shared::<u8>::new(scratch.at(places.copy));
+        // SAFETY: the scratch memory has room for the channels of a pixel.
+        unsafe { outside.at(0).write_bytes(point, width(&self.group)) };
         let bands = Bands::new(self.geometry.area());
         let pairs = self.groups * self.group.outputs.div_ceil(PAIR_COLUMNS);
         // Where there are few bands, the outputs are divided as well.
@@ -350,13 +393,16 @@ impl Kernel for Fused {
         let parts = wanted.div_ceil(self.geometry.images * bands.count).clamp(1, pairs);
         args.team.share(self.threads, self.geometry.images * bands.count * parts, |slot, task| {
             let (band, pairs) = (task / parts, part(pairs, parts, task % parts, 1));
-            let own = places.copy + slot * places.of_thread;
+            let own = places.copy + places.outside + slot * places.of_thread;
+            let panels = own + places.windows + places.taps;
             let one = Band {
                 fused: self,
                 started: &started,
                 images: images.at(0),
                 windows: scratch.at(own),
-                panels: [0, 1].map(|at| scratch.at(own + places.windows + at * places.panel)),
+                taps: scratch.at(own + places.windows).cast(),
+                outside: outside.at(0),
+                panels: [0, 1].map(|at| scratch.at(panels + at * places.panel)),
                 weights: Weights {
                     panels: operands[1].at(0),
                     points: operands[3].at(0),
@@ -382,6 +428,9 @@ struct Band<'a> {
     started: &'a Started<'a>,
     images: *const u8,
     windows: *mut u8,
+    /// Room for the places of the taps, and a pixel outside of the images.
+    taps: *mut TapPlaces,
+    outside: *const u8,
     panels: [*mut u8; 2],
     weights: Weights,
     /// What lies outside of an image.
@@ -408,6 +457,9 @@ impl Band<'_> {
                 let end = pairs.end.min((group + 1) * of_group);
                 let image = image.add(group * self.fused.group.channels);
                 let mut rows = None;
+                if self.fused.direct {
+                    self.find_taps(image);
+                }
                 for pair in pair..end {
                     self.pair(image, &mut rows, group, pair - group * of_group);
                 }
@@ -491,15 +543,92 @@ impl Band<'_> {
         }
     }
 
-    /// Returns the first elements of the windows of some pixels of the band, from one on.
-    fn windows(&self, image: *const u8, first: usize) -> [*const u8; PAIR_ROWS] {
+    /// Writes where the taps of the windows lie; `image` is the first channel of a group in an image.
+    unsafe fn find_taps(&self, image: *const u8) {
         let one = &self.fused.source;
-        std::array::from_fn(|at| {
-            let pixel = self.pixels.start + first + at;
-            let [row, column] = [pixel / one.pixels[1], pixel % one.pixels[1]];
-            let place = row * one.strides[0] * one.image[1] + column * one.strides[1];
-            image.wrapping_add(place * one.channels)
-        })
+        let (taps, _) = self.fused.taps();
+        // Taps of a row that are one have the place of the first.
+        let columns = taps / one.window[0];
+        let row = one.image[1] * one.channels;
+        if one.is_whole() {
+            for (at, tile) in tiles(self.pixels.len()).enumerate() {
+                let first = image.wrapping_add((self.pixels.start + tile.start) * one.channels);
+                let places = std::array::from_fn(|at| first.wrapping_add(at * one.channels));
+                // SAFETY: there is room for the taps of all tiles of a band.
+                unsafe { self.taps.add(at).write(places) };
+            }
+            return;
+        }
+        let mut place = [self.pixels.start / one.pixels[1], self.pixels.start % one.pixels[1]];
+        for (at, tile) in tiles(self.pixels.len()).enumerate() {
+            // SAFETY: there is room for the taps of all tiles of a band.
+            let to = unsafe { std::slice::from_raw_parts_mut(self.taps.add(at * taps), taps) };
+            for at in 0..tile.len() {
+                // Places before the image are greater than all places in it.
+                let [y, x] =
+                    [0, 1].map(|axis| (place[axis] * one.strides[axis]).wrapping_sub(one.begin[axis]));
+                let first =
+                    image.wrapping_add(y.wrapping_mul(row)).wrapping_add(x.wrapping_mul(one.channels));
+                let mut to = to.iter_mut();
+                for step in 0..one.window[0] {
+                    let down = step * one.dilations[0];
+                    let inside = y.wrapping_add(down) < one.image[0];
+                    let first = first.wrapping_add(down * row);
+                    for (step, to) in (0..columns).zip(&mut to) {
+                        let right = step * one.dilations[1];
+                        let inside = inside && x.wrapping_add(right) < one.image[1];
+                        to[at] = if inside { first.wrapping_add(right * one.channels) } else { self.outside };
+                    }
+                }
+                place[1] += 1;
+                if place[1] == one.pixels[1] {
+                    place = [place[0] + 1, 0];
+                }
+            }
+        }
+    }
+
+    /// Multiplies the windows of the band by a pair of panels, and makes levels of the sums. The weights must have no zero
+    /// points.
+    unsafe fn direct(&self, prepared: &PreparedPair, output: usize, columns: usize) {
+        let all = &self.fused.geometry;
+        let (taps, quads) = self.fused.taps();
+        let mut sums = [[0; PAIR_COLUMNS]; PAIR_ROWS];
+        let (weights, mut constants, unknown) = prepared.without_points();
+        let panels = columns.div_ceil(COLUMNS);
+        let mut tile = Tile { taps: &[], windows: 0, quads, weights, panels, unknown };
+        let first =
+            self.output.wrapping_add((self.image * all.area() + self.pixels.start) * all.outputs + output);
+        let mut rows = Rows {
+            source: sums.as_ptr().cast(),
+            source_row: PAIR_COLUMNS,
+            target: first,
+            target_row: all.outputs,
+            rows: self.pixels.len(),
+            columns,
+            places: self.fused.extras.places(self.image, self.pixels.start, output),
+        };
+        // Its operands are those of the outputs, and the same for all pixels.
+        let mut bytes = self.started.bytes(&rows);
+        for (at, pixels) in tiles(self.pixels.len()).enumerate() {
+            let target = first.wrapping_add(pixels.start * all.outputs);
+            // SAFETY: as the caller of `run` promises; the taps were written by `find_taps`.
+            unsafe {
+                tile.taps = std::slice::from_raw_parts(self.taps.add(at * taps), taps);
+                tile.windows = pixels.len();
+                if let Some(bytes) = &mut bytes {
+                    bytes.target = target;
+                    tile.run(&mut constants, To::Bytes(bytes, columns));
+                } else {
+                    tile.run(&mut constants, To::Sums(sums.as_mut_ptr()));
+                    (rows.target, rows.rows) = (target, pixels.len());
+                    rows.places =
+                        self.fused.extras.places(self.image, self.pixels.start + pixels.start, output);
+                    self.started.run(&rows);
+                }
+            }
+            tile.unknown = None;
+        }
     }
 
     /// Multiplies the rows of the band by a pair of panels of a group, and makes levels of the sums.
@@ -519,27 +648,14 @@ impl Band<'_> {
         // SAFETY: as the caller of `run` promises.
         unsafe {
             let mut prepared = self.weights.of_group(one, group).pair(one, pair, self.panels);
+            if self.fused.direct && !prepared.has_points() {
+                return self.direct(&prepared, output, columns);
+            }
+            let (rows, stride) = *rows.get_or_insert_with(|| self.rows(image));
             let mut sums = [[0; PAIR_COLUMNS]; SUMS];
-            let taps = self.fused.taps.as_ref().filter(|_| !prepared.has_points());
-            let (rows, stride) = match taps {
-                Some(_) => (image, 0),
-                None => *rows.get_or_insert_with(|| self.rows(image)),
-            };
             for start in (0..count).step_by(SUMS) {
                 let sums = &mut sums[..SUMS.min(count - start)];
                 for tile in tiles(sums.len()) {
-                    if let Some(offsets) = taps {
-                        let windows = self.windows(image, start + tile.start);
-                        let windows = &windows[..tile.len()];
-                        let panels = &prepared.panels()[..columns.div_ceil(COLUMNS)];
-                        for (at, panel) in panels.iter().enumerate() {
-                            let weights = panel.operand().0.weights.cast_const();
-                            let taps = Taps { offsets, quads: one.channels / 4, weights };
-                            let sums = &mut sums[tile.clone()];
-                            taps.products(windows, &panel.constants, sums, at * COLUMNS);
-                        }
-                        continue;
-                    }
                     let from = rows.add((start + tile.start) * stride);
                     prepared.products(from, stride, tile.len(), &mut sums[tile]);
                 }

@@ -86,9 +86,26 @@ impl Levels for [f32; 8] {
 }
 
 #[cfg(target_arch = "x86_64")]
+pub(super) use x86::bytes;
+
+#[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::Levels;
     use std::arch::x86_64::*;
+
+    /// Makes bytes of the whole numbers of four vectors, as [`Levels::store_bytes`] does. Each part of 16 bytes has four bytes of
+    /// each vector. It needs AVX512BW.
+    #[inline(always)]
+    pub(in super::super) unsafe fn bytes(four: [__m512i; 4], [least, most]: [u8; 2], flip: u8) -> __m512i {
+        let [a, b, c, d] = four;
+        // SAFETY: the processor has the instructions, as the caller promises.
+        unsafe {
+            let bytes = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+            let bytes = _mm512_max_epu8(bytes, _mm512_set1_epi8(least.cast_signed()));
+            let bytes = _mm512_min_epu8(bytes, _mm512_set1_epi8(most.cast_signed()));
+            _mm512_xor_si512(bytes, _mm512_set1_epi8(flip.cast_signed()))
+        }
+    }
 
     impl Levels for __m512 {
         #[inline(always)]
@@ -126,12 +143,13 @@ mod x86 {
             // SAFETY: as the trait demands.
             unsafe {
                 let [a, b, c, d] = four;
-                let low = _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
-                let high = _mm512_packs_epi32(_mm512_cvtps_epi32(c), _mm512_cvtps_epi32(d));
-                let bytes = _mm512_packus_epi16(low, high);
-                let bytes = _mm512_max_epu8(bytes, _mm512_set1_epi8(least.cast_signed()));
-                let bytes = _mm512_min_epu8(bytes, _mm512_set1_epi8(most.cast_signed()));
-                let bytes = _mm512_xor_si512(bytes, _mm512_set1_epi8(flip.cast_signed()));
+                let whole = [
+                    _mm512_cvtps_epi32(a),
+                    _mm512_cvtps_epi32(b),
+                    _mm512_cvtps_epi32(c),
+                    _mm512_cvtps_epi32(d),
+                ];
+                let bytes = bytes(whole, [least, most], flip);
                 // Each part of 16 bytes has four bytes of each vector.
                 let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
                 let bytes = _mm512_permutexvar_epi32(order, bytes);

@@ -106,21 +106,14 @@ pub(super) struct PreparedPair {
 }
 
 impl PreparedPair {
-    /// Returns the panels with their constants.
-    ///
-    /// # Safety
-    /// The weights must be those of the call still.
-    pub(super) unsafe fn panels(&mut self) -> &[Prepared; 2] {
-        if let Some((weights, geometry)) = self.later.take() {
-            for one in &mut self.panels {
-                // SAFETY: as the caller promises; weights that are used as they are given are read only.
-                let facts = unsafe {
-                    prepare(one.panel.weights.cast_const().cast(), self.depth, weights.shift(), one.panel)
-                };
-                one.constants = weights.constants(&geometry, &one.points, &facts.totals);
-            }
-        }
-        &self.panels
+    /// Returns the weights of both panels, which must have no zero points, and the constants of their columns. If these are
+    /// unknown, they are minus the last number times the sum of the column's weights.
+    pub(super) fn without_points(&self) -> ([*const i8; 2], [[i32; COLUMNS]; 2], Option<i32>) {
+        let weights = self.panels.each_ref().map(|one| one.panel.weights.cast_const());
+        let constants = self.panels.each_ref().map(|one| one.constants);
+        // Weights that are used as they are given have no filling that would count.
+        let unknown = self.later.as_ref().map(|(weights, _)| weights.image_point);
+        (weights, constants, unknown)
     }
 
     /// Returns whether the zero points of the weights add something to the products.
@@ -194,7 +187,7 @@ pub(super) struct Prepared {
     /// The zero point of each column.
     points: [i32; COLUMNS],
     /// What is added to all sums of a column.
-    pub constants: [i32; COLUMNS],
+    constants: [i32; COLUMNS],
 }
 
 impl Prepared {

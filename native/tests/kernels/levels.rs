@@ -225,14 +225,15 @@ fn levels_of_scaled_sums_are_those_of_every_chain() {
 #[test]
 fn depthwise_convolutions_of_levels_are_exact() {
     let mut random = Random::new(19);
-    for channels in [1, 7, 16, 20, 32, 40, 70] {
-        let cases: [Case; 6] = [
+    for channels in [1, 7, 16, 20, 32, 40, 70, 112] {
+        let cases: [Case; 7] = [
             ([1, channels, 6, 21], [channels, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
             ([2, channels, 9, 20], [channels, 3, 3], [2, 2], [1, 1], [0, 1, 1, 0]),
             ([1, channels, 7, 7], [channels, 5, 5], [1, 1], [1, 1], [2, 2, 2, 2]),
             ([1, channels, 8, 19], [channels, 2, 3], [1, 2], [2, 2], [1, 2, 1, 2]),
             ([1, channels, 3, 2], [channels, 1, 7], [1, 1], [1, 1], [0, 3, 0, 3]),
             ([1, channels, 1, 13], [channels, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+            ([1, channels, 5, 70], [channels, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
         ];
         for case in &cases {
             check(&mut random, "native.conv-requantize-depthwise", "hwio", &["nhwc"], case, channels);
@@ -306,6 +307,44 @@ fn functions_of_bytes_are_looked_up_in_tables() {
                     let contract = verify("native.requantize", &attrs, &operands, 0.0);
                     assert_eq!(contract.implementation, implementation, "{from} {to} {shape:?} {name}");
                 }
+            }
+        }
+    }
+}
+
+/// Levels that are added to levels become levels in a way of their own. An extra operand of zeros takes the way of other
+/// chains, by which the levels must be the same to the last one, for any scales.
+#[test]
+fn sums_of_levels_are_those_of_every_chain() {
+    let mut random = Random::new(43);
+    let step = |op: &'static str| Step { op: op.into(), parameters: Vec::new() };
+    let types = [DType::U8, DType::I8];
+    let kinds =
+        types.into_iter().flat_map(|x| types.map(|y| (x, y))).flat_map(|(x, y)| types.map(|to| (x, y, to)));
+    for (n, (from, other, to)) in kinds.enumerate() {
+        for shape in [[1, 64, 9, 7], [2, 33, 5, 3], [1, 5, 1, 3], [3, 16, 20, 20]] {
+            let one = |dtype: DType, value: f64| Tensor::from_f64(dtype, vec![1, 1, 1, 1], &[value]);
+            let x = bytes(&mut random, from, &shape);
+            let y = bytes(&mut random, other, &shape);
+            let zeros = Tensor::zeros(TensorType::plain(DType::F32, shape));
+            // Levels of which some are bounds, quotients in the middle between two levels, and a point that is no integer.
+            for (point, scales, scale) in
+                [(17.0, [0.0213, 0.0377], 0.0341), (3.0, [0.5, 1.0], 1.0), (2.5, [0.03, 0.04], 0.05)]
+            {
+                let (point, own) = (one(DType::F32, point), one(DType::F32, scales[0]));
+                let (scale_of_y, zero) = (one(DType::F32, scales[1]), one(other, 9.0));
+                let s = Tensor::scalar(scale as f32);
+                let z = Tensor::from_f64(to, vec![], &[if n % 2 == 0 { 0.0 } else { 4.0 }]);
+                let levels = |extra: &[&Tensor]| {
+                    let adds = vec![step("add"); 1 + extra.len()];
+                    let post = [step("sub"), step("mul")].into_iter().chain(adds).chain([step("relu")]);
+                    let attrs = Attrs::new().with("post", Attr::Post(post.collect()));
+                    let mut operands = vec![&x, &s, &z, &point, &own, &y, &scale_of_y, &zero];
+                    operands.extend(extra);
+                    run("native.requantize", &attrs, &operands, &TensorType::plain(to, shape), 1, None).1
+                };
+                let (own, other) = (levels(&[]), levels(&[&zeros]));
+                assert!(own.bytes() == other.bytes(), "{from} {to} {shape:?} {scale}");
             }
         }
     }
