@@ -56,6 +56,8 @@ impl Added {
         unreachable!("there is no AVX512");
     }
 
+    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
     unsafe fn avx512(&self) {

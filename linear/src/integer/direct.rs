@@ -91,6 +91,34 @@ impl Tile<'_> {
         let _ = (constants, to, self.taps, self.quads, self.weights, self.unknown);
     }
 
+    /// Returns an operand of the chain for the columns of both panels.
+    ///
+    /// # Safety
+    /// It must have as many elements as there are columns, or one.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx2,fma")]
+    unsafe fn operand<const C: usize>(
+        sums: &Sums,
+        operand: usize,
+        count: usize,
+    ) -> [std::arch::x86_64::__m512; C] {
+        use std::arch::x86_64::*;
+        let (from, step) = sums.operands[operand];
+        let mut values = [_mm512_setzero_ps(); C];
+        for (at, value) in values.iter_mut().enumerate() {
+            let lanes = count.saturating_sub(at * COLUMNS).min(COLUMNS);
+            let mask = ((1_u32 << lanes) - 1) as __mmask16;
+            // SAFETY: as the caller promises; elements beyond the last one are not read.
+            *value = unsafe {
+                match step {
+                    0 => _mm512_set1_ps(*from),
+                    _ => _mm512_maskz_loadu_ps(mask, from.wrapping_add(at * COLUMNS)),
+                }
+            };
+        }
+        values
+    }
+
     // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
     #[allow(clippy::needless_range_loop)]
     #[cfg(target_arch = "x86_64")]
@@ -161,22 +189,7 @@ impl Tile<'_> {
                     return;
                 }
             };
-            let (mut factors, mut terms) = ([_mm512_setzero_ps(); C], [_mm512_setzero_ps(); C]);
-            for at in 0..C {
-                let lanes = count.saturating_sub(at * COLUMNS).min(COLUMNS);
-                let mask = ((1_u32 << lanes) - 1) as __mmask16;
-                macro_rules! load {
-                    ($operand:expr) => {{
-                        let (from, step) = $operand;
-                        match step {
-                            0 => _mm512_set1_ps(*from),
-                            _ => _mm512_maskz_loadu_ps(mask, from.wrapping_add(at * COLUMNS)),
-                        }
-                    }};
-                }
-                factors[at] = load!(sums.operands[0]);
-                terms[at] = load!(sums.operands[1]);
-            }
+            let [factors, terms] = [Self::operand::<C>(sums, 0, count), Self::operand::<C>(sums, 1, count)];
             // Copies, which no result that is written can change.
             let (rounding, target, apart) = (sums.rounding, sums.target, sums.target_row);
             // Four vectors are two rows of two panels, or four rows of one.

@@ -115,6 +115,8 @@ impl Quads {
     ///
     /// # Safety
     /// There must be room, and tiles must be supported, as [`Quads::new`] finds out.
+    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     pub(super) unsafe fn prepare(&self, given: *const u8, point: u8, sums: &Sums, to: *mut u8) {
@@ -279,6 +281,7 @@ impl Segment<'_> {
     ///
     /// # Safety
     /// As for [`Segment::compute`].
+    #[allow(clippy::needless_range_loop)]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn interleave<const PIECES: usize>(&self, rows: &[Option<*const u8>]) {
         use std::arch::x86_64::*;
