@@ -2,7 +2,8 @@
 //!
 //! A task computes some rows of one head. It packs the keys into panels. Then, for each block of rows, it computes
 //! the scores, the exponentials of their softmax, and the product with the values. The rows of that product are
-//! divided by the sums of the exponentials at the end.
+//! divided by the sums of the exponentials at the end. Operands are read, and the result is written, with the strides
+//! of the order of axes in which they are stored.
 
 use super::args::{Buffers, Shared};
 use super::gemm::{Micro, PANEL, Tile, micro};
@@ -12,7 +13,7 @@ use super::prefetch::Prefetch;
 use super::tile;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::attention::AxisOrder;
+use ovolo::op::attention::{AxisOrder, nan_as_zero};
 use ovolo::op::{KernelChoice, Lowering, OpError};
 use ovolo::tensor::DType;
 
@@ -44,6 +45,10 @@ struct Attention {
     /// The number of row blocks in a task.
     band: usize,
     scale: f32,
+    /// Whether rows whose weights are NaN have weights of 0.
+    nan_as_zero: bool,
+    /// The strides of queries, keys, values and result for batch, head and row.
+    strides: [[usize; 3]; 4],
     /// The strides of the mask for batch, head, row and column, and the number of heads in a batch.
     mask: Option<[usize; 4]>,
     batch_heads: usize,
@@ -54,10 +59,13 @@ fn plan(call: &Call<'_>) -> Option<Attention> {
     if call.inputs.iter().any(|ty| ty.dtype != DType::F32 || !ty.layout.is_plain()) {
         return None;
     }
-    if !AxisOrder::new(call.attrs).is_ok_and(AxisOrder::is_usual) {
-        return None;
-    }
-    let (q, k, v) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.inputs[2].shape);
+    let order = AxisOrder::new(call.attrs).ok()?;
+    let stored = [call.inputs[0], call.inputs[1], call.inputs[2], call.output];
+    let [q, k, v, _] = stored.map(|ty| order.sizes(&ty.shape));
+    let strides = stored.map(|ty| {
+        let [batch, head, row, _] = order.strides(&ty.shape);
+        [batch, head, row]
+    });
     let micro = micro();
     let padded = k[2].next_multiple_of(PANEL);
     let tallest = micro.rows();
@@ -89,6 +97,8 @@ fn plan(call: &Call<'_>) -> Option<Attention> {
         block,
         band: blocks.div_ceil(bands.min(blocks)),
         scale: call.attrs.expect_float("scale") as f32,
+        nan_as_zero: nan_as_zero(call.attrs).ok()?,
+        strides,
         mask,
         batch_heads: q[1],
         threads: call.threads,
@@ -117,8 +127,9 @@ impl Attention {
         let output = Shared::<f32>::output(args);
         let packed = Shared::<f32>::scratch(args).at(slot * self.slot());
         let scores = packed.wrapping_add(self.padded * self.width);
-        let keys = k.at(head * self.keys * self.width);
-        let values = v.at(head * self.keys * self.columns);
+        let [queries_row, keys_row, values_row, result_row] = self.strides.map(|[_, _, row]| row);
+        let keys = k.at(self.first(1, head));
+        let values = v.at(self.first(2, head));
         // SAFETY: all rows are within the shapes of the operands, and panels and scores are within the slot.
         unsafe {
             for first in (0..self.keys).step_by(PANEL) {
@@ -127,10 +138,10 @@ impl Attention {
                 if count < PANEL {
                     std::slice::from_raw_parts_mut(panel, PANEL * self.width).fill(0.0);
                 }
-                let from = keys.add(first * self.width);
+                let from = keys.add(first * keys_row);
                 tile::transpose(
                     from.cast_const(),
-                    self.width as isize,
+                    keys_row as isize,
                     panel,
                     PANEL as isize,
                     self.width,
@@ -141,8 +152,8 @@ impl Attention {
             for row in (band * self.band * self.block..end).step_by(self.block) {
                 let rows = self.block.min(end - row);
                 let product = Tile {
-                    a: q.at((head * self.rows + row) * self.width),
-                    a_stride: self.width,
+                    a: q.at(self.first(0, head) + row * queries_row),
+                    a_stride: queries_row,
                     b: packed,
                     b_stride: PANEL,
                     c: scores,
@@ -159,17 +170,22 @@ impl Attention {
                 let mut sums = [0.0; ROWS];
                 for (r, sum) in sums[..rows].iter_mut().enumerate() {
                     let (mask, step) = self.mask_row(args, head, row + r);
-                    *sum = exponentials(scores.add(r * self.padded), self.keys, self.scale, mask, step);
+                    let weights = scores.add(r * self.padded);
+                    *sum = exponentials(weights, self.keys, self.scale, mask, step);
+                    if self.nan_as_zero && (sum.is_nan() || *sum <= 0.0) {
+                        std::slice::from_raw_parts_mut(weights, self.keys).fill(0.0);
+                        *sum = 1.0;
+                    }
                 }
-                let result = output.at((head * self.rows + row) * self.columns);
+                let result = output.at(self.first(3, head) + row * result_row);
                 for first in (0..self.columns).step_by(PANEL) {
                     let product = Tile {
                         a: scores,
                         a_stride: self.padded,
                         b: values.add(first),
-                        b_stride: self.columns,
+                        b_stride: values_row,
                         c: result.add(first),
-                        c_stride: self.columns,
+                        c_stride: result_row,
                         depth: self.keys,
                         columns: PANEL.min(self.columns - first),
                         accumulate: false,
@@ -178,12 +194,18 @@ impl Attention {
                     self.micro.block(&product, rows);
                 }
                 for (r, sum) in sums[..rows].iter().enumerate() {
+                    let row = std::slice::from_raw_parts_mut(result.add(r * result_row), self.columns);
                     let factor = 1.0 / sum;
-                    let row = std::slice::from_raw_parts_mut(result.add(r * self.columns), self.columns);
                     row.iter_mut().for_each(|value| *value *= factor);
                 }
             }
         }
+    }
+
+    /// Returns the place of the first element of a head in queries, keys, values or the result (0 to 3).
+    fn first(&self, operand: usize, head: usize) -> usize {
+        let [batch, inner, _] = self.strides[operand];
+        head / self.batch_heads * batch + head % self.batch_heads * inner
     }
 
     /// Returns the address of the mask's row for a row of a head, and the mask's stride along the row. The address is

@@ -8,7 +8,7 @@ use crate::tensor::{Shape, Tensor, TensorType};
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
         name: "attention",
-        doc: "softmax(q k^T * scale + mask) v, for q[B,H,M,D], k[B,H,N,D], v[B,H,N,E] and a mask that broadcasts to [B,H,M,N]; `order` transposes stored operands and results to these axes",
+        doc: "softmax(q k^T * scale + mask) v, for q[B,H,M,D], k[B,H,N,D], v[B,H,N,E] and a mask that broadcasts to [B,H,M,N]; `order` transposes stored operands and results to these axes, and `nan_as_zero` makes rows of zeros where softmax has no value",
         arity: Arity::Between(3, 4),
         attrs: vec![
             AttrDef::new("scale", AttrKind::Float, None, "the factor by which the scores are multiplied"),
@@ -18,6 +18,12 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Some(Attr::Ints(vec![0, 1, 2, 3])),
                 "the order of axes: axis i of the queries [B,H,M,D] is axis order[i] of the operand, and the same for \
                  keys, values and the result, but not for the mask; the last axis stays",
+            ),
+            AttrDef::new(
+                "nan_as_zero",
+                AttrKind::Int,
+                Some(Attr::Int(0)),
+                "1: a row whose weights are NaN, as those of a row of scores that are all -infinity, has weights of 0",
             ),
         ],
         flags: Flags::independent(heads),
@@ -106,9 +112,22 @@ impl AxisOrder {
     }
 }
 
+/// Returns whether a row whose weights are NaN has weights of 0: the attribute `nan_as_zero`.
+///
+/// # Errors
+/// If it is neither 0 nor 1.
+pub fn nan_as_zero(attrs: &Attrs) -> Result<bool, OpError> {
+    match attrs.expect_int("nan_as_zero") {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(OpError::attribute("nan_as_zero", format!("is {other}: it must be 0 or 1"))),
+    }
+}
+
 pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     plain(types)?;
     let order = AxisOrder::new(attrs)?;
+    nan_as_zero(attrs)?;
     for operand in 0..3 {
         rank(types, operand, 4)?;
         if types[operand].dtype != types[0].dtype || !types[0].dtype.is_float() {
@@ -141,6 +160,7 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let scores_shape = [q[0], q[1], m, n].into();
     let mask = operands.get(3).map(|mask| (mask.to_f64(), Broadcast::new(&mask.ty().shape, &scores_shape)));
     let scale = attrs.expect_float("scale");
+    let zero = nan_as_zero(attrs).expect("infer accepted");
     let mut result = vec![0.0; ty.shape.count()];
     let mut scores = vec![0.0; n];
     let rows = ty.shape.count().checked_div(e).unwrap_or(0);
@@ -157,9 +177,11 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         }
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = scores.iter().map(|s| (s - most).exp()).sum();
+        // One score that is NaN or infinite makes all weights of the row NaN.
+        let undefined = zero && (sum.is_nan() || sum <= 0.0);
         let out = at(&results, row % m);
         for (key, score) in scores.iter().enumerate() {
-            let weight = (score - most).exp() / sum;
+            let weight = if undefined { 0.0 } else { (score - most).exp() / sum };
             for (out, value) in result[out..][..e].iter_mut().zip(&vs[at(&strides[2], key)..][..e]) {
                 *out += weight * value;
             }

@@ -532,17 +532,48 @@ fn attention_agrees_with_the_reference() {
         [(1, 2, 5, 7, 4, 6), (2, 3, 40, 33, 64, 64), (1, 1, 130, 200, 16, 40), (1, 12, 128, 128, 64, 64)]
     {
         let operands = [random.f32([b, h, m, d]), random.f32([b, h, n, d]), random.f32([b, h, n, e])];
-        let attributes = attrs().float("scale", 0.25).ints("order", &[0, 1, 2, 3]);
+        let attributes = attrs().float("scale", 0.25).ints("order", &[0, 1, 2, 3]).int("nan_as_zero", 0);
         let [q, k, v] = &operands;
         verify("native.attention", &attributes, &[q, k, v], 1e-5);
         for mask in [vec![m, n], vec![b, 1, 1, n], vec![h, 1, 1], vec![b, h, m, n]] {
             verify("native.attention", &attributes, &[q, k, v, &random.f32(mask)], 1e-5);
         }
     }
-    // Heads side by side in each row.
-    let operands = [random.f32([2, 5, 3, 4]), random.f32([2, 7, 3, 4]), random.f32([2, 7, 3, 6])];
-    let attributes = attrs().float("scale", 0.25).ints("order", &[0, 2, 1, 3]);
-    verify("native.attention", &attributes, &operands.each_ref(), 1e-5);
+}
+
+#[test]
+fn attention_reads_heads_in_any_order_of_axes() {
+    let mut random = Random::new(12);
+    for (b, h, m, n, d, e) in [(2, 3, 5, 7, 4, 6), (2, 3, 130, 33, 64, 40), (1, 12, 128, 128, 64, 64)] {
+        for order in [[0, 2, 1, 3], [1, 2, 0, 3], [2, 0, 1, 3]] {
+            let mut stored = |sizes: [usize; 4]| {
+                let mut shape = [0; 4];
+                order.iter().zip(sizes).for_each(|(axis, size)| shape[*axis as usize] = size);
+                random.f32(shape)
+            };
+            let operands = [stored([b, h, m, d]), stored([b, h, n, d]), stored([b, h, n, e])];
+            let attributes = attrs().float("scale", 0.25).ints("order", &order).int("nan_as_zero", 0);
+            verify("native.attention", &attributes, &operands.each_ref(), 1e-5);
+            let [q, k, v] = &operands;
+            verify("native.attention", &attributes, &[q, k, v, &random.f32([b, 1, m, n])], 1e-5);
+        }
+    }
+}
+
+#[test]
+fn attention_gives_zeros_where_no_key_may_be_read() {
+    let mut random = Random::new(13);
+    let (b, h, m, n, d, e) = (2, 3, 20, 37, 8, 20);
+    let operands = [random.f32([b, h, m, d]), random.f32([b, h, n, d]), random.f32([b, h, n, e])];
+    let [q, k, v] = &operands;
+    for special in [f64::NEG_INFINITY, f64::INFINITY, f64::NAN] {
+        let mut mask = random.f32([m, n]).to_f64();
+        mask[3 * n..4 * n].fill(special);
+        mask[5 * n] = special;
+        let mask = Tensor::from_f64(DType::F32, [m, n].into(), &mask);
+        let attributes = attrs().float("scale", 0.25).ints("order", &[0, 1, 2, 3]).int("nan_as_zero", 1);
+        verify("native.attention", &attributes, &[q, k, v, &mask], 1e-5);
+    }
 }
 
 #[test]

@@ -153,7 +153,10 @@ pub(super) fn attention(ask: &mut Ask<'_>) -> Option<Offer> {
     if ask.least > 3 || ask.most > 3 && ask.rng.percent(50) {
         operands.push(Wish::plain(dtype, partner(ask.rng, &[b, h, m, n])));
     }
-    let attrs =
-        Attrs::new().float("scale", ask.float("scale")).ints("order", &order.axes.map(|axis| axis as i64));
+    let zero = ask.int("nan_as_zero").unwrap_or_else(|| usize::from(ask.rng.percent(30)));
+    let attrs = Attrs::new()
+        .float("scale", ask.float("scale"))
+        .ints("order", &order.axes.map(|axis| axis as i64))
+        .int("nan_as_zero", zero as i64);
     Some(Offer { attrs, operands })
 }
