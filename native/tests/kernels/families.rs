@@ -570,7 +570,7 @@ fn attention_gives_zeros_where_no_key_may_be_read() {
         let mut mask = random.f32([m, n]).to_f64();
         mask[3 * n..4 * n].fill(special);
         mask[5 * n] = special;
-        let mask = Tensor::from_f64(DType::F32, [m, n].into(), &mask);
+        let mask = Tensor::from_f64(DType::F32, ovolo::tensor::Shape::from([m, n]), &mask);
         let attributes = attrs().float("scale", 0.25).ints("order", &[0, 1, 2, 3]).int("nan_as_zero", 1);
         verify("native.attention", &attributes, &[q, k, v, &mask], 1e-5);
     }

@@ -50,8 +50,7 @@ fn lines(pipeline: &Pipeline, lost: &[&String]) -> String {
     text
 }
 
-/// The order of pipelines with the same number of passes: those for every machine come before those that need
-/// a device.
+/// The order of pipelines with the same number of passes.
 const ORDER: [&str; 8] = ["mixed", "native", "onednn", "cpu", "bf16", "cuda", "cuda-tf32", "cuda-f16"];
 
 fn pipeline_with(rule: &Rule) -> Option<Pipeline> {
@@ -61,14 +60,17 @@ fn pipeline_with(rule: &Rule) -> Option<Pipeline> {
         .iter()
         .map(|(name, text)| Pipeline::read(&registry.scope(), name, text).unwrap());
     // First the pipelines that choose the same on every machine: oneDNN's kernels depend on the processor.
-    // Among these the ones with the fewest passes, which give the simplest snapshots.
-    let library = |pipeline: &Pipeline| {
-        pipeline.rewrites().any(|phase| phase.rules.iter().any(|name| name.value == "onednn"))
+    // Among these those that need no device, and then the ones with the fewest passes, which give the simplest
+    // snapshots.
+    let has = |pipeline: &Pipeline, file: &str| {
+        pipeline.rewrites().any(|phase| phase.rules.iter().any(|name| name.value == file))
     };
     let mut with: Vec<Pipeline> =
         shipped.filter(|pipeline| pipeline.rewrites().any(|phase| phase.names(rule))).collect();
     let place = |name: &str| ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len());
-    with.sort_by_key(|pipeline| (library(pipeline), pipeline.passes.len(), place(&pipeline.name)));
+    with.sort_by_key(|pipeline| {
+        (has(pipeline, "onednn"), has(pipeline, "cuda"), pipeline.passes.len(), place(&pipeline.name))
+    });
     with.into_iter().next()
 }
 

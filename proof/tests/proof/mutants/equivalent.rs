@@ -80,6 +80,10 @@ pub const EQUIVALENT: &[Reason] = &[
         &["divide-by-multiplying: without not(scalar(?x))"],
     ),
     (
+        "a transpose that moves no axis is a reshape too, and another rule drops it",
+        &["transpose-of-ones: without not(identity-perm(?p))"],
+    ),
+    (
         "a cast to 8 bits saturates, and drops what is after the point",
         &[
             "write-out-quantize-i8: right 0: max of clip dropped",

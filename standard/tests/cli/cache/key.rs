@@ -38,8 +38,13 @@ const BUILD: [&str; 7] =
     ["rules", "format", "ovolo", "build", "processor", "instruction sets", "backend native"];
 
 /// The passes of the requests, by their names and kinds.
-const PASSES: [(&str, &str); 4] =
-    [("fuse", "Rewrite"), ("lower", "Rewrite"), ("extract", "Extract"), ("plan", "Plan")];
+const PASSES: [(&str, &str); 5] = [
+    ("fuse", "Rewrite"),
+    ("heads", "Rewrite"),
+    ("lower", "Rewrite"),
+    ("extract", "Extract"),
+    ("plan", "Plan"),
+];
 
 /// Fields of passes that no pipeline sets, and those that stand in place of the setting `extractor`.
 const BESIDE: [&str; 5] = [
@@ -163,7 +168,7 @@ fn each_setting_changes_its_own_field() {
     let without_plan = with(&|request| drop(request.pipeline.passes.pop()));
     assert_eq!(without_plan, ["pipeline", "plan.limits", "plan.order", "plan.planner"]);
     let phase = |change: fn(&mut ovolo::pass::Rewrite)| {
-        with(&|request| change(request.pipeline.passes_mut().nth(1).unwrap()))
+        with(&|request| change(request.pipeline.passes_mut().nth(2).unwrap()))
     };
     assert_eq!(phase(|settings| drop(settings.rules.pop())), ["lower.rules"]);
     assert_eq!(phase(|settings| settings.rounds += 1), ["lower.rounds"]);
