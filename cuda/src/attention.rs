@@ -13,7 +13,7 @@ use super::scalar::{self, Scalar};
 use super::space::Index;
 use super::write::Writer;
 use ovolo::op::Call;
-use ovolo::op::attention::{AxisOrder, nan_as_zero};
+use ovolo::op::attention::AxisOrder;
 use ovolo::tensor::{DType, Shape};
 
 /// The elements of a vector.
@@ -33,7 +33,7 @@ const BUSY: usize = 132;
 /// If an operand is not in the default layout, or if a row of scores does not fit into shared memory.
 pub(super) fn attention(call: &Call<'_>) -> Result<KernelJob, String> {
     plain(call)?;
-    if nan_as_zero(call.attrs).map_err(|why| why.to_string())? {
+    if call.attrs.expect_int("nan_as_zero") == 1 {
         return Err("weights that are NaN are not replaced by 0".to_owned());
     }
     let order = AxisOrder::new(call.attrs).map_err(|why| why.to_string())?;

@@ -13,7 +13,7 @@ use super::prefetch::Prefetch;
 use super::tile;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::attention::{AxisOrder, nan_as_zero};
+use ovolo::op::attention::AxisOrder;
 use ovolo::op::{KernelChoice, Lowering, OpError};
 use ovolo::tensor::DType;
 
@@ -97,7 +97,7 @@ fn plan(call: &Call<'_>) -> Option<Attention> {
         block,
         band: blocks.div_ceil(bands.min(blocks)),
         scale: call.attrs.expect_float("scale") as f32,
-        nan_as_zero: nan_as_zero(call.attrs).ok()?,
+        nan_as_zero: call.attrs.expect_int("nan_as_zero") == 1,
         strides,
         mask,
         batch_heads: q[1],

@@ -10,7 +10,7 @@ use super::Call;
 use super::work::{part, threads};
 use onednn_sys::Library;
 use ovolo::backend::Contract;
-use ovolo::op::attention::{AxisOrder, nan_as_zero};
+use ovolo::op::attention::AxisOrder;
 use ovolo::op::{KernelChoice, Lowering, OpError};
 use ovolo::tensor::{DType, TensorType};
 use program::{Needs, Program};
@@ -76,7 +76,7 @@ impl Division {
         if call.inputs.iter().chain([&call.output]).any(|ty| ty.shape.contains(&0)) {
             return Err(OpError::kernel("a dimension is 0"));
         }
-        if nan_as_zero(call.attrs)? {
+        if call.attrs.expect_int("nan_as_zero") == 1 {
             return Err(OpError::kernel("the library's softmax does not replace NaN by 0"));
         }
         let order = AxisOrder::new(call.attrs)?;

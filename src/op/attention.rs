@@ -112,22 +112,13 @@ impl AxisOrder {
     }
 }
 
-/// Returns whether a row whose weights are NaN has weights of 0: the attribute `nan_as_zero`.
-///
-/// # Errors
-/// If it is neither 0 nor 1.
-pub fn nan_as_zero(attrs: &Attrs) -> Result<bool, OpError> {
-    match attrs.expect_int("nan_as_zero") {
-        0 => Ok(false),
-        1 => Ok(true),
-        other => Err(OpError::attribute("nan_as_zero", format!("is {other}: it must be 0 or 1"))),
-    }
-}
-
 pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     plain(types)?;
     let order = AxisOrder::new(attrs)?;
-    nan_as_zero(attrs)?;
+    let zero = attrs.expect_int("nan_as_zero");
+    if !(0..=1).contains(&zero) {
+        return Err(OpError::attribute("nan_as_zero", format!("is {zero}: it must be 0 or 1")));
+    }
     for operand in 0..3 {
         rank(types, operand, 4)?;
         if types[operand].dtype != types[0].dtype || !types[0].dtype.is_float() {
@@ -160,7 +151,7 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let scores_shape = [q[0], q[1], m, n].into();
     let mask = operands.get(3).map(|mask| (mask.to_f64(), Broadcast::new(&mask.ty().shape, &scores_shape)));
     let scale = attrs.expect_float("scale");
-    let zero = nan_as_zero(attrs).expect("infer accepted");
+    let zero = attrs.expect_int("nan_as_zero") == 1;
     let mut result = vec![0.0; ty.shape.count()];
     let mut scores = vec![0.0; n];
     let rows = ty.shape.count().checked_div(e).unwrap_or(0);

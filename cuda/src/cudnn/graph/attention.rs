@@ -4,7 +4,7 @@
 
 use super::operation::{Function, Graph, GraphValue, Operation, Reduction, ValuePlace, strides};
 use ovolo::op::Call;
-use ovolo::op::attention::{AxisOrder, nan_as_zero};
+use ovolo::op::attention::AxisOrder;
 use ovolo::tensor::{DType, TensorType};
 
 /// The first version whose graphs have softmax as one operation: 9.21. Older ones compose it of others.
@@ -24,7 +24,7 @@ pub(super) fn graph(call: &Call<'_>, version: usize) -> Result<Graph, String> {
     if call.inputs.iter().chain([&call.output]).any(|ty| ty.shape.contains(&0)) {
         return Err("a dimension is 0".to_owned());
     }
-    if nan_as_zero(call.attrs).map_err(|why| why.to_string())? {
+    if call.attrs.expect_int("nan_as_zero") == 1 {
         return Err("the library's softmax does not replace NaN by 0".to_owned());
     }
     let order = AxisOrder::new(call.attrs).map_err(|why| why.to_string())?;
