@@ -11,8 +11,6 @@ use std::ops::Range;
 
 /// The numbers of pixels in a tile, largest first. The largest has enough sums to keep the multipliers busy.
 const TILES: [usize; 5] = [8, 7, 4, 2, 1];
-/// The number of vectors of channels that are computed for a tile before the next tile.
-const TOGETHER: usize = 2;
 
 /// Some rows and channels of one image. The pointers are those of the image, and those of all weights.
 pub(super) struct Tiles<'a> {
@@ -72,20 +70,19 @@ unsafe fn tiles_on<V: Lanes>(part: &Tiles<'_>) {
 unsafe fn strided<V: Lanes, const STRIDE: usize, const TAPS: usize>(part: &Tiles<'_>) {
     let columns = part.geometry.output[1];
     let tile = tile_of(columns);
-    for group in part.channels.clone().step_by(TOGETHER * V::COUNT) {
-        let end = part.channels.end.min(group + TOGETHER * V::COUNT);
-        for row in part.rows.clone() {
-            let taken = part.geometry.rows(row);
-            for column in (0..columns).step_by(tile) {
-                // The last tile begins earlier, and computes some pixels again.
-                let column = column.min(columns - tile);
-                let inside = part.geometry.inside(column, tile);
-                for channel in (group..end).step_by(V::COUNT) {
-                    let lanes = (end - channel).min(V::COUNT);
-                    let place = Place { row, column, channel, lanes };
-                    // SAFETY: the tile is within the row, and its channels are those of the part.
-                    unsafe { tile_at::<V, STRIDE, TAPS>(part, &taken, place, tile, inside) };
-                }
+    for row in part.rows.clone() {
+        let taken = part.geometry.rows(row);
+        for column in (0..columns).step_by(tile) {
+            // The last tile begins earlier, and computes some pixels again.
+            let column = column.min(columns - tile);
+            let inside = part.geometry.inside(column, tile);
+            // All channels of a tile come before the next tile. So pixels are read as they lie in memory, and the
+            // weights, which are as many as those of some pixels, come from the cache.
+            for channel in part.channels.clone().step_by(V::COUNT) {
+                let lanes = (part.channels.end - channel).min(V::COUNT);
+                let place = Place { row, column, channel, lanes };
+                // SAFETY: the tile is within the row, and its channels are those of the part.
+                unsafe { tile_at::<V, STRIDE, TAPS>(part, &taken, place, tile, inside) };
             }
         }
     }
