@@ -5,6 +5,7 @@
 //! in the cache.
 
 mod depthwise;
+mod depthwise_nhwc;
 mod direct;
 mod first;
 mod gate;
@@ -35,6 +36,7 @@ use ovolo::tensor::{DType, TensorType};
 pub(super) const OPS: &[Lowering] = &[
     direct::OP,
     depthwise::OP,
+    depthwise_nhwc::OP,
     first::OP,
     gradient::OP,
     narrow::OP,
@@ -292,7 +294,9 @@ impl Finish {
             let bounds = [low.0 as f32, high.0 as f32];
             finish.gate = Some(Gate { operand: *operand, bounds });
         }
-        let block = output.layout.block(1);
+        // Where channels are innermost, all of them are one block.
+        let innermost = output.layout.order(output.shape.rank()).last() == Some(&1);
+        let block = if innermost { output.shape[1].max(1) } else { output.layout.block(1) };
         let blocks = output.shape[1].div_ceil(block);
         let pixels = output.shape[2] * output.shape[3];
         for (step, operand) in rest {

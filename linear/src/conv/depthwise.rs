@@ -20,7 +20,7 @@ pub(super) const OP: Lowering = Lowering {
     ..Lowering::new("native.conv-depthwise", "conv", contract, kernel)
 };
 
-fn one_filter_a_channel(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
+pub(super) fn one_filter_a_channel(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), OpError> {
     let (x, w) = (types[0], types[1]);
     if (w.shape[0], w.shape[1]) != (x.shape[1], 1) {
         return Err(OpError::kernel(format!(

@@ -429,6 +429,33 @@ fn nhwc_agrees_with_the_reference() {
 }
 
 #[test]
+fn depthwise_nhwc_agrees_with_the_reference() {
+    let same = |channels| Shape { channels, outputs: channels, groups: channels, ..PLAIN };
+    let square = |size: usize, pad| Shape { kernel: [size; 2], pads: [pad; 4], ..same(40) };
+    let shapes = [
+        Shape { image: [9, 30], ..same(17) },
+        Shape { batch: 2, strides: [2, 2], image: [11, 35], ..same(3) },
+        Shape { pads: [2, 4, 1, 0], dilations: [1, 2], image: [8, 21], ..square(5, 2) },
+        // The windows that have code of their own, with images of one tile, several tiles, and less than a tile.
+        Shape { image: [7, 7], ..square(7, 3) },
+        Shape { image: [9, 26], ..square(7, 3) },
+        Shape { image: [3, 2], ..square(7, 3) },
+        Shape { image: [6, 20], ..square(5, 2) },
+        Shape { image: [17, 33], strides: [2, 2], ..square(5, 2) },
+        Shape { image: [12, 5], strides: [1, 2], pads: [0, 1, 2, 0], ..square(3, 1) },
+        // One column lies in memory as one row, and some pixels read nothing but padding.
+        Shape { kernel: [3, 1], pads: [1, 0, 1, 0], image: [19, 1], ..same(130) },
+        Shape { pads: [4, 5, 6, 7], image: [2, 3], ..same(16) },
+        Shape { kernel: [7, 7], pads: [3; 4], image: [14, 14], batch: 3, ..same(200) },
+        Shape { batch: 0, ..same(16) },
+    ];
+    for shape in &shapes {
+        let ready = packed("Oihw16o");
+        check("native.conv-depthwise-nhwc", shape, &shape.attrs(), ("nhwc", "nhwc"), &ready);
+    }
+}
+
+#[test]
 fn plain_agrees_with_the_reference() {
     let shapes = [
         PLAIN,

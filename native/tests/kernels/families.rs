@@ -283,6 +283,12 @@ fn rearrangements_agree_with_the_reference() {
             }
         }
         verify("native.reshape", &attrs().ints("shape", &[30, 40]), &[&x], 0.0);
+        let image = random.tensor(dtype, [2, 3, 4, 5]);
+        let nhwc = image.to_layout(&"nhwc".parse().unwrap());
+        for (image, perm) in [(&image, [0, 3, 1, 2]), (&nhwc, [0, 2, 3, 1])] {
+            let contract = verify("native.transpose-view", &attrs().ints("perm", &perm), &[image], 0.0);
+            assert_eq!((contract.view_of, contract.view_offset), (Some(0), 0));
+        }
         for (from, to) in
             [(vec![1, 5, 1], vec![4, 5, 6]), (vec![3], vec![200, 100, 3]), (vec![2, 1], vec![2, 40])]
         {

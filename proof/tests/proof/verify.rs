@@ -635,6 +635,7 @@ fn lowered_ops_on_the_left_are_drawn_in_their_layouts() {
     for op in [
         "conv-direct",
         "conv-depthwise",
+        "conv-depthwise-nhwc",
         "conv-first",
         "conv-narrow",
         "conv-winograd",

@@ -68,6 +68,13 @@ fn a_blocked_op_means_its_logical_op() {
         &["nChw8c", "Oihw8o", "plain"],
         0.0,
     );
+    check(
+        "native.conv-depthwise-nhwc",
+        window().int("groups", 5),
+        &[x.clone(), f32(&[5, 1, 3, 3]), f32(&[5])],
+        &["nhwc", "Oihw16o", "plain"],
+        0.0,
+    );
     let attrs = window().with("inner", Attr::Post(vec![step("sigmoid", &[])])).with("post", post);
     let (w, v) = (f32(&[19, 5, 1, 1]), f32(&[19, 1, 3, 2]));
     check(

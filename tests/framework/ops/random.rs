@@ -185,6 +185,9 @@ impl Random {
             (1, _) if def.name == "native.conv-depthwise" => {
                 self.weights(def, dtype, vec![channels, 1, 2, 1], ["Oihw16o", "Oihw8o"])
             }
+            (1, _) if def.name == "native.conv-depthwise-nhwc" => {
+                self.weights(def, dtype, vec![channels, 1, 2, 1], ["Oihw16o"; 2])
+            }
             (1, _) if def.name == "native.conv-nhwc" => {
                 self.ty(4, dtype, &["plain"]).with_layout(layout("Ohwi32o"))
             }
@@ -294,12 +297,14 @@ fn sampled(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
 }
 
 /// Operands and attributes of ops that random ones seldom fit, and that bring no sampler.
-const FITTING: [(&str, &str, &str); 8] = [
+const FITTING: [(&str, &str, &str); 10] = [
     ("matmul-tensor", "f16[2,16], f16[16,8]", ""),
     ("matmul-sparse", "f32[2,16], f32[16,8]", ""),
     ("conv-sparse", "f32[1,8,4,4], f32[8,8,1,1], f32[8]", ""),
     ("einsum", "f32[2,3], f32[3,4]", r#"equation: "ab,bc->ca""#),
     ("conv-depthwise", "f32[1,8,4,4], f32[8,1,3,3], f32[8]", "groups: 8"),
+    ("conv-depthwise-nhwc", "f32[1,8,4,4], f32[8,1,3,3], f32[8]", "groups: 8"),
+    ("transpose-view", "f32[1,2,3,4]", "perm: [0,3,1,2]"),
     ("conv-transpose-direct", "f32[1,8,4,4], f32[8,8,3,3], f32[8]", ""),
     ("conv-transpose-depthwise", "f32[1,8,4,4], f32[8,1,3,3], f32[8]", "groups: 8"),
     ("channel-sums", "f32[1,8,4,4]", "axes: [0,2,3], keepdims: 0"),
