@@ -247,8 +247,10 @@ impl Line {
                 && let Some(value) = self.pixel::<V, INSIDE>(AT)
             {
                 for (pixel, sum) in sums.iter_mut().enumerate() {
-                    if AT >= pixel * STRIDE && AT - pixel * STRIDE < TAPS {
-                        *sum = value.mul_add(weights[AT - pixel * STRIDE], *sum);
+                    // The subtraction wraps around for pixels that begin after this one.
+                    let tap = AT.wrapping_sub(pixel * STRIDE);
+                    if tap < TAPS {
+                        *sum = value.mul_add(weights[tap], *sum);
                     }
                 }
             });
