@@ -10,6 +10,9 @@ use super::prefetch::Prefetch;
 /// The columns of a panel.
 pub(super) const PANEL: usize = 32;
 
+/// The steps that share the computation of addresses, with vectors of eight.
+const STEPS: usize = 4;
+
 /// The largest number of columns in a piece of few rows.
 pub(super) const WIDE: usize = 256;
 
@@ -115,6 +118,30 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const W
         let (a, b) = (tile.a, tile.b.add(first));
         let ahead = tile.ahead.over(tile.depth);
         let mut i = 0;
+        if U == 1 && V::COUNT < 16 {
+            // Vectors of eight need twice as many instructions as vectors of 16, so that addresses and requests would take
+            // the place of multiplications in the cycles. Several steps share them.
+            let rows: [*const f32; R] = std::array::from_fn(|r| a.wrapping_add(r * tile.a_stride));
+            let mut row = b;
+            while i + STEPS <= tile.depth {
+                ahead.fetch_steps(i, STEPS);
+                for step in 0..STEPS {
+                    let mut columns = [V::splat(0.0); C];
+                    for (c, column) in columns.iter_mut().enumerate() {
+                        let at = row.wrapping_add(c * V::COUNT);
+                        *column = if WHOLE { V::load(at) } else { V::load_first(at, width(c)) };
+                    }
+                    for (left, sums) in rows.iter().zip(&mut sums[0]) {
+                        let left = V::splat(*left.add(i + step));
+                        for (sum, column) in sums.iter_mut().zip(columns) {
+                            *sum = left.mul_add(column, *sum);
+                        }
+                    }
+                    row = row.wrapping_add(tile.b_stride);
+                }
+                i += STEPS;
+            }
+        }
         while i + U <= tile.depth {
             ahead.fetch(i);
             for (u, sums) in sums.iter_mut().enumerate() {

@@ -40,6 +40,12 @@ pub(super) struct Product {
 
 type Function = unsafe fn(&Product, [*const f32; 2]);
 
+/// The elements of a row that are multiplied in one round of the loop with vectors of eight. These need twice as many
+/// instructions as vectors of 16, so that addresses and requests would take the place of multiplications in the cycles.
+const STEPS: usize = 4;
+/// The elements of a line of the cache.
+const LINE: usize = 16;
+
 /// The functions of one instruction set.
 pub(super) struct Set {
     /// Indexed by the number of blocks of columns less one, and the number of rows less one.
@@ -107,23 +113,25 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize>(one: &Product, mut ahea
         while left > 0 {
             let lanes = left.min(width);
             let mut v = block;
-            for _ in 0..lanes {
-                let mut weights = [V::splat(0.0); C];
-                for (column, weight) in weights.iter_mut().enumerate() {
-                    *weight = V::load(u.add(column * one.u_block));
-                }
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let value = V::splat(*v.add(row * width));
-                    for (sum, weight) in sums.iter_mut().zip(weights) {
-                        *sum = value.mul_add(weight, *sum);
+            let mut rest = lanes;
+            while width < LINE && rest >= STEPS {
+                for step in 0..STEPS {
+                    add::<V, R, C>(&mut sums, v.add(step), u.add(step * width), one.u_block);
+                    // A line of the cache is requested once.
+                    if step * width % LINE == 0 {
+                        ahead.iter().for_each(|line| prefetch(line.wrapping_add(step * width)));
                     }
                 }
-                for line in &mut ahead {
-                    prefetch(*line);
-                    *line = line.wrapping_add(width);
-                }
-                u = u.add(width);
-                v = v.add(1);
+                (u, v) = (u.add(STEPS * width), v.add(STEPS));
+                ahead = ahead.map(|line| line.wrapping_add(STEPS * width));
+                rest -= STEPS;
+            }
+            while rest > 0 {
+                add::<V, R, C>(&mut sums, v, u, one.u_block);
+                ahead.iter().for_each(|line| prefetch(*line));
+                (u, v) = (u.add(width), v.add(1));
+                ahead = ahead.map(|line| line.wrapping_add(width));
+                rest -= 1;
             }
             left -= lanes;
             block = block.wrapping_add(one.v_block);
@@ -142,6 +150,32 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize>(one: &Product, mut ahea
                     };
                     value.store(to);
                 }
+            }
+        }
+    }
+}
+
+/// Adds the products of one element of each row with the weights of `C` blocks.
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+unsafe fn add<V: Lanes, const R: usize, const C: usize>(
+    sums: &mut [[V; C]; R],
+    v: *const f32,
+    u: *const f32,
+    u_block: usize,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut weights = [V::splat(0.0); C];
+        for (column, weight) in weights.iter_mut().enumerate() {
+            *weight = V::load(u.add(column * u_block));
+        }
+        for (row, sums) in sums.iter_mut().enumerate() {
+            let value = V::splat(*v.add(row * V::COUNT));
+            for (sum, weight) in sums.iter_mut().zip(weights) {
+                *sum = value.mul_add(weight, *sum);
             }
         }
     }

@@ -331,18 +331,10 @@ unsafe fn columns_on<V: Lanes>(
             let mut chains = [start; 4];
             for i in 0..count {
                 let chain = &mut chains[i % 4];
-                *chain = match kind {
-                    Kind::Sum | Kind::Mean => chain.add(row(i)),
-                    Kind::Max | Kind::Min => extreme(kind, *chain, row(i)),
-                    Kind::Prod => chain.mul(row(i)),
-                };
+                *chain = joined(kind, *chain, row(i));
             }
-            let join = |a: V, b: V| match kind {
-                Kind::Sum | Kind::Mean => a.add(b),
-                Kind::Max | Kind::Min => extreme(kind, a, b),
-                Kind::Prod => a.mul(b),
-            };
-            let mut value = join(join(chains[0], chains[1]), join(chains[2], chains[3]));
+            let pairs = [joined(kind, chains[0], chains[1]), joined(kind, chains[2], chains[3])];
+            let mut value = joined(kind, pairs[0], pairs[1]);
             if kind == Kind::Mean {
                 value = value.div(V::splat(count as f32));
             }
@@ -353,6 +345,22 @@ unsafe fn columns_on<V: Lanes>(
                 value.store_first(to, rest)
             }
             at += V::COUNT;
+        }
+    }
+}
+
+/// Returns the sum, the product or the extreme of each lane.
+///
+/// # Safety
+/// The processor must have the instruction set of `V`.
+#[inline(always)]
+unsafe fn joined<V: Lanes>(kind: Kind, a: V, b: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match kind {
+            Kind::Sum | Kind::Mean => a.add(b),
+            Kind::Max | Kind::Min => extreme(kind, a, b),
+            Kind::Prod => a.mul(b),
         }
     }
 }

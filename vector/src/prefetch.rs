@@ -68,6 +68,15 @@ const SHIFT: u32 = 8;
 const FASTEST: usize = 64 << SHIFT;
 
 impl Pace {
+    /// Requests the bytes that belong to some steps, each line of the cache about once.
+    #[inline(always)]
+    pub fn fetch_steps(self, step: usize, steps: usize) {
+        let one_line = self.step * steps <= FASTEST;
+        for step in step..step + if one_line { 1 } else { steps } {
+            self.fetch(step);
+        }
+    }
+
     /// Requests the bytes that belong to a step.
     #[inline(always)]
     pub fn fetch(self, step: usize) {

@@ -44,22 +44,34 @@ widened! {
 /// As for [`sums`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn each<V: Lanes>(quarters: &Quarters) {
-    let whole = quarters.lanes == V::COUNT;
+    let [left, right] = quarters.upper;
+    let [below_left, below_right] = quarters.lower;
     // SAFETY: as the caller promises.
     unsafe {
-        let load = |from: *const f32, row: usize| {
-            let from = from.add(row * quarters.row);
-            if whole { V::load(from) } else { V::load_first(from, quarters.lanes) }
-        };
         for row in 0..quarters.rows {
-            let [a11, a12] = quarters.upper.map(|from| load(from, row));
-            let [a21, a22] =
-                if quarters.below { quarters.lower.map(|from| load(from, row)) } else { [V::splat(0.0); 2] };
+            let (a11, a12) = (load::<V>(quarters, left, row), load::<V>(quarters, right, row));
+            let (a21, a22) = match quarters.below {
+                true => (load::<V>(quarters, below_left, row), load::<V>(quarters, below_right, row)),
+                false => (V::splat(0.0), V::splat(0.0)),
+            };
             // The order and the signs are those of `op::strassen::PRODUCTS`.
             let sums = [a11.add(a22), a21.add(a22), a11, a22, a11.add(a12), a21.sub(a11), a12.sub(a22)];
             for (index, sum) in sums.into_iter().enumerate() {
                 sum.store(quarters.to.add(index * quarters.sum + row * V::COUNT));
             }
         }
+    }
+}
+
+/// Loads the lanes of a row. A closure would become a function without the instruction set, and call one for each load.
+///
+/// # Safety
+/// As for [`each`].
+#[inline(always)]
+unsafe fn load<V: Lanes>(quarters: &Quarters, from: *const f32, row: usize) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let from = from.add(row * quarters.row);
+        if quarters.lanes == V::COUNT { V::load(from) } else { V::load_first(from, quarters.lanes) }
     }
 }
