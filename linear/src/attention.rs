@@ -172,6 +172,7 @@ impl Attention {
                     let (mask, step) = self.mask_row(args, head, row + r);
                     let weights = scores.add(r * self.padded);
                     *sum = exponentials(weights, self.keys, self.scale, mask, step);
+                    // Where all scores are -infinity, the exponentials are 0, and the weights would be 0 / 0.
                     if self.nan_as_zero && (sum.is_nan() || *sum <= 0.0) {
                         std::slice::from_raw_parts_mut(weights, self.keys).fill(0.0);
                         *sum = 1.0;

@@ -168,8 +168,8 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         }
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = scores.iter().map(|s| (s - most).exp()).sum();
-        // One score that is NaN or infinite makes all weights of the row NaN.
-        let undefined = zero && (sum.is_nan() || sum <= 0.0);
+        // All weights of a row are NaN if one of its scores is NaN or infinity, or if all of them are -infinity.
+        let undefined = zero && sum.is_nan();
         let out = at(&results, row % m);
         for (key, score) in scores.iter().enumerate() {
             let weight = if undefined { 0.0 } else { (score - most).exp() / sum };

@@ -89,7 +89,7 @@ unsafe fn strided<V: Lanes, const STRIDE: usize, const TAPS: usize>(rows: &Rows<
 
 /// Returns the tile size for a number of columns: the second largest if it needs no more tiles than the largest, and
 /// otherwise the largest that fits.
-fn tile_of(columns: usize) -> usize {
+pub(super) fn tile_of(columns: usize) -> usize {
     let [most, next, ..] = TILES;
     if columns >= next && columns.div_ceil(next) <= columns.div_ceil(most) {
         return next;

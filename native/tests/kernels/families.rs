@@ -531,6 +531,12 @@ fn empty_operands_are_harmless() {
     );
 }
 
+/// Compares the native kernel with the reference. That the kernel is not the reference itself is checked as well.
+fn attends(attributes: &Attrs, operands: &[&Tensor]) {
+    let contract = verify("native.attention", attributes, operands, 1e-5);
+    assert!(contract.implementation.starts_with("tiles-"), "{attributes}: {}", contract.implementation);
+}
+
 #[test]
 fn attention_agrees_with_the_reference() {
     let mut random = Random::new(11);
@@ -540,9 +546,9 @@ fn attention_agrees_with_the_reference() {
         let operands = [random.f32([b, h, m, d]), random.f32([b, h, n, d]), random.f32([b, h, n, e])];
         let attributes = attrs().float("scale", 0.25).ints("order", &[0, 1, 2, 3]).int("nan_as_zero", 0);
         let [q, k, v] = &operands;
-        verify("native.attention", &attributes, &[q, k, v], 1e-5);
+        attends(&attributes, &[q, k, v]);
         for mask in [vec![m, n], vec![b, 1, 1, n], vec![h, 1, 1], vec![b, h, m, n]] {
-            verify("native.attention", &attributes, &[q, k, v, &random.f32(mask)], 1e-5);
+            attends(&attributes, &[q, k, v, &random.f32(mask)]);
         }
     }
 }
@@ -559,9 +565,9 @@ fn attention_reads_heads_in_any_order_of_axes() {
             };
             let operands = [stored([b, h, m, d]), stored([b, h, n, d]), stored([b, h, n, e])];
             let attributes = attrs().float("scale", 0.25).ints("order", &order).int("nan_as_zero", 0);
-            verify("native.attention", &attributes, &operands.each_ref(), 1e-5);
+            attends(&attributes, &operands.each_ref());
             let [q, k, v] = &operands;
-            verify("native.attention", &attributes, &[q, k, v, &random.f32([b, 1, m, n])], 1e-5);
+            attends(&attributes, &[q, k, v, &random.f32([b, 1, m, n])]);
         }
     }
 }
@@ -578,7 +584,7 @@ fn attention_gives_zeros_where_no_key_may_be_read() {
         mask[5 * n] = special;
         let mask = Tensor::from_f64(DType::F32, ovolo::tensor::Shape::from([m, n]), &mask);
         let attributes = attrs().float("scale", 0.25).ints("order", &[0, 1, 2, 3]).int("nan_as_zero", 1);
-        verify("native.attention", &attributes, &[q, k, v, &mask], 1e-5);
+        attends(&attributes, &[q, k, v, &mask]);
     }
 }
 

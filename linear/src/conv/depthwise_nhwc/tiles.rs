@@ -6,11 +6,9 @@
 
 use super::BLOCK;
 use crate::conv::Geometry;
+use crate::conv::rows::tile_of;
 use crate::lanes::{Lanes, widened};
 use std::ops::Range;
-
-/// The numbers of pixels in a tile, largest first. The largest has enough sums to keep the multipliers busy.
-const TILES: [usize; 5] = [8, 7, 4, 2, 1];
 
 /// Some rows and channels of one image. The pointers are those of the image, and those of all weights.
 pub(super) struct Tiles<'a> {
@@ -115,16 +113,6 @@ unsafe fn tile_at<V: Lanes, const STRIDE: usize, const TAPS: usize>(
             (_, false) => pixels::<V, STRIDE, TAPS, 1, false>(part, taken, place),
         }
     }
-}
-
-/// Returns the tile size for a number of columns: the second largest if it needs no more tiles than the largest, and
-/// otherwise the largest that fits.
-fn tile_of(columns: usize) -> usize {
-    let [most, next, ..] = TILES;
-    if columns >= next && columns.div_ceil(next) <= columns.div_ceil(most) {
-        return next;
-    }
-    TILES.into_iter().find(|tile| *tile <= columns).unwrap_or(1)
 }
 
 /// Computes `T` pixels of a row. `INSIDE` says that none of the pixels of the input that they need is padding, and that
