@@ -15,6 +15,7 @@ mod device;
 mod draw;
 pub(crate) mod einsum;
 mod elementwise;
+mod embed;
 mod error;
 pub mod forest;
 mod function;
@@ -318,6 +319,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     winograd::ops,
     strassen::ops,
     normalize::ops,
+    embed::ops,
     reduce::ops,
     shape::ops,
     attention::ops,

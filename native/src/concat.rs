@@ -1,7 +1,10 @@
 //! `concat`: copies contiguous pieces of each operand to the result in turn.
 //!
 //! In each supported layout an operand consists of contiguous pieces: rows in the default layout, the channels of a
-//! pixel in `nhwc`, and the channel blocks of an image in `nChw16c`.
+//! pixel in `nhwc`, and the channel blocks of an image in `nChw16c`. Channels that do not fill their blocks are copied
+//! by [`lanes`].
+
+mod lanes;
 
 use super::strided::{Copy, Loop, Region};
 use super::{plain_contract, reference, view_contract};
@@ -23,22 +26,21 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     if call.inputs.len() == 1 {
         return Ok(view_contract(0));
     }
-    let operands: Option<Vec<_>> = call.inputs.iter().map(|ty| pieces(ty, axis)).collect();
-    match operands {
+    match operands(call, axis) {
         Some(operands) if operands.iter().all(|(pieces, _)| *pieces == 1) => {
             let parts = offsets(call, &operands);
             Ok(Contract { parts, ..plain_contract("joined") })
         }
         Some(_) => Ok(plain_contract("pieces")),
+        None if lanes::takes(call) => Ok(plain_contract("lanes")),
         None => reference::contract(call),
     }
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     let axis = call.attrs.expect_int("axis") as usize;
-    let operands: Option<Vec<_>> = call.inputs.iter().map(|ty| pieces(ty, axis)).collect();
-    let Some(operands) = operands else {
-        return reference::kernel(call);
+    let Some(operands) = operands(call, axis) else {
+        return if lanes::takes(call) { Ok(lanes::kernel(call)) } else { reference::kernel(call) };
     };
     let whole: usize = operands.iter().map(|(_, length)| length).sum();
     let offsets = offsets(call, &operands);
@@ -55,12 +57,20 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
     Ok(Box::new(Concat(copies)))
 }
 
-/// Returns the number of contiguous pieces of an operand and the elements of a piece; `None` if blocks would have to
-/// be divided.
+/// Returns the number of contiguous pieces of each operand and the elements of a piece; `None` if blocks would have to be
+/// divided. The last operand need not fill its blocks: the result has the same padding.
+fn operands(call: &Call<'_>, axis: usize) -> Option<Vec<(usize, usize)>> {
+    let (_, before) = call.inputs.split_last()?;
+    let fills = |ty: &&TensorType| ty.shape[axis].is_multiple_of(ty.layout.block(axis));
+    if !before.iter().all(fills) {
+        return None;
+    }
+    call.inputs.iter().map(|ty| pieces(ty, axis)).collect()
+}
+
+/// Returns the number of contiguous pieces of an operand, with its padding, and the elements of a piece.
 fn pieces(ty: &TensorType, axis: usize) -> Option<(usize, usize)> {
-    let block = ty.layout.block(axis);
-    if !ty.shape[axis].is_multiple_of(block) || ty.layout.blocks().iter().filter(|b| b.0 == axis).count() > 1
-    {
+    if ty.layout.blocks().iter().filter(|b| b.0 == axis).count() > 1 {
         return None;
     }
     let padded = ty.layout.padded_shape(&ty.shape);

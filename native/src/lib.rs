@@ -11,6 +11,7 @@ mod col2im;
 mod concat;
 mod convert;
 mod elements;
+mod embed;
 mod forest;
 mod fourier;
 mod gather;
@@ -79,6 +80,7 @@ const FAMILIES: &[&[Lowering]] = &[
     map::OPS,
     softmax::OPS,
     normalize::OPS,
+    embed::OPS,
     reduce::OPS,
     select::OPS,
     pool::OPS,

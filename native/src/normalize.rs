@@ -76,7 +76,7 @@ widened! {
     ///
     /// # Safety
     /// All rows must be in bounds.
-    unsafe fn layer_row(
+    pub(super) unsafe fn layer_row(
         source: *const f32, target: *mut f32, scale: *const f32, bias: *const f32, length: usize, epsilon: f32,
     ) = layer_row_on;
 }

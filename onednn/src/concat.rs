@@ -3,17 +3,33 @@
 use super::work::{ArgPlace, Work, choose};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Attr, Desc, Library, PrimitiveDesc};
-use ovolo::op::{Form, Layouts, Lowering, OpError, image};
+use ovolo::attr::Attrs;
+use ovolo::op::{Form, Layouts, Lowered, Lowering, OpError, image};
+use ovolo::tensor::TensorType;
 use std::ffi::c_int;
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[Lowering {
     layouts: Layouts::Typed {
-        infer: image::concat,
+        infer,
         samples: &[Form::same("plain"), Form::same("nChw16c"), Form::same("nhwc")],
     },
     ..op!("onednn.concat", "concat", work)
 }];
+
+/// Infers the result. The library joins whole blocks of channels; other channels it would copy one by one.
+fn infer(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
+    let result = image::concat(op, attrs, types)?;
+    let block = result.layout.block(1);
+    match types.iter().position(|ty| ty.shape.get(1).is_some_and(|channels| channels % block != 0)) {
+        Some(operand) if !result.layout.is_plain() => Err(OpError::operand(
+            operand,
+            types[operand],
+            format!(": its channels do not fill the blocks of {}", result.layout),
+        )),
+        _ => Ok(result),
+    }
+}
 
 /// Creates the work of a concatenation, for one thread: a copy is limited by the memory's bandwidth, which one thread
 /// can use up.

@@ -77,6 +77,7 @@ impl Demand {
                 let axis = size("axis")?;
                 (1, Kind::Axis { axis, size: *types[0].shape.get(axis)? })
             }
+            "embed" => (1, Kind::Axis { axis: 0, size: *types[0].shape.first()? }),
             "gather-nd" | "scatter-nd" => {
                 let first = if op.logical() == "gather-nd" { size("batch-dims")? } else { 0 };
                 let depth = *types[1].shape.last()?;

@@ -9,7 +9,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     vec![softmax(), log_softmax(), layer_norm(), batch_norm(), instance_norm(), lrn()]
 }
 
-fn epsilon() -> AttrDef {
+pub(super) fn epsilon() -> AttrDef {
     AttrDef::new("epsilon", AttrKind::Float, Some(Attr::Float(Float(1e-5))), "added to the variance")
 }
 
@@ -228,7 +228,7 @@ fn infer_channels(types: &[&TensorType], names: &[&str]) -> Result<TensorType, O
     Ok(x.clone())
 }
 
-fn standardise(line: &mut [f64], epsilon: f64) {
+pub(super) fn standardise(line: &mut [f64], epsilon: f64) {
     #[allow(clippy::cast_precision_loss)]
     let size = line.len() as f64;
     let mean = line.iter().sum::<f64>() / size;

@@ -322,6 +322,18 @@ fn rearrangements_agree_with_the_reference() {
         let operands = channels.map(|c| random.f32([2, c, 9, 7]).to_layout(&layout(name)));
         verify("native.concat", &attrs().int("axis", 1), &[&operands[0], &operands[1]], 0.0);
     }
+    // Channels that do not fill blocks: the last ones alone, then others as well, and more than one part of the pixels.
+    for (channels, [rows, columns]) in
+        [([16, 5, 0], [9, 7]), ([16, 16, 7], [3, 3]), ([3, 24, 5], [9, 7]), ([40, 1, 35], [19, 17])]
+    {
+        for name in ["nChw16c", "nChw8c"] {
+            for dtype in [DType::F32, DType::U8, DType::F16, DType::F64] {
+                let operands =
+                    channels.map(|c| random.tensor(dtype, [2, c, rows, columns]).to_layout(&layout(name)));
+                verify("native.concat", &attrs().int("axis", 1), &operands.each_ref(), 0.0);
+            }
+        }
+    }
     for name in ["nhwc", "nChw16c", "nChw8c"] {
         let x = random.f32([2, 35, 9, 7]);
         let to = attrs().with("layout", Attr::Layout(layout(name)));
@@ -428,6 +440,15 @@ fn normalisations_agree_with_the_reference() {
         let operands = [random.f32(shape), random.f32(inner.clone()), random.f32(inner)];
         let attributes = attrs().int("axis", axis as i64).float("epsilon", 1e-5);
         verify("native.layer-norm", &attributes, &[&operands[0], &operands[1], &operands[2]], 5e-6);
+    }
+    for (length, added) in [(768, &[][..]), (768, &[&[2, 30, 768][..]]), (33, &[&[2, 1, 33], &[30, 33], &[33]]), (7, &[&[2, 30, 1]])] {
+        let mut operands = vec![random.f32([50, length])];
+        let position = |at: i64| (at * 37 + 11) % 100 - 50;
+        operands.push(Tensor::from_elements([2, 30], &(0..60).map(position).collect::<Vec<_>>()));
+        operands.extend([random.f32([length]), random.f32([length])]);
+        operands.extend(added.iter().map(|shape| random.f32(shape.to_vec())));
+        let operands: Vec<&Tensor> = operands.iter().collect();
+        verify("native.embed", &attrs().float("epsilon", 1e-5), &operands, 5e-6);
     }
     for shape in [vec![2, 5, 6, 7], vec![3, 20, 40, 40], vec![4, 6]] {
         let x = random.f32(shape.clone());
