@@ -64,16 +64,18 @@ pub struct Pace {
 }
 
 const SHIFT: u32 = 8;
+/// The bytes of a cache line.
+const LINE: usize = 64;
 /// The fastest useful pace is one cache line per step; beyond that, requests only wait for each other.
-const FASTEST: usize = 64 << SHIFT;
+const FASTEST: usize = LINE << SHIFT;
 
 impl Pace {
     /// Requests the bytes that belong to some steps, each line of the cache about once.
     #[inline(always)]
     pub fn fetch_steps(self, step: usize, steps: usize) {
-        let one_line = self.step * steps <= FASTEST;
-        for step in step..step + if one_line { 1 } else { steps } {
-            self.fetch(step);
+        let at = self.start + ((step * self.step) >> SHIFT);
+        for line in 0..(self.step * steps).div_ceil(FASTEST) {
+            self.request(at + line * LINE);
         }
     }
 
@@ -81,9 +83,14 @@ impl Pace {
     #[inline(always)]
     pub fn fetch(self, step: usize) {
         if self.step > 0 {
-            let at = self.start + ((step * self.step) >> SHIFT);
-            prefetch(self.from.wrapping_add((at >> ROW_SHIFT) * self.stride + (at & (ROW - 1))));
+            self.request(self.start + ((step * self.step) >> SHIFT));
         }
+    }
+
+    /// Requests the line of a byte of the range.
+    #[inline(always)]
+    fn request(self, at: usize) {
+        prefetch(self.from.wrapping_add((at >> ROW_SHIFT) * self.stride + (at & (ROW - 1))));
     }
 }
 

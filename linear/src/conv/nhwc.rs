@@ -185,10 +185,13 @@ impl Nhwc {
                     std::slice::from_raw_parts_mut(to, end - first).copy_from_slice(bias);
                 }
             }
-            for panel in panels {
+            for panel in panels.clone() {
                 let from = group * self.outputs + panel * PANEL;
                 let lanes = PANEL.min(self.outputs - panel * PANEL);
-                self.panel(args, input, result, (from, lanes), &rows, &tiles);
+                // After its last panel a thread mostly begins with the first one again, for other pixels.
+                let next = if panel + 1 < panels.end { panel + 1 } else { panels.start };
+                let next = group * self.outputs + next * PANEL;
+                self.panel(args, input, result, (from, lanes), next, &rows, &tiles);
             }
             let pixels = rows.len() * columns.len();
             let start = rows.start * ow + columns.start;
@@ -215,7 +218,8 @@ impl Nhwc {
         }
     }
 
-    /// Accumulates one panel of outputs, which starts at `from` and has `lanes` outputs.
+    /// Accumulates one panel of outputs, which starts at `from` and has `lanes` outputs, and requests the one that starts
+    /// at `next`.
     ///
     /// # Safety
     /// As for [`Nhwc::task`]; `input` must be the group's first channel, and `result` the image's first element.
@@ -225,17 +229,31 @@ impl Nhwc {
         input: *const f32,
         result: *mut f32,
         (from, lanes): (usize, usize),
+        next: usize,
         rows: &Range<usize>,
         tiles: &Range<usize>,
     ) {
         let Geometry { channels, outputs, input: [_, width], output: [_, ow], kernel, strides, .. } =
             self.geometry;
-        let weights =
-            Shared::<f32>::input(args, 1).at(from / PANEL * PANEL * kernel[0] * kernel[1] * self.inputs);
+        let taps = kernel[0] * kernel[1];
+        let [weights, next] = [from, next].map(|first| {
+            Shared::<f32>::input(args, 1).at(first / PANEL * PANEL * taps * self.inputs).cast_const()
+        });
+        let block = |tap: usize, done: usize| (tap * self.inputs + done) * PANEL;
+        let calls = rows.len() * tiles.len();
         for done in (0..self.inputs).step_by(DEPTH) {
-            for tap in 0..kernel[0] * kernel[1] {
+            for tap in 0..taps {
                 let (above, beside) = (tap / kernel[1], tap % kernel[1]);
-                let b = weights.wrapping_add((tap * self.inputs + done) * PANEL);
+                let b = weights.wrapping_add(block(tap, done));
+                let (ahead, after) = if tap + 1 < taps {
+                    (weights.wrapping_add(block(tap + 1, done)), done)
+                } else if done + DEPTH < self.inputs {
+                    (weights.wrapping_add(block(0, done + DEPTH)), done + DEPTH)
+                } else {
+                    (next, 0)
+                };
+                let ahead = Prefetch::new(ahead, DEPTH.min(self.inputs - after) * PANEL);
+                let mut call = 0;
                 for row in rows.clone().filter(|row| self.geometry.rows(*row).contains(&above)) {
                     let line = row * strides[0] + above * self.geometry.dilations[0] - self.geometry.pads[0];
                     for tile in tiles.clone() {
@@ -255,8 +273,9 @@ impl Nhwc {
                             depth: DEPTH.min(self.inputs - done),
                             columns: lanes,
                             accumulate: true,
-                            ahead: Prefetch::NONE,
+                            ahead: ahead.part(call, calls),
                         };
+                        call += 1;
                         // SAFETY: the pixels are within the input, the weights within the panel, and the results
                         // belong to this task.
                         unsafe { self.micro.block(&block, columns.len()) };
