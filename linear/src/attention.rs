@@ -161,6 +161,7 @@ impl Attention {
                     depth: self.width,
                     columns: PANEL,
                     accumulate: false,
+                    apart: false,
                     ahead: Prefetch::NONE,
                 };
                 for first in (0..self.padded).step_by(PANEL) {
@@ -190,6 +191,7 @@ impl Attention {
                         depth: self.keys,
                         columns: PANEL.min(self.columns - first),
                         accumulate: false,
+                        apart: false,
                         ahead: Prefetch::NONE,
                     };
                     self.micro.block(&product, rows);

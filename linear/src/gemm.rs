@@ -5,7 +5,7 @@
 //! depend on the number of threads.
 
 use super::lanes::{Isa, Lanes};
-use super::prefetch::Prefetch;
+use super::prefetch::{Prefetch, prefetch};
 
 /// The columns of a panel.
 pub(super) const PANEL: usize = 32;
@@ -15,6 +15,16 @@ const STEPS: usize = 4;
 
 /// The largest number of columns in a piece of few rows.
 pub(super) const WIDE: usize = 256;
+
+/// The elements of a line of the cache.
+const LINE: usize = 16;
+
+/// The most rows of a tile whose `b` is read only once or a few times, so that its way from memory takes the time.
+const TALLEST_APART: usize = 6;
+
+/// The rows of `b` before which a row is requested where rows are far apart: the processor does not see which one comes
+/// next, because they are on different pages.
+const REQUESTED: usize = 12;
 
 /// One tile: `c[r, j] = sum over i of a[r, i] * b[i, j]`, or the same added to `c`.
 #[derive(Clone, Copy)]
@@ -34,6 +44,8 @@ pub(super) struct Tile {
     pub columns: usize,
     /// Whether to add to `c`.
     pub accumulate: bool,
+    /// Whether the rows of `b` are far apart, so that they are requested one by one.
+    pub apart: bool,
     /// What the next block will read as `b`, unless it is the same `b`.
     pub ahead: Prefetch,
 }
@@ -55,7 +67,7 @@ pub(super) fn micro() -> &'static Micro {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => &Micro { functions: x86::AVX512, wide: x86::WIDE512, name: "avx512" },
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => &Micro { functions: x86::AVX2, wide: x86::AVX2, name: "avx2" },
+        Isa::Avx2 => &Micro { functions: x86::AVX2, wide: x86::WIDE256, name: "avx2" },
         _ => &Micro { functions: PORTABLE, wide: PORTABLE, name: "portable" },
     }
 }
@@ -126,6 +138,7 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const W
             while i + STEPS <= tile.depth {
                 ahead.fetch_steps(i, STEPS);
                 for step in 0..STEPS {
+                    request::<V, R, C>(tile, first, i + step);
                     let mut columns = [V::splat(0.0); C];
                     for (c, column) in columns.iter_mut().enumerate() {
                         let at = row.wrapping_add(c * V::COUNT);
@@ -145,6 +158,7 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const W
         while i + U <= tile.depth {
             ahead.fetch(i);
             for (u, sums) in sums.iter_mut().enumerate() {
+                request::<V, R, C>(tile, first, i + u);
                 let row = b.add((i + u) * tile.b_stride);
                 let mut columns = [V::splat(0.0); C];
                 for (c, column) in columns.iter_mut().enumerate() {
@@ -187,6 +201,23 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const W
                 }
             }
         }
+    }
+}
+
+/// Requests the part of a later row that a tile of `C` vectors from column `first` on reads, while it is at row `at`: after
+/// its last rows, the first rows of the columns to the right.
+#[inline(always)]
+fn request<V: Lanes, const R: usize, const C: usize>(tile: &Tile, first: usize, at: usize) {
+    if R > TALLEST_APART || !tile.apart {
+        return;
+    }
+    let row = at + REQUESTED;
+    let (row, column) = match row.checked_sub(tile.depth) {
+        None => (row, first),
+        Some(row) => (row, first + C * V::COUNT),
+    };
+    for line in (0..C * V::COUNT).step_by(LINE) {
+        prefetch(tile.b.wrapping_add(row * tile.b_stride + column + line).cast());
     }
 }
 
@@ -262,6 +293,43 @@ pub(super) mod x86 {
         }
     }
 
+    /// # Safety
+    /// As for [`super::Micro::block`]; the processor must have AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn wide256<const R: usize, const C: usize>(whole: &Tile) {
+        let mut first = 0;
+        // SAFETY: as the caller promises.
+        unsafe {
+            while first + C * 8 <= whole.columns {
+                tile::<__m256, R, C, 1, true>(whole, first);
+                first += C * 8;
+            }
+            while first < whole.columns {
+                if first + 16 <= whole.columns {
+                    tile::<__m256, R, 2, 1, true>(whole, first);
+                } else {
+                    tile::<__m256, R, 2, 1, false>(whole, first);
+                }
+                first += 16;
+            }
+        }
+    }
+
+    /// One row or two by a whole panel, whose rows are read once and in the order in which they lie in memory.
+    ///
+    /// # Safety
+    /// As for [`super::Micro::block`]; the processor must have AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn panel<const R: usize, const U: usize>(whole: &Tile) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match whole.columns {
+                32 => tile::<__m256, R, 4, U, true>(whole, 0),
+                _ => avx2::<R, U>(whole),
+            }
+        }
+    }
+
     /// Tiles have up to 13 rows: with 14 the compiler keeps one sum in memory, which costs a sixth of the speed.
     pub(crate) const AVX512: &[Function] = &[
         avx512::<1, 4>,
@@ -281,5 +349,7 @@ pub(super) mod x86 {
     pub(crate) const WIDE512: &[Function] =
         &[wide512::<1, 16>, wide512::<2, 8>, wide512::<3, 4>, wide512::<4, 4>];
     pub(crate) const AVX2: &[Function] =
-        &[avx2::<1, 4>, avx2::<2, 2>, avx2::<3, 1>, avx2::<4, 1>, avx2::<5, 1>, avx2::<6, 1>];
+        &[panel::<1, 2>, panel::<2, 1>, avx2::<3, 1>, avx2::<4, 1>, avx2::<5, 1>, avx2::<6, 1>];
+    pub(crate) const WIDE256: &[Function] =
+        &[wide256::<1, 8>, wide256::<2, 4>, wide256::<3, 2>, wide256::<4, 2>, wide256::<5, 2>, wide256::<6, 2>];
 }

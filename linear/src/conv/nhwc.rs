@@ -273,6 +273,7 @@ impl Nhwc {
                             depth: DEPTH.min(self.inputs - done),
                             columns: lanes,
                             accumulate: true,
+                            apart: false,
                             ahead: ahead.part(call, calls),
                         };
                         call += 1;
