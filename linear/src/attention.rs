@@ -161,7 +161,6 @@ impl Attention {
                     depth: self.width,
                     columns: PANEL,
                     accumulate: false,
-                    apart: false,
                     ahead: Prefetch::NONE,
                 };
                 for first in (0..self.padded).step_by(PANEL) {
@@ -191,7 +190,6 @@ impl Attention {
                         depth: self.keys,
                         columns: PANEL.min(self.columns - first),
                         accumulate: false,
-                        apart: false,
                         ahead: Prefetch::NONE,
                     };
                     self.micro.block(&product, rows);

@@ -276,7 +276,6 @@ impl Kernel for Deform {
                     depth,
                     columns: count,
                     accumulate: false,
-                    apart: false,
                     ahead: Prefetch::NONE,
                 };
                 // SAFETY: the filters of the group have `depth` weights each, and only this task writes these pixels.

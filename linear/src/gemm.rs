@@ -4,6 +4,7 @@
 //! 32 columns of a plain matrix. The left operand is read element by element. The order of the sums over k does not
 //! depend on the number of threads.
 
+use super::args::split;
 use super::lanes::{Isa, Lanes};
 use super::prefetch::{Prefetch, prefetch};
 
@@ -18,9 +19,6 @@ pub(super) const WIDE: usize = 256;
 
 /// The elements of a line of the cache.
 const LINE: usize = 16;
-
-/// The most rows of a tile whose `b` is read only once or a few times, so that its way from memory takes the time.
-const TALLEST_APART: usize = 6;
 
 /// The rows of `b` before which a row is requested where rows are far apart: the processor does not see which one comes
 /// next, because they are on different pages.
@@ -44,8 +42,6 @@ pub(super) struct Tile {
     pub columns: usize,
     /// Whether to add to `c`.
     pub accumulate: bool,
-    /// Whether the rows of `b` are far apart, so that they are requested one by one.
-    pub apart: bool,
     /// What the next block will read as `b`, unless it is the same `b`.
     pub ahead: Prefetch,
 }
@@ -78,17 +74,24 @@ impl Micro {
     /// # Safety
     /// The matrices of `block`, with this number of rows, must be in bounds, and `c` must not overlap the others.
     pub(super) unsafe fn block(&self, block: &Tile, rows: usize) {
+        if rows <= self.functions.len() {
+            if rows > 0 {
+                // SAFETY: the processor has the instruction set.
+                unsafe { self.functions[rows - 1](block) };
+            }
+            return;
+        }
         let tiles = rows.div_ceil(self.functions.len());
-        for index in 0..tiles {
-            let (first, end) = (rows * index / tiles, rows * (index + 1) / tiles);
+        let ahead = block.ahead.among(tiles);
+        for (index, part) in split(rows, tiles, 0..tiles).enumerate() {
             let tile = Tile {
-                a: block.a.wrapping_add(first * block.a_stride),
-                c: block.c.wrapping_add(first * block.c_stride),
-                ahead: block.ahead.part(index, tiles),
+                a: block.a.wrapping_add(part.start * block.a_stride),
+                c: block.c.wrapping_add(part.start * block.c_stride),
+                ahead: ahead.units(index, index + 1),
                 ..*block
             };
             // SAFETY: the rows are within the block, and the processor has the instruction set.
-            unsafe { self.functions[end - first - 1](&tile) };
+            unsafe { self.functions[part.len() - 1](&tile) };
         }
     }
 
@@ -113,12 +116,19 @@ impl Micro {
 }
 
 /// Computes a tile of `R` rows and `C` vectors. Each element has `U` partial sums, because with few independent sums
-/// the multipliers would wait for each other's results.
+/// the multipliers would wait for each other's results. With `APART`, the rows of `b` are requested one by one.
 ///
 /// # Safety
 /// As for [`Micro::block`]; the processor must have the instruction set of `V`.
 #[inline(always)]
-unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const WHOLE: bool>(
+unsafe fn tile<
+    V: Lanes,
+    const R: usize,
+    const C: usize,
+    const U: usize,
+    const WHOLE: bool,
+    const APART: bool,
+>(
     tile: &Tile,
     first: usize,
 ) {
@@ -138,7 +148,9 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const W
             while i + STEPS <= tile.depth {
                 ahead.fetch_steps(i, STEPS);
                 for step in 0..STEPS {
-                    request::<V, R, C>(tile, first, i + step);
+                    if APART {
+                        request::<V, C>(tile, first, i + step);
+                    }
                     let mut columns = [V::splat(0.0); C];
                     for (c, column) in columns.iter_mut().enumerate() {
                         let at = row.wrapping_add(c * V::COUNT);
@@ -158,7 +170,9 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const W
         while i + U <= tile.depth {
             ahead.fetch(i);
             for (u, sums) in sums.iter_mut().enumerate() {
-                request::<V, R, C>(tile, first, i + u);
+                if APART {
+                    request::<V, C>(tile, first, i + u);
+                }
                 let row = b.add((i + u) * tile.b_stride);
                 let mut columns = [V::splat(0.0); C];
                 for (c, column) in columns.iter_mut().enumerate() {
@@ -207,10 +221,7 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const W
 /// Requests the part of a later row that a tile of `C` vectors from column `first` on reads, while it is at row `at`: after
 /// its last rows, the first rows of the columns to the right.
 #[inline(always)]
-fn request<V: Lanes, const R: usize, const C: usize>(tile: &Tile, first: usize, at: usize) {
-    if R > TALLEST_APART || !tile.apart {
-        return;
-    }
+fn request<V: Lanes, const C: usize>(tile: &Tile, first: usize, at: usize) {
     let row = at + REQUESTED;
     let (row, column) = match row.checked_sub(tile.depth) {
         None => (row, first),
@@ -228,9 +239,9 @@ unsafe fn portable<const R: usize>(whole: &Tile) {
         // SAFETY: as the caller promises.
         unsafe {
             if whole.columns >= first + 8 {
-                tile::<[f32; 8], R, 1, 1, true>(whole, first);
+                tile::<[f32; 8], R, 1, 1, true, false>(whole, first);
             } else {
-                tile::<[f32; 8], R, 1, 1, false>(whole, first);
+                tile::<[f32; 8], R, 1, 1, false, false>(whole, first);
             }
         }
     }
@@ -250,10 +261,10 @@ pub(super) mod x86 {
         // SAFETY: as the caller promises.
         unsafe {
             match whole.columns {
-                32 => tile::<__m512, R, 2, U, true>(whole, 0),
-                16 => tile::<__m512, R, 1, U, true>(whole, 0),
-                0..16 => tile::<__m512, R, 1, U, false>(whole, 0),
-                _ => tile::<__m512, R, 2, U, false>(whole, 0),
+                32 => tile::<__m512, R, 2, U, true, false>(whole, 0),
+                16 => tile::<__m512, R, 1, U, true, false>(whole, 0),
+                0..16 => tile::<__m512, R, 1, U, false, false>(whole, 0),
+                _ => tile::<__m512, R, 2, U, false, false>(whole, 0),
             }
         }
     }
@@ -266,11 +277,11 @@ pub(super) mod x86 {
         // SAFETY: as the caller promises.
         unsafe {
             while first + C * 16 <= whole.columns {
-                tile::<__m512, R, C, 1, true>(whole, first);
+                tile::<__m512, R, C, 1, true, true>(whole, first);
                 first += C * 16;
             }
             while first < whole.columns {
-                tile::<__m512, R, 2, 1, false>(whole, first);
+                tile::<__m512, R, 2, 1, false, true>(whole, first);
                 first += 32;
             }
         }
@@ -284,10 +295,10 @@ pub(super) mod x86 {
             // SAFETY: as the caller promises.
             unsafe {
                 match whole.columns - first {
-                    16.. => tile::<__m256, R, 2, U, true>(whole, first),
-                    8 => tile::<__m256, R, 1, U, true>(whole, first),
-                    0..8 => tile::<__m256, R, 1, U, false>(whole, first),
-                    _ => tile::<__m256, R, 2, U, false>(whole, first),
+                    16.. => tile::<__m256, R, 2, U, true, false>(whole, first),
+                    8 => tile::<__m256, R, 1, U, true, false>(whole, first),
+                    0..8 => tile::<__m256, R, 1, U, false, false>(whole, first),
+                    _ => tile::<__m256, R, 2, U, false, false>(whole, first),
                 }
             }
         }
@@ -301,14 +312,14 @@ pub(super) mod x86 {
         // SAFETY: as the caller promises.
         unsafe {
             while first + C * 8 <= whole.columns {
-                tile::<__m256, R, C, 1, true>(whole, first);
+                tile::<__m256, R, C, 1, true, true>(whole, first);
                 first += C * 8;
             }
             while first < whole.columns {
                 if first + 16 <= whole.columns {
-                    tile::<__m256, R, 2, 1, true>(whole, first);
+                    tile::<__m256, R, 2, 1, true, true>(whole, first);
                 } else {
-                    tile::<__m256, R, 2, 1, false>(whole, first);
+                    tile::<__m256, R, 2, 1, false, true>(whole, first);
                 }
                 first += 16;
             }
@@ -324,7 +335,7 @@ pub(super) mod x86 {
         // SAFETY: as the caller promises.
         unsafe {
             match whole.columns {
-                32 => tile::<__m256, R, 4, U, true>(whole, 0),
+                32 => tile::<__m256, R, 4, U, true, false>(whole, 0),
                 _ => avx2::<R, U>(whole),
             }
         }
@@ -350,6 +361,12 @@ pub(super) mod x86 {
         &[wide512::<1, 16>, wide512::<2, 8>, wide512::<3, 4>, wide512::<4, 4>];
     pub(crate) const AVX2: &[Function] =
         &[panel::<1, 2>, panel::<2, 1>, avx2::<3, 1>, avx2::<4, 1>, avx2::<5, 1>, avx2::<6, 1>];
-    pub(crate) const WIDE256: &[Function] =
-        &[wide256::<1, 8>, wide256::<2, 4>, wide256::<3, 2>, wide256::<4, 2>, wide256::<5, 2>, wide256::<6, 2>];
+    pub(crate) const WIDE256: &[Function] = &[
+        wide256::<1, 8>,
+        wide256::<2, 4>,
+        wide256::<3, 2>,
+        wide256::<4, 2>,
+        wide256::<5, 2>,
+        wide256::<6, 2>,
+    ];
 }

@@ -352,7 +352,6 @@ impl MatMul {
                 depth,
                 columns,
                 accumulate: done > 0,
-                apart: packed.is_none() && plan.row_stride != PANEL,
                 ahead: self.ahead(args, place, next, block),
             };
             // The steps run on each tile while it is in the first-level cache.

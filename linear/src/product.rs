@@ -3,6 +3,7 @@
 //! The rows are stored in blocks of elements, so that each row of a block is at a constant distance from one address
 //! and needs no register of its own. A product is stored in one or two matrices directly from the registers.
 
+use super::args::split;
 use super::lanes::{Isa, Lanes, prefetch};
 use ovolo::op::OpError;
 
@@ -78,11 +79,10 @@ impl Set {
     pub unsafe fn run(&self, product: &Product, rows: usize, blocks: usize) {
         let tiles = rows.div_ceil(self.rows());
         let (first_ahead, second_ahead) = (product.ahead, product.ahead.wrapping_add(product.u_block));
-        for index in 0..tiles {
-            let (first, end) = (rows * index / tiles, rows * (index + 1) / tiles);
+        for (index, part) in split(rows, tiles, 0..tiles).enumerate() {
             let tile = Product {
-                v: product.v.wrapping_add(first * self.lanes),
-                to: product.to.map(|to| to.wrapping_add(first * product.row)),
+                v: product.v.wrapping_add(part.start * self.lanes),
+                to: product.to.map(|to| to.wrapping_add(part.start * product.row)),
                 ..*product
             };
             // The first tiles prefetch the next weights, and the later tiles those that are in use.
@@ -93,7 +93,7 @@ impl Set {
                 _ => [product.u; 2],
             };
             // SAFETY: the rows are within the block, and the processor has the instruction set.
-            unsafe { self.functions[blocks - 1][end - first - 1](&tile, ahead) };
+            unsafe { self.functions[blocks - 1][part.len() - 1](&tile, ahead) };
         }
     }
 }

@@ -50,7 +50,10 @@ fn infer(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let length = table.shape[1];
     for (operand, what) in [(2, "scale"), (3, "bias")] {
         if types[operand].shape[..] != [length] || types[operand].dtype != table.dtype {
-            return Err(OpError::operands(format!("the {what} is {}, and the table {table}", types[operand])));
+            return Err(OpError::operands(format!(
+                "the {what} is {}, and the table {table}",
+                types[operand]
+            )));
         }
     }
     let mut dims = positions.shape.to_vec();
@@ -58,7 +61,11 @@ fn infer(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     let result = TensorType::plain(table.dtype, dims);
     for (operand, ty) in types.iter().enumerate().skip(FIXED) {
         if ty.dtype != result.dtype || ty.shape.broadcast(&result.shape).as_ref() != Some(&result.shape) {
-            return Err(OpError::operand(operand, ty, format!(", which cannot be added to rows of {result}")));
+            return Err(OpError::operand(
+                operand,
+                ty,
+                format!(", which cannot be added to rows of {result}"),
+            ));
         }
     }
     Ok(result)

@@ -85,3 +85,36 @@ pub fn part(count: usize, parts: usize, index: usize, unit: usize) -> Range<usiz
     let cut = |index: usize| (units * index / parts * unit).min(count);
     cut(index)..cut(index + 1)
 }
+
+/// Returns some of `parts` nearly equal parts of `0..count`, in order. The quotients of the cuts are found by additions,
+/// because divisions for each tile take a noticeable part of the time of small tiles.
+#[inline(always)]
+pub fn split(count: usize, parts: usize, some: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let parts = parts.max(1);
+    let (length, rest) = (count / parts, count % parts);
+    let (mut first, mut over) = (count * some.start / parts, count * some.start % parts);
+    some.map(move |_| {
+        let begin = first;
+        over += rest;
+        let more = usize::from(over >= parts);
+        over -= more * parts;
+        first += length + more;
+        begin..first
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_are_those_of_divisions() {
+        for (count, parts) in [(0, 1), (5, 7), (12, 5), (13, 13), (3136, 19), (49, 9)] {
+            for first in 0..parts {
+                let cut = |at: usize| count * at / parts;
+                let expected: Vec<_> = (first..parts).map(|at| cut(at)..cut(at + 1)).collect();
+                assert_eq!(split(count, parts, first..parts).collect::<Vec<_>>(), expected);
+            }
+        }
+    }
+}

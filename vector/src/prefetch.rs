@@ -36,12 +36,10 @@ impl Prefetch {
 
     /// Returns part `index` of `of` equal parts.
     pub fn part(self, index: usize, of: usize) -> Self {
-        self.parts(index, index + 1, of)
-    }
-
-    /// Returns the parts from `first` to before `end`, of `of` equal parts.
-    pub fn parts(self, first: usize, end: usize, of: usize) -> Self {
-        let (first, end) = (self.bytes * first / of, self.bytes * end / of);
+        if self.bytes == 0 || of == 1 {
+            return self;
+        }
+        let (first, end) = (self.bytes * index / of, self.bytes * (index + 1) / of);
         Self { start: self.start + first, bytes: end - first, ..self }
     }
 
@@ -49,7 +47,31 @@ impl Prefetch {
     #[inline(always)]
     pub fn over(self, steps: usize) -> Pace {
         let Self { from, start, bytes, stride } = self;
-        Pace { from, start, stride, step: ((bytes << SHIFT) / steps.max(1)).min(FASTEST) }
+        // Small tiles notice the time of a division.
+        let step = if bytes == 0 { 0 } else { ((bytes << SHIFT) / steps.max(1)).min(FASTEST) };
+        Pace { from, start, stride, step }
+    }
+
+    /// Divides the range among `of` units of work.
+    pub fn among(self, of: usize) -> Shared {
+        Shared { all: self, unit: (self.bytes << SHIFT) / of.max(1) }
+    }
+}
+
+/// A range that is divided among units of work.
+#[derive(Clone, Copy)]
+pub struct Shared {
+    all: Prefetch,
+    /// The bytes of a unit, in units of `1 / (1 << SHIFT)`.
+    unit: usize,
+}
+
+impl Shared {
+    /// Returns what belongs to the units from `first` to before `end`.
+    #[inline(always)]
+    pub fn units(self, first: usize, end: usize) -> Prefetch {
+        let (first, end) = ((self.unit * first) >> SHIFT, (self.unit * end) >> SHIFT);
+        Prefetch { start: self.all.start + first, bytes: end - first, ..self.all }
     }
 }
 
@@ -126,6 +148,11 @@ mod tests {
             assert!(last <= part.bytes && part.bytes - last < 2, "{last} of {}", part.bytes);
         }
         assert_eq!(at, 4000);
+        // Units of work together have all of it but the rounding of one unit.
+        let shared = all.among(7);
+        let units: Vec<Prefetch> = (0..7).map(|unit| shared.units(unit, unit + 1)).collect();
+        assert!(units.windows(2).all(|pair| pair[0].start + pair[0].bytes == pair[1].start));
+        assert!((3999..=4000).contains(&units.iter().map(|unit| unit.bytes).sum::<usize>()));
         assert_eq!(Prefetch::NONE.over(10).step, 0);
         // The pace is limited to one cache line per step.
         assert_eq!(all.over(1).step, FASTEST);

@@ -5,7 +5,8 @@
 
 Writes OUT_DIR/KIND_N/model.onnx for COUNT (6) networks of each kind: `convolutions` (chains with grouped and depthwise
 layers, pools, residual sums), `products` (multilayer perceptrons, attention, norms), `vectors` and `stacks` (products of few rows),
-`sequences` (1-D and dilated convolutions, recurrent layers). Weights are drawn from the same seeds.
+`decoders` (products of few rows with weights that no cache holds), `sequences` (1-D and dilated convolutions, recurrent
+layers). Weights are drawn from the same seeds.
 """
 import os
 import sys
@@ -182,6 +183,20 @@ def stacks(net):
     vectors(net, net.between(2, 24))
 
 
+def decoders(net):
+    """Products of few rows as in steps of language models: the weights are read from memory, the last ones are the widest."""
+    rows, width = net.pick(1, 1, 1, 2, 4, 16), 64 * net.between(8, 32)
+    net.start(1, rows, width)
+    for _ in range(2):
+        before = net.value
+        net.add("MatMul", [before, net.weight(width, 4 * width)], [1, rows, 4 * width])
+        activation(net)
+        net.add("MatMul", [net.value, net.weight(4 * width, width)], [1, rows, width])
+        net.add("Add", [net.value, before])
+    words = net.between(16000, 50000)
+    net.add("MatMul", [net.value, net.weight(width, words)], [1, rows, words])
+
+
 def sequences(net):
     channels, steps = net.pick(16, 24, 40, 64, 80), net.between(64, 2000)
     net.start(1, channels, steps)
@@ -203,7 +218,7 @@ def sequences(net):
 
 
 def main(out, count=6):
-    for kind in (convolutions, products, vectors, stacks, sequences):
+    for kind in (convolutions, products, vectors, stacks, decoders, sequences):
         for number in range(int(count)):
             net = Network(f"{kind.__name__}_{number}")
             kind(net)

@@ -9,7 +9,7 @@
 use super::gate::Gate;
 use super::tile::{Micro, Place, Tile, micro};
 use super::{Finish, Geometry, contract as named};
-use crate::args::{Buffers, Shared, part, tasks};
+use crate::args::{Buffers, Shared, part, split, tasks};
 use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::attr::Attrs;
@@ -400,7 +400,7 @@ impl Direct {
             let (first, end) = (pair[0].max(columns.start), pair[1].min(columns.end));
             let length = end.saturating_sub(first);
             let tiles = length.div_ceil(most);
-            (0..tiles).map(move |at| first + length * at / tiles..first + length * (at + 1) / tiles)
+            split(length, tiles, 0..tiles).map(move |part| first + part.start..first + part.end)
         })
     }
 
@@ -427,7 +427,7 @@ impl Direct {
         let all = rows.len() * columns.len();
         while done < self.inputs {
             let blocks = self.chunk.min(self.inputs - done);
-            let ahead = self.ahead(args, outputs, then, done + blocks);
+            let ahead = self.ahead(args, outputs, then, done + blocks).among(all);
             let chunk = self.of_chunk(whole, done, blocks);
             for row in rows.clone() {
                 let taken = geometry.rows(row);
@@ -450,7 +450,7 @@ impl Direct {
                             None => std::ptr::null(),
                         },
                         column: left,
-                        ahead: ahead.parts(from, to, all),
+                        ahead: ahead.units(from, to),
                         ..chunk
                     };
                     // SAFETY: the tile is within the task's part, and tiles that reach into the padding are marked as

@@ -7,7 +7,7 @@
 //! The division into tiles and the order of the sums do not depend on the number of threads.
 
 use super::{Geometry, contract as named};
-use crate::args::{Buffers, Shared};
+use crate::args::{Buffers, Shared, split};
 use crate::chain::{Action, Area, apply};
 use crate::gemm::{Micro, PANEL, Tile, micro};
 use crate::prefetch::Prefetch;
@@ -146,8 +146,9 @@ impl Nhwc {
     fn columns(&self, tap: usize, columns: &Range<usize>) -> Range<usize> {
         let Geometry { strides: [_, stride], dilations: [_, dilation], pads: [_, left], .. } = self.geometry;
         let at = tap * dilation;
-        let first = left.saturating_sub(at).div_ceil(stride);
-        let end = (left + self.geometry.input[1]).saturating_sub(at).div_ceil(stride);
+        let strides = |columns: usize| if stride == 1 { columns } else { columns.div_ceil(stride) };
+        let first = strides(left.saturating_sub(at));
+        let end = strides((left + self.geometry.input[1]).saturating_sub(at));
         let first = first.clamp(columns.start, columns.end);
         first..end.clamp(first, columns.end)
     }
@@ -252,12 +253,12 @@ impl Nhwc {
                 } else {
                     (next, 0)
                 };
-                let ahead = Prefetch::new(ahead, DEPTH.min(self.inputs - after) * PANEL);
+                let ahead = Prefetch::new(ahead, DEPTH.min(self.inputs - after) * PANEL).among(calls);
                 let mut call = 0;
                 for row in rows.clone().filter(|row| self.geometry.rows(*row).contains(&above)) {
                     let line = row * strides[0] + above * self.geometry.dilations[0] - self.geometry.pads[0];
-                    for tile in tiles.clone() {
-                        let columns = self.columns(beside, &(self.cut(tile)..self.cut(tile + 1)));
+                    for tile in split(ow, self.tiles, tiles.clone()) {
+                        let columns = self.columns(beside, &tile);
                         if columns.is_empty() {
                             continue;
                         }
@@ -273,8 +274,7 @@ impl Nhwc {
                             depth: DEPTH.min(self.inputs - done),
                             columns: lanes,
                             accumulate: true,
-                            apart: false,
-                            ahead: ahead.part(call, calls),
+                            ahead: ahead.units(call, call + 1),
                         };
                         call += 1;
                         // SAFETY: the pixels are within the input, the weights within the panel, and the results

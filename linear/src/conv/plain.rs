@@ -284,7 +284,6 @@ impl Plain {
                             depth,
                             columns: PANEL.min(pixels.len() - column),
                             accumulate: true,
-                            apart: false,
                             ahead: Prefetch::NONE,
                         };
                         self.micro.block(&one, cut(tile + 1) - cut(tile));

@@ -10,7 +10,7 @@
 use super::rows::{Rows, rows};
 use super::tile::{Micro, Place, Tile, micro};
 use super::{Finish, Geometry, contract as named};
-use crate::args::{Buffers, Shared};
+use crate::args::{Buffers, Shared, split};
 use crate::chain::{Area, apply};
 use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
@@ -177,8 +177,7 @@ impl Pair {
         let x = args.inputs[0].cast::<f32>().wrapping_add(image * self.inputs * plane + row * width * block);
         let line = self.place(ring, row).wrapping_add(self.before * block);
         let tiles = width.div_ceil(self.micro.pixels(count));
-        for index in 0..tiles {
-            let (from, end) = (width * index / tiles, width * (index + 1) / tiles);
+        for Range { start: from, end } in split(width, tiles, 0..tiles) {
             let tile = Tile {
                 x: x.wrapping_add(from * block),
                 x_pixel: block,

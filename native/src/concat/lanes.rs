@@ -91,7 +91,8 @@ impl<T: bytemuck::Pod + Send + Sync> Joined<T> {
         let mut end = 0;
         for one in &self.blocks[block] {
             let plane = image * self.operands[one.operand] + one.from[0];
-            let from = inputs[one.operand].at((plane * self.pixels + pixels.start) * self.lanes + one.from[1]);
+            let from =
+                inputs[one.operand].at((plane * self.pixels + pixels.start) * self.lanes + one.from[1]);
             end = one.to + one.count;
             // SAFETY: as the caller promises; the lanes are within the blocks of both.
             unsafe { copy(from, to.wrapping_add(one.to), one.count, self.lanes, pixels.len()) };

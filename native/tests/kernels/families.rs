@@ -441,7 +441,12 @@ fn normalisations_agree_with_the_reference() {
         let attributes = attrs().int("axis", axis as i64).float("epsilon", 1e-5);
         verify("native.layer-norm", &attributes, &[&operands[0], &operands[1], &operands[2]], 5e-6);
     }
-    for (length, added) in [(768, &[][..]), (768, &[&[2, 30, 768][..]]), (33, &[&[2, 1, 33], &[30, 33], &[33]]), (7, &[&[2, 30, 1]])] {
+    for (length, added) in [
+        (768, &[][..]),
+        (768, &[&[2, 30, 768][..]]),
+        (33, &[&[2, 1, 33], &[30, 33], &[33]]),
+        (7, &[&[2, 30, 1]]),
+    ] {
         let mut operands = vec![random.f32([50, length])];
         let position = |at: i64| (at * 37 + 11) % 100 - 50;
         operands.push(Tensor::from_elements([2, 30], &(0..60).map(position).collect::<Vec<_>>()));
