@@ -111,7 +111,7 @@ fn draw(draw: &mut dyn Draw) -> Option<Sample> {
     let mut types =
         vec![TensorType::plain(wanted.dtype, vec![rows, length]), draw.positions(outer), row.clone(), row];
     let limits = draw.operands();
-    let most = (*limits.end()).min(FIXED + 3).max(FIXED);
+    let most = (*limits.end()).clamp(FIXED, FIXED + 3);
     let least = (*limits.start()).clamp(FIXED, most);
     for _ in FIXED..least + draw.below(most - least + 1) {
         let mut shape = wanted.shape.to_vec();

@@ -192,7 +192,7 @@ impl Nhwc {
                 // After its last panel a thread mostly begins with the first one again, for other pixels.
                 let next = if panel + 1 < panels.end { panel + 1 } else { panels.start };
                 let next = group * self.outputs + next * PANEL;
-                self.panel(args, input, result, (from, lanes), next, &rows, &tiles);
+                self.panel(args, input, result, [from, lanes, next], &rows, &tiles);
             }
             let pixels = rows.len() * columns.len();
             let start = rows.start * ow + columns.start;
@@ -229,8 +229,7 @@ impl Nhwc {
         args: &Args<'_>,
         input: *const f32,
         result: *mut f32,
-        (from, lanes): (usize, usize),
-        next: usize,
+        [from, lanes, next]: [usize; 3],
         rows: &Range<usize>,
         tiles: &Range<usize>,
     ) {

@@ -31,4 +31,4 @@ mod sample;
 mod scatter;
 mod sparse;
 
-use ovolo_vector::lanes;
+use ovolo_vector::{args, lanes};

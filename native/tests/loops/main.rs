@@ -24,7 +24,7 @@ mod tiles;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use ovolo_vector::lanes::{self, Isa};
-use ovolo_vector::{math, prefetch};
+use ovolo_vector::{args, math, prefetch};
 
 /// The instruction sets.
 const ISAS: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];
