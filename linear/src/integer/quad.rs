@@ -35,9 +35,9 @@ pub(super) type Sums = [[i32; COLUMNS]; ROWS];
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Rest {
-    weights: [i8; HALF],
-    /// The number of the quad.
-    quad: u32,
+    pub weights: [i8; HALF],
+    /// The number of the quad. Rests come in its order.
+    pub quad: u32,
 }
 
 /// Facts about a panel that was prepared.
@@ -86,7 +86,7 @@ impl Panel {
     ///
     /// # Safety
     /// The panel must be prepared, with this number of quads.
-    unsafe fn lists<'a>(self, quads: usize, facts: &Facts) -> [&'a [Rest]; 2] {
+    pub(super) unsafe fn lists<'a>(self, quads: usize, facts: &Facts) -> [&'a [Rest]; 2] {
         // SAFETY: the lists have these lengths, as the caller promises.
         [0, 1].map(|half| unsafe {
             std::slice::from_raw_parts(self.rests.add(half * quads), facts.rests[half] as usize)
