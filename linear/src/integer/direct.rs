@@ -37,9 +37,23 @@ pub(super) struct Tile<'a> {
     pub rests: [[&'a [Rest]; 2]; 2],
     /// The number of panels.
     pub panels: usize,
+    /// The channels that belong to the columns of a panel, and the first channel of each panel.
+    pub channels: Channels,
+    pub first_channels: [usize; 2],
     /// What is added to the sums of each column. If it is unknown, it is minus this zero point times the sum of the
     /// column's weights.
     pub unknown: Option<i32>,
+}
+
+/// Which channels of a tap the columns of a panel have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Channels {
+    /// All columns have the same ones.
+    Same,
+    /// The columns of the second half have those so many channels after the ones of the first half.
+    Halves(usize),
+    /// Each four columns have four channels of their own.
+    Quarters,
 }
 
 /// Where the results of a tile go.
@@ -71,7 +85,7 @@ impl Tile<'_> {
     ///
     /// # Safety
     /// All elements must be in bounds, there must be room for the results, and tiles must be
-    /// [supported](Tile::is_supported).
+    /// [supported](Tile::is_supported). With `vpdpbusd`, all columns must have the same channels.
     pub(super) unsafe fn run(&self, constants: &mut [[i32; COLUMNS]; 2], to: To<'_>) {
         debug_assert!((1..=PAIR_ROWS).contains(&self.windows) && (1..=2).contains(&self.panels));
         #[cfg(target_arch = "x86_64")]
