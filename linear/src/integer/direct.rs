@@ -85,7 +85,7 @@ impl Tile<'_> {
     ///
     /// # Safety
     /// All elements must be in bounds, there must be room for the results, and tiles must be
-    /// [supported](Tile::is_supported). With `vpdpbusd`, all columns must have the same channels.
+    /// [supported](Tile::is_supported). With `vpdpbusd`, all columns of both panels must have the same channels.
     pub(super) unsafe fn run(&self, constants: &mut [[i32; COLUMNS]; 2], to: To<'_>) {
         debug_assert!((1..=PAIR_ROWS).contains(&self.windows) && (1..=2).contains(&self.panels));
         #[cfg(target_arch = "x86_64")]
@@ -172,7 +172,8 @@ impl Tile<'_> {
             let mut first = self.weights[0].cast::<__m512i>();
             let beside = self.weights[C - 1].byte_offset_from(self.weights[0]);
             for places in self.taps {
-                let rows: [*const u8; R] = std::array::from_fn(|row| places[row]);
+                let rows: [*const u8; R] =
+                    std::array::from_fn(|row| places[row].wrapping_add(self.first_channels[0]));
                 for quad in 0..self.quads {
                     let mut weights = [_mm512_loadu_si512(first); C];
                     if C > 1 {

@@ -504,15 +504,15 @@ impl Band<'_> {
         // SAFETY: as the caller promises.
         unsafe {
             let image = self.images.add(self.image * bytes(one));
+            if self.fused.direct {
+                self.find_taps(image);
+            }
             let mut pair = pairs.start;
             while pair < pairs.end {
                 let group = pair / of_group;
                 let end = pairs.end.min((group + 1) * of_group);
                 let image = image.add(group * self.fused.group.channels);
                 let mut rows = None;
-                if self.fused.direct {
-                    self.find_taps(image);
-                }
                 for pair in pair..end {
                     self.pair(image, &mut rows, group, pair - group * of_group);
                 }
@@ -596,7 +596,7 @@ impl Band<'_> {
         }
     }
 
-    /// Writes where the taps of the windows lie; `image` is the first channel of a group in an image.
+    /// Writes where the taps of the windows lie in an image, for all groups.
     unsafe fn find_taps(&self, image: *const u8) {
         let one = &self.fused.source;
         let (taps, _) = self.fused.taps();
@@ -646,7 +646,7 @@ impl Band<'_> {
         let channels = self.fused.group.channels;
         let first = |of_group: usize| [output, output + COLUMNS].map(|output| output / of_group * channels);
         match self.fused.narrow {
-            None => (Channels::Same, [0; 2]),
+            None => (Channels::Same, [output / self.fused.group.outputs * channels; 2]),
             Some(4) => (Channels::Quarters, first(4)),
             Some(of_group) => (Channels::Halves(channels), first(of_group)),
         }

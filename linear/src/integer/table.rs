@@ -71,15 +71,11 @@ impl Table {
         const PART: usize = 16;
         const VECTORS: usize = 4;
         const BYTES: usize = 32 * VECTORS;
-        let mut entries = self.0;
-        for at in (PART..128).chain(128 + PART..256) {
-            entries[at] ^= self.0[at - PART];
-        }
         let (sixteen, highest) = (_mm256_set1_epi8(16), _mm256_set1_epi8(i8::MIN));
+        let mut all = [0_u8; BYTES];
         let mut at = 0;
         while at < count {
             let some = BYTES.min(count - at);
-            let mut all = [0_u8; BYTES];
             // SAFETY: as the caller promises; bytes beyond the last one are neither read nor written.
             unsafe {
                 let mut source = from.add(at);
@@ -101,9 +97,12 @@ impl Table {
                             places[n] = _mm256_xor_si256(bytes[n], highest);
                         }
                     }
+                    let mut before = _mm_setzero_si128();
                     for part in 0..8 {
-                        let own = entries.as_ptr().add(128 * half + PART * part).cast();
-                        let own = _mm256_broadcastsi128_si256(_mm_loadu_si128(own));
+                        let entries = self.0.as_ptr().add(128 * half + PART * part).cast();
+                        let entries = _mm_loadu_si128(entries);
+                        let own = _mm256_broadcastsi128_si256(_mm_xor_si128(entries, before));
+                        before = entries;
                         for n in 0..VECTORS {
                             found[n] = _mm256_xor_si256(found[n], _mm256_shuffle_epi8(own, places[n]));
                             places[n] = _mm256_subs_epi8(places[n], sixteen);
