@@ -37,23 +37,11 @@ pub(super) struct Tile<'a> {
     pub rests: [[&'a [Rest]; 2]; 2],
     /// The number of panels.
     pub panels: usize,
-    /// The channels that belong to the columns of a panel, and the first channel of each panel.
-    pub channels: Channels,
-    pub first_channels: [usize; 2],
+    /// The first channel of a tap.
+    pub channel: usize,
     /// What is added to the sums of each column. If it is unknown, it is minus this zero point times the sum of the
     /// column's weights.
     pub unknown: Option<i32>,
-}
-
-/// Which channels of a tap the columns of a panel have.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Channels {
-    /// All columns have the same ones.
-    Same,
-    /// The columns of the second half have those so many channels after the ones of the first half.
-    Halves(usize),
-    /// Each four columns have four channels of their own.
-    Quarters,
 }
 
 /// Where the results of a tile go.
@@ -85,7 +73,7 @@ impl Tile<'_> {
     ///
     /// # Safety
     /// All elements must be in bounds, there must be room for the results, and tiles must be
-    /// [supported](Tile::is_supported). With `vpdpbusd`, all columns of both panels must have the same channels.
+    /// [supported](Tile::is_supported).
     pub(super) unsafe fn run(&self, constants: &mut [[i32; COLUMNS]; 2], to: To<'_>) {
         debug_assert!((1..=PAIR_ROWS).contains(&self.windows) && (1..=2).contains(&self.panels));
         #[cfg(target_arch = "x86_64")]
@@ -172,8 +160,7 @@ impl Tile<'_> {
             let mut first = self.weights[0].cast::<__m512i>();
             let beside = self.weights[C - 1].byte_offset_from(self.weights[0]);
             for places in self.taps {
-                let rows: [*const u8; R] =
-                    std::array::from_fn(|row| places[row].wrapping_add(self.first_channels[0]));
+                let rows: [*const u8; R] = std::array::from_fn(|row| places[row].wrapping_add(self.channel));
                 for quad in 0..self.quads {
                     let mut weights = [_mm512_loadu_si512(first); C];
                     if C > 1 {

@@ -8,9 +8,9 @@
 
 use super::bands::{BAND, Bands, tiles};
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
-use super::direct::{Channels, Places as TapPlaces, Tile, To};
+use super::direct::{Places as TapPlaces, Tile, To};
 use super::geometry::Geometry;
-use super::pair::{PAIR_COLUMNS, PAIR_ROWS, PairSums};
+use super::pair::{PAIR_COLUMNS, PAIR_ROWS};
 use super::prepared::{PreparedPair, Weights, depth, pair_columns, room, shared_room, width};
 use super::quad::COLUMNS;
 use crate::args::{Shared, part, tasks};
@@ -133,8 +133,6 @@ struct Fused {
     groups: usize,
     /// The sizes of a group.
     group: Geometry,
-    /// The outputs of groups of which several share a panel. All of them together then count as one group here.
-    narrow: Option<usize>,
     /// The images that windows are read from: those of the call, or a copy of them.
     source: Geometry,
     copies: bool,
@@ -165,27 +163,10 @@ impl Fused {
         let group =
             Geometry { channels: geometry.channels / groups, outputs: geometry.outputs / groups, ..geometry };
         // The panels of a group are whole, and its channels are quads of their own.
-        let quads = group.channels.is_multiple_of(4) && !apart;
-        let whole = quads && group.outputs.is_multiple_of(COLUMNS);
-        let shared = match group.outputs {
-            4 => group.channels == 4,
-            8 => true,
-            _ => false,
-        };
-        let narrow = groups > 1
-            && quads
-            && shared
-            && geometry.outputs.is_multiple_of(COLUMNS)
-            && Tile::is_supported()
-            && !Tile::has_vnni();
-        if groups > 1 && !whole && !narrow {
+        let whole = group.channels.is_multiple_of(4) && group.outputs.is_multiple_of(COLUMNS) && !apart;
+        if groups > 1 && !whole {
             return None;
         }
-        let of_group = group.outputs;
-        let (groups, group) = match narrow {
-            true => (1, Geometry { outputs: geometry.outputs, ..group }),
-            false => (groups, group),
-        };
         let padded = copied(&geometry);
         let as_given = width(&geometry) == geometry.channels && !signed[0] && !apart;
         let source = if as_given { geometry } else { padded };
@@ -193,7 +174,6 @@ impl Fused {
             geometry,
             groups,
             group,
-            narrow: narrow.then_some(of_group),
             source,
             copies: !as_given,
             apart,
@@ -218,11 +198,6 @@ impl Fused {
         Places { copy, outside, shared, windows, taps, panel, of_thread: windows + taps + 2 * panel }
     }
 
-    /// Returns whether each output has all channels.
-    fn is_dense(&self) -> bool {
-        self.groups == 1 && self.narrow.is_none()
-    }
-
     /// Returns the number of panels of all groups.
     fn panels(&self) -> usize {
         self.groups * self.group.outputs.div_ceil(COLUMNS)
@@ -238,7 +213,7 @@ impl Fused {
     fn taps(&self) -> (usize, usize) {
         let [rows, columns] = self.source.window;
         let quads = width(&self.group) / 4;
-        match self.copies && self.is_dense() && self.source.dilations[1] == 1 {
+        match self.copies && self.groups == 1 && self.source.dilations[1] == 1 {
             true => (rows, columns * quads),
             false => (rows * columns, quads),
         }
@@ -387,7 +362,7 @@ struct Places {
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(fused) = Fused::new(call) else { return reference::contract(call) };
     let places = fused.places();
-    let implementation = if fused.is_dense() { "panels" } else { "groups" };
+    let implementation = if fused.groups > 1 { "groups" } else { "panels" };
     let scratch = places.copy + places.outside + places.shared + fused.threads * places.of_thread;
     Ok(Contract { scratch, ..plain_contract(implementation) })
 }
@@ -641,46 +616,8 @@ impl Band<'_> {
         }
     }
 
-    /// Returns which channels the columns of two panels have, of which the first one has this output.
-    fn channels(&self, output: usize) -> (Channels, [usize; 2]) {
-        let channels = self.fused.group.channels;
-        let first = |of_group: usize| [output, output + COLUMNS].map(|output| output / of_group * channels);
-        match self.fused.narrow {
-            None => (Channels::Same, [output / self.fused.group.outputs * channels; 2]),
-            Some(4) => (Channels::Quarters, first(4)),
-            Some(of_group) => (Channels::Halves(channels), first(of_group)),
-        }
-    }
-
-    /// Subtracts what zero points of weights add to the products of some windows, in groups of which several share a panel.
-    ///
-    /// # Safety
-    /// As for [`Band::direct`].
-    unsafe fn subtract_points(
-        &self,
-        prepared: &PreparedPair,
-        tile: &Tile<'_>,
-        output: usize,
-        sums: &mut [PairSums],
-    ) {
-        let Some(of_group) = self.fused.narrow else { return };
-        let points = prepared.points();
-        for (window, sums) in sums.iter_mut().enumerate().take(tile.windows) {
-            for (column, (sum, point)) in sums.iter_mut().zip(points).enumerate().take(tile.panels * COLUMNS)
-            {
-                let first = (output + column) / of_group * self.fused.group.channels;
-                let elements = tile.taps.iter().flat_map(|places| {
-                    // SAFETY: the tap has the channels of the group.
-                    (0..self.fused.group.channels).map(move |at| unsafe { *places[window].add(first + at) })
-                });
-                let total = elements.fold(0_i32, |sum, byte| sum.wrapping_add(i32::from(byte)));
-                *sum = sum.wrapping_sub(point.wrapping_mul(total));
-            }
-        }
-    }
-
     /// Multiplies the windows of the band by a pair of panels, and makes levels of the sums. The weights must have no zero
-    /// points, except in groups of which several share a panel.
+    /// points.
     unsafe fn direct(&self, prepared: &PreparedPair, output: usize, columns: usize) {
         let all = &self.fused.geometry;
         let (taps, quads) = self.fused.taps();
@@ -689,9 +626,8 @@ impl Band<'_> {
         let panels = columns.div_ceil(COLUMNS);
         // SAFETY: the scratch memory of the panels is written again after all windows of the band.
         let rests = unsafe { prepared.rests() };
-        let (channels, first_channels) = self.channels(output);
-        let mut tile =
-            Tile { taps: &[], windows: 0, quads, weights, rests, panels, channels, first_channels, unknown };
+        let channel = output / self.fused.group.outputs * self.fused.group.channels;
+        let mut tile = Tile { taps: &[], windows: 0, quads, weights, rests, panels, channel, unknown };
         let first =
             self.output.wrapping_add((self.image * all.area() + self.pixels.start) * all.outputs + output);
         let mut rows = Rows {
@@ -704,7 +640,7 @@ impl Band<'_> {
             places: self.fused.extras.places(self.image, self.pixels.start, output),
         };
         // Its operands are those of the outputs, and the same for all pixels.
-        let mut bytes = self.started.bytes(&rows).filter(|_| !prepared.has_points());
+        let mut bytes = self.started.bytes(&rows);
         for (at, pixels) in tiles(self.pixels.len()).enumerate() {
             let target = first.wrapping_add(pixels.start * all.outputs);
             // SAFETY: as the caller of `run` promises; the taps were written by `find_taps`.
@@ -716,9 +652,6 @@ impl Band<'_> {
                     tile.run(&mut constants, To::Bytes(bytes, columns));
                 } else {
                     tile.run(&mut constants, To::Sums(sums.as_mut_ptr()));
-                    if prepared.has_points() {
-                        self.subtract_points(prepared, &tile, output, &mut sums);
-                    }
                     (rows.target, rows.rows) = (target, pixels.len());
                     rows.places =
                         self.fused.extras.places(self.image, self.pixels.start + pixels.start, output);
@@ -752,7 +685,7 @@ impl Band<'_> {
                 }
                 None => self.weights.of_group(one, group).pair(one, pair, self.panels),
             };
-            if self.fused.narrow.is_some() || self.fused.direct && !prepared.has_points() {
+            if self.fused.direct && !prepared.has_points() {
                 return self.direct(&prepared, output, columns);
             }
             let (rows, stride) = *rows.get_or_insert_with(|| self.rows(image));

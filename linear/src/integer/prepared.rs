@@ -162,11 +162,6 @@ impl PreparedPair {
         (weights, constants, unknown)
     }
 
-    /// Returns the zero points of the columns of both panels.
-    pub(super) fn points(&self) -> [i32; 2 * COLUMNS] {
-        std::array::from_fn(|at| self.panels[at / COLUMNS].points[at % COLUMNS])
-    }
-
     /// Returns whether the zero points of the weights add something to the products.
     pub(super) fn has_points(&self) -> bool {
         self.panels.iter().any(Prepared::has_points)

@@ -75,9 +75,7 @@ fn check(random: &mut Random, op: &'static str, weights: &str, images: &[&str], 
                 let operands: Vec<&Tensor> =
                     [&x, &w, &p, &q, &s, &z].into_iter().chain(extras.clone()).collect();
                 let contract = verify(op, &attrs, &operands, 0.0);
-                let narrow = groups > 1 && outputs / groups < 16 && weights == "AcdB16a4b";
-                let known = ["panels", "groups", "lanes"].contains(&contract.implementation.as_str());
-                assert!(known || narrow);
+                assert!(["panels", "groups", "lanes"].contains(&contract.implementation.as_str()));
             }
         }
     }
@@ -99,23 +97,6 @@ fn convolutions_of_levels_are_exact() {
     ];
     for case in &cases {
         check(&mut random, "native.conv-requantize", "AcdB16a4b", &["nhwc", "plain"], case, 1);
-    }
-}
-
-/// Groups of four and of eight outputs share panels; on processors with `vpdpbusd` the reference evaluation runs them.
-#[test]
-fn convolutions_of_narrow_groups_of_levels_are_exact() {
-    let mut random = Random::new(47);
-    let cases: [(Case, usize); 6] = [
-        (([1, 32, 9, 11], [32, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]), 8),
-        (([2, 64, 7, 7], [64, 3, 3], [2, 2], [1, 1], [0, 1, 1, 0]), 8),
-        (([1, 24, 12, 6], [16, 3, 2], [1, 2], [2, 1], [2, 0, 0, 1]), 2),
-        (([1, 16, 10, 9], [16, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]), 4),
-        (([1, 48, 10, 9], [48, 1, 1], [2, 3], [1, 1], [0, 0, 0, 0]), 6),
-        (([1, 64, 9, 8], [64, 3, 3], [1, 1], [1, 1], [0, 0, 0, 0]), 16),
-    ];
-    for (case, groups) in &cases {
-        check(&mut random, "native.conv-requantize", "AcdB16a4b", &["nhwc"], case, *groups);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The products of a tile with AVX2: `vpmaddubsw` multiplies bytes by weights of which all pairs are light, and what was
 //! split from other pairs is multiplied after all taps; see [`quad`](crate::integer::quad).
 
-use super::{Channels, Tile, To};
+use super::{Tile, To};
 use crate::integer::affine::Sums;
 use crate::integer::quad::{COLUMNS, Rest};
 use std::arch::x86_64::*;
@@ -27,22 +27,13 @@ impl Tile<'_> {
             for at in 0..parts {
                 let (first, end) = (self.windows * at / parts, self.windows * (at + 1) / parts);
                 let part = Part { tile: self, panel, first };
-                macro_rules! compute {
-                    ($apart:literal) => {
-                        match end - first {
-                            1 => part.compute::<1, $apart>(constants, to),
-                            2 => part.compute::<2, $apart>(constants, to),
-                            3 => part.compute::<3, $apart>(constants, to),
-                            _ => part.compute::<4, $apart>(constants, to),
-                        }
-                    };
-                }
                 // SAFETY: as the caller promises.
                 unsafe {
-                    match self.channels {
-                        Channels::Same => compute!(1),
-                        Channels::Halves(_) => compute!(2),
-                        Channels::Quarters => compute!(4),
+                    match end - first {
+                        1 => part.compute::<1>(constants, to),
+                        2 => part.compute::<2>(constants, to),
+                        3 => part.compute::<3>(constants, to),
+                        _ => part.compute::<4>(constants, to),
                     }
                 }
             }
@@ -51,46 +42,21 @@ impl Tile<'_> {
 }
 
 impl Part<'_> {
-    /// Computes the products of `R` windows, of which the columns of a panel have the channels in so many ways.
+    /// Computes the products of `R` windows.
     ///
     /// # Safety
     /// As for [`Tile::run_light`].
     // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
     #[allow(clippy::needless_range_loop)]
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn compute<const R: usize, const APART: usize>(&self, constants: &[i32; COLUMNS], to: To<'_>) {
-        let Tile { taps, quads, .. } = *self.tile;
+    unsafe fn compute<const R: usize>(&self, constants: &[i32; COLUMNS], to: To<'_>) {
+        let Tile { taps, quads, channel, .. } = *self.tile;
         let ones = _mm256_set1_epi16(1);
-        let apart = match self.tile.channels {
-            Channels::Halves(apart) => apart,
-            Channels::Same | Channels::Quarters => 0,
-        };
-        let quarters = _mm256_setr_epi64x(
-            0x0302_0100_0302_0100,
-            0x0302_0100_0302_0100,
-            0x0706_0504_0706_0504,
-            0x0706_0504_0706_0504,
-        );
         // SAFETY: as the caller of `run` promises; the constants of a panel are two vectors, and so is a quad.
         unsafe {
             let constants = constants.as_ptr().cast::<__m256i>();
             let mut totals = [[_mm256_loadu_si256(constants), _mm256_loadu_si256(constants.add(1))]; R];
             let mut weights = self.tile.weights[self.panel].cast::<__m256i>();
-            // Four channels of a window for each column of a half.
-            macro_rules! four {
-                ($row:expr, $quad:expr, $half:expr) => {{
-                    let from = $row.add(4 * $quad);
-                    match APART {
-                        1 => _mm256_set1_epi32(from.cast::<i32>().read_unaligned()),
-                        2 => _mm256_set1_epi32(from.add($half * apart).cast::<i32>().read_unaligned()),
-                        _ => {
-                            let eight = from.add(8 * $half).cast::<i64>().read_unaligned();
-                            _mm256_shuffle_epi8(_mm256_set1_epi64x(eight), quarters)
-                        }
-                    }
-                }};
-            }
-            let channel = self.tile.first_channels[self.panel];
             for places in taps {
                 let mut rows = [std::ptr::null::<u8>(); R];
                 for row in 0..R {
@@ -100,8 +66,10 @@ impl Part<'_> {
                     let own = [_mm256_loadu_si256(weights), _mm256_loadu_si256(weights.add(1))];
                     weights = weights.add(2);
                     for row in 0..R {
+                        let four = rows[row].add(4 * quad).cast::<i32>().read_unaligned();
+                        let four = _mm256_set1_epi32(four);
                         for half in 0..2 {
-                            let products = _mm256_maddubs_epi16(four!(rows[row], quad, half), own[half]);
+                            let products = _mm256_maddubs_epi16(four, own[half]);
                             let products = _mm256_madd_epi16(products, ones);
                             totals[row][half] = _mm256_add_epi32(totals[row][half], products);
                         }
@@ -115,9 +83,10 @@ impl Part<'_> {
                     let (tap, quad) = if taps.len() == 1 { (0, quad) } else { (quad / quads, quad % quads) };
                     let places = taps.get_unchecked(tap);
                     for row in 0..R {
-                        let from = places[self.first + row].wrapping_add(channel);
+                        let from = places[self.first + row].wrapping_add(channel + 4 * quad);
+                        let four = _mm256_set1_epi32(from.cast::<i32>().read_unaligned());
                         // The second elements of pairs, in 16 bits.
-                        let seconds = _mm256_srli_epi16::<8>(four!(from, quad, half));
+                        let seconds = _mm256_srli_epi16::<8>(four);
                         let product = _mm256_madd_epi16(seconds, own);
                         totals[row][half] = _mm256_add_epi32(totals[row][half], product);
                     }
