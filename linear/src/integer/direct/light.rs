@@ -60,7 +60,7 @@ impl Part<'_> {
             for places in taps {
                 let mut rows = [std::ptr::null::<u8>(); R];
                 for row in 0..R {
-                    rows[row] = places[self.first + row].wrapping_add(channel);
+                    rows[row] = (*places.as_ptr().add(self.first + row)).wrapping_add(channel);
                 }
                 for quad in 0..quads {
                     let own = [_mm256_loadu_si256(weights), _mm256_loadu_si256(weights.add(1))];
@@ -81,9 +81,9 @@ impl Part<'_> {
                 for rest in self.tile.rests[self.panel][half] {
                     let (own, quad) = (Self::weights(rest), rest.quad as usize);
                     let (tap, quad) = if taps.len() == 1 { (0, quad) } else { (quad / quads, quad % quads) };
-                    let places = taps.get_unchecked(tap);
+                    let places = taps.as_ptr().add(tap).cast::<*const u8>().add(self.first);
                     for row in 0..R {
-                        let from = places[self.first + row].wrapping_add(channel + 4 * quad);
+                        let from = (*places.add(row)).wrapping_add(channel + 4 * quad);
                         let four = _mm256_set1_epi32(from.cast::<i32>().read_unaligned());
                         // The second elements of pairs, in 16 bits.
                         let seconds = _mm256_srli_epi16::<8>(four);
