@@ -14,6 +14,7 @@ mod convolution;
 mod depthwise;
 mod direct;
 mod dot;
+mod few;
 mod fused;
 mod geometry;
 mod level;

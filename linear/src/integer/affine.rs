@@ -112,6 +112,49 @@ impl Bytes {
             super::levels::bytes(whole, self.bounds, self.flip)
         }
     }
+
+    /// Returns the bytes of four vectors of eight numbers, in their order, as [`bytes`](Bytes::bytes) does for vectors of
+    /// sixteen.
+    ///
+    /// # Safety
+    /// The processor must have AVX2 and FMA.
+    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(super) unsafe fn bytes_of_eights(
+        &self,
+        x: [std::arch::x86_64::__m256; 4],
+    ) -> std::arch::x86_64::__m256i {
+        use std::arch::x86_64::*;
+        // SAFETY: as the caller promises.
+        unsafe {
+            let (inverse, zero) = (_mm256_set1_ps(self.inverse), _mm256_set1_ps(self.zero));
+            let magnitude = _mm256_set1_epi32(i32::MAX);
+            // Numbers without a sign are ordered as their bits are.
+            let near = _mm256_set1_epi32((0.5 - Self::NEAR).to_bits().cast_signed());
+            let mut whole = [_mm256_setzero_si256(); 4];
+            let mut farthest = _mm256_setzero_si256();
+            for at in 0..4 {
+                let level = _mm256_fmadd_ps(x[at], inverse, zero);
+                whole[at] = _mm256_cvtps_epi32(level);
+                let fraction = _mm256_sub_ps(level, _mm256_cvtepi32_ps(whole[at]));
+                let distance = _mm256_and_si256(_mm256_castps_si256(fraction), magnitude);
+                farthest = _mm256_max_epi32(farthest, distance);
+            }
+            if _mm256_movemask_epi8(_mm256_cmpgt_epi32(farthest, near)) != 0 {
+                let (scale, least) = (_mm256_set1_ps(self.scale), _mm256_set1_ps(self.least));
+                let whole_zero = _mm256_cvtps_epi32(zero);
+                for at in 0..4 {
+                    let level = _mm256_div_ps(x[at], scale);
+                    // NaN becomes the second operand.
+                    let level = _mm256_min_ps(_mm256_max_ps(level, least), _mm256_set1_ps(self.most));
+                    whole[at] = _mm256_add_epi32(_mm256_cvtps_epi32(level), whole_zero);
+                }
+            }
+            super::levels::bytes_of_eights(whole, self.bounds, self.flip)
+        }
+    }
 }
 
 impl Sums {

@@ -155,8 +155,8 @@ impl Chain {
                 steps = Some(first);
             }
             let affine = steps.and_then(|steps| self.affine(args, steps, &rounding));
-            let added = steps.and_then(|steps| self.added(args, steps, &extras, &rounding));
-            Started { chain: self, steps, affine, added, extras, rounding }
+            let combined = steps.and_then(|steps| self.combined(args, steps, &extras, &rounding));
+            Started { chain: self, steps, affine, combined, extras, rounding }
         }
     }
 }
@@ -202,19 +202,25 @@ impl Chain {
         Bytes { scale, inverse, zero, least, most, bounds, flip }
     }
 
-    /// Returns the terms of a sum, if the steps add levels to levels, and how the sum becomes bytes. The number of the
-    /// second operand comes last.
+    /// Returns the terms of a sum or a product, if the steps add levels to levels or multiply them, and how the result becomes
+    /// bytes.
     ///
     /// # Safety
     /// The operands must be those of the call.
-    unsafe fn added(
+    unsafe fn combined(
         &self,
         args: &Args<'_>,
         steps: &[(Simple, usize)],
         extras: &[Operand; EXTRAS],
         rounding: &Rounding,
-    ) -> Option<([Term; 2], Bytes, usize)> {
-        let [(Simple::Sub, point), (Simple::Mul, scale), (Simple::Add, other)] = steps else { return None };
+    ) -> Option<Combined> {
+        let (point, scale, other, multiplied) = match steps {
+            [(Simple::Sub, point), (Simple::Mul, scale), (Simple::Add, other)] => {
+                (point, scale, other, false)
+            }
+            [(Simple::Sub, point), (Simple::Mul, scale), (Simple::Mul, other)] => (point, scale, other, true),
+            _ => return None,
+        };
         let inverse = rounding.inverse?;
         let number = |at: usize| {
             let Extra { operand, kind, count } = self.extras[at];
@@ -222,6 +228,12 @@ impl Chain {
             (kind == Kind::F32 && count == 1).then(|| unsafe { *args.inputs[operand].cast::<f32>() })
         };
         let (point, scale, other_levels) = (number(*point)?, number(*scale)?, &extras[*other]);
+        // Levels minus zero points have magnitudes below 512.
+        let fits = |scale: f32| (scale * inverse).abs() <= Bytes::TERM / 1024.0;
+        let fit = match multiplied {
+            true => fits(512.0 * scale * other_levels.scale),
+            false => fits(scale) && fits(other_levels.scale),
+        };
         let term = |from: *const u8, kind: Kind, zero: f32, scale: f32| {
             let flip = match kind {
                 Kind::U8 => 0,
@@ -230,14 +242,28 @@ impl Chain {
             };
             // Levels minus an integer are the same integer in both kinds of arithmetic.
             let exact = zero.fract() == 0.0 && zero.abs() <= 255.0;
-            let fits = (scale * inverse).abs() <= Bytes::TERM / 1024.0;
             let zero = zero as i32 + i32::from(flip);
-            (exact && fits).then_some(Term { from, row: 0, flip, zero, scale })
+            exact.then_some(Term { from, row: 0, flip, zero, scale })
         };
         let own = term(std::ptr::null(), self.source, point, scale)?;
         let other_term = term(other_levels.from, other_levels.kind, other_levels.zero, other_levels.scale)?;
-        Added::is_supported().then(|| ([own, other_term], self.bytes(rounding, inverse), *other))
+        (fit && Added::is_supported()).then(|| Combined {
+            terms: [own, other_term],
+            multiplied,
+            rounding: self.bytes(rounding, inverse),
+            other: *other,
+        })
     }
+}
+
+/// A sum or a product of levels.
+#[derive(Clone, Copy)]
+struct Combined {
+    terms: [Term; 2],
+    multiplied: bool,
+    rounding: Bytes,
+    /// The number of the second operand.
+    other: usize,
 }
 
 /// An extra operand of a run.
@@ -372,8 +398,8 @@ pub(super) struct Started<'a> {
     steps: Option<&'a [(Simple, usize)]>,
     /// Set if the steps are a product, or a product and a sum: how bytes are made, and the numbers of the extra operands.
     affine: Option<(Bytes, Affine)>,
-    /// Set if the steps add levels to levels: the terms, how bytes are made, and the number of the operand that is added.
-    added: Option<([Term; 2], Bytes, usize)>,
+    /// Set if the steps add levels to levels, or multiply them.
+    combined: Option<Combined>,
     extras: [Operand; EXTRAS],
     rounding: Rounding,
 }
@@ -430,7 +456,7 @@ impl Started<'_> {
         unsafe {
             match self.steps {
                 Some(steps) => {
-                    if let Some(added) = self.sum_of_levels(rows) {
+                    if let Some(added) = self.two_levels(rows) {
                         return added.write();
                     }
                     let done = self.bytes(rows).map_or(0, |sums| sums.write(rows.columns));
@@ -443,16 +469,17 @@ impl Started<'_> {
         }
     }
 
-    /// Returns the sum of levels that rows are, if they are one, and both operands lie along the rows.
-    fn sum_of_levels(&self, rows: &Rows) -> Option<Added> {
-        let (terms, rounding, other) = self.added?;
+    /// Returns the sum or the product of levels that rows are, if they are one, and both operands lie along the rows.
+    fn two_levels(&self, rows: &Rows) -> Option<Added> {
+        let Combined { terms, multiplied, rounding, other } = self.combined?;
         let place = rows.places[other];
         let terms = [
             Term { from: rows.source, row: rows.source_row, ..terms[0] },
             Term { from: terms[1].from.wrapping_add(place.first), row: place.row, ..terms[1] },
         ];
         let Rows { target, target_row, rows, columns, .. } = *rows;
-        (place.column == 1).then_some(Added { terms, target, target_row, rows, columns, rounding })
+        let added = Added { terms, multiplied, target, target_row, rows, columns, rounding };
+        (place.column == 1).then_some(added)
     }
 
     /// Returns how the sums of rows become bytes, if the chain is a product and a sum by column; then these sums may be in

@@ -1,18 +1,22 @@
 //! `native.conv-requantize-depthwise`: a convolution of bytes in which each channel has a window of its own, and the
 //! chain after it.
 //!
-//! The channels of a pixel are adjacent, so each vector of them is computed as one number would be. There are two ways:
-//! four taps at a time for common weights and chains on a processor with `vpdpbusd`, and otherwise two taps.
+//! The channels of a pixel are adjacent, so each vector of them is computed as one number would be. There are three ways:
+//! four taps at a time for common weights and chains on a processor with `vpdpbusd`, and otherwise two taps. Where the chain
+//! is common, these are below each other, and the bytes of the images are made pairs of numbers once.
 
+mod columns;
 mod quads;
 mod taps;
 
+use super::affine::Sums;
 use super::chain::{AREA, Chain, Rows, Started};
 use super::fused::{Extras, infer};
 use super::geometry::Geometry;
 use crate::args::Shared;
 use crate::lanes::Isa;
 use crate::{ISAS, plain_contract, reference};
+use columns::Columns;
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::DType;
@@ -53,6 +57,8 @@ struct Depthwise {
     signed: [bool; 2],
     /// The way of four taps at a time, if it is open.
     quads: Option<Quads>,
+    /// The way of two taps below each other, if it is open.
+    columns: Option<Columns>,
     threads: usize,
 }
 
@@ -62,13 +68,15 @@ impl Depthwise {
         let chain = Chain::new(call, 4, DType::I32)?;
         let geometry = Geometry::new(call.attrs, &x.shape, &w.shape, &call.output.shape)?;
         let signed = [x.dtype == DType::I8, w.dtype == DType::I8];
+        let by_output = q.shape.count() > 1;
         Some(Self {
             geometry,
             quads: signed[1].then(|| Quads::new(&geometry, signed[0])).flatten(),
+            columns: Columns::new(&geometry, signed, by_output),
             threads: call.threads.max(1),
             extras: Extras::new(&chain, call)?,
             chain,
-            by_output: q.shape.count() > 1,
+            by_output,
             signed,
         })
     }
@@ -185,7 +193,10 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     // What is added to each channel, the pairs of weights, and a pixel outside of the images.
     let pairs = channels * size_of::<i32>() + depthwise.pairs() * size_of::<[i16; 2]>() + channels;
     let quads = |quads: &Quads| quads.prepared() + depthwise.threads * quads.of_thread() + channels;
-    let scratch = pairs.max(depthwise.quads.as_ref().map_or(0, quads));
+    let columns = |columns: &Columns| columns.prepared() + depthwise.threads * columns.of_thread() + channels;
+    let scratch = pairs
+        .max(depthwise.quads.as_ref().map_or(0, quads))
+        .max(depthwise.columns.as_ref().map_or(0, columns));
     Ok(Contract { scratch, ..plain_contract("lanes") })
 }
 
@@ -203,7 +214,7 @@ impl Kernel for Depthwise {
         // SAFETY: the operands are those of the call.
         let started = unsafe { self.chain.start(args) };
         // SAFETY: as the caller promises.
-        if unsafe { self.run_quads(args, &started) } {
+        if unsafe { self.run_quads(args, &started) || self.run_columns(args, &started) } {
             return;
         }
         let constants = Shared::<i32>::scratch(args);
@@ -242,6 +253,54 @@ impl Kernel for Depthwise {
 }
 
 impl Depthwise {
+    /// Returns how sums become bytes, if the chain is a product and a sum by channel, and where those of the first pixel go.
+    fn sums(&self, args: &Args<'_>, started: &Started<'_>) -> Option<Sums> {
+        let one = &self.geometry;
+        let of_image = |image: usize| Rows {
+            source: std::ptr::null(),
+            source_row: 0,
+            target: Shared::<u8>::output(args).at(0),
+            target_row: one.channels,
+            rows: 1,
+            columns: one.channels,
+            places: self.extras.places(image, 0, 0),
+        };
+        let sums = started.bytes(&of_image(0))?;
+        // All images have the same operands.
+        let last = started.bytes(&of_image(one.images - 1))?;
+        (last.operands == sums.operands).then_some(sums)
+    }
+
+    /// Computes the levels by two taps below each other at a time, and returns whether it did.
+    ///
+    /// # Safety
+    /// The buffers must be those of the call.
+    unsafe fn run_columns(&self, args: &Args<'_>, started: &Started<'_>) -> bool {
+        let channels = self.geometry.channels;
+        let Some(columns) = &self.columns else { return false };
+        let Some(sums) = self.sums(args, started) else { return false };
+        let [images, weights, point, points] = [0, 1, 2, 3].map(|at| Shared::<u8>::input(args, at));
+        let scratch = Shared::<u8>::scratch(args);
+        let prepared = scratch.at(0);
+        let outside = Shared::<u8>::new(scratch.at(columns.prepared()));
+        let buffers = Shared::<u8>::new(outside.at(channels));
+        // SAFETY: the scratch memory has room for all of this, the operands are those of the call, and each thread has a
+        // buffer of its own.
+        unsafe {
+            let image_point = *point.at(0);
+            let given = columns::Given { weights: weights.at(0), points: points.at(0), image_point };
+            columns.prepare(&given, &sums, prepared);
+            outside.at(0).write_bytes(image_point, channels);
+            let run = columns::Run { images: images.at(0), outside: outside.at(0), prepared, sums: &sums };
+            let [rows, parts] = columns.tasks(TASKS * self.threads);
+            args.team.share(self.threads, rows * parts, |slot, task| {
+                let buffer = buffers.at(slot * columns.of_thread());
+                columns.row(&run, task / parts, [task % parts, parts], buffer);
+            });
+        }
+        true
+    }
+
     /// Computes the levels by four taps at a time, and returns whether it did: weights must have no zero points, and the chain
     /// must be a product and a sum by channel.
     ///
@@ -250,23 +309,9 @@ impl Depthwise {
     unsafe fn run_quads(&self, args: &Args<'_>, started: &Started<'_>) -> bool {
         let one = &self.geometry;
         let Some(quads) = &self.quads else { return false };
+        let Some(sums) = self.sums(args, started) else { return false };
         let [images, weights, point, points] = [0, 1, 2, 3].map(|at| Shared::<u8>::input(args, at));
-        let (scratch, output) = (Shared::<u8>::scratch(args), Shared::<u8>::output(args));
-        let of_image = |image: usize| Rows {
-            source: std::ptr::null(),
-            source_row: 0,
-            target: output.at(0),
-            target_row: one.channels,
-            rows: 1,
-            columns: one.channels,
-            places: self.extras.places(image, 0, 0),
-        };
-        let Some(sums) = started.bytes(&of_image(0)) else { return false };
-        // All images have the same operands.
-        let last = started.bytes(&of_image(one.images - 1));
-        if last.is_none_or(|last| last.operands != sums.operands) {
-            return false;
-        }
+        let scratch = Shared::<u8>::scratch(args);
         let prepared = scratch.at(0);
         let outside = Shared::<u8>::new(scratch.at(quads.prepared()));
         let buffers = Shared::<u8>::new(outside.at(one.channels));

@@ -1,13 +1,17 @@
 //! Products of up to eight windows with one or two panels, whose sums can become bytes while they are in registers.
 //!
 //! Windows are read where they lie, one tap after another: a list has the place of each tap for each window, and so no
-//! window is copied, at any stride and with any padding.
+//! window is copied, at any stride and with any padding. There are two ways: by `vpdpbusd`, and by AVX2.
+
+#[cfg(target_arch = "x86_64")]
+mod light;
 
 use super::affine::Sums;
 use super::pair::{PAIR_ROWS, PairSums};
 #[cfg(target_arch = "x86_64")]
 use super::quad::QUAD;
-use super::quad::{COLUMNS, has_vnni};
+use super::quad::{COLUMNS, Rest, has_vnni};
+use crate::lanes::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::prefetch;
 
@@ -27,10 +31,14 @@ pub(super) struct Tile<'a> {
     pub windows: usize,
     /// The quads of a tap.
     pub quads: usize,
-    /// The weights of both panels, as [`prepare`](super::quad::prepare) wrote them where no pair was split.
+    /// The weights of both panels, as [`prepare`](super::quad::prepare) wrote them.
     pub weights: [*const i8; 2],
+    /// What was split from pairs of each panel, for both halves of quads. With `vpdpbusd` no pair is split.
+    pub rests: [[&'a [Rest]; 2]; 2],
     /// The number of panels.
     pub panels: usize,
+    /// The first channel of a tap.
+    pub channel: usize,
     /// What is added to the sums of each column. If it is unknown, it is minus this zero point times the sum of the
     /// column's weights.
     pub unknown: Option<i32>,
@@ -46,8 +54,13 @@ pub(super) enum To<'a> {
 }
 
 impl Tile<'_> {
-    /// Whether the processor has the instructions.
+    /// Whether the processor has the instructions for one of the ways.
     pub(super) fn is_supported() -> bool {
+        Self::has_vnni() || cfg!(target_arch = "x86_64") && Isa::running() >= Isa::Avx2 && !has_vnni()
+    }
+
+    /// Whether the processor has `vpdpbusd`, and what is needed around it.
+    pub(super) fn has_vnni() -> bool {
         #[cfg(target_arch = "x86_64")]
         {
             has_vnni() && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl")
@@ -66,6 +79,9 @@ impl Tile<'_> {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as the caller promises.
         unsafe {
+            if !Self::has_vnni() {
+                return self.run_light(constants, to);
+            }
             macro_rules! windows {
                 ($panels:literal, $unknown:literal) => {
                     match self.windows {
@@ -88,7 +104,7 @@ impl Tile<'_> {
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (constants, to, self.taps, self.quads, self.weights, self.unknown);
+        let _ = (constants, to, self.taps, self.quads, self.weights, self.rests, self.unknown);
     }
 
     /// Returns an operand of the chain for the columns of both panels.
@@ -144,7 +160,7 @@ impl Tile<'_> {
             let mut first = self.weights[0].cast::<__m512i>();
             let beside = self.weights[C - 1].byte_offset_from(self.weights[0]);
             for places in self.taps {
-                let rows: [*const u8; R] = std::array::from_fn(|row| places[row]);
+                let rows: [*const u8; R] = std::array::from_fn(|row| places[row].wrapping_add(self.channel));
                 for quad in 0..self.quads {
                     let mut weights = [_mm512_loadu_si512(first); C];
                     if C > 1 {

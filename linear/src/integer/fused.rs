@@ -1,7 +1,7 @@
 //! `native.conv-requantize`: a convolution of bytes and the chain after it, from levels to levels.
 //!
-//! The channels of a pixel are adjacent in the images and in the result. With `vpdpbusd`, windows are read where they lie,
-//! and where the chain is a product and a sum by output, sums become levels while they are in registers; see
+//! The channels of a pixel are adjacent in the images and in the result. With AVX2 and more, windows are read where they
+//! lie, and where the chain is a product and a sum by output, sums become levels while they are in registers; see
 //! [`Tile`]. Otherwise the windows of a band of pixels are copied to be the rows of a product; those of one
 //! pixel are rows already. The sums of a few rows are then still in the first-level cache when the chain makes levels of
 //! them. Each group of channels has products of its own.
@@ -11,9 +11,9 @@ use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
 use super::direct::{Places as TapPlaces, Tile, To};
 use super::geometry::Geometry;
 use super::pair::{PAIR_COLUMNS, PAIR_ROWS};
-use super::prepared::{PreparedPair, Weights, depth, pair_columns, room, width};
+use super::prepared::{PreparedPair, Weights, depth, pair_columns, room, shared_room, width};
 use super::quad::COLUMNS;
-use crate::args::{Shared, part};
+use crate::args::{Shared, part, tasks};
 use crate::{ISAS, plain_contract, reference};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
@@ -189,12 +189,23 @@ impl Fused {
     fn places(&self) -> Places {
         let windows = if self.source.is_whole() { 0 } else { BAND * depth(&self.group) };
         let windows = windows.next_multiple_of(ALIGNMENT);
-        let panel = room(&self.group).next_multiple_of(ALIGNMENT);
+        let shared = if self.shares() { self.panels() * shared_room(&self.group) } else { 0 };
+        let panel = if self.shares() { 0 } else { room(&self.group).next_multiple_of(ALIGNMENT) };
         let copy = if self.copies { self.source.images * bytes(&self.source) } else { 0 };
         let copy = copy.next_multiple_of(ALIGNMENT);
-        let outside = width(&self.group).next_multiple_of(ALIGNMENT);
+        let outside = width(&self.geometry).next_multiple_of(ALIGNMENT);
         let taps = if self.direct { BAND / PAIR_ROWS * self.taps().0 * size_of::<TapPlaces>() } else { 0 };
-        Places { copy, outside, windows, taps, panel, of_thread: windows + taps + 2 * panel }
+        Places { copy, outside, shared, windows, taps, panel, of_thread: windows + taps + 2 * panel }
+    }
+
+    /// Returns the number of panels of all groups.
+    fn panels(&self) -> usize {
+        self.groups * self.group.outputs.div_ceil(COLUMNS)
+    }
+
+    /// Returns whether panels are prepared once for all bands. With `vpdpbusd` there is little to prepare.
+    fn shares(&self) -> bool {
+        !Tile::has_vnni() && self.geometry.images * Bands::new(self.geometry.area()).count > 1
     }
 
     /// Returns the taps of a window and the quads of each. If the pixels of a row of the window are next to each other and
@@ -336,11 +347,12 @@ fn bytes(one: &Geometry) -> usize {
     one.image[0] * one.image[1] * one.channels
 }
 
-/// The scratch memory, in bytes: the copies of all images, and a pixel outside of them; then for each thread the windows
-/// of a band, the places of their taps, and two prepared panels.
+/// The scratch memory, in bytes: the copies of all images, a pixel outside of them, and panels for all threads; then for
+/// each thread the windows of a band, the places of their taps, and two prepared panels.
 struct Places {
     copy: usize,
     outside: usize,
+    shared: usize,
     windows: usize,
     taps: usize,
     panel: usize,
@@ -351,7 +363,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(fused) = Fused::new(call) else { return reference::contract(call) };
     let places = fused.places();
     let implementation = if fused.groups > 1 { "groups" } else { "panels" };
-    let scratch = places.copy + places.outside + fused.threads * places.of_thread;
+    let scratch = places.copy + places.outside + places.shared + fused.threads * places.of_thread;
     Ok(Contract { scratch, ..plain_contract(implementation) })
 }
 
@@ -385,7 +397,26 @@ impl Kernel for Fused {
         }
         let outside = Shared::<u8>::new(scratch.at(places.copy));
         // SAFETY: the scratch memory has room for the channels of a pixel.
-        unsafe { outside.at(0).write_bytes(point, width(&self.group)) };
+        unsafe { outside.at(0).write_bytes(point, width(&self.geometry)) };
+        let weights = || Weights {
+            panels: operands[1].at(0),
+            points: operands[3].at(0),
+            by_output: self.by_output,
+            signed: self.signed[1],
+            image_point: i32::from(point),
+        };
+        let shared = Shared::<u8>::new(scratch.at(places.copy + places.outside));
+        if self.shares() {
+            let (panels, room) = (self.panels(), shared_room(&self.group));
+            let (of_group, parts) = (panels / self.groups, tasks(panels * room, panels, args.team.threads()));
+            args.team.run(parts, |index| {
+                for panel in part(panels, parts, index, 1) {
+                    let weights = weights().of_group(&self.group, panel / of_group);
+                    // SAFETY: only this task writes this panel, and the operands are those of the call.
+                    unsafe { weights.share(&self.group, panel % of_group, shared.at(panel * room)) };
+                }
+            });
+        }
         let bands = Bands::new(self.geometry.area());
         let pairs = self.groups * self.group.outputs.div_ceil(PAIR_COLUMNS);
         // Where there are few bands, the outputs are divided as well.
@@ -393,7 +424,7 @@ impl Kernel for Fused {
         let parts = wanted.div_ceil(self.geometry.images * bands.count).clamp(1, pairs);
         args.team.share(self.threads, self.geometry.images * bands.count * parts, |slot, task| {
             let (band, pairs) = (task / parts, part(pairs, parts, task % parts, 1));
-            let own = places.copy + places.outside + slot * places.of_thread;
+            let own = places.copy + places.outside + places.shared + slot * places.of_thread;
             let panels = own + places.windows + places.taps;
             let one = Band {
                 fused: self,
@@ -403,13 +434,8 @@ impl Kernel for Fused {
                 taps: scratch.at(own + places.windows).cast(),
                 outside: outside.at(0),
                 panels: [0, 1].map(|at| scratch.at(panels + at * places.panel)),
-                weights: Weights {
-                    panels: operands[1].at(0),
-                    points: operands[3].at(0),
-                    by_output: self.by_output,
-                    signed: self.signed[1],
-                    image_point: i32::from(point),
-                },
+                weights: weights(),
+                shared: self.shares().then(|| shared.at(0).cast_const()),
                 point,
                 output: output.at(0),
                 image: band / bands.count,
@@ -433,6 +459,8 @@ struct Band<'a> {
     outside: *const u8,
     panels: [*mut u8; 2],
     weights: Weights,
+    /// The panels of all groups, if they were prepared for all bands.
+    shared: Option<*const u8>,
     /// What lies outside of an image.
     point: u8,
     output: *mut u8,
@@ -451,15 +479,15 @@ impl Band<'_> {
         // SAFETY: as the caller promises.
         unsafe {
             let image = self.images.add(self.image * bytes(one));
+            if self.fused.direct {
+                self.find_taps(image);
+            }
             let mut pair = pairs.start;
             while pair < pairs.end {
                 let group = pair / of_group;
                 let end = pairs.end.min((group + 1) * of_group);
                 let image = image.add(group * self.fused.group.channels);
                 let mut rows = None;
-                if self.fused.direct {
-                    self.find_taps(image);
-                }
                 for pair in pair..end {
                     self.pair(image, &mut rows, group, pair - group * of_group);
                 }
@@ -543,7 +571,7 @@ impl Band<'_> {
         }
     }
 
-    /// Writes where the taps of the windows lie; `image` is the first channel of a group in an image.
+    /// Writes where the taps of the windows lie in an image, for all groups.
     unsafe fn find_taps(&self, image: *const u8) {
         let one = &self.fused.source;
         let (taps, _) = self.fused.taps();
@@ -596,7 +624,10 @@ impl Band<'_> {
         let mut sums = [[0; PAIR_COLUMNS]; PAIR_ROWS];
         let (weights, mut constants, unknown) = prepared.without_points();
         let panels = columns.div_ceil(COLUMNS);
-        let mut tile = Tile { taps: &[], windows: 0, quads, weights, panels, unknown };
+        // SAFETY: the scratch memory of the panels is written again after all windows of the band.
+        let rests = unsafe { prepared.rests() };
+        let channel = output / self.fused.group.outputs * self.fused.group.channels;
+        let mut tile = Tile { taps: &[], windows: 0, quads, weights, rests, panels, channel, unknown };
         let first =
             self.output.wrapping_add((self.image * all.area() + self.pixels.start) * all.outputs + output);
         let mut rows = Rows {
@@ -647,7 +678,13 @@ impl Band<'_> {
         let count = self.pixels.len();
         // SAFETY: as the caller of `run` promises.
         unsafe {
-            let mut prepared = self.weights.of_group(one, group).pair(one, pair, self.panels);
+            let mut prepared = match self.shared {
+                Some(panels) => {
+                    let first = group * one.outputs.div_ceil(COLUMNS) + pair * (PAIR_COLUMNS / COLUMNS);
+                    PreparedPair::shared(one, pair, panels.add(first * shared_room(one)))
+                }
+                None => self.weights.of_group(one, group).pair(one, pair, self.panels),
+            };
             if self.fused.direct && !prepared.has_points() {
                 return self.direct(&prepared, output, columns);
             }

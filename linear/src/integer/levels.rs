@@ -86,7 +86,7 @@ impl Levels for [f32; 8] {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::bytes;
+pub(super) use x86::{bytes, bytes_of_eights};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -104,6 +104,25 @@ mod x86 {
             let bytes = _mm512_max_epu8(bytes, _mm512_set1_epi8(least.cast_signed()));
             let bytes = _mm512_min_epu8(bytes, _mm512_set1_epi8(most.cast_signed()));
             _mm512_xor_si512(bytes, _mm512_set1_epi8(flip.cast_signed()))
+        }
+    }
+
+    /// Makes bytes of the whole numbers of four vectors, in their order. It needs AVX2.
+    #[inline(always)]
+    pub(in super::super) unsafe fn bytes_of_eights(
+        four: [__m256i; 4],
+        [least, most]: [u8; 2],
+        flip: u8,
+    ) -> __m256i {
+        let [a, b, c, d] = four;
+        // SAFETY: the processor has the instructions, as the caller promises.
+        unsafe {
+            let bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+            let bytes = _mm256_max_epu8(bytes, _mm256_set1_epi8(least.cast_signed()));
+            let bytes = _mm256_min_epu8(bytes, _mm256_set1_epi8(most.cast_signed()));
+            let bytes = _mm256_xor_si256(bytes, _mm256_set1_epi8(flip.cast_signed()));
+            // Each half has four bytes of each vector.
+            _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
         }
     }
 
@@ -233,15 +252,13 @@ mod x86 {
             // SAFETY: as the trait demands.
             unsafe {
                 let [a, b, c, d] = four;
-                let low = _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
-                let high = _mm256_packs_epi32(_mm256_cvtps_epi32(c), _mm256_cvtps_epi32(d));
-                let bytes = _mm256_packus_epi16(low, high);
-                let bytes = _mm256_max_epu8(bytes, _mm256_set1_epi8(least.cast_signed()));
-                let bytes = _mm256_min_epu8(bytes, _mm256_set1_epi8(most.cast_signed()));
-                let bytes = _mm256_xor_si256(bytes, _mm256_set1_epi8(flip.cast_signed()));
-                // Each half has four bytes of each vector.
-                let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-                let bytes = _mm256_permutevar8x32_epi32(bytes, order);
+                let whole = [
+                    _mm256_cvtps_epi32(a),
+                    _mm256_cvtps_epi32(b),
+                    _mm256_cvtps_epi32(c),
+                    _mm256_cvtps_epi32(d),
+                ];
+                let bytes = bytes_of_eights(whole, [least, most], flip);
                 let (low, high) = (_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes));
                 match WIDE {
                     4 => _mm256_storeu_si256(to.cast::<__m256i>(), bytes),

@@ -7,8 +7,9 @@
 //! minus `q` times the sum of `a - p`. All of this is exact modulo 2^32.
 
 use super::broadcast;
+use super::few::{Few, centre};
 use super::pair::{PAIR_COLUMNS, PAIR_ROWS, Pair};
-use super::quad::{COLUMNS, Facts, Panel, QUAD, Quads, ROWS, prepare, used_as_given};
+use super::quad::{COLUMNS, Facts, Panel, QUAD, Quads, ROWS, has_vnni, prepare, used_as_given};
 use crate::args::{Shared, part};
 use crate::lanes::Isa;
 use crate::{ISAS, plain_contract, reference};
@@ -26,6 +27,11 @@ pub(super) const OP: Lowering = Lowering {
 
 /// The rows of a task.
 const BAND: usize = 32 * PAIR_ROWS;
+/// The most rows that are multiplied by panels as they are given, without `vpdpbusd`.
+const FEW: usize = 2 * ROWS;
+
+const _: () = assert!(FEW / ROWS * Few::BYTES <= Panel::WEIGHTS + Panel::RESTS);
+
 /// The multiply-adds from which on a task is worth waking a thread.
 const WORK: usize = 128 * 1024;
 
@@ -66,6 +72,11 @@ impl Product {
 
     fn quads(&self) -> usize {
         self.depth.div_ceil(4)
+    }
+
+    /// Returns whether few rows have a way of their own.
+    fn multiplies_few() -> bool {
+        Few::is_supported() && !has_vnni()
     }
 
     /// Returns the bytes of the rows in scratch memory, each with zeros at its end.
@@ -128,7 +139,7 @@ impl Kernel for Product {
             output: output.at(0),
         };
         // With few rows, the memory limits the speed, and tasks of one panel are spread more evenly.
-        let paired = self.rows >= ROWS;
+        let paired = self.rows >= ROWS && !(self.rows <= FEW && Self::multiplies_few());
         let wide = if paired { PAIR_COLUMNS } else { COLUMNS };
         let (lines, bands) = (self.columns.div_ceil(wide), self.rows.div_ceil(BAND));
         let panels = self.columns.div_ceil(COLUMNS);
@@ -235,12 +246,50 @@ impl Factors<'_> {
                 self.write(panel, rows.start, &[&ready], sums[..rows.len()].as_flattened_mut());
                 return;
             }
+            if rows.len() <= FEW && Product::multiplies_few() {
+                return self.few(panel, rows, to);
+            }
             let ready = self.ready(panel, to);
             for row in rows.clone().step_by(ROWS) {
                 let mut sums = [[0; COLUMNS]; ROWS];
                 let one = quads(row, ready.panel);
                 one.add(&ready.facts, &mut sums);
                 self.write(panel, row, &[&ready], sums[..one.rows].as_flattened_mut());
+            }
+        }
+    }
+
+    /// Computes the columns of a panel for a few rows, whose elements become 16-bit integers without zero points.
+    ///
+    /// # Safety
+    /// As for [`Factors::single`]; the scratch memory must be aligned to two bytes.
+    unsafe fn few(&self, panel: usize, rows: Range<usize>, to: *mut u8) {
+        let (quads, given) = (self.product.quads(), self.given(panel));
+        let own = to.cast::<i16>();
+        let mut sums = [[0; COLUMNS]; ROWS];
+        // SAFETY: as the caller promises.
+        unsafe {
+            for (at, row) in rows.clone().enumerate() {
+                let from = std::slice::from_raw_parts(self.bytes.add(row * self.width), self.product.depth);
+                let [_, point] = *self.rows.add(row);
+                let to = std::slice::from_raw_parts_mut(own.add(at * 4 * quads), 4 * quads);
+                centre(from, point, to);
+            }
+            // Zero points of rows were subtracted, so totals of columns add nothing.
+            let panels = Panel { weights: given.cast_mut().cast(), rests: std::ptr::null_mut() };
+            let ready = Ready { panel: panels, facts: Facts::default(), points: self.points_of(panel) };
+            for first in (0..rows.len()).step_by(ROWS) {
+                let few = Few {
+                    a: own.add(first * 4 * quads),
+                    stride: 4 * quads,
+                    rows: ROWS.min(rows.len() - first),
+                    b: given,
+                    shift: self.shift,
+                    quads,
+                };
+                few.products(&mut sums);
+                let sums = sums[..few.rows].as_flattened_mut();
+                self.write(panel, rows.start + first, &[&ready], sums);
             }
         }
     }

@@ -2,7 +2,10 @@
 
 use super::geometry::Geometry;
 use super::pair::{Pair, PairSums};
-use super::quad::{COLUMNS, Facts, Panel, QUAD, prepare, used_as_given};
+use super::quad::{COLUMNS, Facts, Panel, QUAD, Rest, prepare, used_as_given};
+
+/// Panels that several threads use begin at multiples of this number of bytes.
+const ALIGNMENT: usize = 64;
 
 /// The weights of a convolution, in panels of 16 outputs.
 #[derive(Clone, Copy)]
@@ -29,6 +32,11 @@ pub(super) fn depth(geometry: &Geometry) -> usize {
 /// The bytes of scratch memory for a prepared panel.
 pub(super) fn room(geometry: &Geometry) -> usize {
     depth(geometry) / 4 * (Panel::WEIGHTS + Panel::RESTS)
+}
+
+/// The bytes of scratch memory for a panel that is prepared for all threads.
+pub(super) fn shared_room(geometry: &Geometry) -> usize {
+    (size_of::<Prepared>().next_multiple_of(ALIGNMENT) + room(geometry)).next_multiple_of(ALIGNMENT)
 }
 
 /// Returns the outputs of the two panels of a pair. The second panel may have none.
@@ -71,6 +79,20 @@ impl Weights {
         PreparedPair { panels, depth: depth(geometry), later: later.then_some((*self, *geometry)) }
     }
 
+    /// Prepares a panel for all threads. They find it by [`PreparedPair::shared`].
+    ///
+    /// # Safety
+    /// The weights must be those of a convolution with these sizes, and `to` must have [`shared_room`].
+    pub(super) unsafe fn share(&self, geometry: &Geometry, panel: usize, to: *mut u8) {
+        let output = panel * COLUMNS;
+        let columns = (geometry.outputs - output).min(COLUMNS);
+        let place = to.wrapping_add(size_of::<Prepared>().next_multiple_of(ALIGNMENT));
+        // SAFETY: as the caller promises.
+        unsafe {
+            to.cast::<Prepared>().write(Prepared::new(geometry, self, output, columns, place, false));
+        }
+    }
+
     /// Returns what is added to all sums of the columns of a panel, from the zero points and the totals of its columns.
     fn constants(
         &self,
@@ -106,6 +128,30 @@ pub(super) struct PreparedPair {
 }
 
 impl PreparedPair {
+    /// Returns a pair of the panels that [`Weights::share`] wrote, of which `first` is the first one of the pair.
+    ///
+    /// # Safety
+    /// The panels of the pair must be prepared, with these sizes.
+    pub(super) unsafe fn shared(geometry: &Geometry, pair: usize, first: *const u8) -> Self {
+        let [_, more] = pair_columns(geometry.outputs, pair);
+        // SAFETY: as the caller promises.
+        let panels = unsafe {
+            let one = first.cast::<Prepared>();
+            let second = if more > 0 { one.byte_add(shared_room(geometry)) } else { one };
+            [one.read(), second.read()]
+        };
+        Self { panels, depth: depth(geometry), later: None }
+    }
+
+    /// Returns what was split from the pairs of weights of both panels.
+    ///
+    /// # Safety
+    /// The scratch memory of the panels must not be written as long as this is used.
+    pub(super) unsafe fn rests(&self) -> [[&[Rest]; 2]; 2] {
+        // SAFETY: the panels are prepared, and the caller promises that they stay as they are.
+        self.panels.each_ref().map(|one| unsafe { one.panel.lists(self.depth / 4, &one.facts) })
+    }
+
     /// Returns the weights of both panels, which must have no zero points, and the constants of their columns. If these are
     /// unknown, they are minus the last number times the sum of the column's weights.
     pub(super) fn without_points(&self) -> ([*const i8; 2], [[i32; COLUMNS]; 2], Option<i32>) {

@@ -4,8 +4,8 @@
 //! 16 bits, where the sum may saturate. We call a pair of weights *light* if the absolute value of its sum is at most
 //! 128. The sum of its products then lies between -255 * 128 and 255 * 128, which 16 bits can hold. Two weights of
 //! different signs are always light. Pairs that are not light are rare in most networks. Before the product,
-//! such a pair is split into two light pairs whose sum it is: the first one stays in the panel, and the second one
-//! goes into a list of vectors ([`Rest`]), which are multiplied after the panel. So the products are exact for all
+//! such a pair is split: a light pair stays in the panel, and what is missing from its second weight goes into a list of
+//! vectors ([`Rest`]), which are multiplied after the panel, as numbers of 16 bits. So the products are exact for all
 //! weights, and take at most twice the time that they take if all pairs are light.
 //!
 //! With the instruction `vpdpbusd` (AVX-512 VNNI), which adds four products in 32 bits, no pair has to be split.
@@ -31,13 +31,13 @@ const AHEAD: usize = 1024;
 /// The sums of the rows, column by column.
 pub(super) type Sums = [[i32; COLUMNS]; ROWS];
 
-/// Weights of half a quad (eight columns) that belong to a panel in addition to its own.
+/// What belongs to the second weights of pairs of half a quad (eight columns) in addition to those of a panel.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Rest {
-    weights: [i8; HALF],
-    /// The number of the quad.
-    quad: u32,
+    pub weights: [i16; HALF / 2],
+    /// The number of the quad. Rests come in its order.
+    pub quad: u32,
 }
 
 /// Facts about a panel that was prepared.
@@ -86,7 +86,7 @@ impl Panel {
     ///
     /// # Safety
     /// The panel must be prepared, with this number of quads.
-    unsafe fn lists<'a>(self, quads: usize, facts: &Facts) -> [&'a [Rest]; 2] {
+    pub(super) unsafe fn lists<'a>(self, quads: usize, facts: &Facts) -> [&'a [Rest]; 2] {
         // SAFETY: the lists have these lengths, as the caller promises.
         [0, 1].map(|half| unsafe {
             std::slice::from_raw_parts(self.rests.add(half * quads), facts.rests[half] as usize)
@@ -169,15 +169,20 @@ impl Quads {
         let weights = unsafe { std::slice::from_raw_parts(self.b.weights, self.quads * QUAD) };
         for (half, rests) in rests.into_iter().enumerate() {
             let own = weights.chunks_exact(QUAD).map(|quad| &quad[half * HALF..][..HALF]).enumerate();
-            let rests = rests.iter().map(|rest| (rest.quad as usize, &rest.weights[..]));
-            for (quad, weights) in own.chain(rests) {
-                for (row, sums) in sums[..self.rows].iter_mut().enumerate() {
-                    let sums = &mut sums[half * COLUMNS / 2..];
-                    for (at, weight) in weights.iter().enumerate() {
-                        // SAFETY: as above.
-                        let a = unsafe { *self.a.add(row * self.stride + 4 * quad + at % 4) };
-                        sums[at / 4] = sums[at / 4].wrapping_add(i32::from(a) * i32::from(*weight));
-                    }
+            for (row, sums) in sums[..self.rows].iter_mut().enumerate() {
+                let sums = &mut sums[half * COLUMNS / 2..];
+                let mut add = |quad: usize, at: usize, weight: i32| {
+                    // SAFETY: as above.
+                    let a = unsafe { *self.a.add(row * self.stride + 4 * quad + at % 4) };
+                    sums[at / 4] = sums[at / 4].wrapping_add(i32::from(a) * weight);
+                };
+                for (quad, weights) in own.clone() {
+                    let weights = weights.iter().enumerate();
+                    weights.for_each(|(at, weight)| add(quad, at, i32::from(*weight)));
+                }
+                for rest in rests {
+                    let weights = rest.weights.iter().enumerate();
+                    weights.for_each(|(at, weight)| add(rest.quad as usize, 2 * at + 1, i32::from(*weight)));
                 }
             }
         }
@@ -248,7 +253,8 @@ impl Quads {
     unsafe fn avx2<const R: usize>(&self, rests: [&[Rest]; 2], sums: &mut Sums) {
         use std::arch::x86_64::{
             __m256i, _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16,
-            _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_storeu_si256,
+            _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_srli_epi16,
+            _mm256_storeu_si256,
         };
         let ones = _mm256_set1_epi16(1);
         let mut totals = [[_mm256_setzero_si256(); R]; 2];
@@ -278,7 +284,11 @@ impl Quads {
                 for rest in rests[half] {
                     let weights = _mm256_loadu_si256(rest.weights.as_ptr().cast());
                     for row in 0..R {
-                        add!(totals[half][row], row, rest.quad as usize, weights);
+                        let from = self.a.add(row * self.stride + 4 * rest.quad as usize);
+                        let four = _mm256_set1_epi32(from.cast::<i32>().read_unaligned());
+                        // The second elements of pairs, in 16 bits.
+                        let product = _mm256_madd_epi16(_mm256_srli_epi16::<8>(four), weights);
+                        totals[half][row] = _mm256_add_epi32(totals[half][row], product);
                     }
                 }
                 for row in 0..R {
@@ -447,7 +457,7 @@ impl Preparation<'_> {
     unsafe fn split_portable(&mut self, from: &[u8], first: usize) {
         for (at, from) in from.chunks_exact(HALF).enumerate() {
             let (quad, half) = (first + at / 2, at % 2);
-            let mut rests = [0; HALF];
+            let mut rests = [0; HALF / 2];
             for (at, pair) in from.chunks_exact(2).enumerate() {
                 let [left, right] =
                     [pair[0], pair[1]].map(|byte| byte.wrapping_add(self.shift).cast_signed());
@@ -455,14 +465,14 @@ impl Preparation<'_> {
                 self.facts.totals[half * COLUMNS / 2 + at / 2] += i32::from(sum);
                 // If this is not zero, both weights have the same sign, and the absolute value of neither is smaller.
                 let rest = sum - sum.clamp(-LIGHT, LIGHT);
-                rests[2 * at + 1] = rest as i8;
+                rests[at] = rest;
                 // SAFETY: as the caller promises.
                 unsafe {
                     let to = self.to.weights.add(quad * QUAD + half * HALF + 2 * at);
                     to.cast::<[i8; 2]>().write([left, (i16::from(right) - rest) as i8]);
                 }
             }
-            if rests != [0; HALF] {
+            if rests != [0; HALF / 2] {
                 // SAFETY: the list has room for all quads.
                 unsafe { self.end(half).write(Rest { weights: rests, quad: quad as u32 }) };
                 self.facts.rests[half] += 1;
@@ -493,10 +503,11 @@ impl Preparation<'_> {
                     let pairs = _mm256_maddubs_epi16(ones.0, weights);
                     *total = _mm256_add_epi32(*total, _mm256_madd_epi16(pairs, ones.1));
                     let light = _mm256_min_epi16(_mm256_max_epi16(pairs, least), greatest);
+                    let rests = _mm256_sub_epi16(pairs, light);
                     // The rest of a pair belongs to its second weight, which is the upper byte.
-                    let rests = _mm256_slli_epi16::<8>(_mm256_sub_epi16(pairs, light));
+                    let upper = _mm256_slli_epi16::<8>(rests);
                     let to = self.to.weights.add(quad * QUAD + half * HALF).cast::<__m256i>();
-                    _mm256_storeu_si256(to, _mm256_sub_epi8(weights, rests));
+                    _mm256_storeu_si256(to, _mm256_sub_epi8(weights, upper));
                     // It is written even if it is zero, and the next one then takes its place. A branch would often
                     // be predicted wrongly.
                     let end = self.end(half);

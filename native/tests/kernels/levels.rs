@@ -312,7 +312,7 @@ fn functions_of_bytes_are_looked_up_in_tables() {
     }
 }
 
-/// Levels that are added to levels become levels in a way of their own. An extra operand of zeros takes the way of other
+/// Levels that are added to levels or multiplied by them become levels in a way of their own. An extra operand of zeros takes the way of other
 /// chains, by which the levels must be the same to the last one, for any scales.
 #[test]
 fn sums_of_levels_are_those_of_every_chain() {
@@ -335,16 +335,19 @@ fn sums_of_levels_are_those_of_every_chain() {
                 let (scale_of_y, zero) = (one(DType::F32, scales[1]), one(other, 9.0));
                 let s = Tensor::scalar(scale as f32);
                 let z = Tensor::from_f64(to, vec![], &[if n % 2 == 0 { 0.0 } else { 4.0 }]);
-                let levels = |extra: &[&Tensor]| {
-                    let adds = vec![step("add"); 1 + extra.len()];
-                    let post = [step("sub"), step("mul")].into_iter().chain(adds).chain([step("relu")]);
-                    let attrs = Attrs::new().with("post", Attr::Post(post.collect()));
-                    let mut operands = vec![&x, &s, &z, &point, &own, &y, &scale_of_y, &zero];
-                    operands.extend(extra);
-                    run("native.requantize", &attrs, &operands, &TensorType::plain(to, shape), 1, None).1
-                };
-                let (own, other) = (levels(&[]), levels(&[&zeros]));
-                assert!(own.bytes() == other.bytes(), "{from} {to} {shape:?} {scale}");
+                for combined in ["add", "mul"] {
+                    let levels = |extra: &[&Tensor]| {
+                        let adds = vec![step("add"); extra.len()];
+                        let post = [step("sub"), step("mul"), step(combined)].into_iter();
+                        let attrs = Attrs::new()
+                            .with("post", Attr::Post(post.chain(adds).chain([step("relu")]).collect()));
+                        let mut operands = vec![&x, &s, &z, &point, &own, &y, &scale_of_y, &zero];
+                        operands.extend(extra);
+                        run("native.requantize", &attrs, &operands, &TensorType::plain(to, shape), 1, None).1
+                    };
+                    let (own, other) = (levels(&[]), levels(&[&zeros]));
+                    assert!(own.bytes() == other.bytes(), "{combined} {from} {to} {shape:?} {scale}");
+                }
             }
         }
     }

@@ -58,7 +58,7 @@ unsafe impl Sync for Run<'_> {}
 impl Quads {
     /// Returns `None` if the processor does not have the instructions, or if there are few channels.
     pub(super) fn new(geometry: &Geometry, signed: bool) -> Option<Self> {
-        if !Tile::is_supported() || geometry.channels < FEWEST {
+        if !Tile::has_vnni() || geometry.channels < FEWEST {
             return None;
         }
         let rows = geometry.window[0];
