@@ -96,7 +96,7 @@ fn rules_join_a_phase_and_rules_of_no_phase_are_reported() {
         ("rules/mine.ron", "--add needs RULES:PHASE"),
         (
             "rules/mine.ron:fusion",
-            "no `Rewrite` of the pipeline is called `fusion`; they are `fuse`, `heads`, `lower`",
+            "no `Rewrite` of the pipeline is called `fusion`; they are `fuse`, `axes`, `lower`",
         ),
         ("rules/none.ron:fuse", "--add rules/none.ron:fuse: rules/none.ron: "),
         ("forget-rely:fuse", "no rule and no rule file is called `forget-rely`"),

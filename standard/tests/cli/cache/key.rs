@@ -40,7 +40,7 @@ const BUILD: [&str; 7] =
 /// The passes of the requests, by their names and kinds.
 const PASSES: [(&str, &str); 5] = [
     ("fuse", "Rewrite"),
-    ("heads", "Rewrite"),
+    ("axes", "Rewrite"),
     ("lower", "Rewrite"),
     ("extract", "Extract"),
     ("plan", "Plan"),
