@@ -102,19 +102,3 @@ pub fn split(count: usize, parts: usize, some: Range<usize>) -> impl Iterator<It
         begin..first
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cuts_are_those_of_divisions() {
-        for (count, parts) in [(0, 1), (5, 7), (12, 5), (13, 13), (3136, 19), (49, 9)] {
-            for first in 0..parts {
-                let cut = |at: usize| count * at / parts;
-                let expected: Vec<_> = (first..parts).map(|at| cut(at)..cut(at + 1)).collect();
-                assert_eq!(split(count, parts, first..parts).collect::<Vec<_>>(), expected);
-            }
-        }
-    }
-}

@@ -19,6 +19,7 @@ mod check;
 mod col2im;
 mod convert;
 mod convolution;
+mod division;
 mod families;
 mod fixture;
 mod gradient;
