@@ -60,7 +60,27 @@ pub const EQUIVALENT: &[Reason] = &[
             "winograd-7x1-nChw8c: left 0: any groups of conv",
             "fuse-squeeze-excite: left 0: any groups of conv",
             "fuse-squeeze-excite: left 0: any groups of conv (2)",
+            "patches-as-rows: left 0: any groups of conv",
+            "patches-of-pixels-as-rows: left 0: any groups of conv",
         ],
+    ),
+    (
+        "a sum is the same in any order",
+        &[
+            "fuse-embedding-and-two: right 0: operands 4 and 5 of embed swapped",
+            "fuse-embedding-sum: right 0: operands 5 and 6 of embed swapped",
+        ],
+    ),
+    (
+        "a convolution of 1x1 is such a product as well, which other rules say",
+        &[
+            "patches-as-rows: without less(1, product(?s))",
+            "patches-of-pixels-as-rows: without less(1, product(?s))",
+        ],
+    ),
+    (
+        "windows of one row are the last axis already, and with more rows the product has no type",
+        &["patches-of-pixels-as-rows: right 0: no reshape (2)"],
     ),
     (
         "the effect of rounding large attention scores to f16 shows in fewer than one of 200 instances",
