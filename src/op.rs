@@ -57,6 +57,7 @@ mod window;
 pub mod winograd;
 
 pub(crate) use demand::{Demand, Unmet};
+use demand::{DemandOf, Elements};
 use draw::SampleOf;
 pub use draw::{Draw, Sample, Values};
 pub use elementwise::scalar;
@@ -146,6 +147,8 @@ pub struct Flags {
     pub function: Option<Function>,
     /// Along which axes positions are independent of each other.
     pub independence: Independence,
+    /// What the elements of an operand must be, beside its type. It is checked before each step of the op.
+    pub demands: Option<DemandOf>,
 }
 
 /// Everything ovolo knows of an op.

@@ -49,6 +49,7 @@ pub(super) const FLAGS: Flags = Flags {
     inexact: false,
     function: None,
     independence: Independence::Along(independence::broadcast),
+    demands: None,
 };
 
 /// Converts a result that was computed in the default layout to the layout of its type, so that padding is not part

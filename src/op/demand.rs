@@ -1,7 +1,7 @@
 //! What an op demands of the elements of its operands, beside their types.
 //!
-//! Element types and shapes are known when a plan is made; elements often only when it runs. A session asks before each
-//! step of an op in this table, so that an index out of range or a division by zero is an error which names the step,
+//! Element types and shapes are known when a plan is made; elements often only when it runs. An op says in
+//! `Flags::demands` what they must be, and a session asks before each step of such an op, so that an index out of range or a division by zero is an error which names the step,
 //! whichever kernel was chosen. The kernels themselves stay inside their buffers in any case.
 
 use super::Op;
@@ -45,6 +45,57 @@ pub enum Unmet {
     },
 }
 
+/// Says for operands of these types which one must have which elements; `None` if any elements will do.
+pub type DemandOf = fn(&Attrs, &[&TensorType]) -> Option<(usize, Elements)>;
+
+/// What elements of integers must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Elements {
+    /// Positions along an axis of this size; negative ones count from the end.
+    Axis {
+        /// The axis.
+        axis: usize,
+        /// Its size.
+        size: usize,
+    },
+    /// Groups of positions along adjacent axes; negative ones count from the end.
+    Axes {
+        /// The first of these axes.
+        first: usize,
+        /// Their sizes.
+        sizes: Vec<usize>,
+    },
+    /// Numbers from 0 to `most`.
+    Number {
+        /// What such a number is, for messages.
+        what: &'static str,
+        /// The largest one.
+        most: i64,
+    },
+    /// Any numbers but zero.
+    Divisor,
+}
+
+impl Elements {
+    /// Positions along an axis of an operand; `None` if it does not have that axis.
+    pub(super) fn along_axis(axis: Option<usize>, ty: &TensorType) -> Option<Self> {
+        let axis = axis?;
+        Some(Self::Axis { axis, size: *ty.shape.get(axis)? })
+    }
+
+    /// Groups of positions along the axes of an operand from `first` on: as many as the last axis of `groups` has.
+    pub(super) fn along_axes(first: Option<usize>, ty: &TensorType, groups: &TensorType) -> Option<Self> {
+        let first = first?;
+        let sizes = ty.shape.get(first..first + *groups.shape.last()?)?.to_vec();
+        Some(Self::Axes { first, sizes })
+    }
+
+    /// Numbers from 0 to `most`; see [`Elements::Number`].
+    pub(super) fn at_most(what: &'static str, most: usize) -> Self {
+        Self::Number { what, most: i64::try_from(most).unwrap_or(i64::MAX) }
+    }
+}
+
 /// A demand on the elements of one operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
@@ -52,54 +103,15 @@ pub struct Demand {
     pub operand: usize,
     dtype: DType,
     count: usize,
-    kind: Kind,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
-    /// The elements are positions along an axis of this size; negative ones count from the end.
-    Axis { axis: usize, size: usize },
-    /// The elements are groups of positions along these axes, the first of which has this number.
-    Axes { first: usize, sizes: Vec<usize> },
-    /// The elements are numbers from 0 to `most`, and are called this.
-    Number { what: &'static str, most: i64 },
-    /// No element is zero.
-    Divisor,
+    elements: Elements,
 }
 
 impl Demand {
     /// Returns what an op demands for operands of these types; `None` if any elements will do.
     pub fn new(op: Op, attrs: &Attrs, types: &[&TensorType]) -> Option<Self> {
-        let size = |attr: &str| usize::try_from(attrs.expect_int(attr)).ok();
-        let most = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
-        let (operand, kind) = match op.logical().name {
-            "gather" | "gather-elements" | "scatter-elements" => {
-                let axis = size("axis")?;
-                (1, Kind::Axis { axis, size: *types[0].shape.get(axis)? })
-            }
-            "embed" => (1, Kind::Axis { axis: 0, size: *types[0].shape.first()? }),
-            "gather-nd" | "scatter-nd" => {
-                let first = if op.logical() == "gather-nd" { size("batch-dims")? } else { 0 };
-                let depth = *types[1].shape.last()?;
-                (1, Kind::Axes { first, sizes: types[0].shape.get(first..first + depth)?.to_vec() })
-            }
-            "sum-equal-rows" => (0, Kind::Axes { first: 0, sizes: vec![size("size")?] }),
-            "roi-align" => {
-                let images = *types[0].shape.first()?;
-                (2, Kind::Number { what: "number of the image", most: most(images) - 1 })
-            }
-            // No other operand of a recurrent layer is of this type.
-            "lstm" | "gru" | "rnn" | "lstm-integer" => {
-                let is_lengths = |ty: &&TensorType| ty.dtype == DType::I32 && ty.shape.rank() == 1;
-                let steps = *types[0].shape.first()?;
-                let kind = Kind::Number { what: "length of the sequence", most: most(steps) };
-                (types.iter().position(is_lengths)?, kind)
-            }
-            "div" | "mod" if types[1].dtype.is_integer() => (1, Kind::Divisor),
-            _ => return None,
-        };
+        let (operand, elements) = op.logical().flags.demands?(attrs, types)?;
         let ty = types[operand];
-        Some(Self { operand, dtype: ty.dtype, count: ty.shape.count(), kind })
+        Some(Self { operand, dtype: ty.dtype, count: ty.shape.count(), elements })
     }
 
     /// Returns what is wrong with the bytes of the operand.
@@ -123,22 +135,22 @@ impl Demand {
             let size = i64::try_from(size).unwrap_or(i64::MAX);
             !(-size..size).contains(&value)
         };
-        let wrong = match &self.kind {
-            Kind::Axis { axis, size } => {
+        let wrong = match &self.elements {
+            Elements::Axis { axis, size } => {
                 all().find(|(_, value)| outside(*value, *size)).map(|(at, value)| (at, value, *axis, *size))
             }
-            Kind::Axes { first, sizes } => {
+            Elements::Axes { first, sizes } => {
                 let size = |at: usize| sizes[at % sizes.len()];
                 let found = (!sizes.is_empty()).then(|| all().find(|(at, value)| outside(*value, size(*at))));
                 found.flatten().map(|(at, value)| (at, value, first + at % sizes.len(), size(at)))
             }
-            Kind::Number { what, most } => {
+            Elements::Number { what, most } => {
                 return match all().find(|(_, number)| !(0..=*most).contains(number)) {
                     Some((element, number)) => Err(Unmet::Outside { what, number, element, most: *most }),
                     None => Ok(()),
                 };
             }
-            Kind::Divisor => {
+            Elements::Divisor => {
                 return match all().find(|(_, value)| *value == 0) {
                     Some((element, _)) => Err(Unmet::Zero { element }),
                     None => Ok(()),

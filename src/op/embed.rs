@@ -4,7 +4,7 @@
 use super::broadcast::Broadcast;
 use super::independence::{aligned, none};
 use super::normalize::{epsilon, standardise};
-use super::{Arity, Draw, Flags, OpDef, OpError, Sample, Values, count, plain, rank};
+use super::{Arity, Draw, Elements, Flags, OpDef, OpError, Sample, Values, count, plain, rank};
 use crate::attr::Attrs;
 use crate::tensor::{DType, Tensor, TensorType};
 
@@ -17,13 +17,18 @@ pub(super) fn ops() -> Vec<OpDef> {
         doc: "the layer norm over D of rows of table[V,D], taken at positions of any shape S (negative ones count from the end), plus further operands that broadcast to [S,D]: (sum - mean) / sqrt(variance + epsilon) * scale[D] + bias[D]; the operands are table, positions, scale, bias, and the further ones",
         arity: Arity::AtLeast(FIXED),
         attrs: vec![epsilon()],
-        flags: Flags::independent(positions),
+        flags: Flags { demands: Some(rows), ..Flags::independent(positions) },
         infer,
         eval,
         flops: |_, types, output| (8 + types.len() - FIXED) as f64 * count(output),
         sample: Some(draw),
         lowered: None,
     }]
+}
+
+/// The positions are rows of the table.
+fn rows(_: &Attrs, types: &[&TensorType]) -> Option<(usize, Elements)> {
+    Some((1, Elements::along_axis(Some(0), types[0])?))
 }
 
 /// The axes of the positions are kept; every row of the result needs a whole row of the table.

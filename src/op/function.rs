@@ -4,7 +4,7 @@ use super::bits::{draw_pair, infer_pair};
 use super::broadcast::{Broadcast, FLAGS, relayout};
 use super::elementwise::{infer_comparison, infer_equal, infer_logical, infer_number};
 use super::independence::broadcast;
-use super::{Arity, AttrDef, Flags, Infer, OpDef, OpError, count};
+use super::{Arity, AttrDef, DemandOf, Elements, Flags, Infer, OpDef, OpError, count};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::scalar::{self, Binary, Domain, Formula, Function};
 use crate::tensor::{DType, Layout, Tensor, TensorType, Text};
@@ -24,13 +24,14 @@ pub(crate) fn op(function: Function) -> OpDef {
         AttrDef::new(one.name, kind, Some(default), one.doc)
     };
     let bits = function.domain() == Domain::Bits;
+    let demands: Option<DemandOf> = function.formula().divides().then_some(divisor);
     let flags = if bits { Flags::independent(broadcast) } else { FLAGS };
     OpDef {
         name: function.name(),
         doc: function.doc(),
         arity: Arity::Exactly(function.operands()),
         attrs: function.parameters().iter().map(attr).collect(),
-        flags: Flags { commutative: function.commutative(), function: Some(function), ..flags },
+        flags: Flags { commutative: function.commutative(), function: Some(function), demands, ..flags },
         infer: match function.operands() {
             1 => infer_one,
             _ => infer_two(function.domain()),
@@ -40,6 +41,11 @@ pub(crate) fn op(function: Function) -> OpDef {
         sample: bits.then_some(draw_pair),
         lowered: None,
     }
+}
+
+/// Integers are not divided by zero.
+fn divisor(_: &Attrs, types: &[&TensorType]) -> Option<(usize, Elements)> {
+    types[1].dtype.is_integer().then_some((1, Elements::Divisor))
 }
 
 fn infer_one(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {

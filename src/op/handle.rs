@@ -39,6 +39,7 @@ const fn leaf(name: &'static str, doc: &'static str) -> OpDef {
             inexact: false,
             function: None,
             independence: Independence::Unknown,
+            demands: None,
         },
         infer: |_, _| Err(OpError::Leaf),
         eval: |_, _, _| unreachable!("a leaf is given its value"),

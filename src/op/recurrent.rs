@@ -9,7 +9,7 @@ mod drawn;
 pub mod layer;
 
 use super::independence::none;
-use super::{Arity, AttrDef, Flags, OpDef, OpError, plain};
+use super::{Arity, AttrDef, Elements, Flags, OpDef, OpError, plain};
 use crate::attr::{self, Attr, AttrKind, Attrs, Float};
 use crate::scalar;
 use crate::tensor::{DType, Tensor, TensorType};
@@ -345,6 +345,13 @@ fn sequences(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<Op
     types.iter().enumerate().map(own).collect()
 }
 
+/// Sequences are no longer than there are steps. No other operand is of the type of the lengths.
+fn lengths(_: &Attrs, types: &[&TensorType]) -> Option<(usize, Elements)> {
+    let is_lengths = |ty: &&TensorType| ty.dtype == DType::I32 && ty.shape.rank() == 1;
+    let operand = types.iter().position(is_lengths)?;
+    Some((operand, Elements::at_most("length of the sequence", *types[0].shape.first()?)))
+}
+
 fn definition(
     name: &'static str,
     doc: &'static str,
@@ -372,7 +379,7 @@ fn definition(
         doc,
         arity: Arity::Between(operands, operands + 2),
         attrs,
-        flags: Flags::independent(sequences),
+        flags: Flags { demands: Some(lengths), ..Flags::independent(sequences) },
         infer,
         eval,
         #[allow(clippy::cast_precision_loss)]
@@ -462,7 +469,8 @@ fn integers() -> OpDef {
         &[("coupled", "1: the forget gate is what the input gate leaves")],
     );
     op.attrs.retain(|attr| attr.name != "rounded");
-    op.flags = Flags::default(); // One scale rounds the states of all sequences.
+    // One scale rounds the states of all sequences.
+    op.flags = Flags { demands: Some(lengths), ..Flags::default() };
     op.flops = |_, types, _| {
         let hidden = types[1].shape.get(1).copied().unwrap_or(1);
         #[allow(clippy::cast_precision_loss)]

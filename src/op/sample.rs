@@ -2,7 +2,7 @@
 
 use super::independence::{batch, none};
 use super::window::room;
-use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, Values, count, plain, sizes};
+use super::{Arity, AttrDef, Draw, Elements, Flags, OpDef, OpError, Sample, Values, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType, advance};
 
@@ -53,7 +53,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 int("half-pixel", 1, "1: coordinates are shifted by half a pixel"),
                 text("mode", "avg", "avg or max"),
             ],
-            flags: Flags::independent(regions),
+            flags: Flags { demands: Some(images), ..Flags::independent(regions) },
             infer: infer_roi,
             eval: eval_roi,
             flops: |_, _, ty| count(ty) * 32.0,
@@ -103,6 +103,12 @@ pub(super) fn ops() -> Vec<OpDef> {
             lowered: None,
         },
     ]
+}
+
+/// The numbers of images are below how many there are.
+fn images(_: &Attrs, types: &[&TensorType]) -> Option<(usize, Elements)> {
+    let last = types[0].shape.first()?.checked_sub(1)?;
+    Some((2, Elements::at_most("number of the image", last)))
 }
 
 /// Images and channels are kept, and each point of the grid is a point of the result.

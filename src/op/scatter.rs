@@ -1,7 +1,9 @@
 //! Ops that write elements to positions that an operand holds, or read from such positions along several axes.
 
 use super::independence::{except_axis, none};
-use super::{Arity, AttrDef, Draw, Flags, Independence, OpDef, OpError, Sample, Values, axis, count, plain};
+use super::{
+    Arity, AttrDef, Draw, Elements, Flags, Independence, OpDef, OpError, Sample, Values, axis, count, plain,
+};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType, advance};
 
@@ -16,7 +18,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                   negative positions count from the end",
             arity: Arity::Exactly(3),
             attrs: vec![AttrDef::new("axis", AttrKind::Int, None, "the axis, not negative"), reduction()],
-            flags: Flags::independent(except_axis),
+            flags: Flags { demands: Some(along_axis), ..Flags::independent(except_axis) },
             infer: infer_elements,
             eval: |attrs, operands, ty| {
                 let axis = axis(attrs, "axis", ty.shape.rank()).expect("infer accepted");
@@ -43,7 +45,10 @@ pub(super) fn ops() -> Vec<OpDef> {
                   one position for each of the first axes of x",
             arity: Arity::Exactly(3),
             attrs: vec![reduction()],
-            flags: Flags::independent(slices),
+            flags: Flags {
+                demands: Some(|_, types| Some((1, Elements::along_axes(Some(0), types[0], types[1])?))),
+                ..Flags::independent(slices)
+            },
             infer: infer_nd,
             eval: |attrs, operands, ty| {
                 let depth = operands[1].ty().shape.last().copied().unwrap_or(0);
@@ -61,7 +66,13 @@ pub(super) fn ops() -> Vec<OpDef> {
                   positions count from the end",
             arity: Arity::Exactly(2),
             attrs: vec![AttrDef::new("size", AttrKind::Int, None, "the number of positions that there are")],
-            flags: Flags::independent(columns),
+            flags: Flags {
+                demands: Some(|attrs, _| {
+                    let sizes = vec![size(attrs, "size")?];
+                    Some((0, Elements::Axes { first: 0, sizes }))
+                }),
+                ..Flags::independent(columns)
+            },
             infer: infer_equal,
             eval: eval_equal,
             flops: |_, types, _| count(types[1]),
@@ -79,7 +90,14 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Some(Attr::Int(0)),
                 "the number of first axes that both operands share",
             )],
-            flags: Flags { independence: Independence::Selecting(gathered), ..Flags::default() },
+            flags: Flags {
+                independence: Independence::Selecting(gathered),
+                demands: Some(|attrs, types| {
+                    let first = size(attrs, "batch-dims");
+                    Some((1, Elements::along_axes(first, types[0], types[1])?))
+                }),
+                ..Flags::default()
+            },
             infer: infer_gather_nd,
             eval: eval_gather_nd,
             flops: |_, _, _| 0.0,
@@ -87,6 +105,15 @@ pub(super) fn ops() -> Vec<OpDef> {
             lowered: None,
         },
     ]
+}
+
+/// The elements of the second operand are positions along the axis.
+pub(super) fn along_axis(attrs: &Attrs, types: &[&TensorType]) -> Option<(usize, Elements)> {
+    Some((1, Elements::along_axis(size(attrs, "axis"), types[0])?))
+}
+
+fn size(attrs: &Attrs, name: &str) -> Option<usize> {
+    usize::try_from(attrs.expect_int(name)).ok()
 }
 
 /// The axes of slices are kept.

@@ -2,6 +2,7 @@
 
 use super::broadcast::Broadcast;
 use super::independence::{broadcast, except_axis, none};
+use super::scatter::along_axis;
 use super::{Arity, AttrDef, Flags, Independence, OpDef, OpError, axis, plain, sizes};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Shape, Tensor, TensorType};
@@ -13,9 +14,13 @@ const fn nothing(_: &Attrs, _: &[&TensorType], _: &TensorType) -> f64 {
 
 macro_rules! def {
     ($name:literal, $doc:literal, $arity:expr, [$($attr:expr),*], $independence:expr, $infer:expr, $eval:expr) => {
+        def!($name, $doc, $arity, [$($attr),*], $independence, None, $infer, $eval)
+    };
+    ($name:literal, $doc:literal, $arity:expr, [$($attr:expr),*], $independence:expr, $demands:expr, $infer:expr,
+     $eval:expr) => {
         OpDef {
             name: $name, doc: $doc, arity: $arity, attrs: vec![$($attr),*],
-            flags: Flags { independence: $independence, ..Flags::default() },
+            flags: Flags { independence: $independence, demands: $demands, ..Flags::default() },
             infer: |attrs, types| { plain(types)?; let infer: super::Infer = $infer; infer(attrs, types) },
             eval: $eval, flops: nothing, sample: None, lowered: None,
         }
@@ -133,6 +138,7 @@ fn gather() -> OpDef {
         Arity::Exactly(2),
         [int("axis", "the axis")],
         Independence::Selecting(gathered),
+        Some(along_axis),
         infer_gather,
         eval_gather
     )
@@ -145,6 +151,7 @@ fn gather_elements() -> OpDef {
         Arity::Exactly(2),
         [int("axis", "the axis")],
         Independence::Selecting(gathered_elements),
+        Some(along_axis),
         infer_gather_elements,
         eval_gather_elements
     )

@@ -102,6 +102,20 @@ impl Formula {
         }
     }
 
+    /// Returns whether the formula divides by `y`.
+    pub fn divides(&self) -> bool {
+        match self {
+            Self::Binary(Binary::Div | Binary::Modulo | Binary::Remainder, parts) if parts[1] == Self::Y => {
+                true
+            }
+            Self::X | Self::Y | Self::Parameter(..) | Self::Number(_) => false,
+            Self::Unary(_, a) => a.divides(),
+            Self::Binary(_, parts) => parts.iter().any(Self::divides),
+            Self::If(_, parts) => parts.iter().any(Self::divides),
+            Self::Call(_, parts, _) => parts.iter().any(Self::divides),
+        }
+    }
+
     /// Returns the precedence of the outermost operation in text: that of sums, products, signs, or the rest.
     fn tightness(&self) -> u8 {
         match self {

@@ -53,20 +53,20 @@ impl Prefetch {
     }
 
     /// Divides the range among `of` units of work.
-    pub fn among(self, of: usize) -> Shared {
-        Shared { all: self, unit: (self.bytes << SHIFT) / of.max(1) }
+    pub fn among(self, of: usize) -> Divided {
+        Divided { all: self, unit: (self.bytes << SHIFT) / of.max(1) }
     }
 }
 
 /// A range that is divided among units of work.
 #[derive(Clone, Copy)]
-pub struct Shared {
+pub struct Divided {
     all: Prefetch,
     /// The bytes of a unit, in units of `1 / (1 << SHIFT)`.
     unit: usize,
 }
 
-impl Shared {
+impl Divided {
     /// Returns what belongs to the units from `first` to before `end`.
     #[inline(always)]
     pub fn units(self, first: usize, end: usize) -> Prefetch {
