@@ -8,6 +8,7 @@
 mod columns;
 mod quads;
 mod taps;
+mod together;
 
 use super::affine::Sums;
 use super::chain::{AREA, Chain, Rows, Started};
@@ -22,6 +23,7 @@ use ovolo::op::{Form, Layouts, Lowering, OpError};
 use ovolo::tensor::DType;
 use quads::Quads;
 use taps::{HALF, LANES, Pairs};
+use together::Run;
 
 /// The op.
 pub(super) const OP: Lowering = Lowering {
@@ -291,7 +293,7 @@ impl Depthwise {
             let given = columns::Given { weights: weights.at(0), points: points.at(0), image_point };
             columns.prepare(&given, &sums, prepared);
             outside.at(0).write_bytes(image_point, channels);
-            let run = columns::Run { images: images.at(0), outside: outside.at(0), prepared, sums: &sums };
+            let run = Run { images: images.at(0), outside: outside.at(0), prepared, sums: &sums };
             let [rows, parts] = columns.tasks(TASKS * self.threads);
             args.team.share(self.threads, rows * parts, |slot, task| {
                 let buffer = buffers.at(slot * columns.of_thread());
@@ -326,7 +328,7 @@ impl Depthwise {
             let point = *point.at(0);
             quads.prepare(weights.at(0), point, &sums, prepared);
             outside.at(0).write_bytes(point, one.channels);
-            let run = quads::Run { images: images.at(0), outside: outside.at(0), prepared, sums: &sums };
+            let run = Run { images: images.at(0), outside: outside.at(0), prepared, sums: &sums };
             let [rows, parts] = quads.tasks(TASKS * self.threads);
             args.team.share(self.threads, rows * parts, |slot, task| {
                 let buffer = buffers.at(slot * quads.of_thread());

@@ -5,7 +5,9 @@
 //! the window that meets them. Windows at a stride of one serve two rows of the result, whose weights stand one place apart.
 //! The sums become bytes while they are in registers.
 
+use super::together::{Run, SEGMENT, Together};
 use crate::args::part;
+#[cfg(not(target_arch = "x86_64"))]
 use crate::integer::affine::Sums;
 use crate::integer::geometry::Geometry;
 use crate::lanes::Isa;
@@ -17,38 +19,16 @@ const CHANNELS: usize = 16;
 const LANES: usize = 8;
 /// The vectors of channels.
 const HALVES: usize = CHANNELS / LANES;
-/// The most pixels whose columns become pairs before they are multiplied.
-const SEGMENT: usize = 16;
-/// The most rows of the result that are computed together.
-const ROWS: usize = 2;
 
 /// A convolution by columns of windows.
 pub(super) struct Columns {
-    geometry: Geometry,
-    /// The rows of the result that are computed together.
-    together: usize,
+    together: Together,
     /// The pairs of rows that their windows meet.
     pairs: usize,
-    /// The bits that take the sign from bytes of the images.
-    flip: u8,
     /// Whether weights have a sign, and whether each channel has a zero point of its own.
     signed: bool,
     by_output: bool,
 }
-
-/// What is known of a run.
-pub(super) struct Run<'a> {
-    pub images: *const u8,
-    /// A pixel outside of the images.
-    pub outside: *const u8,
-    /// What [`Columns::prepare`] wrote.
-    pub prepared: *const u8,
-    /// How sums become bytes, and where those of the first pixel go.
-    pub sums: &'a Sums,
-}
-
-// SAFETY: the pointers are only addresses; each access to the memory has its own justification.
-unsafe impl Sync for Run<'_> {}
 
 /// The weights of a call, and the zero points of these and of the images.
 pub(super) struct Given {
@@ -64,59 +44,39 @@ impl Columns {
         if Isa::running() < Isa::Avx2 || geometry.channels < CHANNELS {
             return None;
         }
-        let adjacent = [geometry.strides[0], geometry.dilations[0]] == [1, 1];
-        let together = if adjacent && geometry.pixels[0] > 1 { ROWS } else { 1 };
-        Some(Self {
-            geometry: *geometry,
-            together,
-            pairs: (geometry.window[0] + together - 1).div_ceil(2),
-            flip: if signed[0] { 128 } else { 0 },
-            signed: signed[1],
-            by_output,
-        })
+        let together = Together::new(geometry, signed[0], usize::MAX);
+        Some(Self { together, pairs: together.met().div_ceil(2), signed: signed[1], by_output })
     }
 
     /// Returns the first channels of the blocks. The last block has some channels of the one before, if they do not fill it.
     fn blocks(&self) -> impl Iterator<Item = usize> {
-        let last = self.geometry.channels - CHANNELS;
-        (0..self.geometry.channels).step_by(CHANNELS).map(move |first| first.min(last))
+        let last = self.together.geometry.channels - CHANNELS;
+        (0..self.together.geometry.channels).step_by(CHANNELS).map(move |first| first.min(last))
     }
 
     /// Returns the vectors of weights of a block, for each row of those that are computed together.
     fn weights(&self) -> usize {
-        self.geometry.window[1] * self.pairs * HALVES
+        self.together.geometry.window[1] * self.pairs * HALVES
     }
 
     /// Returns the bytes of what is prepared for a block: weights, constants, factors and terms.
     fn of_block(&self) -> usize {
-        (self.together * self.weights() + 3 * HALVES) * VECTOR
+        (self.together.rows * self.weights() + 3 * HALVES) * VECTOR
     }
 
     /// Returns the bytes that [`Columns::prepare`] needs.
     pub(super) fn prepared(&self) -> usize {
-        self.geometry.channels.div_ceil(CHANNELS) * self.of_block()
-    }
-
-    /// Returns the columns of the images that as many pixels meet.
-    fn columns(&self, pixels: usize) -> usize {
-        let one = &self.geometry;
-        (pixels - 1) * one.strides[1] + (one.window[1] - 1) * one.dilations[1] + 1
+        self.together.geometry.channels.div_ceil(CHANNELS) * self.of_block()
     }
 
     /// Returns the bytes that each thread needs.
     pub(super) fn of_thread(&self) -> usize {
-        self.columns(SEGMENT) * self.pairs * HALVES * VECTOR
+        self.together.columns(SEGMENT) * self.pairs * HALVES * VECTOR
     }
 
-    /// Returns the number of tasks: for so many rows together, and parts of the channels if `wanted` are more than that.
+    /// Returns the number of tasks; see [`Together::tasks`].
     pub(super) fn tasks(&self, wanted: usize) -> [usize; 2] {
-        let rows = self.geometry.images * self.rows();
-        [rows, wanted.div_ceil(rows).clamp(1, self.geometry.channels.div_ceil(CHANNELS))]
-    }
-
-    /// Returns how many times rows of an image's result are computed together.
-    fn rows(&self) -> usize {
-        self.geometry.pixels[0].div_ceil(self.together)
+        self.together.tasks(wanted, self.together.geometry.channels.div_ceil(CHANNELS))
     }
 
     /// Computes a part of the channels of some rows of the result that are computed together.
@@ -130,29 +90,21 @@ impl Columns {
         [part_of, parts]: [usize; 2],
         buffer: *mut u8,
     ) {
-        let one = &self.geometry;
-        let (image, y) = (rows / self.rows(), rows % self.rows() * self.together);
-        let from = run.images.wrapping_add(image * one.image[0] * one.image[1] * one.channels);
-        // The weights of rows that there are not are zero.
-        let steps = (0..2 * self.pairs).map(|step| step.min(one.window[0] + self.together - 2));
-        let inside: Vec<Option<*const u8>> = steps
-            .map(|step| {
-                let row = (y * one.strides[0] + step * one.dilations[0]).checked_sub(one.begin[0])?;
-                (row < one.image[0]).then(|| from.wrapping_add(row * one.image[1] * one.channels))
-            })
-            .collect();
+        let place = self.together.place(run, rows);
+        let inside = self.together.inside(&place, 2 * self.pairs);
         let all: Vec<usize> = self.blocks().collect();
-        for first in (0..one.pixels[1]).step_by(SEGMENT) {
+        let whole = self.together.geometry.pixels[1];
+        for first in (0..whole).step_by(SEGMENT) {
             for at in part(all.len(), parts, part_of, 1) {
                 let segment = Segment {
                     columns: self,
                     run,
                     channel: all[at],
                     prepared: run.prepared.wrapping_add(at * self.of_block()),
-                    row: image * one.pixels[0] + y,
-                    rows: self.together.min(one.pixels[0] - y),
+                    row: place.row,
+                    rows: place.rows,
                     first,
-                    length: SEGMENT.min(one.pixels[1] - first),
+                    length: SEGMENT.min(whole - first),
                     buffer,
                 };
                 // SAFETY: as the caller promises, and the processor has the instructions.
@@ -193,7 +145,7 @@ mod avx2 {
         #[allow(clippy::needless_range_loop)]
         #[target_feature(enable = "avx2,fma")]
         pub(in super::super) unsafe fn prepare(&self, given: &Given, sums: &Sums, to: *mut u8) {
-            let one = &self.geometry;
+            let one = &self.together.geometry;
             let ones = _mm256_set1_epi16(1);
             // SAFETY: as the caller promises.
             unsafe {
@@ -204,7 +156,7 @@ mod avx2 {
                         true => self.wide(given.points.add(channel)),
                         false => self.wide([*given.points; CHANNELS].as_ptr()),
                     };
-                    for first in 0..self.together {
+                    for first in 0..self.together.rows {
                         // The weights of the second row stand a place further down, and have the same sums.
                         totals = [_mm256_setzero_si256(); HALVES];
                         for column in 0..one.window[1] {
@@ -233,7 +185,7 @@ mod avx2 {
                             }
                         }
                     }
-                    let factor = _mm256_set1_epi32(-i32::from(given.image_point ^ self.flip));
+                    let factor = _mm256_set1_epi32(-i32::from(given.image_point ^ self.together.flip));
                     for half in 0..HALVES {
                         _mm256_storeu_si256(to, _mm256_mullo_epi32(totals[half], factor));
                         to = to.add(1);
@@ -302,12 +254,12 @@ mod avx2 {
         /// As for [`Segment::compute`].
         #[target_feature(enable = "avx2")]
         unsafe fn widen(&self, rows: &[Option<*const u8>]) {
-            let one = &self.columns.geometry;
+            let one = &self.columns.together.geometry;
             let outside = self.run.outside.wrapping_add(self.channel);
-            let flip = _mm_set1_epi8(self.columns.flip.cast_signed());
+            let flip = _mm_set1_epi8(self.columns.together.flip.cast_signed());
             // Columns before the image are greater than all columns of it.
             let first = (self.first * one.strides[1]).wrapping_sub(one.begin[1]);
-            let columns = self.columns.columns(self.length);
+            let columns = self.columns.together.columns(self.length);
             let (rows, _) = rows.as_chunks::<2>();
             for (pair, rows) in rows.iter().enumerate() {
                 // A row outside has the same pixel at all places.
@@ -343,10 +295,10 @@ mod avx2 {
         #[allow(clippy::needless_range_loop)]
         #[target_feature(enable = "avx2,fma")]
         unsafe fn pixels<const R: usize, const P: usize>(&self, first: usize) {
-            let (one, pairs) = (&self.columns.geometry, self.columns.pairs);
+            let (one, pairs) = (&self.columns.together.geometry, self.columns.pairs);
             let prepared = self.prepared.cast::<__m256i>();
             let of_row = self.columns.weights();
-            let constants = prepared.wrapping_add(self.columns.together * of_row);
+            let constants = prepared.wrapping_add(self.columns.together.rows * of_row);
             let step = one.strides[1] * pairs * HALVES;
             let images = self.buffer.cast::<__m256i>().cast_const().wrapping_add(first * step);
             let along = one.dilations[1] * pairs * HALVES;

@@ -4,6 +4,7 @@
 //! window that meets them. Windows of up to three rows at a stride of one serve two rows of the result, whose weights stand
 //! one place apart. The sums become bytes while they are in registers.
 
+use super::together::{Run, SEGMENT, Together};
 use crate::args::part;
 use crate::integer::affine::Sums;
 use crate::integer::direct::Tile;
@@ -15,12 +16,8 @@ pub(super) const VECTOR: usize = 64;
 const FOUR: usize = 4;
 /// The fewest channels.
 const FEWEST: usize = 16;
-/// The most pixels whose columns are interleaved before they are multiplied.
-const SEGMENT: usize = 16;
 /// The pixels whose sums are in registers at a time.
 const TOGETHER: usize = 4;
-/// The most rows of the result that are computed together.
-const ROWS: usize = 2;
 
 /// Channels that are computed at once: a vector has 64 of them, or 32 of two pixels, or 16 of four.
 #[derive(Clone, Copy)]
@@ -31,29 +28,11 @@ struct Block {
 
 /// A convolution by columns of windows.
 pub(super) struct Quads {
-    geometry: Geometry,
+    together: Together,
     blocks: Vec<Block>,
-    /// The rows of the result that are computed together.
-    together: usize,
     /// The number of the groups of four rows of the windows.
     groups: usize,
-    /// The bits that take the sign from bytes of the images.
-    flip: u8,
 }
-
-/// What is known of a run.
-pub(super) struct Run<'a> {
-    pub images: *const u8,
-    /// A pixel outside of the images.
-    pub outside: *const u8,
-    /// What [`Quads::prepare`] wrote.
-    pub prepared: *const u8,
-    /// How sums become bytes, and where those of the first pixel go.
-    pub sums: &'a Sums,
-}
-
-// SAFETY: the pointers are only addresses; each access to the memory has its own justification.
-unsafe impl Sync for Run<'_> {}
 
 impl Quads {
     /// Returns `None` if the processor does not have the instructions, or if there are few channels.
@@ -61,26 +40,18 @@ impl Quads {
         if !Tile::has_vnni() || geometry.channels < FEWEST {
             return None;
         }
-        let rows = geometry.window[0];
-        let adjacent = [geometry.strides[0], geometry.dilations[0]] == [1, 1];
-        let together = if adjacent && rows < FOUR && geometry.pixels[0] > 1 { ROWS } else { 1 };
-        Some(Self {
-            geometry: *geometry,
-            blocks: blocks(geometry.channels),
-            together,
-            groups: (rows + together - 1).div_ceil(FOUR),
-            flip: if signed { 128 } else { 0 },
-        })
+        let together = Together::new(geometry, signed, FOUR - 1);
+        Some(Self { together, blocks: blocks(geometry.channels), groups: together.met().div_ceil(FOUR) })
     }
 
     /// Returns the vectors of weights of a block, for each row of those that are computed together.
     fn weights(&self) -> usize {
-        self.geometry.window[1] * self.groups * FOUR
+        self.together.geometry.window[1] * self.groups * FOUR
     }
 
     /// Returns the bytes of what is prepared for a block: weights, constants, factors and terms.
     fn of_block(&self) -> usize {
-        (self.together * self.weights() + 3 * FOUR) * VECTOR
+        (self.together.rows * self.weights() + 3 * FOUR) * VECTOR
     }
 
     /// Returns the bytes that [`Quads::prepare`] needs.
@@ -88,26 +59,14 @@ impl Quads {
         self.blocks.len() * self.of_block()
     }
 
-    /// Returns the columns of the images that a segment of as many pixels meets.
-    fn columns(&self, pixels: usize) -> usize {
-        let one = &self.geometry;
-        (pixels - 1) * one.strides[1] + (one.window[1] - 1) * one.dilations[1] + 1
-    }
-
     /// Returns the bytes that each thread needs.
     pub(super) fn of_thread(&self) -> usize {
-        self.columns(SEGMENT) * self.groups * FOUR * VECTOR
+        self.together.columns(SEGMENT) * self.groups * FOUR * VECTOR
     }
 
-    /// Returns the number of tasks: for so many rows together, and parts of the channels if `wanted` are more than that.
+    /// Returns the number of tasks; see [`Together::tasks`].
     pub(super) fn tasks(&self, wanted: usize) -> [usize; 2] {
-        let rows = self.geometry.images * self.rows();
-        [rows, wanted.div_ceil(rows).clamp(1, self.blocks.len())]
-    }
-
-    /// Returns how many times rows of an image's result are computed together.
-    fn rows(&self) -> usize {
-        self.geometry.pixels[0].div_ceil(self.together)
+        self.together.tasks(wanted, self.blocks.len())
     }
 
     /// Writes the weights, which have no zero points, and what is added to their sums for the zero point of the images, with
@@ -121,14 +80,14 @@ impl Quads {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     pub(super) unsafe fn prepare(&self, given: *const u8, point: u8, sums: &Sums, to: *mut u8) {
         use std::arch::x86_64::*;
-        let one = &self.geometry;
+        let one = &self.together.geometry;
         let ones = _mm512_set1_epi8(1);
         // SAFETY: as the caller promises.
         unsafe {
             for (at, block) in self.blocks.iter().enumerate() {
                 let mut to = to.add(at * self.of_block()).cast::<__m512i>();
                 let mut totals = [_mm512_setzero_si512(); FOUR];
-                for first in 0..self.together {
+                for first in 0..self.together.rows {
                     // The weights of the second row stand a place further down, and have the same sums.
                     totals = [_mm512_setzero_si512(); FOUR];
                     for (column, group) in
@@ -151,7 +110,7 @@ impl Quads {
                         }
                     }
                 }
-                let factor = _mm512_set1_epi32(-i32::from(point ^ self.flip));
+                let factor = _mm512_set1_epi32(-i32::from(point ^ self.together.flip));
                 for at in 0..FOUR {
                     _mm512_storeu_si512(to, _mm512_mullo_epi32(totals[at], factor));
                     to = to.add(1);
@@ -184,20 +143,11 @@ impl Quads {
         [part_of, parts]: [usize; 2],
         buffer: *mut u8,
     ) {
-        let one = &self.geometry;
-        let (image, y) = (rows / self.rows(), rows % self.rows() * self.together);
-        let from = run.images.wrapping_add(image * one.image[0] * one.image[1] * one.channels);
-        // The weights of rows that there are not are zero.
-        let steps = (0..FOUR * self.groups).map(|step| step.min(one.window[0] + self.together - 2));
-        let inside: Vec<Option<*const u8>> = steps
-            .map(|step| {
-                let row = (y * one.strides[0] + step * one.dilations[0]).checked_sub(one.begin[0])?;
-                (row < one.image[0]).then(|| from.wrapping_add(row * one.image[1] * one.channels))
-            })
-            .collect();
+        let place = self.together.place(run, rows);
+        let inside = self.together.inside(&place, FOUR * self.groups);
         for at in part(self.blocks.len(), parts, part_of, 1) {
             let block = self.blocks[at];
-            let whole = one.pixels[1];
+            let whole = self.together.geometry.pixels[1];
             let length = whole.div_ceil(block.pieces).min(SEGMENT);
             for first in (0..whole).step_by(length * block.pieces) {
                 let segment = Segment {
@@ -205,8 +155,8 @@ impl Quads {
                     run,
                     block,
                     prepared: run.prepared.wrapping_add(at * self.of_block()),
-                    row: image * one.pixels[0] + y,
-                    rows: self.together.min(one.pixels[0] - y),
+                    row: place.row,
+                    rows: place.rows,
                     first,
                     length: (whole - first).div_ceil(block.pieces).min(length),
                     buffer,
@@ -285,14 +235,14 @@ impl Segment<'_> {
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn interleave<const PIECES: usize>(&self, rows: &[Option<*const u8>]) {
         use std::arch::x86_64::*;
-        let (one, channel) = (&self.quads.geometry, self.block.channel);
+        let (one, channel) = (&self.quads.together.geometry, self.block.channel);
         let outside = self.run.outside.wrapping_add(channel);
-        let flip = _mm512_set1_epi8(self.quads.flip.cast_signed());
+        let flip = _mm512_set1_epi8(self.quads.together.flip.cast_signed());
         // Columns before the image are greater than all columns of it.
         let first = (self.first * one.strides[1]).wrapping_sub(one.begin[1]);
         let apart = self.length * one.strides[1];
         let (rows, _) = rows.as_chunks::<FOUR>();
-        let columns = self.quads.columns(self.length);
+        let columns = self.quads.together.columns(self.length);
         for (group, rows) in rows.iter().enumerate() {
             // A row outside has the same pixel at all places.
             let steps = rows.map(|row| if row.is_some() { one.channels } else { 0 });
@@ -331,10 +281,10 @@ impl Segment<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
     unsafe fn pixels<const R: usize, const P: usize>(&self, first: usize) {
         use std::arch::x86_64::*;
-        let (one, groups) = (&self.quads.geometry, self.quads.groups);
+        let (one, groups) = (&self.quads.together.geometry, self.quads.groups);
         let prepared = self.prepared.cast::<__m512i>();
         let of_row = self.quads.weights();
-        let constants = prepared.wrapping_add(self.quads.together * of_row);
+        let constants = prepared.wrapping_add(self.quads.together.rows * of_row);
         let step = one.strides[1] * groups * FOUR;
         let images = self.buffer.cast::<__m512i>().cast_const().wrapping_add(first * step);
         // SAFETY: as the caller promises.
@@ -399,7 +349,7 @@ impl Segment<'_> {
     #[inline(always)]
     unsafe fn write(&self, bytes: std::arch::x86_64::__m512i, row: usize, pixel: usize) {
         use std::arch::x86_64::*;
-        let one = &self.quads.geometry;
+        let one = &self.quads.together.geometry;
         let (first, end) = ((self.row + row) * one.pixels[1], one.pixels[1]);
         let place = |piece: usize| {
             let pixel = self.first + piece * self.length + pixel;
