@@ -20,6 +20,7 @@ mod geometry;
 mod level;
 mod levels;
 mod lstm;
+mod matrix;
 mod packed;
 mod pair;
 mod pixels;

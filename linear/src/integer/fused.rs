@@ -4,12 +4,14 @@
 //! lie, and where the chain is a product and a sum by output, sums become levels while they are in registers; see
 //! [`Tile`]. Otherwise the windows of a band of pixels are copied to be the rows of a product; those of one
 //! pixel are rows already. The sums of a few rows are then still in the first-level cache when the chain makes levels of
-//! them. Each group of channels has products of its own.
+//! them. So it is with AMX as well, where the products are those of [`matrix`](super::matrix). Each group of channels has
+//! products of its own.
 
 use super::bands::{BAND, Bands, tiles};
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
 use super::direct::{Places as TapPlaces, Tile, To};
 use super::geometry::Geometry;
+use super::matrix::{Begun, GRID_ROWS, Grid, Matrices, Panels};
 use super::pair::{PAIR_COLUMNS, PAIR_ROWS};
 use super::prepared::{PreparedPair, Weights, depth, pair_columns, room, shared_room, width};
 use super::quad::COLUMNS;
@@ -19,6 +21,7 @@ use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowered, Lowering, OpError};
 use ovolo::tensor::{DType, Layout, TensorType};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The op.
@@ -140,6 +143,8 @@ struct Fused {
     apart: bool,
     /// Whether windows are read where they lie.
     direct: bool,
+    /// Whether matrices are multiplied.
+    by_matrices: bool,
     chain: Chain,
     extras: Extras,
     by_output: bool,
@@ -150,7 +155,7 @@ struct Fused {
 /// The pixels whose sums are kept in the first-level cache until they become levels.
 const SUMS: usize = 32;
 
-const _: () = assert!(SUMS * PAIR_COLUMNS <= AREA);
+const _: () = assert!(SUMS * PAIR_COLUMNS <= AREA && GRID_ROWS * PAIR_COLUMNS <= AREA);
 
 impl Fused {
     fn new(call: &Call<'_>) -> Option<Self> {
@@ -168,6 +173,8 @@ impl Fused {
             return None;
         }
         let padded = copied(&geometry);
+        let by_matrices =
+            Matrices::new(Bands::new(geometry.area()).pixels(0).len(), depth(&group) / 4).is_some();
         let as_given = width(&geometry) == geometry.channels && !signed[0] && !apart;
         let source = if as_given { geometry } else { padded };
         Some(Self {
@@ -177,7 +184,8 @@ impl Fused {
             source,
             copies: !as_given,
             apart,
-            direct: Tile::is_supported(),
+            direct: Tile::is_supported() && !by_matrices,
+            by_matrices,
             extras: Extras::new(&chain, call)?,
             chain,
             by_output: q.shape.count() > 1,
@@ -203,9 +211,11 @@ impl Fused {
         self.groups * self.group.outputs.div_ceil(COLUMNS)
     }
 
-    /// Returns whether panels are prepared once for all bands. With `vpdpbusd` there is little to prepare.
+    /// Returns whether panels are prepared once for all bands. With `vpdpbusd` there is little to prepare, and the products of
+    /// a band take longer than with matrices.
     fn shares(&self) -> bool {
-        !Tile::has_vnni() && self.geometry.images * Bands::new(self.geometry.area()).count > 1
+        (self.by_matrices || !Tile::has_vnni())
+            && self.geometry.images * Bands::new(self.geometry.area()).count > 1
     }
 
     /// Returns the taps of a window and the quads of each. If the pixels of a row of the window are next to each other and
@@ -332,13 +342,24 @@ unsafe fn copy(from: *const u8, to: &mut [u8]) {
     const FEW: usize = 32;
     // SAFETY: as the caller promises.
     unsafe {
-        if to.len() > FEW {
-            std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len());
-            return;
+        match to.len() {
+            count if count.is_multiple_of(16) && count <= 4 * FEW => pieces::<16>(from, to),
+            count if count <= FEW => pieces::<4>(from, to),
+            count => std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), count),
         }
-        for (at, to) in to.chunks_exact_mut(4).enumerate() {
-            to.copy_from_slice(&from.add(4 * at).cast::<[u8; 4]>().read());
-        }
+    }
+}
+
+/// Copies bytes in pieces of so many.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(always)]
+unsafe fn pieces<const N: usize>(from: *const u8, to: &mut [u8]) {
+    let (pieces, _) = to.as_chunks_mut::<N>();
+    for (at, to) in pieces.iter_mut().enumerate() {
+        // SAFETY: as the caller promises.
+        *to = unsafe { from.add(N * at).cast::<[u8; N]>().read() };
     }
 }
 
@@ -362,7 +383,12 @@ struct Places {
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(fused) = Fused::new(call) else { return reference::contract(call) };
     let places = fused.places();
-    let implementation = if fused.groups > 1 { "groups" } else { "panels" };
+    let implementation = match (fused.by_matrices, fused.groups > 1) {
+        (true, true) => "groups of matrices",
+        (true, false) => "matrices",
+        (false, true) => "groups",
+        (false, false) => "panels",
+    };
     let scratch = places.copy + places.outside + places.shared + fused.threads * places.of_thread;
     Ok(Contract { scratch, ..plain_contract(implementation) })
 }
@@ -482,6 +508,8 @@ impl Band<'_> {
             if self.fused.direct {
                 self.find_taps(image);
             }
+            let matrices = Matrices::new(self.pixels.len(), depth(&self.fused.group) / 4);
+            let begun = matrices.filter(|_| self.fused.by_matrices).map(Matrices::begin);
             let mut pair = pairs.start;
             while pair < pairs.end {
                 let group = pair / of_group;
@@ -489,7 +517,7 @@ impl Band<'_> {
                 let image = image.add(group * self.fused.group.channels);
                 let mut rows = None;
                 for pair in pair..end {
-                    self.pair(image, &mut rows, group, pair - group * of_group);
+                    self.pair(image, &mut rows, begun.as_ref(), group, pair - group * of_group);
                 }
                 pair = end;
             }
@@ -546,7 +574,8 @@ impl Band<'_> {
             (at + step * one.dilations[axis]).checked_sub(one.begin[axis]).filter(|at| *at < one.image[axis])
         };
         let adjacent = one.dilations[1] == 1 && self.fused.groups == 1;
-        let whole = adjacent && inside(x, one.window[1] - 1, 1).is_some();
+        // The first column, if all columns are in the image.
+        let whole = inside(x, one.window[1] - 1, 1).is_some();
         let first = inside(x, 0, 1).filter(|_| whole);
         // SAFETY: the window has this many elements, and the pixels that are read lie in the image.
         unsafe {
@@ -558,7 +587,15 @@ impl Band<'_> {
                 };
                 let row = image.add(row * one.image[1] * one.channels);
                 if let Some(first) = first {
-                    copy(row.add(first * one.channels), line);
+                    let from = row.add(first * one.channels);
+                    if adjacent {
+                        copy(from, line);
+                        continue;
+                    }
+                    let apart = one.dilations[1] * one.channels;
+                    for (step, pixel) in line.chunks_exact_mut(channels).enumerate() {
+                        copy(from.add(step * apart), pixel);
+                    }
                     continue;
                 }
                 for (step, pixel) in line.chunks_exact_mut(channels).enumerate() {
@@ -668,6 +705,7 @@ impl Band<'_> {
         &self,
         image: *const u8,
         rows: &mut Option<(*const u8, usize)>,
+        matrices: Option<&Begun>,
         group: usize,
         pair: usize,
     ) {
@@ -683,12 +721,37 @@ impl Band<'_> {
                     let first = group * one.outputs.div_ceil(COLUMNS) + pair * (PAIR_COLUMNS / COLUMNS);
                     PreparedPair::shared(one, pair, panels.add(first * shared_room(one)))
                 }
-                None => self.weights.of_group(one, group).pair(one, pair, self.panels),
+                None => {
+                    self.weights.of_group(one, group).pair(one, pair, self.fused.by_matrices, self.panels)
+                }
             };
             if self.fused.direct && !prepared.has_points() {
                 return self.direct(&prepared, output, columns);
             }
             let (rows, stride) = *rows.get_or_insert_with(|| self.rows(image));
+            let finish = |sums: *const i32, part: Range<usize>| {
+                let pixel = self.pixels.start + part.start;
+                self.started.run(&Rows {
+                    source: sums.cast(),
+                    source_row: PAIR_COLUMNS,
+                    target: self.output.add((self.image * area + pixel) * all.outputs + output),
+                    target_row: all.outputs,
+                    rows: part.len(),
+                    columns,
+                    places: self.fused.extras.places(self.image, pixel, output),
+                });
+            };
+            if let Some(matrices) = matrices.filter(|_| !prepared.has_points()) {
+                let mut sums = MaybeUninit::<Grid>::uninit();
+                let (weights, constants, _) = prepared.without_points();
+                let panels = Panels { weights, constants: constants.each_ref(), both: columns > COLUMNS };
+                for part in matrices.parts() {
+                    let from = rows.add(part.start * stride);
+                    matrices.products(from, stride, part.len(), &panels, sums.as_mut_ptr().cast());
+                    finish(sums.as_ptr().cast(), part);
+                }
+                return;
+            }
             let mut sums = [[0; PAIR_COLUMNS]; SUMS];
             for start in (0..count).step_by(SUMS) {
                 let sums = &mut sums[..SUMS.min(count - start)];
@@ -696,16 +759,7 @@ impl Band<'_> {
                     let from = rows.add((start + tile.start) * stride);
                     prepared.products(from, stride, tile.len(), &mut sums[tile]);
                 }
-                let pixel = self.pixels.start + start;
-                self.started.run(&Rows {
-                    source: sums.as_ptr().cast(),
-                    source_row: PAIR_COLUMNS,
-                    target: self.output.add((self.image * area + pixel) * all.outputs + output),
-                    target_row: all.outputs,
-                    rows: sums.len(),
-                    columns,
-                    places: self.fused.extras.places(self.image, pixel, output),
-                });
+                finish(sums.as_ptr().cast(), start..start + sums.len());
             }
         }
     }

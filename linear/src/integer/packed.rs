@@ -8,6 +8,7 @@
 
 use super::broadcast;
 use super::few::{Few, centre};
+use super::matrix::{GRID_ROWS, Grid, Matrices, Panels};
 use super::pair::{PAIR_COLUMNS, PAIR_ROWS, Pair};
 use super::quad::{COLUMNS, Facts, Panel, QUAD, Quads, ROWS, has_vnni, prepare, used_as_given};
 use crate::args::{Shared, part};
@@ -92,9 +93,11 @@ impl Product {
 
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(product) = Product::new(call) else { return reference::contract(call) };
+    let by_matrices =
+        product.columns > COLUMNS && Matrices::new(product.rows.min(BAND), product.quads()).is_some();
     let rows = product.rows * size_of::<[i32; 2]>() + product.bytes();
     let scratch = rows + product.threads * 2 * product.panel();
-    Ok(Contract { scratch, ..plain_contract("panels") })
+    Ok(Contract { scratch, ..plain_contract(if by_matrices { "matrices" } else { "panels" }) })
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
@@ -302,6 +305,19 @@ impl Factors<'_> {
         // SAFETY: as the caller promises.
         unsafe {
             let both = [self.ready(panel, to), self.ready(panel + 1, to.add(self.product.panel()))];
+            if let Some(matrices) = Matrices::new(rows.len(), self.product.quads()) {
+                let begun = matrices.begin();
+                let mut sums: Grid = [[0; PAIR_COLUMNS]; GRID_ROWS];
+                let weights = both.each_ref().map(|ready| ready.panel.weights.cast_const());
+                let panels = Panels { weights, constants: [&[0; COLUMNS]; 2], both: true };
+                for part in begun.parts() {
+                    let row = rows.start + part.start;
+                    let from = self.bytes.add(row * self.width);
+                    begun.products(from, self.width, part.len(), &panels, sums.as_mut_ptr());
+                    self.write(panel, row, &both.each_ref(), sums[..part.len()].as_flattened_mut());
+                }
+                return;
+            }
             for row in rows.clone().step_by(PAIR_ROWS) {
                 let mut sums = [[0; PAIR_COLUMNS]; PAIR_ROWS];
                 let one = Pair {

@@ -53,7 +53,8 @@ impl Weights {
         Self { panels, points, ..*self }
     }
 
-    /// Prepares a pair of panels. If there is no second one, it is the first one again.
+    /// Prepares a pair of panels. If there is no second one, it is the first one again. With `at_once`, the constants of the
+    /// columns are known before the first product.
     ///
     /// # Safety
     /// The weights must be those of a convolution with these sizes, and both places of the scratch memory must have
@@ -62,12 +63,13 @@ impl Weights {
         &self,
         geometry: &Geometry,
         pair: usize,
+        at_once: bool,
         scratch: [*mut u8; 2],
     ) -> PreparedPair {
         let [columns, more] = pair_columns(geometry.outputs, pair);
         let output = 2 * pair * COLUMNS;
         // Products with a single panel take another way, which computes no totals.
-        let later = more > 0 && used_as_given(depth(geometry), self.shift());
+        let later = !at_once && more > 0 && used_as_given(depth(geometry), self.shift());
         // SAFETY: as the caller promises.
         let panels = unsafe {
             let first = Prepared::new(geometry, self, output, columns, scratch[0], later);

@@ -309,7 +309,7 @@ impl Band<'_> {
         let columns = pair_columns(one.outputs, pair);
         // SAFETY: as the caller of `run` promises.
         unsafe {
-            let mut prepared = self.weights.pair(one, pair, self.panels);
+            let mut prepared = self.weights.pair(one, pair, false, self.panels);
             let mut sums = [[0; PAIR_COLUMNS]; PAIR_ROWS];
             // Whole products, whose sums are transposed in registers.
             for start in (0..self.count).step_by(PAIR_ROWS) {

@@ -3,6 +3,7 @@
 use crate::check::{Random, assert_close, verify};
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::tensor::{DType, Tensor};
+use ovolo_native::Isa;
 
 /// Returns a tensor of all values of an 8-bit type, the largest and the smallest among its first ones.
 pub(crate) fn bytes(random: &mut Random, dtype: DType, shape: &[usize]) -> Tensor {
@@ -15,6 +16,15 @@ pub(crate) fn bytes(random: &mut Random, dtype: DType, shape: &[usize]) -> Tenso
     };
     let values: Vec<f64> = (0..count).map(|at| value(at) + least).collect();
     Tensor::from_f64(dtype, shape.to_vec(), &values)
+}
+
+/// Returns whether the processor multiplies matrices of bytes, and does so for products with so many quads of the inner
+/// dimension: at least eight, which can be divided into pieces of 4 to 16.
+pub(crate) fn has_matrices(quads: usize) -> bool {
+    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let has = |feature: &str| processor.split_whitespace().any(|word| word == feature);
+    let divided = quads >= 8 && (4..=16).any(|piece| quads % piece == 0);
+    divided && Isa::running() == Isa::Avx512 && has("avx512_vnni") && has("amx_int8")
 }
 
 #[test]
@@ -34,6 +44,9 @@ fn packed_products_of_all_bytes_are_exact() {
             (2, 36, 5),
             (3, 44, 33),
             (4, 28, 19),
+            // For matrices: an odd number of them, and of panels.
+            (37, 64, 48),
+            (300, 132, 70),
             (530, 9, 33),
         ] {
             let x = bytes(&mut random, a, &[rows, depth]);
@@ -41,7 +54,8 @@ fn packed_products_of_all_bytes_are_exact() {
             for (p, q) in [(vec![], vec![]), (vec![rows, 1], vec![columns]), (vec![], vec![1, columns])] {
                 let (p, q) = (bytes(&mut random, a, &p), bytes(&mut random, b, &q));
                 let contract = verify("native.matmul-integer-packed", &Attrs::new(), &[&x, &w, &p, &q], 0.0);
-                assert_eq!(contract.implementation, "panels");
+                let by_matrices = rows >= 8 && columns > 16 && has_matrices(depth.div_ceil(4));
+                assert_eq!(contract.implementation, if by_matrices { "matrices" } else { "panels" });
             }
         }
     }

@@ -2,7 +2,7 @@
 //! compute the levels is exact.
 
 use crate::check::{Random, run, verify};
-use crate::integer::bytes;
+use crate::integer::{bytes, has_matrices};
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 
@@ -47,6 +47,8 @@ fn check(random: &mut Random, op: &'static str, weights: &str, images: &[&str], 
         .with("dilations", Attr::Ints(dilations.to_vec()))
         .with("pads", Attr::Ints(pads.to_vec()))
         .with("groups", Attr::Int(groups as i64));
+    let (pixels, quads) = (result[2] * result[3], rows * columns * (image[1] / groups).div_ceil(4));
+    let by_matrices = op == "native.conv-requantize" && pixels >= 8 && has_matrices(quads);
     for (a, b) in [DType::U8, DType::I8].into_iter().flat_map(|a| [(a, DType::U8), (a, DType::I8)]) {
         let x = bytes(random, a, image);
         let w = bytes(random, b, &[*outputs, image[1] / groups, *rows, *columns]).to_layout(&layout(weights));
@@ -75,7 +77,9 @@ fn check(random: &mut Random, op: &'static str, weights: &str, images: &[&str], 
                 let operands: Vec<&Tensor> =
                     [&x, &w, &p, &q, &s, &z].into_iter().chain(extras.clone()).collect();
                 let contract = verify(op, &attrs, &operands, 0.0);
-                assert!(["panels", "groups", "lanes"].contains(&contract.implementation.as_str()));
+                let common = ["panels", "groups", "lanes"].contains(&contract.implementation.as_str());
+                let matrices = ["matrices", "groups of matrices"].contains(&contract.implementation.as_str());
+                assert!(common && !by_matrices || matrices && by_matrices, "{case:?}: {contract:?}");
             }
         }
     }
@@ -84,8 +88,12 @@ fn check(random: &mut Random, op: &'static str, weights: &str, images: &[&str], 
 #[test]
 fn convolutions_of_levels_are_exact() {
     let mut random = Random::new(17);
-    let cases: [Case; 9] = [
+    let cases: [Case; 12] = [
         ([1, 1, 1, 1], [1, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+        // For matrices: one of rows and one panel, an odd number of both, and several bands.
+        ([1, 64, 3, 5], [10, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+        ([1, 96, 5, 7], [43, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
+        ([2, 32, 12, 13], [70, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
         ([2, 20, 9, 11], [33, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
         ([1, 16, 12, 20], [32, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
         ([1, 36, 17, 19], [20, 1, 1], [2, 3], [1, 1], [0, 0, 0, 0]),
@@ -104,7 +112,8 @@ fn convolutions_of_levels_are_exact() {
 fn convolutions_of_groups_of_levels_are_exact() {
     let mut random = Random::new(41);
     // Groups whose panels are one or two, padding, strides and dilations, and windows of one pixel.
-    let cases: [(Case, usize); 6] = [
+    let cases: [(Case, usize); 7] = [
+        (([1, 64, 9, 9], [96, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]), 2),
         (([1, 32, 9, 11], [32, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]), 2),
         (([2, 64, 7, 7], [64, 3, 3], [2, 2], [1, 1], [0, 1, 1, 0]), 2),
         (([1, 12, 12, 6], [48, 3, 2], [1, 2], [2, 1], [2, 0, 0, 1]), 3),

@@ -242,9 +242,9 @@ pub const EQUIVALENT: &[Reason] = &[
             "widen-groups-8: without less(1, dim(?w, 1))",
             "widen-groups-8: without divisible(div(8, 2), dim(?w, 1))",
             "widen-groups-8: without divisible(div(mul(dim(?w, 0), 8), dim(?x, 1)), 8)",
-            "widen-groups-of-levels: without less(1, dim(?w, 1))",
-            "widen-groups-of-levels: without divisible(8, dim(?w, 1))",
-            "widen-groups-of-levels: without divisible(div(mul(dim(?w, 0), 16), dim(?x, 1)), 16)",
+            "widen-groups-of-levels-16: without less(1, dim(?w, 1))",
+            "widen-groups-of-levels-16: without divisible(div(16, 2), dim(?w, 1))",
+            "widen-groups-of-levels-16: without divisible(div(mul(dim(?w, 0), 16), dim(?x, 1)), 16)",
         ],
     ),
     (
