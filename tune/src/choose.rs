@@ -192,9 +192,9 @@ fn fastest(
     let rounds = tuner.limit.map_or(Rounds::USUAL, |limit| Rounds::USUAL.within(limit.left(Phase::Race)));
     let race = race(entrants, options.registry.backends(), rounds)?;
     let times: Vec<f64> = (0..entrants.len()).map(|at| median(&race.times(at)).0).collect();
-    // After a tuning in limited time, the plan of the price list stays unless another one is clearly faster.
+    // The plan of the price list, which runs without tuning, stays unless another one is clearly faster.
     let by_prices = plans.iter().position(|(way, ..)| *way == WAYS[1].name);
-    let mut winner = by_prices.filter(|_| tuner.limit.is_some()).unwrap_or(0);
+    let mut winner = by_prices.unwrap_or(0);
     for at in 0..entrants.len() {
         if at != winner && race.beats(at, winner) {
             winner = at;

@@ -3,6 +3,11 @@
 //! The price list estimates a kernel from its features and the speeds of a machine. A correction is the factor by
 //! which kernels of one kind take longer than their estimate, or less, by regime: large or small ones, filled blocks or
 //! not, one thread or several. Regimes are found by a small regression tree for each kind, and are written as a price list.
+//!
+//! A whole table may be slower than others: the machine had other work, or its speeds were measured in another state. Each
+//! table therefore has a factor of its own, as random effects have in mixed models (N. M. Laird and J. H. Ware,
+//! "Random-effects models for longitudinal data", Biometrics 38, 1982). It keeps such a table from looking like a regime,
+//! and is no part of the corrections.
 
 mod list;
 mod quality;
@@ -21,6 +26,9 @@ const FEWEST: usize = 8;
 /// The weight of a time that was not measured within plans: the same as for the cost model `learned`.
 const ALONE: f64 = 0.1;
 
+/// How often trees are fitted, and then the factors of tables to what they leave.
+const PASSES: usize = 3;
+
 /// A kind of kernels: the op, and the beginning of the names of its implementations.
 type Kind = (String, String);
 
@@ -33,33 +41,48 @@ pub struct Corrections {
 impl Corrections {
     /// Fits corrections to the kernels of some tables.
     pub fn new(tables: &[TimesTable]) -> Self {
-        Self::to(tables.iter().flat_map(|table| &table.kernels))
+        Self::to(tables, |_, _| true)
     }
 
     /// Fits corrections without some models, and without kernels that are also in them.
     pub fn without(tables: &[TimesTable], models: &[&str]) -> Self {
-        let kernels = || tables.iter().flat_map(|table| &table.kernels);
-        let left_out = kernels().filter(|kernel| models.contains(&kernel.model.as_str()));
+        let kernels = tables.iter().flat_map(|table| &table.kernels);
+        let left_out = kernels.filter(|kernel| models.contains(&kernel.model.as_str()));
         let calls: BTreeSet<&str> = left_out.map(|kernel| kernel.call.as_str()).collect();
-        Self::to(kernels().filter(|kernel| !calls.contains(kernel.call.as_str())))
+        Self::to(tables, |_, kernel| !calls.contains(kernel.call.as_str()))
     }
 
-    fn to<'k>(kernels: impl Iterator<Item = &'k TimedKernel>) -> Self {
-        let mut kinds: BTreeMap<Kind, Vec<Sample<'_>>> = BTreeMap::new();
-        for kernel in kernels {
-            // A plan takes the sum of its kernels' times, so long kernels count for more. Their weight grows only
-            // with the square root, because the times of short kernels are less exact.
-            let weight = kernel.seconds.sqrt() * if kernel.within_plans { 1.0 } else { ALONE };
-            let sample = Sample {
-                model: &kernel.model,
-                values: &kernel.values,
-                target: (kernel.seconds / kernel.estimate()).ln(),
-                weight,
-            };
-            kinds.entry(kind(kernel)).or_default().push(sample);
+    /// Fits corrections to the kernels that are taken, by the position of their table and by themselves.
+    fn to(tables: &[TimesTable], taken: impl Fn(usize, &TimedKernel) -> bool) -> Self {
+        let mut kinds: BTreeMap<Kind, Vec<(usize, Sample<'_>)>> = BTreeMap::new();
+        for (at, table) in tables.iter().enumerate() {
+            for kernel in table.kernels.iter().filter(|kernel| taken(at, kernel)) {
+                // A plan takes the sum of its kernels' times, so long kernels count for more. Their weight grows
+                // only with the square root, because the times of short kernels are less exact.
+                let weight = kernel.seconds.sqrt() * if kernel.within_plans { 1.0 } else { ALONE };
+                let sample = Sample {
+                    model: &kernel.model,
+                    values: &kernel.values,
+                    target: (kernel.seconds / kernel.estimate()).ln(),
+                    weight,
+                };
+                kinds.entry(kind(kernel)).or_default().push((at, sample));
+            }
         }
         kinds.retain(|_, samples| samples.len() >= FEWEST);
-        Self { kinds: kinds.into_iter().map(|(kind, samples)| (kind, Tree::fit(samples))).collect() }
+        let mut of_tables = vec![0.0; tables.len()];
+        let mut trees: BTreeMap<Kind, Tree> = BTreeMap::new();
+        for _ in 0..PASSES {
+            trees.clear();
+            for (kind, samples) in &kinds {
+                let own = samples
+                    .iter()
+                    .map(|(at, sample)| Sample { target: sample.target - of_tables[*at], ..*sample });
+                trees.insert(kind.clone(), Tree::fit(own.collect()));
+            }
+            of_tables = effects(tables.len(), &kinds, &trees);
+        }
+        Self { kinds: trees }
     }
 
     /// Returns the factor for a kernel; 1 for a kind of which there were too few.
@@ -76,6 +99,31 @@ impl Corrections {
     pub fn size(&self) -> (usize, usize) {
         (self.kinds.len(), self.kinds.values().map(Tree::leaves).sum())
     }
+}
+
+/// Returns the logarithm of the factor of each table: the median of what the trees leave of its kernels, less the mean of these
+/// medians, which belongs to the trees.
+fn effects(
+    tables: usize,
+    kinds: &BTreeMap<Kind, Vec<(usize, Sample<'_>)>>,
+    trees: &BTreeMap<Kind, Tree>,
+) -> Vec<f64> {
+    let mut left: Vec<Vec<f64>> = vec![Vec::new(); tables];
+    for (tree, (at, sample)) in
+        kinds.iter().flat_map(|(kind, samples)| samples.iter().map(|sample| (&trees[kind], sample)))
+    {
+        left[*at].push(sample.target - tree.factor(sample.values).ln());
+    }
+    let medians: Vec<Option<f64>> = left
+        .into_iter()
+        .map(|mut left| {
+            left.sort_by(f64::total_cmp);
+            left.get(left.len() / 2).copied()
+        })
+        .collect();
+    #[allow(clippy::cast_precision_loss)] // Tables are few.
+    let mean = medians.iter().flatten().sum::<f64>() / medians.iter().flatten().count().max(1) as f64;
+    medians.into_iter().map(|median| median.map_or(0.0, |median| median - mean)).collect()
 }
 
 /// Returns the op and what names of implementations have in common on machines with other instruction sets.
@@ -101,10 +149,7 @@ pub fn without_each_model(tables: &[TimesTable]) -> Vec<Quality> {
 
 /// Predicts each table by corrections that were fitted to the others.
 pub fn without_each_table(tables: &[TimesTable]) -> Vec<Quality> {
-    let rest = |left_out: usize| {
-        let others = tables.iter().enumerate().filter(|(at, _)| *at != left_out);
-        Corrections::to(others.flat_map(|(_, table)| &table.kernels))
-    };
+    let rest = |left_out: usize| Corrections::to(tables, |at, _| at != left_out);
     tables
         .iter()
         .enumerate()

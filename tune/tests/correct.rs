@@ -134,6 +134,6 @@ fn the_shipped_corrections_follow_from_the_shipped_tables() {
     let closer = models.iter().filter(|held| held.error[1] < held.error[0]).count();
     assert!(closer * 10 >= models.len() * 9, "{closer} of {}", models.len());
     for held in without_each_table(&tables) {
-        assert!(held.error[1].unwrap() < 0.85 * held.error[0].unwrap(), "{held:?}");
+        assert!(held.error[1].unwrap() < 0.8 * held.error[0].unwrap(), "{held:?}");
     }
 }

@@ -7,7 +7,8 @@ use std::process::Command;
 /// The packages that draw networks, from the Python package index.
 const PACKAGES: &[&str] = &["numpy==2.4.6", "onnx==1.23.2"];
 
-const USAGE: &str = "usage: cargo xtask tables NAME [--threads 1,2] [--isa best,avx2] [--pipeline native]";
+const USAGE: &str =
+    "usage: cargo xtask tables NAME [--threads 1,2] [--isa best,avx2] [--pipeline native] [--with FOLDER]";
 
 /// The words of the task.
 struct Settings {
@@ -15,6 +16,8 @@ struct Settings {
     threads: Vec<String>,
     sets: Vec<String>,
     pipeline: String,
+    /// A folder of further models, such as the quantised ones that `benches/quantised.py --out` keeps.
+    with: Option<PathBuf>,
 }
 
 fn settings(words: &[String]) -> Result<Settings, String> {
@@ -26,6 +29,7 @@ fn settings(words: &[String]) -> Result<Settings, String> {
         threads: list("1,2"),
         sets: list("best,avx2"),
         pipeline: "native".into(),
+        with: None,
     };
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("`{word}` needs a value\n{USAGE}"))?;
@@ -33,6 +37,7 @@ fn settings(words: &[String]) -> Result<Settings, String> {
             "--threads" => found.threads = list(value),
             "--isa" => found.sets = list(value),
             "--pipeline" => found.pipeline.clone_from(value),
+            "--with" => found.with = Some(value.into()),
             _ => return Err(format!("`{word}` is unknown\n{USAGE}")),
         }
     }
@@ -51,6 +56,9 @@ pub fn run(words: &[String]) -> Result<(), String> {
     command(Command::new(python).arg(root().join("xtask/python/drawn.py")).arg(&drawn))?;
     let mut models = models(&target.join("models"))?;
     models.extend(self::models(&drawn)?);
+    if let Some(folder) = &settings.with {
+        models.extend(self::models(folder)?);
+    }
     for set in &settings.sets {
         for threads in &settings.threads {
             table(&settings, set, threads, &models)?;
@@ -59,14 +67,14 @@ pub fn run(words: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The files `NAME/model.onnx` of a folder.
+/// The files `NAME/model.onnx` and `NAME.onnx` of a folder.
 fn models(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut found: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("light_")))
-        .map(|path| path.join("model.onnx"))
-        .filter(|path| path.exists())
+        .map(|path| if path.is_dir() { path.join("model.onnx") } else { path })
+        .filter(|path| path.extension().is_some_and(|ending| ending == "onnx") && path.exists())
         .collect();
     found.sort();
     Ok(found)

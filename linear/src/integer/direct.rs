@@ -1,7 +1,8 @@
 //! Products of up to eight windows with one or two panels, whose sums can become bytes while they are in registers.
 //!
 //! Windows are read where they lie, one tap after another: a list has the place of each tap for each window, and so no
-//! window is copied, at any stride and with any padding. There are two ways: by `vpdpbusd`, and by AVX2.
+//! window is copied, at any stride and with any padding. There are two ways: by vectors of AVX-512 VNNI, and by those of AVX2,
+//! or of AVX-VNNI.
 
 #[cfg(target_arch = "x86_64")]
 mod light;

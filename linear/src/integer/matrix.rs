@@ -20,9 +20,9 @@ pub(super) const GRID_ROWS: usize = 2 * ROWS;
 const QUADS: usize = 16;
 /// The fewest rows and quads of a product. For smaller ones, loading and storing the sums takes longer than `vpdpbusd` does for
 /// all.
-const FEWEST: [usize; 2] = [8, 8];
-/// The fewest quads of a piece. An instruction takes as long for eight quads as for four.
-const FEWEST_OF_PIECE: usize = 4;
+const FEWEST: [usize; 2] = [8, 16];
+/// The fewest quads of a piece. An instruction takes as long for four quads as for eight.
+const FEWEST_OF_PIECE: usize = 8;
 
 /// The sums of the rows that are multiplied at once.
 pub(super) type Grid = [PairSums; GRID_ROWS];

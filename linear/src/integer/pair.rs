@@ -1,8 +1,8 @@
 //! Products of up to eight rows with a pair of panels, so that each element of a row serves 32 columns.
 
-#[cfg(target_arch = "x86_64")]
-use super::quad::QUAD;
 use super::quad::{COLUMNS, Facts, Panel, Quads, ROWS};
+#[cfg(target_arch = "x86_64")]
+use super::quad::{QUAD, has_vnni};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::prefetch;
 
@@ -51,7 +51,7 @@ impl<'a> Pair<'a> {
             // Products with one panel twice would take as long as with two.
             let single = std::ptr::eq(self.panels[0].0.weights, self.panels[1].0.weights);
             #[cfg(target_arch = "x86_64")]
-            if !single && self.panels.iter().all(|(_, facts)| facts.whole) {
+            if !single && has_vnni() && self.panels.iter().all(|(_, facts)| facts.whole) {
                 self.whole::<false>(constants, sums);
                 return;
             }

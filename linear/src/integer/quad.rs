@@ -8,7 +8,8 @@
 //! vectors ([`Rest`]), which are multiplied after the panel, as numbers of 16 bits. So the products are exact for all
 //! weights, and take at most twice the time that they take if all pairs are light.
 //!
-//! With the instruction `vpdpbusd` (AVX-512 VNNI), which adds four products in 32 bits, no pair has to be split.
+//! With the instruction `vpdpbusd`, which adds four products in 32 bits, no pair has to be split. AVX-512 VNNI has it for
+//! vectors of 64 bytes, and AVX-VNNI, on processors without AVX-512, for those of 32.
 
 use crate::lanes::Isa;
 #[cfg(target_arch = "x86_64")]
@@ -118,7 +119,7 @@ impl Quads {
         // SAFETY: as the caller promises, and the processor has the instructions.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            if facts.whole {
+            if facts.whole && has_vnni() {
                 return match self.rows {
                     1 => self.vnni::<1>(sums, None),
                     2 => self.vnni::<2>(sums, None),
@@ -128,6 +129,13 @@ impl Quads {
             }
             let rests = self.b.lists(self.quads, facts);
             match Isa::running() {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 if facts.whole => match self.rows {
+                    1 => self.avx_vnni::<1>(sums),
+                    2 => self.avx_vnni::<2>(sums),
+                    3 => self.avx_vnni::<3>(sums),
+                    _ => self.avx_vnni::<4>(sums),
+                },
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx2 | Isa::Avx512 => match self.rows {
                     1 => self.avx2::<1>(rests, sums),
@@ -246,26 +254,41 @@ impl Quads {
         }
     }
 
-    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
-    #[allow(clippy::needless_range_loop)]
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     unsafe fn avx2<const R: usize>(&self, rests: [&[Rest]; 2], sums: &mut Sums) {
-        use std::arch::x86_64::{
-            __m256i, _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16,
-            _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_srli_epi16,
-            _mm256_storeu_si256,
-        };
-        let ones = _mm256_set1_epi16(1);
-        let mut totals = [[_mm256_setzero_si256(); R]; 2];
+        // SAFETY: as the caller of `add` promises.
+        unsafe { self.eights::<R, false>(rests, sums) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,avxvnni")]
+    unsafe fn avx_vnni<const R: usize>(&self, sums: &mut Sums) {
+        // SAFETY: as the caller of `add` promises.
+        unsafe { self.eights::<R, true>([&[]; 2], sums) }
+    }
+
+    /// Adds the products by vectors of eight sums: by `vpdpbusd`, or by instructions of AVX2.
+    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn eights<const R: usize, const VNNI: bool>(&self, rests: [&[Rest]; 2], sums: &mut Sums) {
+        use std::arch::x86_64::*;
         // SAFETY: as the caller of `add` promises.
         unsafe {
+            let ones = _mm256_set1_epi16(1);
+            let mut totals = [[_mm256_setzero_si256(); R]; 2];
             macro_rules! add {
                 ($total:expr, $row:expr, $quad:expr, $weights:expr) => {
                     let from = self.a.add($row * self.stride + 4 * $quad).cast::<i32>();
                     let four = _mm256_set1_epi32(from.read_unaligned());
-                    let product = _mm256_madd_epi16(_mm256_maddubs_epi16(four, $weights), ones);
-                    $total = _mm256_add_epi32($total, product);
+                    if VNNI {
+                        $total = _mm256_dpbusd_avx_epi32($total, four, $weights);
+                    } else {
+                        let product = _mm256_madd_epi16(_mm256_maddubs_epi16(four, $weights), ones);
+                        $total = _mm256_add_epi32($total, product);
+                    }
                 };
             }
             for quad in 0..self.quads {
@@ -308,7 +331,7 @@ pub(super) unsafe fn add_four(products: &[(Quads, &Facts); 4], sums: &mut [Sums;
     // SAFETY: as the caller promises, and the processor has the instructions.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if products[0].0.rows == 1 && products.iter().all(|(_, facts)| facts.whole) {
+        if has_vnni() && products[0].0.rows == 1 && products.iter().all(|(_, facts)| facts.whole) {
             return four_vnni(products, sums);
         }
         for ((product, facts), sums) in products.iter().zip(sums) {
@@ -373,6 +396,16 @@ pub(super) fn has_vnni() -> bool {
     false
 }
 
+/// Whether kernels may use `vpdpbusd` on vectors of 32 bytes, and on no larger ones.
+pub(super) fn has_avx_vnni() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        Isa::running() == Isa::Avx2 && is_x86_feature_detected!("avxvnni")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// Prepares a panel of weights for products: gives them a sign by adding `shift` to their bits, replaces what fills up
 /// the last quad by zeros, and splits pairs that are not light, unless the processor needs no such pairs. If nothing is
 /// to be changed, the weights are used as they are given; see [`Facts::as_given`].
@@ -381,20 +414,21 @@ pub(super) fn has_vnni() -> bool {
 /// The panel must have `depth` elements in each column, rounded up to a multiple of four, and `to` must have room for
 /// [`Panel::WEIGHTS`] and [`Panel::RESTS`] bytes for each four of them.
 pub(super) unsafe fn prepare(b: *const u8, depth: usize, shift: u8, to: Panel) -> Facts {
-    let (quads, whole) = (depth.div_ceil(4), depth / 4);
+    let (quads, full) = (depth.div_ceil(4), depth / 4);
     let as_given = used_as_given(depth, shift);
-    let mut facts = Facts { whole: has_vnni(), as_given, ..Facts::default() };
+    let whole = has_vnni() || has_avx_vnni();
+    let mut facts = Facts { whole, as_given, ..Facts::default() };
     let mut preparation = Preparation { quads, shift, to, facts: &mut facts };
     // SAFETY: as the caller promises; any bytes are integers.
     unsafe {
-        preparation.split(std::slice::from_raw_parts(b, whole * QUAD), 0);
-        if whole < quads {
-            let from = std::slice::from_raw_parts(b.add(whole * QUAD), QUAD);
+        preparation.split(std::slice::from_raw_parts(b, full * QUAD), 0);
+        if full < quads {
+            let from = std::slice::from_raw_parts(b.add(full * QUAD), QUAD);
             let mut last = [shift.wrapping_neg(); QUAD];
             for (last, from) in last.chunks_exact_mut(4).zip(from.chunks_exact(4)) {
                 last[..depth % 4].copy_from_slice(&from[..depth % 4]);
             }
-            preparation.split(&last, whole);
+            preparation.split(&last, full);
         }
     }
     facts
@@ -418,7 +452,10 @@ impl Preparation<'_> {
         unsafe {
             #[cfg(target_arch = "x86_64")]
             if self.facts.whole {
-                return self.copy_vnni(from, first);
+                return match Isa::running() {
+                    Isa::Avx512 => self.copy_vnni(from, first),
+                    _ => self.copy_avx2(from, first),
+                };
             }
             #[cfg(target_arch = "x86_64")]
             if Isa::running() >= Isa::Avx2 {
@@ -451,6 +488,33 @@ impl Preparation<'_> {
             }
             let to = self.facts.totals.as_mut_ptr().cast::<__m512i>();
             _mm512_storeu_si512(to, _mm512_add_epi32(_mm512_loadu_si512(to), total));
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn copy_avx2(&mut self, from: &[u8], first: usize) {
+        use std::arch::x86_64::*;
+        let shift = _mm256_set1_epi8(self.shift.cast_signed());
+        let ones = (_mm256_set1_epi8(1), _mm256_set1_epi16(1));
+        let mut totals = [_mm256_setzero_si256(); 2];
+        // SAFETY: half a quad is a vector, and the caller promises the room.
+        unsafe {
+            for (at, from) in from.chunks_exact(QUAD).enumerate() {
+                let to = self.to.weights.add((first + at) * QUAD).cast::<__m256i>();
+                for (half, total) in totals.iter_mut().enumerate() {
+                    let weights = _mm256_loadu_si256(from.as_ptr().cast::<__m256i>().add(half));
+                    let weights = _mm256_xor_si256(weights, shift);
+                    // Sums of two weights fit into 16 bits.
+                    let pairs = _mm256_maddubs_epi16(ones.0, weights);
+                    *total = _mm256_add_epi32(*total, _mm256_madd_epi16(pairs, ones.1));
+                    _mm256_storeu_si256(to.add(half), weights);
+                }
+            }
+            for (half, total) in totals.into_iter().enumerate() {
+                let to = self.facts.totals.as_mut_ptr().cast::<__m256i>().add(half);
+                _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), total));
+            }
         }
     }
 

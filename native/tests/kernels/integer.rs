@@ -19,11 +19,11 @@ pub(crate) fn bytes(random: &mut Random, dtype: DType, shape: &[usize]) -> Tenso
 }
 
 /// Returns whether the processor multiplies matrices of bytes, and does so for products with so many quads of the inner
-/// dimension: at least eight, which can be divided into pieces of 4 to 16.
+/// dimension: at least 16, which can be divided into pieces of 8 to 16.
 pub(crate) fn has_matrices(quads: usize) -> bool {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let has = |feature: &str| processor.split_whitespace().any(|word| word == feature);
-    let divided = quads >= 8 && (4..=16).any(|piece| quads % piece == 0);
+    let divided = quads >= 16 && (8..=16).any(|piece| quads % piece == 0);
     divided && Isa::running() == Isa::Avx512 && has("avx512_vnni") && has("amx_int8")
 }
 

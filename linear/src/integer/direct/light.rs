@@ -1,9 +1,10 @@
 //! The products of a tile with AVX2: `vpmaddubsw` multiplies bytes by weights of which all pairs are light, and what was
-//! split from other pairs is multiplied after all taps; see [`quad`](crate::integer::quad).
+//! split from other pairs is multiplied after all taps; see [`quad`](crate::integer::quad). With AVX-VNNI, `vpdpbusd` multiplies
+//! weights of which no pair was split.
 
 use super::{Tile, To};
 use crate::integer::affine::Sums;
-use crate::integer::quad::{COLUMNS, Rest};
+use crate::integer::quad::{COLUMNS, Rest, has_avx_vnni};
 use std::arch::x86_64::*;
 
 /// The windows whose sums are in registers: two vectors for each of them, beside the weights and the products.
@@ -29,11 +30,15 @@ impl Tile<'_> {
                 let part = Part { tile: self, panel, first };
                 // SAFETY: as the caller promises.
                 unsafe {
-                    match end - first {
-                        1 => part.compute::<1>(constants, to),
-                        2 => part.compute::<2>(constants, to),
-                        3 => part.compute::<3>(constants, to),
-                        _ => part.compute::<4>(constants, to),
+                    match (end - first, has_avx_vnni()) {
+                        (1, false) => part.avx2::<1>(constants, to),
+                        (2, false) => part.avx2::<2>(constants, to),
+                        (3, false) => part.avx2::<3>(constants, to),
+                        (_, false) => part.avx2::<4>(constants, to),
+                        (1, true) => part.avx_vnni::<1>(constants, to),
+                        (2, true) => part.avx_vnni::<2>(constants, to),
+                        (3, true) => part.avx_vnni::<3>(constants, to),
+                        (_, true) => part.avx_vnni::<4>(constants, to),
                     }
                 }
             }
@@ -42,18 +47,34 @@ impl Tile<'_> {
 }
 
 impl Part<'_> {
+    /// # Safety
+    /// As for [`Tile::run_light`].
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2<const R: usize>(&self, constants: &[i32; COLUMNS], to: To<'_>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.compute::<R, false>(constants, to) }
+    }
+
+    /// # Safety
+    /// As for [`Tile::run_light`].
+    #[target_feature(enable = "avx2,fma,avxvnni")]
+    unsafe fn avx_vnni<const R: usize>(&self, constants: &[i32; COLUMNS], to: To<'_>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.compute::<R, true>(constants, to) }
+    }
+
     /// Computes the products of `R` windows.
     ///
     /// # Safety
     /// As for [`Tile::run_light`].
     // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
     #[allow(clippy::needless_range_loop)]
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn compute<const R: usize>(&self, constants: &[i32; COLUMNS], to: To<'_>) {
+    #[inline(always)]
+    unsafe fn compute<const R: usize, const VNNI: bool>(&self, constants: &[i32; COLUMNS], to: To<'_>) {
         let Tile { taps, quads, channel, .. } = *self.tile;
-        let ones = _mm256_set1_epi16(1);
         // SAFETY: as the caller of `run` promises; the constants of a panel are two vectors, and so is a quad.
         unsafe {
+            let ones = _mm256_set1_epi16(1);
             let constants = constants.as_ptr().cast::<__m256i>();
             let mut totals = [[_mm256_loadu_si256(constants), _mm256_loadu_si256(constants.add(1))]; R];
             let mut weights = self.tile.weights[self.panel].cast::<__m256i>();
@@ -69,9 +90,14 @@ impl Part<'_> {
                         let four = rows[row].add(4 * quad).cast::<i32>().read_unaligned();
                         let four = _mm256_set1_epi32(four);
                         for half in 0..2 {
-                            let products = _mm256_maddubs_epi16(four, own[half]);
-                            let products = _mm256_madd_epi16(products, ones);
-                            totals[row][half] = _mm256_add_epi32(totals[row][half], products);
+                            if VNNI {
+                                totals[row][half] =
+                                    _mm256_dpbusd_avx_epi32(totals[row][half], four, own[half]);
+                            } else {
+                                let products = _mm256_maddubs_epi16(four, own[half]);
+                                let products = _mm256_madd_epi16(products, ones);
+                                totals[row][half] = _mm256_add_epi32(totals[row][half], products);
+                            }
                         }
                     }
                 }
