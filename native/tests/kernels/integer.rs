@@ -23,7 +23,7 @@ pub(crate) fn bytes(random: &mut Random, dtype: DType, shape: &[usize]) -> Tenso
 pub(crate) fn has_matrices(quads: usize) -> bool {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let has = |feature: &str| processor.split_whitespace().any(|word| word == feature);
-    let divided = quads >= 16 && (8..=16).any(|piece| quads % piece == 0);
+    let divided = quads >= 16 && (8..=16).any(|piece| quads.is_multiple_of(piece));
     divided && Isa::running() == Isa::Avx512 && has("avx512_vnni") && has("amx_int8")
 }
 

@@ -242,9 +242,7 @@ pub const EQUIVALENT: &[Reason] = &[
             "widen-groups-8: without less(1, dim(?w, 1))",
             "widen-groups-8: without divisible(div(8, 2), dim(?w, 1))",
             "widen-groups-8: without divisible(div(mul(dim(?w, 0), 8), dim(?x, 1)), 8)",
-            "widen-groups-of-levels-16: without less(1, dim(?w, 1))",
-            "widen-groups-of-levels-16: without divisible(div(16, 2), dim(?w, 1))",
-            "widen-groups-of-levels-16: without divisible(div(mul(dim(?w, 0), 16), dim(?x, 1)), 16)",
+            "widen-groups-of-levels-64: without divisible(div(mul(dim(?w, 0), 64), dim(?x, 1)), 64)",
         ],
     ),
     (
