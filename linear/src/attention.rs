@@ -280,11 +280,11 @@ unsafe fn exponentials_on<V: Lanes>(
         while at < length {
             let rest = length - at;
             if rest >= V::COUNT {
-                let e = math::exp(V::load(row.add(at)).sub(shift));
+                let e = math::share(V::load(row.add(at)).sub(shift));
                 total = total.add(e);
                 e.store(row.add(at));
             } else {
-                let e = math::exp(V::load_first(row.add(at), rest).sub(shift));
+                let e = math::share(V::load_first(row.add(at), rest).sub(shift));
                 e.store_first(row.add(at), rest);
                 total = total.add(V::load_first(row.add(at), rest));
             }

@@ -137,7 +137,7 @@ unsafe fn row_on<V: Lanes>(source: *const f32, target: *mut f32, length: usize, 
             let rest = length - at;
             let whole = rest >= V::COUNT;
             let x = if whole { V::load(source.add(at)) } else { V::load_first(source.add(at), rest) };
-            let e = math::exp(x.sub(shift));
+            let e = math::share(x.sub(shift));
             if whole {
                 sum = sum.add(e);
                 if !log {
@@ -199,7 +199,7 @@ unsafe fn columns_on<V: Lanes>(
             let greatest = V::select(lowest, V::splat(0.0), greatest);
             let mut sum = V::splat(0.0);
             for i in 0..length {
-                let e = math::exp(V::load_first(from.add(i * stride), lanes).sub(greatest));
+                let e = math::share(V::load_first(from.add(i * stride), lanes).sub(greatest));
                 sum = sum.add(e);
                 if !log {
                     e.store_first(to.add(i * stride), lanes);

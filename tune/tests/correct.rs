@@ -62,6 +62,25 @@ fn planted_factors_are_found_with_their_limit() {
 }
 
 #[test]
+fn a_table_that_is_slower_as_a_whole_is_no_regime() {
+    let folder = common::folder("correct-slower");
+    let kernels = |numbers: std::ops::Range<u32>, seconds: f64| -> Vec<String> {
+        let one = |at: u32| {
+            let flops = 1000.0 * f64::from(at + 1) * f64::from(at + 1);
+            line(["a", "b", "c"][at as usize % 3], at as usize, "direct-avx2", flops, 1e-5, seconds)
+        };
+        numbers.map(one).collect()
+    };
+    // All kernels take as long as they should, but only the large ones are in the table of a machine that was slow.
+    let tables = [("even.csv", kernels(0..120, 1e-5)), ("slow.csv", kernels(60..120, 3e-5))]
+        .map(|(name, lines)| TimesTable::read(&write(&folder, name, &lines)).unwrap());
+    let corrections = Corrections::new(&tables);
+    let [small, large] = [0, 119].map(|at| corrections.factor(&tables[0].kernels[at]));
+    // It is 1.73 where all times count alike. The factors of the tables are found step by step, so some of it is left.
+    assert!(large / small < 1.35, "{small} and {large}");
+}
+
+#[test]
 fn a_kind_with_few_kernels_or_of_one_model_has_no_regimes() {
     let folder = common::folder("correct-few");
     let few = TimesTable::read(&write(&folder, "few.csv", &planted("avx2", 1.0)[..7])).unwrap();
