@@ -34,9 +34,12 @@ enum Toward {
     Conversions(f64),
 }
 
+/// The way that a model runs by without tuning.
+const PRICES: &str = "fitted";
+
 const WAYS: [Way; 4] = [
     Way { name: "measured", leaning: Toward::Times, doc: "extracted by the measured times" },
-    Way { name: "fitted", leaning: Toward::Prices, doc: "by the price list at this machine's speeds" },
+    Way { name: PRICES, leaning: Toward::Prices, doc: "by the price list at this machine's speeds" },
     Way {
         name: "dear-conversions",
         leaning: Toward::Conversions(1.2),
@@ -193,14 +196,8 @@ fn fastest(
     let race = race(entrants, options.registry.backends(), rounds)?;
     let times: Vec<f64> = (0..entrants.len()).map(|at| median(&race.times(at)).0).collect();
     // The plan of the price list, which runs without tuning, stays unless another one is clearly faster.
-    let by_prices = plans.iter().position(|(way, ..)| *way == WAYS[1].name);
-    let mut winner = by_prices.unwrap_or(0);
-    for at in 0..entrants.len() {
-        if at != winner && race.beats(at, winner) {
-            winner = at;
-        }
-    }
-    Ok((winner, times))
+    let by_prices = plans.iter().position(|(way, ..)| *way == PRICES);
+    Ok((race.winner(by_prices.unwrap_or(0), entrants.len()), times))
 }
 
 /// Draws plans, times each with the best so far, and replaces the winner if a drawn plan is faster. Returns

@@ -110,6 +110,11 @@ impl Race {
         at(2) < FASTER && at(3) < 1.0
     }
 
+    /// Returns the plan that wins: `first`, unless another one is clearly faster.
+    pub fn winner(&self, first: usize, entrants: usize) -> usize {
+        (0..entrants).fold(first, |best, at| if at != best && self.beats(at, best) { at } else { best })
+    }
+
     /// The rounds in which the runs of these plans count, or all rounds if those are too few.
     fn counted<'a>(&'a self, of: &'a [usize]) -> impl Iterator<Item = &'a Vec<(f64, bool)>> {
         let well = |round: &Vec<(f64, bool)>| of.iter().all(|at| round[*at].1);
@@ -258,6 +263,20 @@ mod tests {
         assert_eq!(race.times(1), [3.0; 6]);
         assert_eq!(race.ratios(1, 0), [0.75, 1.5, 1.5, 0.75, 1.5, 1.5, 0.75, 1.5, 1.5]);
         assert!(!race.beats(0, 1), "faster in the median, but not in three of four rounds");
+    }
+
+    #[test]
+    fn the_first_plan_stays_unless_another_one_is_clearly_faster() {
+        let winner = |first: usize, seconds: [f64; 3]| {
+            let mut race = Race::new(9);
+            race.rounds = vec![seconds.map(|seconds| (seconds, true)).to_vec(); 9];
+            race.winner(first, 3)
+        };
+        assert_eq!(winner(1, [0.99, 1.0, 0.985]), 1);
+        assert_eq!(winner(1, [0.95, 1.0, 1.1]), 0);
+        assert_eq!(winner(1, [0.95, 1.0, 0.9]), 2);
+        assert_eq!(winner(0, [0.99, 0.9, 1.0]), 1);
+        assert_eq!(Race::new(9).winner(1, 0), 1);
     }
 
     #[test]

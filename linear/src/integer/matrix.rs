@@ -95,7 +95,6 @@ impl Matrices {
     }
 
     /// Prepares the processor for the products of this thread. They end with the value that is returned.
-    #[cfg(target_arch = "x86_64")]
     pub(super) fn begin(self) -> Begun {
         /// The configuration of the registers, as the manual describes it.
         #[repr(C, align(64))]
@@ -119,16 +118,12 @@ impl Matrices {
             configuration.rows[register] = rows as u8;
         }
         // SAFETY: matrices are supported if there is a division, and no code of the compiler uses these registers.
+        #[cfg(target_arch = "x86_64")]
         unsafe {
             std::arch::asm!(
                 "ldtilecfg [{}]", in(reg) &raw const configuration, options(nostack, readonly, preserves_flags)
             );
         }
-        Begun { matrices: self, not_send: std::marker::PhantomData }
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(super) fn begin(self) -> Begun {
         Begun { matrices: self, not_send: std::marker::PhantomData }
     }
 }
@@ -171,12 +166,12 @@ impl Begun {
         // The rows of the second matrix end with the last row.
         let second = (rows > of_matrix).then(|| rows - of_matrix);
         let below = second.unwrap_or(0);
-        let (to, below_to) = (sums, sums.wrapping_add(below));
+        let below_to = sums.wrapping_add(below);
         let [weights, beside] = panels.weights;
         let [constants, more] = panels.constants.map(|constants| constants.as_ptr());
         /// Multiplies all pieces by a way to load and multiply them, and stores the sums.
         macro_rules! multiply {
-            ($start:literal, $step:literal, $end:literal) => {
+            ($start:literal, $step:literal, $end:literal $(, $name:ident = $value:expr)*) => {
                 std::arch::asm!(
                     $start,
                     "2:",
@@ -199,10 +194,9 @@ impl Begun {
                     piece = in(reg) 4 * quads,
                     block = in(reg) QUAD * quads,
                     c = in(reg) constants,
-                    d = in(reg) more,
-                    to = in(reg) to,
-                    below = in(reg) below_to,
+                    to = in(reg) sums,
                     zero = in(reg) 0_usize,
+                    $($name = in(reg) $value,)*
                     options(nostack)
                 )
             };
@@ -227,18 +221,21 @@ impl Begun {
                     "tilestored [{to} + 2*{apart}], tmm0
                      tilestored [{to} + 2*{apart} + 64], tmm1
                      tilestored [{below} + 2*{apart}], tmm2
-                     tilestored [{below} + 2*{apart} + 64], tmm3"
+                     tilestored [{below} + 2*{apart} + 64], tmm3",
+                    d = more,
+                    below = below_to
                 ),
                 (true, false) => multiply!(
                     "tileloadd tmm0, [{c} + {zero}]
-                     tileloadd tmm2, [{d} + {zero}]",
+                     tileloadd tmm2, [{c} + {zero}]",
                     "tileloadd tmm6, [{w} + {apart}]
                      tileloadd tmm4, [{a} + {stride}]
                      tileloadd tmm5, [{b} + {stride}]
                      tdpbusd tmm0, tmm4, tmm6
                      tdpbusd tmm2, tmm5, tmm6",
                     "tilestored [{to} + 2*{apart}], tmm0
-                     tilestored [{below} + 2*{apart}], tmm2"
+                     tilestored [{below} + 2*{apart}], tmm2",
+                    below = below_to
                 ),
                 (false, true) => multiply!(
                     "tileloadd tmm0, [{c} + {zero}]
@@ -249,16 +246,15 @@ impl Begun {
                      tdpbusd tmm0, tmm4, tmm6
                      tdpbusd tmm1, tmm4, tmm7",
                     "tilestored [{to} + 2*{apart}], tmm0
-                     tilestored [{to} + 2*{apart} + 64], tmm1
-                     /* {below} {d} */"
+                     tilestored [{to} + 2*{apart} + 64], tmm1",
+                    d = more
                 ),
                 (false, false) => multiply!(
                     "tileloadd tmm0, [{c} + {zero}]",
                     "tileloadd tmm6, [{w} + {apart}]
                      tileloadd tmm4, [{a} + {stride}]
                      tdpbusd tmm0, tmm4, tmm6",
-                    "tilestored [{to} + 2*{apart}], tmm0
-                     /* {below} {d} */"
+                    "tilestored [{to} + 2*{apart}], tmm0"
                 ),
             }
         }
