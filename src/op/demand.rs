@@ -1,8 +1,9 @@
 //! What an op demands of the elements of its operands, beside their types.
 //!
 //! Element types and shapes are known when a plan is made; elements often only when it runs. An op says in
-//! `Flags::demands` what they must be, and a session asks before each step of such an op, so that an index out of range or a division by zero is an error which names the step,
-//! whichever kernel was chosen. The kernels themselves stay inside their buffers in any case.
+//! `Flags::demands` what they must be, and a session asks before each step of such an op, so that an index out of
+//! range or a division by zero is an error which names the step, whichever kernel was chosen. The kernels themselves
+//! stay inside their buffers in any case.
 
 use super::Op;
 use crate::attr::Attrs;
