@@ -26,6 +26,7 @@ mod folder;
 mod home;
 mod key;
 mod library;
+mod loaded;
 mod prune;
 mod request;
 mod weights;

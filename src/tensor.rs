@@ -19,7 +19,7 @@ mod texts;
 
 pub use data::Keeper;
 pub use data::{Element, Tensor};
-pub(crate) use data::{Given, Lender, WeakTensor};
+pub(crate) use data::{Given, LARGE_PAGE, Lender, WeakTensor};
 pub use device::{Device, Family, NoDevice};
 pub use dtype::DType;
 pub(crate) use dtype::UnknownDType;

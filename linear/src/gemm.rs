@@ -6,23 +6,13 @@
 
 use super::args::split;
 use super::lanes::{Isa, Lanes};
-use super::prefetch::{Prefetch, prefetch};
+use super::prefetch::Prefetch;
 
 /// The columns of a panel.
 pub(super) const PANEL: usize = 32;
 
 /// The steps that share the computation of addresses, with vectors of eight.
 const STEPS: usize = 4;
-
-/// The largest number of columns in a piece of few rows.
-pub(super) const WIDE: usize = 256;
-
-/// The elements of a line of the cache.
-const LINE: usize = 16;
-
-/// The rows of `b` before which a row is requested where rows are far apart: the processor does not see which one comes
-/// next, because they are on different pages.
-const REQUESTED: usize = 12;
 
 /// One tile: `c[r, j] = sum over i of a[r, i] * b[i, j]`, or the same added to `c`.
 #[derive(Clone, Copy)]
@@ -38,7 +28,7 @@ pub(super) struct Tile {
     pub c_stride: usize,
     /// The columns of `a` and rows of `b`.
     pub depth: usize,
-    /// The columns of `b` and `c`: up to [`PANEL`], or any number for [`Micro::wide`].
+    /// The columns of `b` and `c`: up to [`PANEL`], or more for a few rows.
     pub columns: usize,
     /// Whether to add to `c`.
     pub accumulate: bool,
@@ -51,8 +41,6 @@ pub(super) type Function = unsafe fn(&Tile);
 /// The tile functions of one instruction set, for 1, 2, … rows.
 pub(super) struct Micro {
     pub(super) functions: &'static [Function],
-    /// The functions for few rows and any number of columns.
-    pub(super) wide: &'static [Function],
     /// The name of the instruction set, for contracts.
     pub(super) name: &'static str,
 }
@@ -61,10 +49,10 @@ pub(super) struct Micro {
 pub(super) fn micro() -> &'static Micro {
     match Isa::planned() {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => &Micro { functions: x86::AVX512, wide: x86::WIDE512, name: "avx512" },
+        Isa::Avx512 => &Micro { functions: x86::AVX512, name: "avx512" },
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => &Micro { functions: x86::AVX2, wide: x86::WIDE256, name: "avx2" },
-        _ => &Micro { functions: PORTABLE, wide: PORTABLE, name: "portable" },
+        Isa::Avx2 => &Micro { functions: x86::AVX2, name: "avx2" },
+        _ => &Micro { functions: PORTABLE, name: "portable" },
     }
 }
 
@@ -95,20 +83,6 @@ impl Micro {
         }
     }
 
-    /// Computes a block of up to [`Micro::wide_rows`] rows and any number of columns.
-    ///
-    /// # Safety
-    /// As for [`Micro::block`].
-    pub(super) unsafe fn wide(&self, block: &Tile, rows: usize) {
-        // SAFETY: as the caller promises.
-        unsafe { self.wide[rows - 1](block) };
-    }
-
-    /// Returns the rows of the tallest wide block.
-    pub(super) fn wide_rows(&self) -> usize {
-        self.wide.len()
-    }
-
     /// Returns the rows of the tallest tile.
     pub(super) fn rows(&self) -> usize {
         self.functions.len()
@@ -116,19 +90,12 @@ impl Micro {
 }
 
 /// Computes a tile of `R` rows and `C` vectors. Each element has `U` partial sums, because with few independent sums
-/// the multipliers would wait for each other's results. With `APART`, the rows of `b` are requested one by one.
+/// the multipliers would wait for each other's results.
 ///
 /// # Safety
 /// As for [`Micro::block`]; the processor must have the instruction set of `V`.
 #[inline(always)]
-unsafe fn tile<
-    V: Lanes,
-    const R: usize,
-    const C: usize,
-    const U: usize,
-    const WHOLE: bool,
-    const APART: bool,
->(
+unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const WHOLE: bool>(
     tile: &Tile,
     first: usize,
 ) {
@@ -148,9 +115,6 @@ unsafe fn tile<
             while i + STEPS <= tile.depth {
                 ahead.fetch_steps(i, STEPS);
                 for step in 0..STEPS {
-                    if APART {
-                        request::<V, C>(tile, first, i + step);
-                    }
                     let mut columns = [V::splat(0.0); C];
                     for (c, column) in columns.iter_mut().enumerate() {
                         let at = row.wrapping_add(c * V::COUNT);
@@ -170,9 +134,6 @@ unsafe fn tile<
         while i + U <= tile.depth {
             ahead.fetch(i);
             for (u, sums) in sums.iter_mut().enumerate() {
-                if APART {
-                    request::<V, C>(tile, first, i + u);
-                }
                 let row = b.add((i + u) * tile.b_stride);
                 let mut columns = [V::splat(0.0); C];
                 for (c, column) in columns.iter_mut().enumerate() {
@@ -218,20 +179,6 @@ unsafe fn tile<
     }
 }
 
-/// Requests the part of a later row that a tile of `C` vectors from column `first` on reads, while it is at row `at`: after
-/// its last rows, the first rows of the columns to the right.
-#[inline(always)]
-fn request<V: Lanes, const C: usize>(tile: &Tile, first: usize, at: usize) {
-    let row = at + REQUESTED;
-    let (row, column) = match row.checked_sub(tile.depth) {
-        None => (row, first),
-        Some(row) => (row, first + C * V::COUNT),
-    };
-    for line in (0..C * V::COUNT).step_by(LINE) {
-        prefetch(tile.b.wrapping_add(row * tile.b_stride + column + line).cast());
-    }
-}
-
 /// # Safety
 /// As for [`Micro::block`].
 unsafe fn portable<const R: usize>(whole: &Tile) {
@@ -239,9 +186,9 @@ unsafe fn portable<const R: usize>(whole: &Tile) {
         // SAFETY: as the caller promises.
         unsafe {
             if whole.columns >= first + 8 {
-                tile::<[f32; 8], R, 1, 1, true, false>(whole, first);
+                tile::<[f32; 8], R, 1, 1, true>(whole, first);
             } else {
-                tile::<[f32; 8], R, 1, 1, false, false>(whole, first);
+                tile::<[f32; 8], R, 1, 1, false>(whole, first);
             }
         }
     }
@@ -261,28 +208,10 @@ pub(super) mod x86 {
         // SAFETY: as the caller promises.
         unsafe {
             match whole.columns {
-                32 => tile::<__m512, R, 2, U, true, false>(whole, 0),
-                16 => tile::<__m512, R, 1, U, true, false>(whole, 0),
-                0..16 => tile::<__m512, R, 1, U, false, false>(whole, 0),
-                _ => tile::<__m512, R, 2, U, false, false>(whole, 0),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`super::Micro::block`]; the processor must have AVX-512F.
-    #[target_feature(enable = "avx512f,fma")]
-    unsafe fn wide512<const R: usize, const C: usize>(whole: &Tile) {
-        let mut first = 0;
-        // SAFETY: as the caller promises.
-        unsafe {
-            while first + C * 16 <= whole.columns {
-                tile::<__m512, R, C, 1, true, true>(whole, first);
-                first += C * 16;
-            }
-            while first < whole.columns {
-                tile::<__m512, R, 2, 1, false, true>(whole, first);
-                first += 32;
+                32 => tile::<__m512, R, 2, U, true>(whole, 0),
+                16 => tile::<__m512, R, 1, U, true>(whole, 0),
+                0..16 => tile::<__m512, R, 1, U, false>(whole, 0),
+                _ => tile::<__m512, R, 2, U, false>(whole, 0),
             }
         }
     }
@@ -295,33 +224,11 @@ pub(super) mod x86 {
             // SAFETY: as the caller promises.
             unsafe {
                 match whole.columns - first {
-                    16.. => tile::<__m256, R, 2, U, true, false>(whole, first),
-                    8 => tile::<__m256, R, 1, U, true, false>(whole, first),
-                    0..8 => tile::<__m256, R, 1, U, false, false>(whole, first),
-                    _ => tile::<__m256, R, 2, U, false, false>(whole, first),
+                    16.. => tile::<__m256, R, 2, U, true>(whole, first),
+                    8 => tile::<__m256, R, 1, U, true>(whole, first),
+                    0..8 => tile::<__m256, R, 1, U, false>(whole, first),
+                    _ => tile::<__m256, R, 2, U, false>(whole, first),
                 }
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`super::Micro::block`]; the processor must have AVX2 and FMA.
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn wide256<const R: usize, const C: usize>(whole: &Tile) {
-        let mut first = 0;
-        // SAFETY: as the caller promises.
-        unsafe {
-            while first + C * 8 <= whole.columns {
-                tile::<__m256, R, C, 1, true, true>(whole, first);
-                first += C * 8;
-            }
-            while first < whole.columns {
-                if first + 16 <= whole.columns {
-                    tile::<__m256, R, 2, 1, true, true>(whole, first);
-                } else {
-                    tile::<__m256, R, 2, 1, false, true>(whole, first);
-                }
-                first += 16;
             }
         }
     }
@@ -335,7 +242,7 @@ pub(super) mod x86 {
         // SAFETY: as the caller promises.
         unsafe {
             match whole.columns {
-                32 => tile::<__m256, R, 4, U, true, false>(whole, 0),
+                32 => tile::<__m256, R, 4, U, true>(whole, 0),
                 _ => avx2::<R, U>(whole),
             }
         }
@@ -357,16 +264,6 @@ pub(super) mod x86 {
         avx512::<12, 1>,
         avx512::<13, 1>,
     ];
-    pub(crate) const WIDE512: &[Function] =
-        &[wide512::<1, 16>, wide512::<2, 8>, wide512::<3, 4>, wide512::<4, 4>];
     pub(crate) const AVX2: &[Function] =
         &[panel::<1, 2>, panel::<2, 1>, avx2::<3, 1>, avx2::<4, 1>, avx2::<5, 1>, avx2::<6, 1>];
-    pub(crate) const WIDE256: &[Function] = &[
-        wide256::<1, 8>,
-        wide256::<2, 4>,
-        wide256::<3, 2>,
-        wide256::<4, 2>,
-        wide256::<5, 2>,
-        wide256::<6, 2>,
-    ];
 }

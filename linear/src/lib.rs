@@ -6,6 +6,7 @@
 mod attention;
 mod conv;
 mod deform;
+mod few;
 mod gemm;
 mod integer;
 mod matmul;

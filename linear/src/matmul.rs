@@ -15,7 +15,9 @@ use self::steps::Steps;
 use super::args::{Buffers, Shared};
 use super::broadcast::Broadcast;
 use super::chain::Area;
-use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
+use super::few::{Few, PANELS, RESULT};
+use super::gemm::{Function, Micro, PANEL, Tile, micro};
+use super::lanes::Isa;
 use super::prefetch::{Prefetch, prefetch};
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
@@ -60,7 +62,7 @@ const SPREAD: usize = 16;
 const FEW_ROWS: usize = 8;
 
 /// The elements of the largest tile.
-const STAGE: usize = 8 * WIDE;
+const STAGE: usize = RESULT;
 
 struct Tiling {
     rows: usize,
@@ -72,8 +74,10 @@ struct Tiling {
     panel_stride: usize,
     /// The offsets of both operands for each product of the batch.
     batch: Vec<(usize, usize)>,
-    /// The columns of a tile: one panel, or more if there are few rows and the right operand is not packed.
+    /// The columns of a tile: one panel, or more if there are few rows.
     panel: usize,
+    /// The function for tiles of all rows, if there are few.
+    few: Option<Function>,
     pack: bool,
     block: usize,
     band: usize,
@@ -101,8 +105,12 @@ impl Tiling {
 fn plan(call: &Call<'_>) -> Option<Tiling> {
     let (a, b) = (call.inputs[0], call.inputs[1]);
     let packed = call.op == "native.matmul-packed";
-    let plain = |ty: &&TensorType| ty.dtype == DType::F32 && ty.layout.is_plain();
-    if !plain(&a) || b.dtype != DType::F32 || !call.inputs[2..].iter().all(plain) || !plain(&call.output) {
+    let is_plain = |ty: &&TensorType| ty.dtype == DType::F32 && ty.layout.is_plain();
+    if !is_plain(&a)
+        || b.dtype != DType::F32
+        || !call.inputs[2..].iter().all(is_plain)
+        || !is_plain(&call.output)
+    {
         return None;
     }
     let (mut rows, depth) = (a.shape[a.shape.rank() - 2], a.shape[a.shape.rank() - 1]);
@@ -133,10 +141,22 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
     let steps = Steps::new(call)?;
     let block =
         if rows <= FEW_ROWS { depth.max(1) } else { depth.div_ceil(depth.div_ceil(DEPTH).max(1)).max(1) };
-    let few = !packed && rows <= micro().wide_rows();
+    let Few { plain, packed: by_panels } = Few::of(Isa::planned());
+    let functions = if packed { by_panels } else { plain };
+    // Of a few panels each is computed by partial sums, as in any other product.
+    let several = !packed || columns >= PANELS * PANEL;
+    let few = rows.checked_sub(1).filter(|_| several).and_then(|at| functions.get(at).copied());
     // Reading longer pieces of a row is faster, but there should be pieces for all threads.
-    let panel =
-        if few { (columns / (4 * call.threads)).next_multiple_of(PANEL).clamp(PANEL, WIDE) } else { PANEL };
+    let panel = match (few, packed) {
+        (None, _) => PANEL,
+        (_, false) => {
+            let pieces = (columns * rows).div_ceil(RESULT - PANEL * rows).max(call.threads).max(1);
+            columns.div_ceil(pieces).next_multiple_of(PANEL).max(PANEL)
+        }
+        (_, true) => {
+            (columns / (2 * call.threads.max(1))).next_multiple_of(PANEL).clamp(PANEL, PANELS * PANEL)
+        }
+    };
     let tallest = micro().rows();
     let pack = !packed && rows >= PACK_ROWS;
     // Rows whose elements take each other's place in the first-level cache are read from a copy. Beside a right operand that
@@ -151,7 +171,9 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
     let equal = |parts: usize| rows.div_ceil(parts.max(1)).next_multiple_of(tallest).min(rows.max(1));
     let band = equal(rows.div_ceil(band));
     let (group, part) = if grouped {
-        let (panels, tasks) = (columns.div_ceil(PANEL), 4 * call.threads);
+        // Each piece copies its rows, so fewer of them copy less; packing takes longer, and not equally long.
+        let tasks = if pack { 4 } else { 2 } * call.threads;
+        let panels = columns.div_ceil(PANEL);
         let group = (panels * batch.len() / tasks).clamp(1, GROUP);
         let pieces = panels.div_ceil(group) * batch.len();
         (group * PANEL, equal(tasks.div_ceil(pieces.max(1)).min(rows / PACK_ROWS)))
@@ -163,8 +185,9 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
         columns,
         depth,
         row_stride: if packed { PANEL } else { columns },
-        panel_stride: if packed { depth * PANEL } else { panel },
+        panel_stride: if packed { depth * panel } else { panel },
         panel,
+        few,
         batch,
         pack,
         block,
@@ -364,10 +387,9 @@ impl MatMul {
                 if staged {
                     (part.c, part.c_stride) = (stage.as_mut_ptr().cast(), columns);
                 }
-                if columns > PANEL {
-                    self.micro.wide(&part, rows);
-                } else {
-                    self.micro.block(&part, end - first);
+                match plan.few {
+                    Some(function) => function(&part),
+                    None => self.micro.block(&part, end - first),
                 }
                 if last {
                     let area = Area {
@@ -392,7 +414,7 @@ impl MatMul {
         if plan.pack {
             return self.ahead_of_packing(args, place, next, block);
         }
-        if plan.row_stride != PANEL || plan.panel != PANEL {
+        if plan.row_stride != PANEL || plan.few.is_some() {
             return Prefetch::NONE;
         }
         let first = place.group * plan.group;

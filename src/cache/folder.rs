@@ -91,7 +91,7 @@ impl Folder {
         file::replace(&path, parts).map_err(Error::io(path))
     }
 
-    fn open(&self, kind: Kind, name: &str) -> io::Result<Option<File>> {
+    pub(super) fn open(&self, kind: Kind, name: &str) -> io::Result<Option<File>> {
         file::open(&self.place(kind, name))
     }
 

@@ -3,13 +3,13 @@
 
 use super::entry::{Constant, ConstantBytes};
 use super::folder::{Folder, Kind};
+use super::loaded::{Loaded, load};
 use super::{Digest, Miss, prune};
 use crate::digest;
 use crate::error::Error;
 use crate::graph::NodeId;
 use crate::session::{Constants, Recipes, Store};
 use crate::tensor::{DType, Tensor};
-use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -133,7 +133,7 @@ pub(super) fn check(folder: &Folder, name: &str) -> Result<(), Miss> {
     }
 }
 
-/// Maps the constants of an entry and checks every bit of them. Those that a store has are taken from there.
+/// Loads the constants of an entry and checks every bit of them. Those that a store has are taken from there.
 pub(super) fn read(
     folder: &Folder,
     constants: &[Constant],
@@ -164,9 +164,9 @@ pub(super) fn read(
     Ok(found)
 }
 
-/// Maps constants and checks every bit of them.
+/// Loads constants and checks every bit of them.
 fn read_new(folder: &Folder, constants: &[&Constant], threads: usize) -> Result<Vec<Tensor>, Miss> {
-    let mut maps: FxHashMap<Digest, Arc<Mmap>> = FxHashMap::default();
+    let mut weights: FxHashMap<Digest, Arc<Loaded>> = FxHashMap::default();
     let wanted: BTreeSet<Digest> = constants
         .iter()
         .filter_map(|constant| match constant.value {
@@ -174,19 +174,19 @@ fn read_new(folder: &Folder, constants: &[&Constant], threads: usize) -> Result<
             ConstantBytes::Here(_) | ConstantBytes::Texts(_) => None,
         })
         .collect();
-    for digest in wanted {
-        let name = digest.to_string();
-        let map = folder.map(Kind::Weight, &name).map_err(|error| {
+    let names: Vec<String> = wanted.iter().map(Digest::to_string).collect();
+    for ((digest, name), weight) in wanted.into_iter().zip(&names).zip(load(folder, &names, threads)) {
+        let weight = weight.map_err(|error| {
             let why = format!("weight {}: {error}", digest.short());
-            match folder.is_foreign(Kind::Weight, &name) {
+            match folder.is_foreign(Kind::Weight, name) {
                 true => Miss::Damaged { why, weights: vec![digest] },
                 false => Miss::Unreadable(why),
             }
         })?;
-        let map = map.ok_or(Miss::Incomplete { weight: digest })?;
-        maps.insert(digest, Arc::new(map));
+        weights.insert(digest, Arc::new(weight.ok_or(Miss::Incomplete { weight: digest })?));
     }
-    let mut named: Vec<(Digest, &[u8])> = maps.iter().map(|(digest, map)| (*digest, &map[..])).collect();
+    let mut named: Vec<(Digest, &[u8])> =
+        weights.iter().map(|(digest, weight)| (*digest, (**weight).as_ref())).collect();
     // The largest ones come first, so that no thread starts on one when the others have finished.
     named.sort_unstable_by_key(|(digest, bytes)| (std::cmp::Reverse(bytes.len()), *digest));
     let parts: Vec<&[u8]> = named.iter().map(|(_, bytes)| *bytes).collect();
@@ -204,7 +204,7 @@ fn read_new(folder: &Folder, constants: &[&Constant], threads: usize) -> Result<
     let tensor = |constant: &Constant| {
         crate::tensor::type_error(&constant.ty).is_none().then_some(())?;
         match &constant.value {
-            ConstantBytes::Weight(digest) => Tensor::kept(constant.ty.clone(), maps.get(digest)?.clone()),
+            ConstantBytes::Weight(digest) => Tensor::kept(constant.ty.clone(), weights.get(digest)?.clone()),
             ConstantBytes::Texts(texts) => {
                 let fits = texts.len() == constant.ty.shape.count() && constant.ty.dtype == DType::Text;
                 fits.then(|| {

@@ -1,13 +1,15 @@
 //! Host tensors: a type and its bytes.
 
 mod given;
+mod pages;
 mod weak;
 
 pub(crate) use given::Given;
+pub(crate) use pages::LARGE as LARGE_PAGE;
 pub(crate) use weak::WeakTensor;
 
+use self::pages::Pages;
 use super::{DType, Device, Layout, TensorType, sparse};
-use memmap2::MmapMut;
 use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -423,7 +425,7 @@ enum Aligned {
     Heap(Heap),
     /// Whole pages, which are returned to the system when the tensor is dropped. Many large tensors are made and
     /// dropped while a model's weights are packed, and a heap would keep some of that memory unused.
-    Pages(MmapMut),
+    Pages(Pages),
 }
 
 impl Aligned {
@@ -436,10 +438,6 @@ impl Aligned {
     /// checks only the bounds of the heap.
     const LARGE: usize = if cfg!(asan) { usize::MAX } else { 1 << 20 };
 
-    /// The bytes of a large page on most processors.
-    #[cfg(target_os = "linux")]
-    const LARGE_PAGE: usize = 2 << 20;
-
     fn zeroed(length: usize) -> Self {
         Self::try_zeroed(length).unwrap_or_else(|| handle_alloc_error(Heap::allocation(length)))
     }
@@ -448,27 +446,20 @@ impl Aligned {
         if length < Self::LARGE {
             return Heap::try_zeroed(length).map(Self::Heap);
         }
-        let pages = MmapMut::map_anon(length).ok()?;
-        // With large pages the system finds the memory in far fewer steps, and processors translate addresses faster. It
-        // is only advice: without it, or where it fails, all is the same but slower.
-        #[cfg(target_os = "linux")]
-        if length >= Self::LARGE_PAGE {
-            let _ = pages.advise(memmap2::Advice::HugePage);
-        }
-        Some(Self::Pages(pages))
+        Pages::zeroed(length).ok().map(Self::Pages)
     }
 
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Heap(heap) => heap.as_slice(),
-            Self::Pages(pages) => pages,
+            Self::Pages(pages) => pages.as_slice(),
         }
     }
 
     fn as_mut_slice(&mut self) -> &mut [u8] {
         match self {
             Self::Heap(heap) => heap.as_mut_slice(),
-            Self::Pages(pages) => pages,
+            Self::Pages(pages) => pages.as_mut_slice(),
         }
     }
 }

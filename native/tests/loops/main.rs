@@ -8,6 +8,9 @@
 #[path = "../../../vector/src/chain.rs"]
 mod chain;
 #[allow(dead_code)]
+#[path = "../../../linear/src/few.rs"]
+mod few;
+#[allow(dead_code)]
 #[path = "../../../vector/src/formula.rs"]
 mod formula;
 #[allow(dead_code)]
@@ -17,6 +20,7 @@ mod gemm;
 #[allow(dead_code)]
 #[path = "../../../tests/common/kernel.rs"]
 mod check;
+mod few_rows;
 #[path = "../kernels/fixture.rs"]
 mod fixture;
 mod steps;
@@ -40,6 +44,7 @@ fn main() {
         trials.push(trial("functions_and_steps_agree_with_their_formulas", isa, steps::agree_on));
         trials.push(trial("short_rows_are_joined", isa, steps::rows_on));
         trials.push(trial("tiles_agree", isa, tiles::agree_on));
+        trials.push(trial("products_of_few_rows_agree", isa, few_rows::agree_on));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
