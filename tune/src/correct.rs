@@ -90,6 +90,11 @@ impl Corrections {
         self.kinds.get(&kind(kernel)).map_or(1.0, |tree| tree.factor(&kernel.values))
     }
 
+    /// Returns how well the corrections predict a table.
+    pub fn quality(&self, table: &TimesTable) -> Quality {
+        Quality::new(&table.name, table.kernels.iter(), self)
+    }
+
     /// Returns the text of a price list with these corrections.
     pub fn write(&self, fitted_on: &str) -> String {
         list::write(&self.kinds, fitted_on)

@@ -20,6 +20,9 @@ pub(crate) struct Fit {
     /// Write the price list to this file.
     #[arg(long, value_name = "FILE.ron")]
     out: PathBuf,
+    /// Report as well how well the prices predict these tables, to which they are not fitted.
+    #[arg(long, value_name = "TABLE.csv", num_args = 1..)]
+    check: Vec<PathBuf>,
     /// Leave out this model, and kernels that are also in it. May be given more than once.
     #[arg(long, value_name = "MODEL")]
     without: Vec<String>,
@@ -30,22 +33,10 @@ pub(crate) struct Fit {
 
 impl Fit {
     pub(crate) fn run(&self, registry: &Registry) -> Outcome {
-        writable("--out ", &self.out, &self.tables)?;
-        let mut tables = Vec::new();
-        for file in &self.tables {
-            let table = TimesTable::read(file).map_err(|error| error.to_string())?;
-            for (name, checksum) in lists(registry) {
-                let mut noted = table.notes.iter().filter_map(|note| note.strip_prefix(&name));
-                if !noted.any(|noted| noted.trim() == checksum) {
-                    say!(
-                        "note: {}: its estimates are not those of the present {name}; if prices of kernels in the table \
-                         have changed, write it again with `ovolo costs table`",
-                        file.display()
-                    );
-                }
-            }
-            tables.push(table);
-        }
+        let given: Vec<PathBuf> = self.tables.iter().chain(&self.check).cloned().collect();
+        writable("--out ", &self.out, &given)?;
+        let tables = read(&self.tables, registry)?;
+        let checked = read(&self.check, registry)?;
         let models: BTreeSet<&str> =
             tables.iter().flat_map(|table| &table.kernels).map(|kernel| kernel.model.as_str()).collect();
         if let Some(strange) = self.without.iter().find(|model| !models.contains(model.as_str())) {
@@ -79,6 +70,10 @@ impl Fit {
                 section(&mut report, "table left out", &without_each_table(&tables));
             }
         }
+        if !checked.is_empty() {
+            let found: Vec<Quality> = checked.iter().map(|table| corrections.quality(table)).collect();
+            section(&mut report, "table not fitted", &found);
+        }
         print(&report);
         Ok(())
     }
@@ -93,6 +88,26 @@ impl Fit {
         };
         format!("{kernels} timed kernels of the tables {}{without}", names.join(", "))
     }
+}
+
+/// Reads tables of times, and notes those whose estimates are not those of the present price lists.
+fn read(files: &[PathBuf], registry: &Registry) -> Result<Vec<TimesTable>, String> {
+    let mut tables = Vec::new();
+    for file in files {
+        let table = TimesTable::read(file).map_err(|error| error.to_string())?;
+        for (name, checksum) in lists(registry) {
+            let mut noted = table.notes.iter().filter_map(|note| note.strip_prefix(&name));
+            if !noted.any(|noted| noted.trim() == checksum) {
+                say!(
+                    "note: {}: its estimates are not those of the present {name}; if prices of kernels in the table \
+                     have changed, write it again with `ovolo costs table`",
+                    file.display()
+                );
+            }
+        }
+        tables.push(table);
+    }
+    Ok(tables)
 }
 
 /// Writes the errors and rank correlations of what was held out, by the roofline alone and with corrections.

@@ -4,7 +4,7 @@
 use crate::cache::fixture::{build, digits, files, filled, folder, key, origin, outputs, request, same};
 use crate::common;
 use crate::common::seeded::Random;
-use ovolo::cache::{Cache, Digest, Key, Miss};
+use ovolo::cache::{Cache, Digest, Key, Miss, Request};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
 use std::fs::OpenOptions;
@@ -22,13 +22,16 @@ struct Bench {
 
 impl Bench {
     fn new(at: &Path) -> Self {
-        let request = request(&digits());
-        let (cache, mut session) = filled(at, &request);
+        Self::of(at, &request(&digits()))
+    }
+
+    fn of(at: &Path, request: &Request) -> Self {
+        let (cache, mut session) = filled(at, request);
         let expected = outputs(&mut session);
         let files: Vec<(PathBuf, Vec<u8>)> =
             files(at).into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
         assert!(files.len() > 1, "at least a plan and a weight");
-        Self { cache, key: key(&request), session, expected, files }
+        Self { cache, key: key(request), session, expected, files }
     }
 
     /// Checks that a lookup misses or gives the right outputs, and that keeping the plan again repairs the
@@ -160,6 +163,29 @@ fn longer_swapped_empty_and_missing_files_are_detected() {
     }
 }
 
+/// Large weights are read in pieces, by all threads.
+#[test]
+fn weights_of_many_pieces_are_read_completely_or_not_at_all() {
+    let (at, model) = (folder("large"), folder("large-model").join("product.ovolo"));
+    let text = "graph {\n  x: f32[1,2048] = input\n  w: f32[2048,1100] = const ~1\n  y = matmul(x, w)\n  return y\n}\n";
+    std::fs::write(&model, text).unwrap();
+    let bench = Bench::of(&at, &Request { threads: 3, ..request(&model) });
+    let is_large = |(_, bytes): &&(PathBuf, Vec<u8>)| bytes.len() > (8 << 20);
+    let (path, whole) = bench.files.iter().find(is_large).expect("the weight has 9 MB");
+    assert_eq!(bench.holds("whole"), None);
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    let longer = [whole.as_slice(), &[0]].concat();
+    let cut = &whole[..whole.len() - 1];
+    for (what, bytes) in [("flipped", flipped.as_slice()), ("longer", &longer), ("cut", cut), ("empty", &[])]
+    {
+        std::fs::write(path, bytes).unwrap();
+        assert!(bench.holds(what).is_some(), "{what}");
+    }
+    std::fs::remove_file(path).unwrap();
+    assert!(bench.holds("gone").is_some());
+}
+
 #[test]
 fn files_of_killed_writers_are_never_read_and_removed_later() {
     let at = folder("killed");
@@ -192,7 +218,7 @@ fn a_damaged_weight_is_written_again_by_the_next_model_that_has_it() {
     std::fs::write(weight, &bytes).unwrap();
     // Another entry with the same weight finds it damaged, although its length is right.
     let other = request(&digits());
-    let other = ovolo::cache::Request { threads: 2, ..other };
+    let other = Request { threads: 2, ..other };
     bench.cache.keep(&key(&other), &build(&other), origin(&other)).unwrap();
     assert!(std::fs::read(weight).unwrap() == *whole);
     assert!(same(&outputs(&mut bench.cache.find(&key(&other), None).unwrap()), &bench.expected));
