@@ -595,7 +595,13 @@ fn corrections_that_are_fitted_to_a_table_count_in_prices() {
         products += usize::from(op == "native.matmul");
     }
     assert!(products > 0 && before.len() > products);
+    let checked =
+        said(&costs(&["fit", "products.csv", "--quick", "--check", "products.csv", "--out", "again.ron"]));
+    let (_, report) = checked.split_once("table not fitted").expect("it has a part for the table");
+    assert!(report.contains("products ") && report.contains(" 66.7 % "), "{checked}");
     refused(&costs(&["fit", "absent.csv", "--out", "no.ron"]), "absent.csv: ");
+    let absent = costs(&["fit", "products.csv", "--check", "absent.csv", "--out", "no.ron"]);
+    refused(&absent, "absent.csv: ");
     let strange = costs(&["fit", "products.csv", "--without", "c", "--out", "no.ron"]);
     refused(&strange, "--without c: no table has a model of this name; there are a, b");
     let none = costs(&["fit", "products.csv", "--without", "a", "--without", "b", "--out", "no.ron"]);
