@@ -1,9 +1,9 @@
 //! Products of a few rows by a matrix that is read once, as fast as it comes from memory.
 //!
-//! A processor requests lines by itself where addresses ascend, and in several places at once it has more of them on the
-//! way. So four rows of a plain matrix are read side by side, each over as many columns as the result may have in the
-//! first-level cache, and up to four panels of a packed one. The order of the sums over the inner dimension is the same
-//! however many columns a tile has, so it does not depend on the number of threads.
+//! A processor prefetches where addresses ascend. If it reads several such sequences at the same time, more lines are on
+//! their way from memory. So four rows of a plain matrix are read side by side, each over as many columns as the
+//! first-level cache can hold results for, and up to four panels of a packed matrix. The order of the sums over the inner
+//! dimension does not depend on the number of columns of a tile, and so not on the number of threads.
 
 use super::gemm::{Function, PANEL, Tile};
 use super::lanes::{Isa, Lanes};

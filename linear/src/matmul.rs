@@ -143,7 +143,7 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
         if rows <= FEW_ROWS { depth.max(1) } else { depth.div_ceil(depth.div_ceil(DEPTH).max(1)).max(1) };
     let Few { plain, packed: by_panels } = Few::of(Isa::planned());
     let functions = if packed { by_panels } else { plain };
-    // Of a few panels each is computed by partial sums, as in any other product.
+    // Where there are fewer panels, nothing can be read side by side, and tiles with partial sums are faster.
     let several = !packed || columns >= PANELS * PANEL;
     let few = rows.checked_sub(1).filter(|_| several).and_then(|at| functions.get(at).copied());
     // Reading longer pieces of a row is faster, but there should be pieces for all threads.
@@ -171,9 +171,7 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
     let equal = |parts: usize| rows.div_ceil(parts.max(1)).next_multiple_of(tallest).min(rows.max(1));
     let band = equal(rows.div_ceil(band));
     let (group, part) = if grouped {
-        // Each piece copies its rows, so fewer of them copy less; packing takes longer, and not equally long.
-        let tasks = if pack { 4 } else { 2 } * call.threads;
-        let panels = columns.div_ceil(PANEL);
+        let (panels, tasks) = (columns.div_ceil(PANEL), 4 * call.threads);
         let group = (panels * batch.len() / tasks).clamp(1, GROUP);
         let pieces = panels.div_ceil(group) * batch.len();
         (group * PANEL, equal(tasks.div_ceil(pieces.max(1)).min(rows / PACK_ROWS)))

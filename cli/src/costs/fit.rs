@@ -20,7 +20,7 @@ pub(crate) struct Fit {
     /// Write the price list to this file.
     #[arg(long, value_name = "FILE.ron")]
     out: PathBuf,
-    /// Report as well how well the prices predict these tables, to which they are not fitted.
+    /// Also report how well the prices predict these tables, to which they are not fitted.
     #[arg(long, value_name = "TABLE.csv", num_args = 1..)]
     check: Vec<PathBuf>,
     /// Leave out this model, and kernels that are also in it. May be given more than once.

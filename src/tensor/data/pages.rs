@@ -1,8 +1,7 @@
 //! Memory in whole pages, and in large ones where the system has them.
 //!
-//! A processor keeps the places of some hundred pages. With pages of 4 KiB these are a few MiB, and its own requests for
-//! the next lines end at each page. Weights that are read from memory once in a run are read up to half as fast again from
-//! pages of 2 MiB.
+//! A processor remembers the addresses of some hundreds of pages. With pages of 4 KiB, that covers a few MiB, and the
+//! processor stops prefetching at the end of each page. Reading weights from pages of 2 MiB is up to 1.5 times as fast.
 
 use memmap2::MmapMut;
 use std::io;
@@ -29,10 +28,11 @@ impl Pages {
         if length < LARGE {
             return Ok(Self { map: MmapMut::map_anon(length)?, start: 0, length });
         }
-        let filled = length.next_multiple_of(LARGE);
+        let too_many = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let filled = length.checked_next_multiple_of(LARGE).ok_or_else(too_many)?;
         let whole = if filled - length <= length / SPARE { filled } else { length };
         // What lies before the first large page is never used, so no memory is behind it.
-        let map = MmapMut::map_anon(whole + LARGE)?;
+        let map = MmapMut::map_anon(whole.checked_add(LARGE).ok_or_else(too_many)?)?;
         let start = map.as_ptr().align_offset(LARGE);
         // It is only advice: without it, or where it fails, all is the same but slower.
         #[cfg(target_os = "linux")]
