@@ -50,6 +50,7 @@ mod spectrum;
 mod squeeze;
 pub mod strassen;
 mod suppress;
+mod table;
 mod text;
 pub mod transposed;
 pub mod tree;
@@ -340,6 +341,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     positions::ops,
     forest::ops,
     lookup::ops,
+    table::ops,
     text::ops,
 ];
 

@@ -1,6 +1,6 @@
 //! Products of 8-bit integers, summed in 32 bits, and what stands around them: `native.matmul-integer`,
 //! `native.matmul-integer-packed`, `native.conv-integer`, `native.conv-integer-packed`, `native.lstm-integer`,
-//! `native.quantize`, `native.dequantize`, `native.requantize`, `native.conv-requantize` and
+//! `native.quantize`, `native.dequantize`, `native.requantize`, `native.table`, `native.conv-requantize` and
 //! `native.conv-requantize-depthwise`.
 //!
 //! Factors minus their zero points fit into 16 bits. Neighbours along the inner dimension are multiplied in pairs and
@@ -19,6 +19,7 @@ mod fused;
 mod geometry;
 mod level;
 mod levels;
+mod lookup;
 mod lstm;
 mod matrix;
 mod packed;
@@ -48,6 +49,7 @@ pub(super) const OPS: &[Lowering] = &[
     level::QUANTIZE,
     level::DEQUANTIZE,
     requantize::OP,
+    lookup::OP,
     fused::OP,
     depthwise::OP,
 ];

@@ -5,6 +5,7 @@
 //! computed element by element, integers as `i64` and floats as `f64`.
 
 mod channels;
+mod levels;
 
 use super::args::{Shared, part, tasks};
 use super::broadcast::physical;
@@ -27,6 +28,7 @@ pub(super) const OPS: &[Lowering] = &[
         ..Lowering::new("native.reduce-mean", "reduce-mean", contract, kernel)
     },
     channels::OP,
+    levels::OP,
     Lowering { instruction_sets: ISAS, ..Lowering::new("native.reduce-max", "reduce-max", contract, kernel) },
     Lowering { instruction_sets: ISAS, ..Lowering::new("native.reduce-min", "reduce-min", contract, kernel) },
     Lowering {

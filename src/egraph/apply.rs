@@ -19,7 +19,15 @@ struct Scope<'a> {
 impl Scope<'_> {
     fn fact(&self, id: Id) -> Fact<'_> {
         let data = &self.egraph.egg[id].data;
-        Fact { ty: &data.ty, constant: data.constant, value: data.value.as_ref(), leaf: data.leaf.as_ref() }
+        let root =
+            self.found.roots.iter().any(|root| self.egraph.egg.find(*root) == self.egraph.egg.find(id));
+        Fact {
+            ty: &data.ty,
+            constant: data.constant,
+            value: data.value.as_ref(),
+            leaf: data.leaf.as_ref(),
+            root,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reductions over axes.
 
-use super::independence::reduction;
-use super::{Arity, AttrDef, Flags, OpDef, OpError, axis, count, plain, sizes};
+use super::independence::{none, reduction};
+use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, axis, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::scalar::{larger, smaller};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -13,15 +13,7 @@ macro_rules! reduction {
             name: $name,
             doc: $doc,
             arity: Arity::Exactly(1),
-            attrs: vec![
-                AttrDef::new("axes", AttrKind::Ints, None, "the axes in ascending order, none negative"),
-                AttrDef::new(
-                    "keepdims",
-                    AttrKind::Int,
-                    Some(Attr::Int(1)),
-                    "1: the axes are kept, with size 1",
-                ),
-            ],
+            attrs: reduction_attrs(),
             flags: Flags::independent(reduction),
             infer: |attrs, types| {
                 plain(types)?;
@@ -33,6 +25,13 @@ macro_rules! reduction {
             lowered: None,
         }
     };
+}
+
+fn reduction_attrs() -> Vec<AttrDef> {
+    vec![
+        AttrDef::new("axes", AttrKind::Ints, None, "the axes in ascending order, none negative"),
+        AttrDef::new("keepdims", AttrKind::Int, Some(Attr::Int(1)), "1: the axes are kept, with size 1"),
+    ]
 }
 
 pub(super) fn ops() -> Vec<OpDef> {
@@ -64,6 +63,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             |line, _| { line.iter().copied().fold(1, i128::wrapping_mul) }
         ),
     ];
+    ops.push(sum_integer());
     ops.push(arg("arg-max", "the position of the largest element along an axis", |attrs, operands, ty| {
         eval_arg(attrs, operands[0], ty, Ordering::Greater)
     }));
@@ -157,6 +157,61 @@ fn gather<T: Copy>(values: &[T], ty: &TensorType, axes: &[usize]) -> Vec<Vec<T>>
         lines[at].push(*value);
     }
     lines
+}
+
+fn sum_integer() -> OpDef {
+    OpDef {
+        name: "reduce-sum-integer",
+        doc: "the sum of x - p along the axes in i32, for 8-bit integers x and their zero point p, which has one element; it wraps around",
+        arity: Arity::Exactly(2),
+        attrs: reduction_attrs(),
+        flags: Flags::independent(reduced_levels),
+        infer: |attrs, types| {
+            plain(types)?;
+            if !matches!(types[0].dtype, DType::I8 | DType::U8) {
+                return Err(OpError::operand(0, types[0], ", neither i8 nor u8"));
+            }
+            if types[1].dtype != types[0].dtype || types[1].shape.count() != 1 {
+                return Err(OpError::operand(
+                    1,
+                    types[1],
+                    format!(", which is no zero point of {}", types[0]),
+                ));
+            }
+            Ok(TensorType { dtype: DType::I32, ..infer(attrs, types)? })
+        },
+        eval: |attrs, operands, ty| {
+            let [values, points] = [0, 1].map(|at| operands[at].to_i128().unwrap_or_default());
+            let point = points.first().copied().unwrap_or(0);
+            let lines = gather(&values, operands[0].ty(), &sizes(attrs, "axes").expect("infer accepted"));
+            let sums: Vec<i128> =
+                lines.iter().map(|line| line.iter().map(|value| value - point).sum()).collect();
+            Tensor::from_i128(ty.dtype, ty.shape.clone(), &sums)
+        },
+        flops: |_, types, _| count(types[0]),
+        sample: Some(draw_sum_integer),
+        lowered: None,
+    }
+}
+
+/// The axes of the levels that are kept.
+fn reduced_levels(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Option<usize>>> {
+    reduction(attrs, &types[..1], result).into_iter().chain([none(types[1])]).collect()
+}
+
+/// Draws sums of bytes over one or two axes.
+fn draw_sum_integer(draw: &mut dyn Draw) -> Option<Sample> {
+    let dtype = draw.pick(&[DType::U8, DType::I8]);
+    let rank = draw.small();
+    let shape = draw.shape(rank);
+    let mut axes: Vec<i64> =
+        (0..rank).filter(|_| draw.percent(50)).filter_map(|axis| i64::try_from(axis).ok()).collect();
+    if axes.is_empty() {
+        axes.push(0);
+    }
+    let keep = i64::from(draw.percent(50));
+    let attrs = Attrs::new().with("axes", Attr::Ints(axes)).with("keepdims", Attr::Int(keep));
+    Some(Sample::new(attrs, [TensorType::plain(dtype, shape), TensorType::plain(dtype, vec![])]))
 }
 
 fn arg(name: &'static str, doc: &'static str, eval: fn(&Attrs, &[&Tensor], &TensorType) -> Tensor) -> OpDef {

@@ -125,12 +125,16 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
 
 /// Draws a chain on numbers.
 fn draw(draw: &mut dyn Draw) -> Option<Sample> {
-    let source = draw.pick(&[DType::F32, DType::I32, DType::U8, DType::I8]);
-    let rank = draw.small();
-    let shape = draw.shape(rank);
-    let chain = draw.post(OWN, &TensorType::plain(DType::F32, shape.clone()))?;
-    let x = Sample::new(Attrs::new(), [TensorType::plain(source, shape)]);
-    Some(ended(draw, x, chain))
+    let x = match draw.known(0) {
+        Some(known) => known.clone(),
+        None => {
+            let source = draw.pick(&[DType::F32, DType::I32, DType::U8, DType::I8]);
+            let rank = draw.small();
+            TensorType::plain(source, draw.shape(rank))
+        }
+    };
+    let floats = TensorType { dtype: DType::F32, ..x.clone() };
+    ended(draw, Sample::new(Attrs::new(), [x]), OWN, &floats)
 }
 
 /// Draws a chain on the sums of a convolution.
@@ -138,8 +142,7 @@ fn draw_after_convolution(draw: &mut dyn Draw) -> Option<Sample> {
     let convolution = draw_conv(draw)?;
     let types: Vec<&TensorType> = convolution.operands.iter().map(|(ty, _)| ty).collect();
     let sums = infer_convolution(&with_defaults(&convolution.attrs), &types).ok()?;
-    let chain = draw.post(CONVOLUTION + OWN - 1, &TensorType { dtype: DType::F32, ..sums })?;
-    Some(ended(draw, convolution, chain))
+    ended(draw, convolution, CONVOLUTION + OWN - 1, &TensorType { dtype: DType::F32, ..sums })
 }
 
 /// Returns the attributes of a convolution with defaults for those that are absent.
@@ -153,13 +156,25 @@ fn with_defaults(attrs: &Attrs) -> Attrs {
     all
 }
 
-/// Adds a scale, a zero point and a chain, in which the last operand may be levels.
-fn ended(draw: &mut dyn Draw, mut sample: Sample, chain: Sample) -> Sample {
+/// Adds a scale, a zero point and a chain on `floats`, whose extra operands begin at `first`. One of them may be levels:
+/// the one that is known to be, or else the last one.
+fn ended(draw: &mut dyn Draw, mut sample: Sample, first: usize, floats: &TensorType) -> Option<Sample> {
     let levels = |draw: &mut dyn Draw| draw.pick(&[DType::U8, DType::I8]);
     let one = |dtype: DType| (TensorType::plain(dtype, vec![]), Values::Any);
     let to = levels(draw);
     sample.operands.extend([one(DType::F32), one(to)]);
-    let last = sample.operands.len() + chain.operands.len() - 1;
+    let known = (first..*draw.operands().end()).find(|at| draw.known(*at).is_some_and(is_levels));
+    if let Some(at) = known {
+        // The scale and the zero point of these levels are operands, but no step takes them.
+        let mut chain = draw.post(first + 2, floats)?;
+        let ty = draw.known(at)?.clone();
+        chain.operands.get_mut(at - first)?.0 = ty.clone();
+        let after = at - first + 1;
+        chain.operands.splice(after..after, [one(DType::F32), one(ty.dtype)]);
+        return Some(sample.then(chain));
+    }
+    let chain = draw.post(first, floats)?;
+    let last = first + chain.operands.len().max(1) - 1;
     let some = !chain.operands.is_empty() && draw.known(last).is_none();
     let mut sample = sample.then(chain);
     if some && draw.percent(30) {
@@ -167,5 +182,5 @@ fn ended(draw: &mut dyn Draw, mut sample: Sample, chain: Sample) -> Sample {
         sample.operands[last].0.dtype = dtype;
         sample.operands.extend([one(DType::F32), one(dtype)]);
     }
-    sample
+    Some(sample)
 }

@@ -17,6 +17,8 @@ pub struct Fact<'a> {
     pub value: Option<&'a Tensor>,
     /// The value, if it is one of the graph's constants.
     pub leaf: Option<&'a Tensor>,
+    /// Whether it is a value that the match computes: the operand equals the result.
+    pub root: bool,
 }
 
 impl Fact<'_> {

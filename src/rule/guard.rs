@@ -12,6 +12,16 @@ pub(super) const GUARDS: &[Word] = &[
     Word::guard("const", "the operand is computed from constants alone", &[Operand], |v| {
         say(operand(v, 0)?.constant, || format!("{} is not constant", v.show(0)))
     }),
+    Word::guard("all-const", "every operand is computed from constants alone", &[Rest], |v| {
+        let other = rest(v, 0)?.iter().find(|fact| !fact.constant);
+        say(other.is_none(), || format!("of {}, {} is not constant", v.show(0), ty_of(other)))
+    }),
+    Word::guard(
+        "not-root",
+        "the operand is another value than the one that the rule replaces",
+        &[Operand],
+        |v| say(!operand(v, 0)?.root, || format!("{} is the value that the rule replaces", v.show(0))),
+    ),
     Word::guard("scalar", "the operand has one element", &[Operand], |v| {
         say(operand(v, 0)?.ty.shape.count() == 1, || {
             format!(

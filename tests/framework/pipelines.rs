@@ -27,8 +27,8 @@ const VARIANTS: &[Variant] = &[
     Variant {
         name: "strict",
         of: "native",
-        without: &["contraction", "groups", "integer", "sparse", "strassen", "winograd"],
-        why: "they assume finite numbers",
+        without: &["contraction", "groups", "integer", "sparse", "strassen", "table", "winograd"],
+        why: "they assume finite numbers, and without `integer` there are no chains for `table`",
     },
     Variant { name: "superoptimise", of: "native", without: &[], why: "" },
 ];

@@ -157,7 +157,7 @@ fn the_shipped_corrections_follow_from_the_shipped_tables() {
     assert!(models.len() > 20 && errors(1) < 0.6 * errors(0), "{models:?}");
     let closer = models.iter().filter(|held| held.error[1] < held.error[0]).count();
     assert!(closer * 10 >= models.len() * 9, "{closer} of {}", models.len());
-    // The last ones are of a kind of machine that no price was fitted on.
+    // The last ones are of an instruction set and a kind of processor that were not timed together for the fit.
     let others = read_all(&costs.join("held-out"));
     assert!(!others.is_empty());
     let held =

@@ -268,3 +268,48 @@ fn layers_with_weights_of_bytes_have_the_states_of_the_definition() {
         }
     }
 }
+
+#[test]
+fn tables_have_the_result_of_each_byte() {
+    let mut random = Random::new(17);
+    let types = [DType::U8, DType::I8];
+    for (from, to) in types.into_iter().flat_map(|from| types.map(|to| (from, to))) {
+        let table = bytes(&mut random, to, &[256]);
+        for shape in [vec![1], vec![70], vec![256], vec![3, 5, 0], vec![2, 63, 9, 33]] {
+            let x = bytes(&mut random, from, &shape);
+            let contract = verify("native.table", &Attrs::new(), &[&x, &table], 0.0);
+            assert_eq!(contract.implementation, "bytes");
+        }
+        let pixels = bytes(&mut random, from, &[1, 70, 5, 3]).to_layout(&"nhwc".parse().unwrap());
+        verify("native.table", &Attrs::new(), &[&pixels, &table], 0.0);
+    }
+}
+
+#[test]
+fn sums_of_levels_are_exact() {
+    let mut random = Random::new(18);
+    for dtype in [DType::U8, DType::I8] {
+        let mut check = |shape: &[usize], layout: &str, axes: &[i64], expected: &str| {
+            let x = bytes(&mut random, dtype, shape).to_layout(&layout.parse().unwrap());
+            // The smallest and the largest zero point, and one between them.
+            for point in [0.0, 99.0, 255.0] {
+                let least = if dtype == DType::I8 { -128.0 } else { 0.0 };
+                let p = Tensor::from_f64(dtype, vec![], &[point + least]);
+                let attrs =
+                    Attrs::new().with("axes", Attr::Ints(axes.to_vec())).with("keepdims", Attr::Int(1));
+                let contract = verify("native.reduce-sum-integer", &attrs, &[&x, &p], 0.0);
+                assert_eq!(contract.implementation, expected, "{shape:?} {layout} {axes:?}");
+            }
+        };
+        // Channels that fill vectors, and those that do not; more pixels than 16 bits have room for, and none.
+        for channels in [2, 16, 31, 32, 33, 144] {
+            for pixels in [[1, 1], [7, 7], [16, 16], [40, 41], [0, 3]] {
+                check(&[2, channels, pixels[0], pixels[1]], "nhwc", &[2, 3], "columns");
+            }
+        }
+        check(&[2, 3, 40, 41], "plain", &[2, 3], "rows");
+        check(&[5, 300, 18], "plain", &[1], "columns");
+        check(&[5, 300, 18], "plain", &[0, 1], "columns");
+        check(&[5, 30, 8], "plain", &[0, 2], "reference");
+    }
+}

@@ -281,7 +281,7 @@ impl Draft {
         let value = &self.values[at];
         let leaf = value.leaf.as_ref().filter(|leaf| leaf.constant).and_then(|_| self.tensor(at));
         let small = leaf.filter(|_| value.ty.shape.count() <= Fact::SMALL);
-        Fact { ty: &value.ty, constant: value.constant, value: small, leaf }
+        Fact { ty: &value.ty, constant: value.constant, value: small, leaf, root: false }
     }
 
     /// Describes the right sides: each value with its op, attributes, operands and type.

@@ -148,6 +148,7 @@ impl Hints {
             match (function.name, literal(1)) {
                 ("all-f32" | "is-f32", _) => rest.dtype = Some(DType::F32),
                 ("all-f32-or-bf16" | "is-f32-or-bf16", _) => rest.among = Some(F32_OR_BF16),
+                ("all-const", _) => rest.constant = Some(true),
                 ("all-rank" | "rank", Some(Attr::Int(rank))) => {
                     rest.known(usize::try_from(*rank).ok(), Rank::Exactly)
                 }

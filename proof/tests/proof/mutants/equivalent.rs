@@ -405,6 +405,21 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
+        "instances are too small for sums that 32 bits do not hold",
+        &[
+            "mean-of-levels: without at-most(mul(dim(?x, 2), dim(?x, 3)), 8000000)",
+            "windows-mean-of-levels: without at-most(product(?k), 8000000)",
+        ],
+    ),
+    (
+        "a cast to integers drops the fraction",
+        &["windows-mean-of-levels: right 0: 0 is 0.125", "windows-mean-of-levels: right 0: 1 is 1.125"],
+    ),
+    (
+        "a factor of one element is as good; it has one for each channel so that the chain is a product by channel",
+        &["windows-mean-of-levels: right 0: no expand (2)"],
+    ),
+    (
         "the guard leaves windows without dilation alone, which is the default",
         &["dequantize-after-max-pool: right 0: dilations of max-pool dropped"],
     ),

@@ -66,8 +66,8 @@ fn guards(rule: &Rule, made: &mut Vec<Mutant>) {
 fn is_no_matter(guard: &Expr) -> bool {
     match guard {
         Expr::Call(function, of) => match function.name {
-            "const" | "is-f32" | "all-f32" | "is-f32-or-bf16" | "all-f32-or-bf16" | "rank" | "all-rank"
-            | "min-rank" => true,
+            "const" | "all-const" | "not-root" | "is-f32" | "all-f32" | "is-f32-or-bf16"
+            | "all-f32-or-bf16" | "rank" | "all-rank" | "min-rank" => true,
             "not" | "any" => of.iter().any(is_no_matter),
             "at-most" => mentions(guard, "steps"),
             _ => false,
