@@ -292,7 +292,7 @@ impl<'a> Generator<'a> {
     fn item(&self, var: RestVar, wished: &Wish, draft: &mut Draft, rng: &mut Rng) -> Result<usize, String> {
         let ty = self.hints.rest(var.0, &wished.ty, rng, &self.palette);
         draft.fits(&ty)?;
-        let constant = rng.percent(30);
+        let constant = rng.percent(30) || self.hints.rest_is_constant(var.0);
         let filling = self.filling(&ty, wished.values, Known::Nothing, rng);
         Ok(draft.leaf(ty, constant, filling)?)
     }

@@ -266,6 +266,11 @@ impl Hints {
         self.rests[var].rank()
     }
 
+    /// Whether the guards demand that each value of a rest is constant.
+    pub fn rest_is_constant(&self, var: usize) -> bool {
+        self.rests[var].constant == Some(true)
+    }
+
     /// The value that an attribute variable must have, if it can already be computed.
     pub fn attr(&self, var: usize, draft: &Draft) -> Option<Attr> {
         self.attrs[var].iter().find_map(|expr| computed(expr, draft))
