@@ -31,6 +31,7 @@ mod layout;
 mod lookup;
 mod lowered;
 mod matmul;
+mod narrow;
 mod normalize;
 mod ops;
 pub mod pointwise;
@@ -311,6 +312,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     cast::ops,
     tree::ops,
     matmul::ops,
+    narrow::ops,
     einsum::ops,
     integer::ops,
     requantize::ops,

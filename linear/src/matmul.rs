@@ -7,6 +7,7 @@
 //! panels of a block once and multiplies all bands by them: a band of the left operand and the packed panels are in the
 //! second-level cache together (Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008).
 
+mod narrow;
 mod sparse;
 mod steps;
 mod strassen;
@@ -38,6 +39,8 @@ pub(super) const OPS: &[Lowering] = &[
         choices,
         ..Lowering::new("native.matmul-packed", "matmul", contract, kernel)
     },
+    narrow::PLAIN,
+    narrow::PACKED,
     sparse::OP,
     strassen::OP,
 ];

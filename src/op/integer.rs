@@ -38,7 +38,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         level(
             "quantize",
-            "round(x / s) + z within the bounds of z's type, which is that of the result; halves go to the even integer, and NaN to the lower bound. x and s are f32, z are integers of 8 or 16 bits; s and z broadcast to x",
+            "round(x / s) + z within the bounds of z's type, which is that of the result; halves go to the even integer, and NaN to the lower bound. x and s are f32, z are integers of 4, 8 or 16 bits; s and z broadcast to x",
             |_, types| {
                 levels(types, 2)?;
                 if types[0].dtype == DType::F32 {
@@ -51,7 +51,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         ),
         level(
             "dequantize",
-            "(x - z) s in f32, for integers x of 8, 16 or 32 bits, z of the same type, and s of f32; s and z broadcast to x",
+            "(x - z) s in f32, for integers x of 4, 8, 16 or 32 bits, z of the same type, and s of f32; s and z broadcast to x",
             |_, types| {
                 levels(types, 0)?;
                 if types[0].dtype == types[2].dtype {
@@ -109,7 +109,10 @@ pub(super) fn levels(types: &[&TensorType], operand: usize) -> Result<(), OpErro
     if !(one && types[0].layout.blocks().is_empty()) {
         plain(types)?;
     }
-    let narrow = matches!(types[operand].dtype, DType::I8 | DType::U8 | DType::I16 | DType::U16);
+    let narrow = matches!(
+        types[operand].dtype,
+        DType::I4 | DType::U4 | DType::I8 | DType::U8 | DType::I16 | DType::U16
+    );
     if !(narrow || operand == 0 && types[0].dtype == DType::I32) {
         return Err(OpError::operand(operand, types[operand], ", which are no levels"));
     }
@@ -279,7 +282,10 @@ pub(super) fn draw_conv(draw: &mut dyn Draw) -> Option<Sample> {
 
 /// Draws levels with scales and zero points, each one for all elements or one for each index of an axis.
 fn draw_levels(draw: &mut dyn Draw, quantize: bool) -> Option<Sample> {
-    let dtype = draw.pick(&[DType::U8, DType::I8, DType::U16, DType::I16]);
+    // Levels and their zero point have one type.
+    let known = [2, 0].into_iter().find_map(|at| draw.known(at)).map(|ty| ty.dtype);
+    let drawn = draw.pick(&[DType::U8, DType::I8, DType::U16, DType::I16, DType::U4, DType::I4]);
+    let dtype = known.filter(|dtype| *dtype != DType::F32).unwrap_or(drawn);
     let rank = 1 + draw.below(3);
     let dims = draw.shape(rank);
     let axis = draw.below(rank);

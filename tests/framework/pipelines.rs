@@ -27,7 +27,7 @@ const VARIANTS: &[Variant] = &[
     Variant {
         name: "strict",
         of: "native",
-        without: &["contraction", "groups", "integer", "sparse", "strassen", "table", "winograd"],
+        without: &["contraction", "groups", "integer", "narrow", "sparse", "strassen", "table", "winograd"],
         why: "they assume finite numbers, and without `integer` there are no chains for `table`",
     },
     Variant { name: "superoptimise", of: "native", without: &[], why: "" },

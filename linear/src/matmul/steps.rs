@@ -6,24 +6,33 @@ use crate::chain::{Action, Area, apply};
 use ovolo::backend::{Args, Call};
 use ovolo::tensor::{Shape, TensorType};
 
-/// The steps of a post chain, and how their extra operands (from operand 2 on) broadcast to the result.
+/// The steps of a post chain, and how their extra operands broadcast to the result.
 pub(super) struct Steps {
+    /// The first extra operand.
+    first: usize,
     /// The steps, each with the number of its extra operand if it is binary.
     steps: Vec<(Action, usize)>,
     extras: Vec<Extra>,
 }
 
 impl Steps {
-    /// Creates the steps of a call. Returns `None` if an operand does not broadcast by rows.
+    /// Creates the steps of a call of two factors. Returns `None` if an operand does not broadcast by rows.
     pub fn new(call: &Call<'_>) -> Option<Self> {
+        Self::after(call, 2)
+    }
+
+    /// Creates the steps of a call whose extra operands begin with operand `first`. Returns `None` if one of them does not
+    /// broadcast by rows.
+    pub fn after(call: &Call<'_>, first: usize) -> Option<Self> {
         let actions = Action::chain(call.attrs.post()).ok()?;
-        let extras: Option<Vec<_>> = call.inputs[2..].iter().map(|ty| Extra::new(call.output, ty)).collect();
+        let extras: Option<Vec<_>> =
+            call.inputs[first..].iter().map(|ty| Extra::new(call.output, ty)).collect();
         let mut next = 0;
         let steps = actions.into_iter().map(|action| {
             next += usize::from(action.binary);
             (action, next.saturating_sub(1))
         });
-        Some(Self { steps: steps.collect(), extras: extras? })
+        Some(Self { first, steps: steps.collect(), extras: extras? })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -50,7 +59,7 @@ impl Steps {
                 unsafe { apply(action, &area) };
                 continue;
             }
-            let operand = Shared::<f32>::input(args, 2 + extra);
+            let operand = Shared::<f32>::input(args, self.first + extra);
             let extra = &self.extras[*extra];
             // Each call handles as many rows as have a constant distance in the operand.
             let (period, step) = *extra.loops.last().unwrap_or(&(1, 0));

@@ -25,6 +25,7 @@ mod fixture;
 mod gradient;
 mod integer;
 mod levels;
+mod narrow;
 mod order;
 mod pool;
 mod recurrent;
