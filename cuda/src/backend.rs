@@ -136,6 +136,7 @@ const OPS: &[Lowering] = ops!(
     "softmax",
     "log-softmax",
     "layer-norm",
+    "rms-norm",
     "batch-norm",
     "instance-norm",
     "lrn",

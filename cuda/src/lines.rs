@@ -20,6 +20,8 @@ pub(super) enum Kind {
     LogSoftmax,
     /// `(x - mean) / sqrt(variance + epsilon)`, times leaf 1, plus leaf 2. The value is epsilon.
     Norm(f64),
+    /// `x / sqrt(mean of the squares + epsilon)`, times leaf 1. The value is epsilon.
+    Rms(f64),
 }
 
 /// The computation of such a kernel.
@@ -28,7 +30,7 @@ pub(super) struct Lines {
     pub sizes: Vec<usize>,
     /// The dimensions along a line.
     pub along: Vec<usize>,
-    /// The data, and for a normalisation the scale and the bias.
+    /// The data, and for a normalisation the scale, and possibly the bias.
     pub leaves: Vec<Leaf>,
     /// The function.
     pub kind: Kind,
@@ -122,7 +124,8 @@ impl Lines {
         let f = |name: &str| if ty == Scalar::Float { format!("{name}f") } else { name.to_owned() };
         if walk.kept {
             w.line(&format!("{} x[{}];", ty.name(), walk.turns * walk.reader.width));
-            let empty = if matches!(self.kind, Kind::Norm(_)) { 0.0 } else { f64::NEG_INFINITY };
+            let norm = matches!(self.kind, Kind::Norm(_) | Kind::Rms(_));
+            let empty = if norm { 0.0 } else { f64::NEG_INFINITY };
             self.read(w, walk, &n(empty));
         }
         let length = n(walk.length as f64);
@@ -159,6 +162,15 @@ impl Lines {
                     let factor = reader.element(w, 1, &positions);
                     let bias = reader.element(w, 2, &positions);
                     format!("(value - mean) * scale * {factor} + {bias}")
+                });
+            }
+            Kind::Rms(epsilon) => {
+                total(w, "squares", "Sum", 0.0, "value * value");
+                let root = format!("{}(squares / {length} + {})", f("sqrt"), n(epsilon));
+                w.line(&format!("const {} scale = {} / {root};", ty.name(), n(1.0)));
+                self.write(w, walk, |w, reader, at| {
+                    let factor = reader.element(w, 1, &["o", at]);
+                    format!("value * scale * {factor}")
                 });
             }
         }

@@ -63,7 +63,8 @@ fn written(call: &Call<'_>) -> Result<KernelJob, String> {
         "batch-norm" => batch_norm(call),
         "softmax" => softmax(call, Kind::Softmax),
         "log-softmax" => softmax(call, Kind::LogSoftmax),
-        "layer-norm" => layer_norm(call),
+        "layer-norm" => inner_norm(call, Kind::Norm(attrs.expect_float("epsilon"))),
+        "rms-norm" => inner_norm(call, Kind::Rms(attrs.expect_float("epsilon"))),
         "instance-norm" => instance_norm(call),
         "lrn" => window::response(call),
         "max-pool" | "avg-pool" if channels::innermost(call.inputs[0]) => {
@@ -163,14 +164,14 @@ fn softmax(call: &Call<'_>, kind: Kind) -> Result<KernelJob, String> {
     Lines { along: vec![axis(call)], sizes, leaves, kind, dtype }.job()
 }
 
-fn layer_norm(call: &Call<'_>) -> Result<KernelJob, String> {
+fn inner_norm(call: &Call<'_>, kind: Kind) -> Result<KernelJob, String> {
     let (sizes, dtype) = (call.output.shape.to_vec(), call.output.dtype);
     let along: Vec<usize> = (axis(call)..sizes.len()).collect();
     let strides = row_major(&sizes);
     let inner = || strides.iter().enumerate().map(|(dim, s)| if along.contains(&dim) { *s } else { 0 });
     let mut leaves = vec![Leaf::new(0, dtype, Access::strided(0, strides.iter().copied()))];
-    leaves.extend([1, 2].map(|operand| Leaf::new(operand, dtype, Access::strided(0, inner()))));
-    let kind = Kind::Norm(call.attrs.expect_float("epsilon"));
+    let own = 1..call.inputs.len();
+    leaves.extend(own.map(|operand| Leaf::new(operand, dtype, Access::strided(0, inner()))));
     Lines { sizes, leaves, kind, dtype, along: along.clone() }.job()
 }
 

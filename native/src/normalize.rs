@@ -1,4 +1,4 @@
-//! `layer-norm`, `batch-norm`, `instance-norm` and `lrn` on plain `f32`.
+//! `layer-norm`, `rms-norm`, `batch-norm`, `instance-norm` and `lrn` on plain `f32`.
 
 use super::args::{Shared, part, tasks};
 use super::lanes::{Lanes, widened};
@@ -14,6 +14,7 @@ pub(super) const OPS: &[Lowering] = &[
         instruction_sets: ISAS,
         ..Lowering::new("native.layer-norm", "layer-norm", contract, layer_kernel)
     },
+    Lowering { instruction_sets: ISAS, ..Lowering::new("native.rms-norm", "rms-norm", contract, rms_kernel) },
     Lowering {
         instruction_sets: ISAS,
         ..Lowering::new("native.batch-norm", "batch-norm", contract, batch_kernel)
@@ -79,6 +80,98 @@ widened! {
     pub(super) unsafe fn layer_row(
         source: *const f32, target: *mut f32, scale: *const f32, bias: *const f32, length: usize, epsilon: f32,
     ) = layer_row_on;
+}
+
+fn rms_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    if !takes(call) {
+        return reference::kernel(call);
+    }
+    let shape = &call.output.shape;
+    let axis = call.attrs.expect_int("axis") as usize;
+    Ok(Box::new(RmsNorm {
+        rows: shape[..axis].iter().product(),
+        length: shape[axis..].iter().product(),
+        epsilon: call.attrs.expect_float("epsilon") as f32,
+    }))
+}
+
+struct RmsNorm {
+    rows: usize,
+    length: usize,
+    epsilon: f32,
+}
+
+impl Kernel for RmsNorm {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let [input, scale] = [0, 1].map(|operand| Shared::<f32>::input(args, operand));
+        let output = Shared::<f32>::output(args);
+        let Self { rows, length, epsilon } = *self;
+        let parts = tasks(rows * length, rows, args.team.threads());
+        args.team.run(parts, |index| {
+            for row in part(rows, parts, index, 1) {
+                let at = row * length;
+                // SAFETY: rows are within the shape; the scale has the length of a row.
+                unsafe { rms_row(input.at(at), output.at(at), scale.at(0), length, epsilon) };
+            }
+        });
+    }
+}
+
+widened! {
+    /// Divides a row by the root of the mean of its squares, and multiplies it by the scale. Source and target may be
+    /// the same.
+    ///
+    /// # Safety
+    /// All rows must be in bounds.
+    unsafe fn rms_row(
+        source: *const f32, target: *mut f32, scale: *const f32, length: usize, epsilon: f32,
+    ) = rms_row_on;
+}
+
+/// # Safety
+/// As for [`rms_row`]; the processor must have the instruction set of `V`.
+#[inline(always)]
+unsafe fn rms_row_on<V: Lanes>(
+    source: *const f32,
+    target: *mut f32,
+    scale: *const f32,
+    length: usize,
+    epsilon: f32,
+) {
+    // SAFETY: as the caller promises; only lanes within the row are loaded and stored.
+    unsafe {
+        let load = |from: *const f32, at: usize| {
+            let rest = length - at;
+            if rest >= V::COUNT { V::load(from.add(at)) } else { V::load_first(from.add(at), rest) }
+        };
+        let mut sums = [V::splat(0.0); 4];
+        let mut at = 0;
+        while at + 4 * V::COUNT <= length {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                let x = V::load(source.add(at + i * V::COUNT));
+                *sum = x.mul_add(x, *sum);
+            }
+            at += 4 * V::COUNT;
+        }
+        while at < length {
+            let x = load(source, at);
+            sums[0] = x.mul_add(x, sums[0]);
+            at += V::COUNT;
+        }
+        let sum = sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum();
+        let factor = V::splat(1.0 / (sum / length as f32 + epsilon).sqrt());
+        at = 0;
+        while at < length {
+            let y = load(source, at).mul(factor).mul(load(scale, at));
+            let rest = length - at;
+            if rest >= V::COUNT {
+                y.store(target.add(at))
+            } else {
+                y.store_first(target.add(at), rest)
+            }
+            at += V::COUNT;
+        }
+    }
 }
 
 /// Returns the mean of a row as a sum of two numbers, and the reciprocal of its standard deviation.

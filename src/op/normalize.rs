@@ -6,7 +6,7 @@ use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
-    vec![softmax(), log_softmax(), layer_norm(), batch_norm(), instance_norm(), lrn()]
+    vec![softmax(), log_softmax(), layer_norm(), rms_norm(), batch_norm(), instance_norm(), lrn()]
 }
 
 pub(super) fn epsilon() -> AttrDef {
@@ -95,19 +95,7 @@ fn layer_norm() -> OpDef {
         arity: Arity::Exactly(3),
         attrs: vec![axis_attr(), epsilon()],
         flags: Flags::independent(before_axis),
-        infer: |attrs, types| {
-            let ty = infer_axis(attrs, types)?;
-            let inner = &ty.shape[axis(attrs, "axis", ty.shape.rank())?..];
-            for (operand, what) in [(1, "scale"), (2, "bias")] {
-                if *types[operand].shape != *inner || types[operand].dtype != ty.dtype {
-                    return Err(OpError::operands(format!(
-                        "the {what} is {}, and the normalised axes are {inner:?}",
-                        types[operand]
-                    )));
-                }
-            }
-            Ok(ty)
-        },
+        infer: |attrs, types| infer_inner(attrs, types, &["scale", "bias"]),
         eval: |attrs, operands, ty| {
             let inner: usize =
                 ty.shape[axis(attrs, "axis", ty.shape.rank()).expect("infer accepted")..].iter().product();
@@ -122,6 +110,41 @@ fn layer_norm() -> OpDef {
             Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
         },
         flops: |_, _, output| 8.0 * count(output),
+        sample: None,
+        lowered: None,
+    }
+}
+
+fn rms_norm() -> OpDef {
+    OpDef {
+        name: "rms-norm",
+        doc: "x / sqrt(mean of the squares + epsilon) * scale over the axes from `axis` on",
+        arity: Arity::Exactly(2),
+        attrs: vec![
+            axis_attr(),
+            AttrDef::new(
+                "epsilon",
+                AttrKind::Float,
+                Some(Attr::Float(Float(1e-5))),
+                "added to the mean of the squares",
+            ),
+        ],
+        flags: Flags::independent(before_axis),
+        infer: |attrs, types| infer_inner(attrs, types, &["scale"]),
+        eval: |attrs, operands, ty| {
+            let inner: usize =
+                ty.shape[axis(attrs, "axis", ty.shape.rank()).expect("infer accepted")..].iter().product();
+            let scale = operands[1].to_f64();
+            let mut values = operands[0].to_f64();
+            for line in values.chunks_exact_mut(inner.max(1)) {
+                #[allow(clippy::cast_precision_loss)]
+                let mean = line.iter().map(|value| value * value).sum::<f64>() / line.len() as f64;
+                let root = (mean + attrs.expect_float("epsilon")).sqrt();
+                line.iter_mut().zip(&scale).for_each(|(value, scale)| *value = *value / root * scale);
+            }
+            Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
+        },
+        flops: |_, _, output| 5.0 * count(output),
         sample: None,
         lowered: None,
     }
@@ -211,6 +234,21 @@ fn infer_axis(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpErro
         return Err(OpError::operand(0, types[0], ", not a floating-point type"));
     }
     Ok(types[0].clone())
+}
+
+/// Infers the type of a normalisation whose other operands have the axes from `axis` on.
+fn infer_inner(attrs: &Attrs, types: &[&TensorType], names: &[&str]) -> Result<TensorType, OpError> {
+    let ty = infer_axis(attrs, types)?;
+    let inner = &ty.shape[axis(attrs, "axis", ty.shape.rank())?..];
+    for (name, operand) in names.iter().zip(1..) {
+        if *types[operand].shape != *inner || types[operand].dtype != ty.dtype {
+            return Err(OpError::operands(format!(
+                "the {name} is {}, and the normalised axes are {inner:?}",
+                types[operand]
+            )));
+        }
+    }
+    Ok(ty)
 }
 
 fn infer_channels(types: &[&TensorType], names: &[&str]) -> Result<TensorType, OpError> {

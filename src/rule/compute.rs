@@ -149,6 +149,18 @@ pub(super) const COMPUTED: &[Word] = &[
             .ok_or_else(|| format!("{order:?} is not an order of axes").into())
     }),
     function(
+        "perm-without",
+        "the order of the axes that remain where the axis at a position of the result is removed, and so is the operand's axis that it comes from",
+        &[List, Size],
+        List,
+        |v| {
+            let (order, at) = (ints(v, 0)?, size(int(v, 1)?)?);
+            let removed = *order.get(at).ok_or_else(|| format!("{order:?} has no entry {at}"))?;
+            let others = order.iter().filter(|axis| **axis != removed);
+            Ok(list(others.map(|axis| axis - i64::from(*axis > removed)).collect()))
+        },
+    ),
+    function(
         "reshaped-starts",
         "where the part of a reshape's operand begins that makes up a part of its result; arguments: starts and sizes of the part of the result, the result's shape, the operand's shape",
         &[List, List, List, List],

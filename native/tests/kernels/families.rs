@@ -464,6 +464,7 @@ fn normalisations_agree_with_the_reference() {
         let operands = [random.f32(shape), random.f32(inner.clone()), random.f32(inner)];
         let attributes = attrs().int("axis", axis as i64).float("epsilon", 1e-5);
         verify("native.layer-norm", &attributes, &[&operands[0], &operands[1], &operands[2]], 5e-6);
+        verify("native.rms-norm", &attributes, &[&operands[0], &operands[1]], 5e-6);
     }
     for (length, added) in [
         (768, &[][..]),

@@ -102,6 +102,7 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("softmax", reduce::along),
     ("log-softmax", reduce::along),
     ("layer-norm", reduce::layer_norm),
+    ("rms-norm", reduce::layer_norm),
     ("batch-norm", reduce::channels),
     ("instance-norm", reduce::channels),
     ("lrn", reduce::lrn),

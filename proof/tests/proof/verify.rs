@@ -663,8 +663,8 @@ fn a_number_that_would_add_a_dimension_does_not_match() {
     use ovolo::egraph::{EGraph, Limits};
     let graph = |shape: &str| {
         let source = format!(
-            "graph {{ x: f32[3] = input; three: f32[] = const [3.0]; six: f32{shape} = const [6.0]
-            a = add(x, three); c = clip(a) {{min: 0.0, max: 6.0}}; m = mul(x, c); y = div(m, six); return y }}"
+            "graph {{ x: f32[3] = input; three: f32[] = const [3.0]; sixth: f32{shape} = const [0.16666667]
+            a = add(x, three); c = clip(a) {{min: 0.0, max: 6.0}}; m = mul(x, c); y = mul(m, sixth); return y }}"
         );
         let graph = text::parse(common::ops(), &source).unwrap_or_else(|found| panic!("{found}"));
         ovolo::verify::verify(graph).unwrap()

@@ -242,6 +242,8 @@ fn normalisations_by_hand() {
         eval("layer-norm", exact().int("axis", 2), &[x(), pair(1., 2.), pair(0., 1.)]).to_f64(),
         &[-1., 3., -1., 3.],
     );
+    let root = f32s([2, 2], &[1., 7., 3., 3.]);
+    near(eval("rms-norm", exact().int("axis", 1), &[root, pair(1., 2.)]).to_f64(), &[0.2, 2.8, 1., 2.]);
     near(eval("instance-norm", exact(), &[x(), pair(1., 2.), pair(0., 1.)]).to_f64(), &[-1., 1., -1., 3.]);
     let batch = [x(), pair(2., 1.), pair(1., 0.), pair(1., 5.), pair(4., 16.)];
     near(eval("batch-norm", exact(), &batch).to_f64(), &[1., 3., 0., 1.]);

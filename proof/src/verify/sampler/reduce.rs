@@ -36,13 +36,16 @@ pub(super) fn along(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new().int("axis", int(axis)), operands: vec![Wish::any(ty)] })
 }
 
-/// Scale and bias over the last axes.
+/// A scale over the last axes, and possibly a bias.
 pub(super) fn layer_norm(ask: &mut Ask<'_>) -> Option<Offer> {
     let ty = at_least(ask, 1);
     let axis = ask.axis(ty.shape.rank())?;
     let inner = Wish::plain(ty.dtype, ty.shape[axis..].to_vec());
     let attrs = Attrs::new().int("axis", int(axis)).float("epsilon", ask.float("epsilon"));
-    Some(Offer { attrs, operands: vec![Wish::any(ty), inner.clone(), inner] })
+    let Arity::Exactly(count) = ask.op.arity else { return None };
+    let mut operands = vec![Wish::any(ty)];
+    operands.resize(count, inner);
+    Some(Offer { attrs, operands })
 }
 
 /// Operands with one value for each channel; the last of five is a variance.

@@ -19,6 +19,26 @@ pub const EQUIVALENT: &[Reason] = &[
             "split-one-off-einsum: without less(0, count(?q))",
         ],
     ),
+    (
+        "a part that is the whole is the whole by another rule: the guard only bounds how much the e-graph grows",
+        &[
+            "slice-of-matmul-in-heads: without not-equal(?s, ?r)",
+            "slice-of-vector-in-heads: without not-equal(?s, ?r)",
+        ],
+    ),
+    (
+        "adjacent columns are a product with these columns as well: the guard leaves them to another rule",
+        &["slice-of-vector-in-heads: without any(equal(length(?r), 3), equal(at(?s, 2), at(?r, 2)))"],
+    ),
+    (
+        "the mean of (x - mean)(x - c) is the variance for any number c that a row has",
+        &[
+            "fuse-layer-norm: left 0: reduce-mean is reduce-max (3)",
+            "fuse-layer-norm: left 0: reduce-mean is reduce-max (4)",
+            "fuse-layer-norm: left 0: sub is add (2)",
+            "fuse-layer-norm: left 0: sub is add (3)",
+        ],
+    ),
     // What the change lets through cannot be typed, or the change has no effect there.
     (
         "a window of one element has nothing to dilate",

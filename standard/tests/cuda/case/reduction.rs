@@ -95,7 +95,9 @@ pub fn lines(r: &mut Random) -> Vec<Option<Case>> {
         for (shape, axis) in shapes {
             let inner = &shape[axis..];
             let operands = vec![r.tensor(dtype, shape), r.tensor(dtype, inner), r.tensor(dtype, inner)];
-            cases.push(Case::new("layer-norm", Attrs::new().int("axis", axis as i64), operands));
+            let attrs = Attrs::new().int("axis", axis as i64);
+            cases.push(Case::new("rms-norm", attrs.clone(), operands[..2].to_vec()));
+            cases.push(Case::new("layer-norm", attrs, operands));
         }
         for shape in [&[2_usize, 3, 5, 7][..], &[1, 4, 40, 40], &[2, 3, 8]] {
             let channels = &shape[1..2];
