@@ -147,7 +147,8 @@ impl Kept {
 
     fn write(&self) -> std::io::Result<()> {
         let path = path(self.threads).ok_or(std::io::ErrorKind::NotFound)?;
-        file::create(&path, serde_json::to_string(self)?.as_bytes())
+        let text = serde_json::to_string(self)?;
+        file::update(&path, |_| text.into_bytes())
     }
 
     /// Returns the speeds, unless they were measured under other work too long ago. A time in the future is that of a clock
@@ -191,7 +192,7 @@ pub fn placement(team: &Team) -> Placement {
 pub fn keep_placement(team: &Team, placement: &Placement) {
     if let (Some(round_trip), Some(path)) = (placement.news(), placement_path(team.threads())) {
         let kept = KeptPlacement { version: version(), processor: features::processor(), round_trip };
-        let _ = serde_json::to_string(&kept).map(|text| file::create(&path, text.as_bytes()));
+        let _ = serde_json::to_string(&kept).map(|text| file::update(&path, |_| text.into_bytes()));
     }
 }
 

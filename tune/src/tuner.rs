@@ -18,17 +18,16 @@ use crate::limit::{Phase, TimeLimit};
 use crate::operand::device_bytes;
 use crate::sample::Sampling;
 use crate::shard::Shard;
+use crate::shared::Shared;
 use ovolo::backend::{BackendError, Backends};
 use ovolo::cache::Digest;
 use ovolo::compile::Options;
-use ovolo::cost::stored::{read, write};
 use ovolo::cost::{
     Basis, CostModel, Differs, Entry, InPlans, Machine, Measured, PriceModel, Query, State, Stored,
     Validators,
 };
 use ovolo::egraph::KernelCall;
 use ovolo::error::Error;
-use ovolo::file;
 use ovolo::graph::Graph;
 use ovolo::host;
 use ovolo::op::{Call, Contract, OpError};
@@ -39,7 +38,7 @@ use ovolo::tensor::TensorType;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -139,7 +138,7 @@ pub struct Tuner<'a> {
     pub(crate) machine: Machine,
     pub(crate) backends: Backends,
     pub(crate) validators: Validators,
-    path: Option<PathBuf>,
+    file: Option<Shared>,
     pub(crate) stored: Stored,
     pub(crate) notes: Vec<String>,
     /// Whether to time kernels with a rough time again, and then to race plans again.
@@ -189,20 +188,19 @@ impl<'a> Tuner<'a> {
     /// of the table hold as long as these backends do not change.
     pub fn open(folder: Option<&Path>, threads: usize, machine: Machine, backends: &Backends) -> Self {
         let validators = host::validators(threads, backends);
-        let path = folder.map(|folder| folder.join(format!("times-{threads}.txt")));
         let mut notes = Vec::new();
-        let bytes = path.as_ref().and_then(|path| file::read(path).ok().flatten());
-        let stored = bytes.map_or_else(Stored::default, |bytes| {
-            let (stored, note) = read(&String::from_utf8_lossy(&bytes), &validators);
+        let opened =
+            folder.map(|folder| Shared::open(folder.join(format!("times-{threads}.txt")), &validators));
+        let (file, stored) = opened.map_or_else(Default::default, |(file, stored, note)| {
             notes.extend(note);
-            stored
+            (Some(file), stored)
         });
         Self {
             threads,
             machine,
             backends: backends.clone(),
             validators,
-            path,
+            file,
             stored,
             notes,
             refine: false,
@@ -260,12 +258,13 @@ impl<'a> Tuner<'a> {
         Measured { table: Arc::new(self.stored.table.clone()), ..Measured::default() }
     }
 
-    /// Writes the table. If that fails, a message is added, and the kernels are timed again next time.
+    /// Writes the table, together with what other processes have written meanwhile. If that fails, a message is added, and
+    /// the kernels are timed again next time.
     pub(crate) fn keep(&mut self) {
-        if let Some(path) = &self.path
-            && let Err(error) = file::create(path, write(&self.validators, &self.stored).as_bytes())
+        if let Some(file) = &mut self.file
+            && let Err(error) = file.keep(&self.validators, &self.stored)
         {
-            let note = format!("{}: the table of times cannot be written: {error}", path.display());
+            let note = format!("{}: the table of times cannot be written: {error}", file.path().display());
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }

@@ -5,8 +5,8 @@ use crate::common::{self, folder, ovolo};
 use ovolo::tensor::{DType, Tensor, TensorType};
 use std::path::Path;
 
-/// Returns the names of the files in the cache of a folder and its subfolders. The digests of shared libraries do not count:
-/// the key of a plan contains them, so they are taken before a plan is sought.
+/// Returns the names of the files in the cache of a folder and its subfolders. The digests of shared libraries and the lock
+/// do not count: the key of a plan contains the digests, so they are taken before a plan is sought.
 fn cached(at: &Path) -> Vec<String> {
     let (mut open, mut names) = (vec![at.join("cache")], Vec::new());
     while let Some(folder) = open.pop() {
@@ -14,7 +14,7 @@ fn cached(at: &Path) -> Vec<String> {
         for entry in entries.map(Result::unwrap) {
             if entry.file_type().unwrap().is_dir() {
                 open.push(entry.path());
-            } else if entry.file_name() != "libraries.txt" {
+            } else if !["libraries.txt", "lock"].iter().any(|other| entry.file_name() == *other) {
                 names.push(entry.file_name().to_string_lossy().into_owned());
             }
         }
