@@ -120,14 +120,19 @@ pub(crate) fn put(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     replace(path, parts)
 }
 
-/// Writes a plain file, and creates its folder if that does not exist yet.
+/// Replaces the content of a file by one that follows from the present content, while no other process does the same with a
+/// file of this folder. There is no present content if there is no plain file. Creates the folder if it does not exist yet.
+/// The lock is that of the file `lock` in the folder; the system releases it if the process is killed.
 ///
 /// # Errors
 /// The error of the file system. Then the file is unchanged.
-pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn update(path: &Path, next: impl FnOnce(Option<Vec<u8>>) -> Vec<u8>) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
     fs::create_dir_all(folder)?;
-    put(path, &[bytes])
+    let lock = OpenOptions::new().create(true).append(true).open(folder.join("lock"))?;
+    lock.lock()?;
+    let other = fs::metadata(path).is_ok_and(|there| !there.is_file());
+    put(path, &[&next(if other { None } else { read(path)? })])
 }
 
 /// Writes a plain file, without looking for incomplete copies.

@@ -15,6 +15,7 @@ mod inside;
 mod kept;
 mod occupant;
 mod order;
+pub(crate) mod output;
 mod overlap;
 mod price;
 pub mod schedule;
@@ -173,6 +174,8 @@ pub struct Plan {
     pub devices: Vec<Arena>,
     /// The number of threads for which the plan was made.
     pub threads: usize,
+    /// The seconds for copying outputs to the caller after the last step ([`Plan::copied_outputs`]).
+    pub copying: f64,
 }
 
 /// Returns the contract of the kernel of a call and the price of one run in seconds. The second argument says which
@@ -281,7 +284,11 @@ impl Plan {
             proven: host.proven,
             devices: others.to_vec(),
             threads,
+            copying: 0.0,
         };
+        let bytes = |at: usize| plan.outputs[at].1.bytes();
+        let copied = plan.copied_outputs().into_iter().map(bytes).filter(|bytes| *bytes > 0);
+        plan.copying = copied.fold(0.0, |sum, bytes| sum + copy(bytes));
         plan.come_from(graph, sources);
         Ok(plan)
     }
@@ -330,10 +337,10 @@ impl Plan {
         replaced.fold((0, 0), |(count, bytes), step| (count + 1, bytes + step.output_type.bytes()))
     }
 
-    /// Returns the sum of the steps' prices, in seconds.
+    /// Returns the sum of the steps' prices and of the price of copying outputs, in seconds.
     pub fn seconds(&self) -> f64 {
         // An empty sum of floats is `-0`, so start at `0`.
-        self.steps.iter().fold(0.0, |sum, step| sum + step.seconds)
+        self.steps.iter().fold(0.0, |sum, step| sum + step.seconds) + self.copying
     }
 }
 

@@ -5,13 +5,14 @@ mod sizes;
 use super::amount;
 use super::caching::Caching;
 use super::dynamic::{directory_or_zeros, dynamic, is_dynamic};
-use super::load::{self, inputs};
+use super::load::{self, check_inputs, inputs};
 use super::page;
 use super::run::flattened;
 use super::value::{Format, write_outputs};
 use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::cost::Machine;
+use ovolo::graph::Graph;
 use ovolo::onnx::Item;
 use ovolo::plan::{Base, Plan, Step};
 use ovolo::registry::Registry;
@@ -21,7 +22,7 @@ use ovolo_lab::report::{Page, Profile, Timing};
 use ovolo_tune::calibrate;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -71,13 +72,18 @@ impl Bench {
         if let Some(file) = &self.html {
             page::writable("--html ", file, &self.settings.inputs())?;
         }
+        let accepted = |graph: &Graph| {
+            let names = graph.inputs().map(|(_, node)| node.name.to_string());
+            let given = self.inputs.as_ref().map(|directory| read_files(&files(directory, names)));
+            given.map_or(Ok(()), |given| check_inputs(graph, &given?))
+        };
         // The page shows the graph, which the cache does not contain.
         let (mut session, cached, program) = match self.html {
             Some(_) => {
-                let (session, program) = self.settings.session(registry)?;
+                let (session, program) = self.settings.session(registry, &accepted)?;
                 (session, false, Some(program))
             }
-            None => match self.caching.session(registry, &self.settings) {
+            None => match self.caching.session(registry, &self.settings, &accepted) {
                 Ok(ready) => {
                     let cached = ready.cached;
                     (ready.kept(registry), cached, None)
@@ -152,18 +158,9 @@ impl Bench {
             };
             return plan.given_inputs().iter().map(zeros).collect();
         };
-        let files: Vec<(String, PathBuf)> = plan
-            .inputs
-            .iter()
-            .map(|(name, _)| (name.to_string(), directory.join(Format::Npy.file_name(name))))
-            .collect();
+        let files = files(directory, plan.inputs.iter().map(|(name, _)| name.to_string()));
         read.extend(files.iter().map(|(_, file)| file.clone()));
-        let mut given = BTreeMap::new();
-        for (name, file) in files {
-            let tensor = ovolo::npy::read(file).map_err(|error| error.to_string())?;
-            given.insert(name, Item::Tensor(tensor));
-        }
-        inputs(plan, given)
+        inputs(plan, read_files(&files)?)
     }
 
     /// Times a model that is compiled while it runs.
@@ -202,6 +199,24 @@ impl Bench {
         }
         Ok(())
     }
+}
+
+/// Returns the file of each input in a directory.
+fn files(directory: &Path, names: impl Iterator<Item = String>) -> Vec<(String, PathBuf)> {
+    let file = |name: String| {
+        let file = directory.join(Format::Npy.file_name(&name));
+        (name, file)
+    };
+    names.map(file).collect()
+}
+
+/// Reads inputs from their files.
+fn read_files(files: &[(String, PathBuf)]) -> Result<BTreeMap<String, Item<Tensor>>, String> {
+    let read = |(name, file): &(String, PathBuf)| {
+        let tensor = ovolo::npy::read(file).map_err(|error| error.to_string())?;
+        Ok((name.clone(), Item::Tensor(tensor)))
+    };
+    files.iter().map(read).collect()
 }
 
 /// The fewest runs with a good placement of the threads from which a median is taken.

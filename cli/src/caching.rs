@@ -2,7 +2,7 @@
 
 use super::Settings;
 use super::amount::bytes;
-use super::load::{Built, Prices, by_times, measure_again};
+use super::load::{Accepted, Built, Prices, any, by_times, measure_again};
 use super::note::say;
 use clap::Args;
 use ovolo::cache::{self, Cache, Key, Miss, Origin, Request};
@@ -165,14 +165,16 @@ impl Caching {
         if self.no_cache { None } else { cache(registry) }
     }
 
-    /// Returns the session of a model, and reports absent backends. A new one is not stored in the cache yet.
+    /// Returns the session of a model, and reports absent backends. A new one is not stored in the cache yet; it is only
+    /// made if the imported model is accepted.
     pub(super) fn session(
         &self,
         registry: &Arc<Registry>,
         settings: &Settings,
+        accepted: Accepted<'_>,
     ) -> Result<ReadySession, String> {
         settings.tell_threads()?;
-        let Found { made: session, absent, source } = self.find::<Session>(registry, settings)?;
+        let Found { made: session, absent, source } = self.find::<Session>(registry, settings, accepted)?;
         for line in super::load::absent(&absent) {
             say!("{line}");
         }
@@ -189,7 +191,7 @@ impl Caching {
 
     /// Returns the plan of a model, and stores a new one in the cache.
     pub(super) fn plan(&self, registry: &Arc<Registry>, settings: &Settings) -> Result<ReadyPlan, String> {
-        let Found { made: plan, absent, source } = self.find::<Plan>(registry, settings)?;
+        let Found { made: plan, absent, source } = self.find::<Plan>(registry, settings, &any)?;
         let (built, place) = match source {
             Source::Cache(entry) => {
                 return Ok(ReadyPlan { plan, cached: true, absent, compilation: None, entry: Ok(entry) });
@@ -206,13 +208,18 @@ impl Caching {
         Ok(ReadyPlan { plan, cached: false, absent, compilation: Some(compilation), entry })
     }
 
-    /// Takes a session or a plan from the cache, or compiles it.
-    fn find<T: Cacheable>(&self, registry: &Arc<Registry>, settings: &Settings) -> Result<Found<T>, String> {
+    /// Takes a session or a plan from the cache, or compiles it if the imported model is accepted.
+    fn find<T: Cacheable>(
+        &self,
+        registry: &Arc<Registry>,
+        settings: &Settings,
+        accepted: Accepted<'_>,
+    ) -> Result<Found<T>, String> {
         let request = settings.request(registry, &settings.pipeline)?;
         let absent = pass::absent(&request.pipeline, registry.backends());
         let cache = self.cache(registry);
         let compile = |place: Result<Box<Place>, String>, request: &Request| {
-            let built = settings.build(registry, request)?;
+            let built = settings.build(registry, request, accepted)?;
             let made = T::make(&built.compilation, registry, cache.as_ref())?;
             Ok::<_, String>((made, Source::Compilation(Box::new(built), place)))
         };

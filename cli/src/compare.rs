@@ -8,6 +8,7 @@ use super::note::say;
 use super::{Outcome, Settings, print};
 use clap::{Args, ValueEnum};
 use input::Inputs;
+use ovolo::cache::Request;
 use ovolo::compile::Options;
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, Dynamic, Item};
@@ -71,8 +72,8 @@ fn positive(text: &str) -> Result<f64, String> {
 
 impl Compare {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
-        let options = self.settings.options(registry, &self.settings.pipeline)?;
-        if load::by_times(&options.pipeline) {
+        let request = self.settings.request(registry, &self.settings.pipeline)?;
+        if load::by_times(&request.pipeline) {
             return Err(format!(
                 "--pipeline {}: its plan depends on kernels that are timed while it is made; compare with \
                  --pipeline cpu, whose rules and kernels are the same",
@@ -95,9 +96,9 @@ impl Compare {
         let dynamic =
             || onnx::load(registry.onnx(), &bound.model, &import).err().filter(|error| error.is_dynamic());
         if !named && let Some(why) = dynamic() {
-            return self.regions(registry, options, inputs, with, &why.to_string());
+            return self.regions(registry, &request, inputs, with, &why.to_string());
         }
-        self.whole(options, &bound.graph(registry)?, inputs, with)
+        self.whole(registry, &request, &bound.graph(registry)?, inputs, with)
     }
 
     fn with(&self) -> Result<With, String> {
@@ -123,8 +124,16 @@ impl Compare {
     }
 
     /// Compares a model whose shapes are fixed.
-    fn whole(&self, mut options: Options, graph: &Graph, inputs: Inputs, with: With) -> Outcome {
+    fn whole(
+        &self,
+        registry: &Arc<Registry>,
+        request: &Request,
+        graph: &Graph,
+        inputs: Inputs,
+        with: With,
+    ) -> Outcome {
         let (inputs, drawn) = inputs.complete(graph, self.seed)?;
+        let (mut options, _) = load::options(registry, request)?;
         let named =
             graph.inputs().zip(&inputs).map(|((_, node), value)| (node.name.to_string(), value.clone()));
         let runtime = self.runtime(with, &named.collect())?;
@@ -149,15 +158,17 @@ impl Compare {
     fn regions(
         &self,
         registry: &Arc<Registry>,
-        mut options: Options,
+        request: &Request,
         inputs: Inputs,
         with: With,
         why: &str,
     ) -> Outcome {
         let model = Dynamic::load(registry.onnx(), &self.settings.model, self.settings.missing_weights())
             .map_err(|error| error.to_string())?
-            .with_unroll(options.pipeline.unroll);
+            .with_unroll(request.pipeline.unroll);
         let (inputs, drawn) = inputs.complete_dynamic(&model, &self.settings.bound()?, self.seed)?;
+        model.start(&inputs).map_err(|error| error.to_string())?;
+        let (mut options, _) = load::options(registry, request)?;
         let tensors = inputs.iter().filter_map(|(name, item)| match item {
             Item::Tensor(tensor) => Some((name.clone(), tensor.clone())),
             Item::Sequence(_) | Item::Maps(..) | Item::Absent => None,

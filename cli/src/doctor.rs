@@ -26,7 +26,8 @@ impl Doctor {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = self.threads.map_or(processors, usize::from);
         let topology = Topology::here();
-        let calibrate::Calibration { machine, steady, .. } = calibrate::settled(registry, threads);
+        let before = calibrate::known(registry.backends(), threads);
+        let calibrate::Calibration { machine, steady, brief } = calibrate::settled(registry, threads);
         let features = registry.backends().planned_features();
         let backends: Vec<(&str, Result<String, BackendError>, Vec<RuntimeLibrary>)> = registry
             .backends()
@@ -63,7 +64,11 @@ impl Doctor {
             };
             let value = serde_json::json!({
                 "version": env!("CARGO_PKG_VERSION"), "threads": processors, "topology": topology, "features": features,
-                "machine": machine, "machine_threads": threads, "steady": steady, "backends": backends, "extractors": extractors,
+                "machine": machine, "machine_threads": threads, "steady": steady, "brief": brief,
+                "machine_before": before.map(|before| serde_json::json!({
+                    "machine": before.machine, "steady": before.steady, "brief": before.brief,
+                })),
+                "backends": backends, "extractors": extractors,
                 "cost_models": models, "planners": planners, "rules": rules, "pipelines": pipelines, "price_lists": prices,
             });
             print(&format!("{value}\n"));
@@ -95,6 +100,7 @@ impl Doctor {
                 "; the machine is busy, so these speeds are used for ten minutes and then measured again"
             }
         );
+        text.push_str(&before.and_then(earlier).unwrap_or_default());
         for line in findings(&backends) {
             let _ = writeln!(text, "{line}");
         }
@@ -111,6 +117,16 @@ impl Doctor {
         print(&text);
         Ok(())
     }
+}
+
+/// The line on the speeds that were kept before, if they were not measured as well as they could be.
+fn earlier(before: calibrate::Calibration) -> Option<String> {
+    let calibrate::Calibration { machine, .. } = before;
+    let how = before.reservation()?;
+    let (flops, memory) = (machine.flops / 1e9, machine.memory / 1e9);
+    Some(format!(
+        "plans up to now were chosen by {flops:.0} GFLOP/s and {memory:.1} GB/s from memory, which were {how}\n"
+    ))
 }
 
 /// The lines of backends and of their libraries. A reason for an absence is long, so no two lines give the same one: the

@@ -3,7 +3,7 @@
 
 use super::Settings;
 use super::caching::{Caching, ReadySession, times};
-use super::load::{self, by_times, options, tuned_and_told};
+use super::load::{self, Accepted, by_times, options, tuned_and_told};
 use super::note::say;
 use super::value::Format;
 use ovolo::backend::Unkept;
@@ -31,14 +31,17 @@ pub(super) enum Prepared {
     Dynamic(Box<DynamicSession<'static>>),
 }
 
-/// Makes a model ready to run on inputs. Dimensions without a size get that of the inputs.
+/// Makes a model ready to run on inputs. Dimensions without a size get that of the inputs. A model with fixed shapes is only
+/// compiled if it is accepted.
 pub(super) fn prepare(
     settings: &Settings,
     caching: &Caching,
     registry: &Arc<Registry>,
     given: &BTreeMap<String, Item<Tensor>>,
+    accepted: Accepted<'_>,
 ) -> Result<Prepared, String> {
-    let fixed = |settings: &Settings| Ok(Prepared::Fixed(Box::new(caching.session(registry, settings)?)));
+    let fixed =
+        |settings: &Settings| Ok(Prepared::Fixed(Box::new(caching.session(registry, settings, accepted)?)));
     if text::is_named(&settings.model) {
         return fixed(settings);
     }

@@ -396,6 +396,16 @@ pub(super) fn text(plan: &Plan) -> String {
              bytes"
         )
     };
+    let copied = plan.copied_outputs();
+    if !copied.is_empty() {
+        let names: Vec<&str> = copied.iter().map(|at| &*plan.outputs[*at].0).collect();
+        let _ = writeln!(
+            text,
+            "after the last step, {:.3} us: {} copied to the caller",
+            amount::positive(plan.copying * 1e6),
+            names.join(", ")
+        );
+    }
     let host = plan.arenas().take(1).filter(|_| plan.devices.is_empty());
     let host: String = host.map(|host| format!("arena {}, ", arena(host))).collect();
     let _ = writeln!(

@@ -4,7 +4,7 @@
 use super::caching::Caching;
 use super::dynamic::{Prepared, dynamic, prepare};
 use super::explain::{runner_up_text, runner_ups, show, supposed_text, text};
-use super::load::{absent, imported, inputs, unfit};
+use super::load::{absent, any, imported, inputs, unfit};
 use super::note::say;
 use super::page::writable;
 use super::rules::why_not;
@@ -108,7 +108,7 @@ impl Job {
     /// # Errors
     /// The model, a pipeline or another file has mistakes, or the model cannot be compiled.
     pub fn session(&self) -> Result<Runnable, Refusal> {
-        match prepare(&self.settings, &self.caching, &self.registry, &BTreeMap::new())? {
+        match prepare(&self.settings, &self.caching, &self.registry, &BTreeMap::new(), &any)? {
             Prepared::Fixed(ready) => {
                 let session = ready.kept(&self.registry);
                 unfit(session.plan()).iter().for_each(|line| say!("{line}"));

@@ -390,27 +390,37 @@ impl Settings {
         registry: &Arc<Registry>,
         stages: &mut Vec<Stage>,
     ) -> Result<Compilation, String> {
-        Ok(self.build_into(registry, &self.request(registry, &self.pipeline)?, stages)?.compilation)
+        let request = self.request(registry, &self.pipeline)?;
+        Ok(self.build_into(registry, &request, &any, stages)?.compilation)
     }
 
-    /// Compiles what a request describes.
-    pub(super) fn build(&self, registry: &Arc<Registry>, request: &Request) -> Result<Built, String> {
-        self.build_into(registry, request, &mut Vec::new())
+    /// Compiles what a request describes, unless the model is refused.
+    pub(super) fn build(
+        &self,
+        registry: &Arc<Registry>,
+        request: &Request,
+        accepted: Accepted<'_>,
+    ) -> Result<Built, String> {
+        self.build_into(registry, request, accepted, &mut Vec::new())
     }
 
     fn build_into(
         &self,
         registry: &Arc<Registry>,
         request: &Request,
+        accepted: Accepted<'_>,
         stages: &mut Vec<Stage>,
     ) -> Result<Built, String> {
+        // The options may need the speeds of the machine, which take seconds to measure.
+        let graph = self.graph(registry)?;
+        accepted(&graph)?;
         let (options, machine) = options(registry, request)?;
         if by_times(&options.pipeline) {
-            let Tuned { compilation, basis, .. } = tuned_and_told(&self.graph(registry)?, options)?;
+            let Tuned { compilation, basis, .. } = tuned_and_told(&graph, options)?;
             return Ok(Built { compilation, prices: Prices { machine, basis: Some(basis) } });
         }
-        let compilation = compile::compile_into(self.graph(registry)?, &options, stages)
-            .map_err(|error| error.to_string())?;
+        let compilation =
+            compile::compile_into(graph, &options, stages).map_err(|error| error.to_string())?;
         Ok(Built { compilation, prices: Prices { machine, basis: None } })
     }
 
@@ -430,9 +440,15 @@ impl Settings {
         Ok((compilation, options))
     }
 
-    pub(super) fn session(&self, registry: &Arc<Registry>) -> Result<(Session, Graph), String> {
+    /// Compiles the model without the cache, unless it is refused, and returns its session and the chosen program.
+    pub(super) fn session(
+        &self,
+        registry: &Arc<Registry>,
+        accepted: Accepted<'_>,
+    ) -> Result<(Session, Graph), String> {
         self.tell_threads()?;
-        let compilation = self.compile(registry)?;
+        let request = self.request(registry, &self.pipeline)?;
+        let compilation = self.build(registry, &request, accepted)?.compilation;
         for line in absent(&compilation.absent) {
             say!("{line}");
         }
@@ -443,6 +459,15 @@ impl Settings {
         }
         Ok((session, program))
     }
+}
+
+/// A function that refuses an imported model, before anything is measured or compiled, if it cannot be used as intended:
+/// inputs may not fit it.
+pub(super) type Accepted<'a> = &'a dyn Fn(&Graph) -> Result<(), String>;
+
+/// Accepts every model.
+pub(super) fn any(_: &Graph) -> Result<(), String> {
+    Ok(())
 }
 
 /// A compiled model, and what its prices depend on.
@@ -572,6 +597,11 @@ pub(super) fn tensors(given: BTreeMap<String, Item<Tensor>>) -> Result<Vec<(Stri
         Item::Sequence(_) | Item::Maps(..) | Item::Absent => Err(format!("input `{name}` must be a tensor")),
     };
     given.into_iter().map(tensor).collect()
+}
+
+/// Checks inputs that are given by name against an imported model, as [`inputs`] does against its plan.
+pub(super) fn check_inputs(graph: &Graph, given: &BTreeMap<String, Item<Tensor>>) -> Result<(), String> {
+    onnx::check_inputs(graph, &tensors(given.clone())?).map_err(|error| error.to_string())
 }
 
 /// Returns the plan's inputs in order, of those that are given by name. Every input is needed, and no other is

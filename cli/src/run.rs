@@ -3,12 +3,13 @@
 use super::amount;
 use super::caching::{Caching, ReadySession};
 use super::dynamic::{Prepared, dynamic, prepare};
-use super::load::{self, inputs};
+use super::load::{self, check_inputs, inputs};
 use super::note::say;
 use super::value::{self, Format, write_outputs};
 use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::dynamic::{Found, RegionReport};
+use ovolo::graph::Graph;
 use ovolo::onnx::{Interface, Item};
 use ovolo::registry::Registry;
 use ovolo::tensor::{DType, Tensor};
@@ -64,7 +65,10 @@ impl Run {
         // The values of optional inputs are constants of a plan for fixed shapes.
         let gives_optional = given.keys().any(|name| interface.defaults.contains(name));
         let prepared = match self.buckets[..] {
-            [] if !gives_optional => prepare(&self.settings, &self.caching, registry, &given)?,
+            [] if !gives_optional => {
+                let accepted = |graph: &Graph| check_inputs(graph, &given);
+                prepare(&self.settings, &self.caching, registry, &given, &accepted)?
+            }
             _ => Prepared::Dynamic(dynamic(&self.settings, &self.caching, registry)?),
         };
         match prepared {

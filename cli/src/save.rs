@@ -2,6 +2,7 @@
 
 use super::amount::size;
 use super::caching::{cache, settled, times};
+use super::load::any;
 use super::page;
 use super::{BUILDS, Outcome, Settings, print};
 use clap::Args;
@@ -33,7 +34,7 @@ impl Save {
         if let Some(cache) = hit {
             cache.save(&key, &self.file).map_err(|error| error.to_string())?;
         } else {
-            let built = self.settings.build(registry, &request)?;
+            let built = self.settings.build(registry, &request, &any)?;
             let plan = &built.compilation.plan;
             let constants = Session::constants_of(&built.compilation.program, plan);
             let constants = session::in_order(&constants);

@@ -147,7 +147,7 @@ pub fn plan(plan: &Plan) -> Value {
         .collect();
     let buffers: Vec<_> = plan.buffers.iter().map(buffer).collect();
     let mut value = json!({
-        "steps": steps, "seconds": plan.seconds(), "buffers": buffers, "arena": plan.arena,
+        "steps": steps, "seconds": plan.seconds(), "copying": plan.copying, "buffers": buffers, "arena": plan.arena,
         "lower_bound": plan.lower_bound, "lower_bound_any_order": plan.lower_bound_any_order, "proven": plan.proven,
         "threads": plan.threads,
     });

@@ -91,7 +91,7 @@ fn keep(folder: &Path, known: &FxHashMap<String, Digest>) {
     let mut lines: Vec<String> =
         known.iter().map(|(name, digest)| format!("{digest} {name} {}\n", check(digest, name))).collect();
     lines.sort_unstable();
-    let _ = file::create(&folder.join(TABLE), lines.concat().as_bytes());
+    let _ = file::update(&folder.join(TABLE), |_| lines.concat().into_bytes());
 }
 
 /// Returns the checksum at the end of a line.

@@ -80,6 +80,7 @@ pub struct StoredPlan {
     proven: bool,
     devices: Vec<Arena>,
     threads: usize,
+    copying: f64,
 }
 
 /// The reason why the ops of a stored plan cannot be resolved.
@@ -114,6 +115,7 @@ impl From<super::Plan> for StoredPlan {
             proven: plan.proven,
             devices: plan.devices,
             threads: plan.threads,
+            copying: plan.copying,
         }
     }
 }
@@ -145,6 +147,7 @@ impl StoredPlan {
             proven: self.proven,
             devices: self.devices,
             threads: self.threads,
+            copying: self.copying,
         })
     }
 }

@@ -32,6 +32,7 @@ mod replaced;
 mod resample;
 mod session;
 mod stage;
+mod threads;
 mod tidy;
 mod units;
 mod why_not;

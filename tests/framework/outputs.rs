@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
+use ovolo::cost::Machine;
 use ovolo::graph::{Graph, text};
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Shape, Tensor};
@@ -100,6 +101,34 @@ fn parts_of_a_larger_buffer_are_copied() {
         return a
     }";
     assert!(!direct(joined, 2).contains(&1));
+}
+
+/// The estimate of a plan contains what a run does after the last step.
+#[test]
+fn copies_of_outputs_are_in_the_estimate() {
+    let plan = |outputs: &str| {
+        let source = format!("graph {{ x: f32[700,1000] = input; y = relu(x); {outputs} }}");
+        let plan = common::compile(text::parse(common::ops(), &source).unwrap(), 1).plan;
+        let session = Session::new(&Graph::default(), plan.clone(), common::registry().backends()).unwrap();
+        let copied: Vec<usize> =
+            (0..plan.outputs.len()).filter(|at| !session.direct_outputs().contains(at)).collect();
+        assert_eq!(plan.copied_outputs(), copied, "{outputs}");
+        let steps: f64 = plan.steps.iter().map(|step| step.seconds).sum();
+        assert!((plan.seconds() - steps - plan.copying).abs() < 1e-15);
+        plan
+    };
+    let direct = plan("return y");
+    assert!(direct.copied_outputs().is_empty() && direct.copying == 0.0);
+    let (once, twice) = (plan("return y; return x"), plan("return y; return z = y"));
+    assert_eq!((once.copied_outputs(), twice.copied_outputs()), (vec![1], vec![0, 1]));
+    // By the nominal machine, whose price of a copy is its start and twice its bytes.
+    let machine = Machine::NOMINAL;
+    let copy = machine.start + 2.0 * (4.0 * 700.0 * 1000.0) / machine.cache;
+    assert!((once.copying / copy - 1.0).abs() < 1e-9, "{} and {copy}", once.copying);
+    assert!((twice.copying / once.copying - 2.0).abs() < 1e-9);
+    // A plan is stored with it.
+    let text = serde_json::to_value(&once).unwrap();
+    assert_eq!(text["copying"], once.copying);
 }
 
 #[test]

@@ -59,6 +59,18 @@ pub struct Calibration {
     pub brief: bool,
 }
 
+impl Calibration {
+    /// Says how the speeds were measured, if not as well as they could be.
+    pub fn reservation(&self) -> Option<&'static str> {
+        match (self.brief, self.steady) {
+            (false, true) => None,
+            (true, true) => Some("measured in a short time"),
+            (false, false) => Some("measured on a busy machine"),
+            (true, false) => Some("measured in a short time on a busy machine"),
+        }
+    }
+}
+
 /// How long speeds are used that were measured while the machine had other work. Measuring takes a second, and processes
 /// that start one after another should choose the same plan.
 pub const DISTURBED_FOR: Duration = Duration::from_secs(600);
@@ -68,8 +80,7 @@ pub const DISTURBED_FOR: Duration = Duration::from_secs(600);
 ///
 /// If nothing can be measured, the speeds are those of a nominal machine.
 pub fn machine(registry: &Registry, threads: usize) -> Calibration {
-    let known = Kept::read(registry.backends(), threads).and_then(|kept| kept.usable());
-    known.unwrap_or_else(|| measured(registry, threads, Effort::Brief))
+    known(registry.backends(), threads).unwrap_or_else(|| measured(registry, threads, Effort::Brief))
 }
 
 /// Returns the speeds with `threads` threads. Those that were measured in a short time, or while the machine had other
@@ -113,10 +124,10 @@ pub fn kept(backends: &Backends, threads: usize) -> Option<Machine> {
     Kept::read(backends, threads).filter(|kept| kept.disturbed.is_none()).map(|kept| kept.machine)
 }
 
-/// Returns the speeds for `threads` threads that were measured while the machine had other work, if they are still used.
-pub fn disturbed(backends: &Backends, threads: usize) -> Option<Machine> {
-    let usable = Kept::read(backends, threads).and_then(|kept| kept.usable());
-    usable.filter(|known| !known.steady).map(|known| known.machine)
+/// Returns the kept speeds for `threads` threads that a compilation would use without measuring anything, also those that
+/// were measured in a short time, or while the machine had other work.
+pub fn known(backends: &Backends, threads: usize) -> Option<Calibration> {
+    Kept::read(backends, threads).and_then(|kept| kept.usable())
 }
 
 /// Keeps the speeds for `threads` threads.
@@ -147,7 +158,8 @@ impl Kept {
 
     fn write(&self) -> std::io::Result<()> {
         let path = path(self.threads).ok_or(std::io::ErrorKind::NotFound)?;
-        file::create(&path, serde_json::to_string(self)?.as_bytes())
+        let text = serde_json::to_string(self)?;
+        file::update(&path, |_| text.into_bytes())
     }
 
     /// Returns the speeds, unless they were measured under other work too long ago. A time in the future is that of a clock
@@ -191,7 +203,7 @@ pub fn placement(team: &Team) -> Placement {
 pub fn keep_placement(team: &Team, placement: &Placement) {
     if let (Some(round_trip), Some(path)) = (placement.news(), placement_path(team.threads())) {
         let kept = KeptPlacement { version: version(), processor: features::processor(), round_trip };
-        let _ = serde_json::to_string(&kept).map(|text| file::create(&path, text.as_bytes()));
+        let _ = serde_json::to_string(&kept).map(|text| file::update(&path, |_| text.into_bytes()));
     }
 }
 

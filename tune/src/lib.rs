@@ -21,6 +21,7 @@ mod operand;
 mod race;
 mod sample;
 mod shard;
+mod shared;
 mod tuner;
 
 pub use choose::{Tuned, compile, settle};

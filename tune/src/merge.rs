@@ -171,8 +171,7 @@ pub fn merge(parts: &[Part]) -> Result<Merged, MergeError> {
             }
         }
         for (key, decision) in &part.decisions {
-            let worth = |one: &Decision| (one.times.len(), one.plan.clone(), one.winner.clone());
-            if decisions.get(key).is_none_or(|known| worth(decision) > worth(known)) {
+            if decisions.get(key).is_none_or(|known| worth_of_decision(decision) > worth_of_decision(known)) {
                 decisions.insert(key.clone(), decision.clone());
             }
         }
@@ -183,7 +182,7 @@ pub fn merge(parts: &[Part]) -> Result<Merged, MergeError> {
 
 /// The order of two lines: the larger one stays. The text comes last, so that the order of the tables does
 /// not matter.
-fn worth(entry: &Entry) -> (usize, bool, usize, String) {
+pub(crate) fn worth(entry: &Entry) -> (usize, bool, usize, String) {
     let state = match entry.state {
         // A kernel whose result was wrong once must not be used.
         State::Wrong => 3,
@@ -192,6 +191,11 @@ fn worth(entry: &Entry) -> (usize, bool, usize, String) {
         State::Skipped | State::Untimed => 0,
     };
     (state, matches!(entry.in_plans, InPlans::Timed(_)), entry.samples, entry.to_text())
+}
+
+/// The order of two decisions between the same plans.
+pub(crate) fn worth_of_decision(decision: &Decision) -> (usize, String, String) {
+    (decision.times.len(), decision.plan.clone(), decision.winner.clone())
 }
 
 /// Compares each table with the first one.

@@ -112,7 +112,16 @@ impl Race {
 
     /// Returns the plan that wins: `first`, unless another one is clearly faster.
     pub fn winner(&self, first: usize, entrants: usize) -> usize {
-        (0..entrants).fold(first, |best, at| if at != best && self.beats(at, best) { at } else { best })
+        self.leader(first, first, entrants)
+    }
+
+    /// Returns the plan that leads: `best`, unless another one is clearly faster than it and than `first`. A plan that is
+    /// clearly faster than one that is clearly faster than the first need not be so itself.
+    pub fn leader(&self, first: usize, best: usize, entrants: usize) -> usize {
+        let ahead = |at: usize, best: usize| {
+            self.beats(at, best) && (at == first || best == first || self.beats(at, first))
+        };
+        (0..entrants).fold(best, |best, at| if at != best && ahead(at, best) { at } else { best })
     }
 
     /// The rounds in which the runs of these plans count, or all rounds if those are too few.
@@ -277,6 +286,23 @@ mod tests {
         assert_eq!(winner(1, [0.95, 1.0, 0.9]), 2);
         assert_eq!(winner(0, [0.99, 0.9, 1.0]), 1);
         assert_eq!(Race::new(9).winner(1, 0), 1);
+    }
+
+    #[test]
+    fn a_plan_that_beats_a_better_one_must_beat_the_first_as_well() {
+        let mut race = Race::new(9);
+        let round = |second: f64, third: f64| vec![(1.0, true), (second, true), (third, true)];
+        race.rounds.extend((0..5).map(|_| round(0.95, 0.90)));
+        race.rounds.extend([round(0.95, 1.01), round(0.95, 1.01), round(1.10, 1.02), round(1.10, 1.02)]);
+        assert!(race.beats(1, 0) && race.beats(2, 1) && !race.beats(2, 0));
+        assert_eq!((race.winner(0, 3), race.leader(0, 1, 3)), (1, 1));
+        // The first takes its lead back from a plan that it beats.
+        assert_eq!(race.leader(1, 0, 2), 1);
+        // Where it is clearly faster than both, it wins.
+        race.rounds[5][2].0 = 0.9;
+        race.rounds[6][2].0 = 0.9;
+        assert!(race.beats(2, 1) && race.beats(2, 0));
+        assert_eq!((race.winner(0, 3), race.leader(0, 1, 3)), (2, 2));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The sum of the kernels' times is not quite the time of a plan, and no extraction knows the difference. So
 //! other good plans are drawn by extractions with disturbed prices ([`Noise`]), and run in turns with the
 //! best so far, a few at a time. The budget is a number of plans, not of seconds, and the same seed draws the
-//! same plans. The only claim is that the result was not slower than the first plan when both were timed.
+//! same plans. A drawn plan replaces the best so far only if it is clearly faster, as in every race of plans.
 
 use super::clock::median;
 use super::race::{Rounds, race};
@@ -215,7 +215,6 @@ pub fn time(
             halves.iter_mut().for_each(|half| half[0] = base);
         }
         let incumbent = entrants.iter().position(|at| *at == best).unwrap_or(0);
-        let mut ahead = incumbent;
         for (place, at) in entrants.iter().enumerate() {
             if seconds[*at].is_nan() {
                 let ratios = race.ratios(place, 0);
@@ -226,16 +225,11 @@ pub fn time(
                     half[*at] = seconds[0] * if ratios.is_empty() { ratio } else { median(&ratios).0 };
                 }
             }
-            if race.beats(place, ahead) {
-                ahead = place;
-            }
         }
-        best = entrants[ahead];
+        best = entrants[race.leader(0, incumbent, entrants.len())];
         told(from);
         if from >= plans.len() {
-            again(plans, backends, limits, &mut seconds)?;
-            // A plan that beats one that beats the first need not beat the first itself.
-            if seconds[best] > seconds[0] {
+            if !again(plans, backends, limits, best, &mut seconds)? {
                 best = 0;
             }
             return Ok(Timed { best, seconds, spread, halves });
@@ -243,19 +237,20 @@ pub fn time(
     }
 }
 
-/// Times the fastest plans of several turns again, together with the first. Of many equally fast plans, those
-/// that were lucky come out ahead, but not twice.
+/// Times the best plan and the fastest plans of several turns again, together with the first. Of many equally fast plans,
+/// those that were lucky come out ahead, but not twice. Returns whether the best one still is clearly faster than the first.
 fn again(
     plans: &[(&Graph, &Plan)],
     backends: &Backends,
     limits: Rounds,
+    best: usize,
     seconds: &mut [f64],
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     if plans.len() <= TURN + 1 {
-        return Ok(());
+        return Ok(true);
     }
     let mut order: Vec<usize> = (1..plans.len()).collect();
-    order.sort_by(|a, b| seconds[*a].total_cmp(&seconds[*b]));
+    order.sort_by(|a, b| (*b == best).cmp(&(*a == best)).then(seconds[*a].total_cmp(&seconds[*b])));
     let (mut entrants, mut bytes) = (vec![0], 0);
     for at in order.into_iter().take(TURN) {
         bytes += plans[at].0.constant_bytes();
@@ -269,7 +264,8 @@ fn again(
     for (place, at) in entrants.iter().enumerate().skip(1) {
         seconds[*at] = seconds[0] * median(&race.ratios(place, 0)).0;
     }
-    Ok(())
+    // The best one comes after the first, unless it is the first.
+    Ok(best == 0 || race.beats(1, 0))
 }
 
 #[cfg(test)]

@@ -18,17 +18,16 @@ use crate::limit::{Phase, TimeLimit};
 use crate::operand::device_bytes;
 use crate::sample::Sampling;
 use crate::shard::Shard;
+use crate::shared::Shared;
 use ovolo::backend::{BackendError, Backends};
 use ovolo::cache::Digest;
 use ovolo::compile::Options;
-use ovolo::cost::stored::{read, write};
 use ovolo::cost::{
     Basis, CostModel, Differs, Entry, InPlans, Machine, Measured, PriceModel, Query, State, Stored,
     Validators,
 };
 use ovolo::egraph::KernelCall;
 use ovolo::error::Error;
-use ovolo::file;
 use ovolo::graph::Graph;
 use ovolo::host;
 use ovolo::op::{Call, Contract, OpError};
@@ -39,13 +38,14 @@ use ovolo::tensor::TensorType;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A candidate is skipped if its estimate is this many times that of its best rival.
 const HOPELESS: f64 = 3.0;
-/// The same within a limit of time, where the runs are better spent on other values.
+/// The same within a limit of time, where the runs are better spent on other values. Estimates are wrong by a third in the
+/// median, and a kernel with this estimate gains nothing if it takes a third less and the best one a third more.
 const UNLIKELY: f64 = 2.0;
 /// The number of kernels in a batch; they take turns.
 const BATCH: usize = 48;
@@ -139,7 +139,7 @@ pub struct Tuner<'a> {
     pub(crate) machine: Machine,
     pub(crate) backends: Backends,
     pub(crate) validators: Validators,
-    path: Option<PathBuf>,
+    file: Option<Shared>,
     pub(crate) stored: Stored,
     pub(crate) notes: Vec<String>,
     /// Whether to time kernels with a rough time again, and then to race plans again.
@@ -189,20 +189,19 @@ impl<'a> Tuner<'a> {
     /// of the table hold as long as these backends do not change.
     pub fn open(folder: Option<&Path>, threads: usize, machine: Machine, backends: &Backends) -> Self {
         let validators = host::validators(threads, backends);
-        let path = folder.map(|folder| folder.join(format!("times-{threads}.txt")));
         let mut notes = Vec::new();
-        let bytes = path.as_ref().and_then(|path| file::read(path).ok().flatten());
-        let stored = bytes.map_or_else(Stored::default, |bytes| {
-            let (stored, note) = read(&String::from_utf8_lossy(&bytes), &validators);
+        let opened =
+            folder.map(|folder| Shared::open(folder.join(format!("times-{threads}.txt")), &validators));
+        let (file, stored) = opened.map_or_else(Default::default, |(file, stored, note)| {
             notes.extend(note);
-            stored
+            (Some(file), stored)
         });
         Self {
             threads,
             machine,
             backends: backends.clone(),
             validators,
-            path,
+            file,
             stored,
             notes,
             refine: false,
@@ -260,12 +259,13 @@ impl<'a> Tuner<'a> {
         Measured { table: Arc::new(self.stored.table.clone()), ..Measured::default() }
     }
 
-    /// Writes the table. If that fails, a message is added, and the kernels are timed again next time.
+    /// Writes the table, together with what other processes have written meanwhile. If that fails, a message is added, and
+    /// the kernels are timed again next time.
     pub(crate) fn keep(&mut self) {
-        if let Some(path) = &self.path
-            && let Err(error) = file::create(path, write(&self.validators, &self.stored).as_bytes())
+        if let Some(file) = &mut self.file
+            && let Err(error) = file.keep(&self.validators, &self.stored)
         {
-            let note = format!("{}: the table of times cannot be written: {error}", path.display());
+            let note = format!("{}: the table of times cannot be written: {error}", file.path().display());
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }

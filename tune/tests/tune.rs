@@ -15,7 +15,7 @@ use ovolo::op::Lowering;
 use ovolo::pass::pricing::pricings;
 use ovolo::registry::Registry;
 use ovolo_native::Native;
-use ovolo_tune::TimeLimit;
+use ovolo_tune::{Sampling, TimeLimit, Tuner};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -367,6 +367,115 @@ fn the_best_plan_is_decided_once() {
     assert!(warm.known);
     assert_eq!(warm.decision, first.stored().decisions.values().next().unwrap().clone());
     assert_eq!(warm.compilation.plan.to_string(), cold.compilation.plan.to_string());
+}
+
+/// The kernels of convolutions among which a plan may choose.
+const CONVOLUTIONS: [&str; 3] = ["native.conv-direct", "native.conv-nhwc", "native.conv-winograd"];
+
+/// The native backend with kernels of convolutions that take far longer than they should, except for those by which the
+/// price list computes the graph.
+struct Slow;
+
+/// The kernels by which the price list computes the graph.
+static BY_PRICES: LazyLock<String> = LazyLock::new(|| {
+    let compilation = compile::compile(graph(), &by_prices(common::options(THREADS))).unwrap();
+    compilation.plan.to_string()
+});
+
+fn by_prices(mut options: Options) -> Options {
+    options.pipeline.extract_mut().unwrap().price_by("fitted", pricings()).unwrap();
+    options
+}
+
+fn is_slow(op: &str) -> bool {
+    CONVOLUTIONS.contains(&op) && !BY_PRICES.contains(op)
+}
+
+struct Waiting(Box<dyn Kernel>);
+
+impl Kernel for Waiting {
+    unsafe fn run(&self, args: &Args<'_>) {
+        std::thread::sleep(Duration::from_millis(10));
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.0.run(args) };
+    }
+}
+
+// SAFETY: kernels and contracts are the native backend's for the same call.
+unsafe impl Backend for Slow {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn ops(&self) -> Vec<Lowering> {
+        let mut ops = Native.ops();
+        for op in ops.iter_mut().filter(|op| is_slow(op.name)) {
+            op.kernel = |call| {
+                let sound = Native.ops().into_iter().find(|op| op.name == call.op.name).unwrap();
+                Ok(Box::new(Waiting((sound.kernel)(call)?)))
+            };
+        }
+        ops
+    }
+}
+
+/// The table says that slow kernels take little time, so the plan that follows from it has some, and so have plans that are
+/// drawn around it. They lose against the plan of the price list when they are run.
+#[test]
+fn a_plan_that_follows_from_the_table_and_loses_the_race_is_not_chosen() {
+    let folder = folder("loses");
+    let mut registry = Registry::new();
+    registry.add_backend(Arc::new(Slow)).unwrap();
+    ovolo_onednn::register(&mut registry).unwrap();
+    ovolo_cuda::register(&mut registry).unwrap();
+    let rules = registry.rule_set().unwrap();
+    let options = Options { registry: Arc::new(registry), rules, ..options() };
+    let open = || Tuner::open(Some(&folder), THREADS, Machine::NOMINAL, options.registry.backends());
+    let mut tuner = open();
+    tuner.fill(&graph(), &options).unwrap();
+    let has_slow = |plan: &str| CONVOLUTIONS.iter().any(|op| is_slow(op) && plan.contains(op));
+    let sampling = Sampling { plans: 3, seed: 1 };
+    let saturated = options.saturate(&graph()).unwrap();
+    // The least time of slow kernels with which the plan that follows from the table has some, and so has another plan
+    // that is drawn around it.
+    let tempting = |stored: &Stored, seconds: f64| {
+        let mut stored = stored.clone();
+        for (key, entry) in &mut stored.table.entries {
+            if key.split(['{', '(']).next().is_some_and(is_slow) {
+                (entry.state, entry.seconds, entry.in_plans) =
+                    (State::Timed, seconds, InPlans::Timed(seconds));
+            }
+        }
+        let mut options = Options { measured: Some(measured(&stored)), ..options.clone() };
+        let drawn = ovolo_tune::draw(&saturated, &mut options, sampling, 1).unwrap();
+        let slow = drawn.iter().filter(|one| has_slow(&one.planned.plan.to_string()));
+        (has_slow(&drawn[0].planned.plan.to_string()) && slow.count() > 1).then_some(stored)
+    };
+    let validators = host::validators(THREADS, options.registry.backends());
+    let tempt = |stored: &Stored| {
+        let found =
+            (0..40).map(|step| 1e-6 * 1.2_f64.powi(step)).find_map(|seconds| tempting(stored, seconds));
+        let stored = found.expect("the price list leaves a kernel out that the table can recommend");
+        std::fs::write(table_file(&folder), stored::write(&validators, &stored)).unwrap();
+    };
+    tempt(tuner.stored());
+
+    let tuned = ovolo_tune::compile(&graph(), options.clone(), &mut open()).unwrap();
+    let text = tuned.compilation.plan.to_string();
+    assert_eq!(tuned.decision.winner, "fitted", "{}", tuned.report());
+    assert!(!tuned.known && !has_slow(&text), "{text}");
+    let time = |way: &str| tuned.decision.times.iter().find(|(known, _)| known == way).unwrap().1;
+    assert!(time("measured") > 5e-3 && time("measured") > time("fitted"), "{}", tuned.report());
+    // The decision holds, and plans that are drawn have to win as well.
+    let again = ovolo_tune::compile(&graph(), options.clone(), &mut open()).unwrap();
+    assert!(again.known && again.compilation.plan.to_string() == text);
+    // Tuning has timed kernels within plans.
+    tempt(open().stored());
+    let mut drawing = open();
+    drawing.sampling = Some(sampling);
+    let sampled = ovolo_tune::compile(&graph(), options.clone(), &mut drawing).unwrap();
+    assert!(!has_slow(&sampled.compilation.plan.to_string()), "{}", sampled.report());
+    assert!(sampled.sampled.iter().any(|(_, seconds)| *seconds > 5e-3), "{:?}", sampled.sampled);
 }
 
 #[test]

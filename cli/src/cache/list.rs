@@ -162,16 +162,14 @@ fn describe(folder: &Path, file: &str, backends: &Backends) -> Option<String> {
         file.strip_prefix(before)?.strip_suffix(after)?.parse().ok()
     };
     if let Some(threads) = threads("machine-", ".json") {
-        let (steady, disturbed) =
-            (calibrate::kept(backends, threads), calibrate::disturbed(backends, threads));
-        let Some(machine) = steady.or(disturbed) else {
+        let Some(known) = calibrate::known(backends, threads) else {
             return Some(
                 "not used: of another machine or version, measured on a busy machine, or damaged".to_owned(),
             );
         };
-        let busy = if steady.is_some() { "" } else { ", measured on a busy machine" };
+        let how = known.reservation().map_or_else(String::new, |how| format!(", {how}"));
         let threads = count(threads, "thread", "threads");
-        return Some(format!("{:.0} GFLOP/s with {threads}{busy}", machine.flops / 1e9));
+        return Some(format!("{:.0} GFLOP/s with {threads}{how}", known.machine.flops / 1e9));
     }
     if let Some(threads) = threads("placement-", ".json") {
         let threads = count(threads, "thread", "threads");

@@ -145,6 +145,9 @@ fn costs(plan: &Plan) -> String {
     for step in &plan.steps {
         let _ = writeln!(text, "{:12.3} us  {}: {}", step.seconds * 1e6, step.name, step.op);
     }
+    if plan.copying > 0.0 {
+        let _ = writeln!(text, "{:12.3} us  outputs that are copied", plan.copying * 1e6);
+    }
     let _ = writeln!(text, "{:12.3} us in all", plan.seconds() * 1e6);
     text
 }

@@ -14,6 +14,7 @@ mod devices;
 mod doctor;
 mod dump;
 mod fmt;
+mod given;
 mod lab;
 mod lsp;
 mod memory;

@@ -1,6 +1,6 @@
 //! Tests of `src/file.rs`.
 
-use ovolo::file::{same, spare, write};
+use ovolo::file::{same, spare, update, write};
 use std::fs::{self, File};
 use std::time::Duration;
 
@@ -15,6 +15,32 @@ fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
     assert!(write(&folder.join("no/such/folder"), &[b"x"]).is_err());
     assert!(write(&folder, &[b"x"]).is_err(), "a folder is no file");
     assert_eq!(fs::read_dir(&folder).expect("it is listed").count(), 1);
+    fs::remove_dir_all(&folder).expect("it is removed");
+}
+
+/// Several threads count in a file, each time from what is there.
+#[test]
+fn updates_follow_one_another() {
+    const TIMES: usize = 50;
+    let folder = std::env::temp_dir().join(format!("ovolo-update-{}", std::process::id()));
+    let path = folder.join("new").join("count.txt");
+    let number = |bytes: &[u8]| std::str::from_utf8(bytes).expect("text").parse::<usize>().expect("a number");
+    let count = || {
+        for _ in 0..TIMES {
+            let next = |there: Option<Vec<u8>>| there.map_or(1, |bytes| number(&bytes) + 1).to_string();
+            update(&path, |there| next(there).into_bytes()).expect("it is written");
+        }
+    };
+    std::thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(count)));
+    assert_eq!(number(&fs::read(&path).expect("it is read")), 3 * TIMES);
+    // What is no plain file has no content, and is replaced.
+    #[cfg(unix)]
+    {
+        let link = folder.join("link");
+        std::os::unix::fs::symlink("/dev/null", &link).expect("it is linked");
+        update(&link, |there| there.map_or(b"new".to_vec(), |_| b"old".to_vec())).expect("it is written");
+        assert_eq!(fs::read(&link).expect("it is read"), b"new");
+    }
     fs::remove_dir_all(&folder).expect("it is removed");
 }
 

@@ -13,7 +13,7 @@ use ovolo::tensor::DType;
 use ovolo_tune::{TimeLimit, Tuned, Tuner};
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::LazyLock;
+use std::sync::{Barrier, LazyLock};
 use std::time::Duration;
 
 const MODEL: &str = "graph {
@@ -131,6 +131,36 @@ fn another_table_adds_the_lines_it_lacks() {
     if ours != basis {
         assert!(own.adopt(&basis).is_err());
         assert_eq!(ours.differs(own.stored()), None);
+    }
+}
+
+/// Two tuners that began with the same table, as two processes do that start at the same time.
+#[test]
+fn the_table_has_the_lines_of_all_who_tune_at_once() {
+    let at = folder("tuned-at-once");
+    let other = "graph { x: f32[64,48] = input; w: f32[48,32] = const ~1; y = matmul(x, w); return y }";
+    let start = Barrier::new(2);
+    let tune = |model: &str| {
+        let mut tuner = brief(Some(&at));
+        start.wait();
+        ovolo_tune::compile(&text::parse(common::ops(), model).unwrap(), options(), &mut tuner).unwrap();
+        assert_eq!(tuner.notes().iter().find(|note| note.contains("cannot be written")), None);
+        tuner.stored().clone()
+    };
+    let [one, other] = std::thread::scope(|scope| {
+        [MODEL, other].map(|model| scope.spawn(|| tune(model))).map(|thread| thread.join().unwrap())
+    });
+    let there = unlimited(Some(&at)).stored().clone();
+    assert_ne!(one, other);
+    for (own, rival) in [(&one, &other), (&other, &one)] {
+        for (call, line) in &own.table.entries {
+            let found = there.table.entries.get(call);
+            assert!(
+                found == Some(line) || found.is_some() && found == rival.table.entries.get(call),
+                "{call}"
+            );
+        }
+        assert!(own.decisions.iter().all(|(key, one)| there.decisions.get(key) == Some(one)));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of `src/cost/price.rs`.
 
+use crate::common;
 use crate::units::fixture;
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::cost::{CostModel, Machine, PriceList, PriceModel, Query};
@@ -36,6 +37,14 @@ fn over(text: &str) -> PriceList {
 
 fn mistakes(text: &str) -> String {
     PriceList::over_shipped(&[Source::new("mine.ron", text)]).expect_err("it has mistakes").to_string()
+}
+
+/// Every program contains the list, and reads it when it first prices a kernel.
+#[test]
+fn the_fitted_corrections_take_at_most_a_mebibyte() {
+    let file = common::root().join("costs/fitted.ron");
+    let bytes = std::fs::metadata(file).expect("the file exists").len();
+    assert!(bytes > 0 && bytes <= 1 << 20, "{bytes} bytes");
 }
 
 #[test]
