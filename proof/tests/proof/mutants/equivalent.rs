@@ -407,6 +407,9 @@ pub const EQUIVALENT: &[Reason] = &[
     (
         "instances are too small for sums that 32 bits do not hold",
         &[
+            "conv-of-levels-u8: without at-most(product(without(shape-of(?w), 0)), 33025)",
+            "matmul-of-levels: without at-most(dim(?w, -2), 33025)",
+            "matmul-of-levels-by-column: without at-most(dim(?w, -2), 33025)",
             "mean-of-levels: without at-most(mul(dim(?x, 2), dim(?x, 3)), 8000000)",
             "windows-mean-of-levels: without at-most(product(?k), 8000000)",
         ],
