@@ -415,6 +415,14 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
+        "zero points of one dimension or none are so already, and an image that is not transposed has the channels of the \
+         weights only where it has one",
+        &[
+            "requantize-matmul-as-conv: right 0: no reshape (4)",
+            "requantize-matmul-as-conv: right 0: no transpose (2)",
+        ],
+    ),
+    (
         "instances are too small for sums that 32 bits do not hold",
         &[
             "conv-of-levels-u8: without at-most(product(without(shape-of(?w), 0)), 33025)",
