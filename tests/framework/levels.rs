@@ -4,6 +4,7 @@
 use crate::common;
 use ovolo::compile;
 use ovolo::graph::{Graph, text};
+use ovolo::onnx::{ImportOptions, load};
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Tensor};
 use std::collections::BTreeSet;
@@ -188,5 +189,15 @@ fn a_transposed_convolution_with_unit_strides_is_one_of_levels() {
             return y"
         )));
         assert!(on_levels(&ops), "{scale}: {ops:?}");
+    }
+}
+
+#[test]
+fn operators_on_levels_end_in_levels() {
+    for name in ["qlinear_conv", "qlinear_conv_depthwise", "qlinear_conv_one", "qlinear_matmul"] {
+        let path = common::root().join("tests/operators").join(name).join("model.onnx");
+        let model = load(common::registry().onnx(), &path, &ImportOptions::default()).unwrap();
+        let ops = ops(&model.graph);
+        assert!(on_levels(&ops), "{name}: {ops:?}");
     }
 }
