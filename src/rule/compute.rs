@@ -115,6 +115,18 @@ pub(super) const COMPUTED: &[Word] = &[
     function("ones", "a list of this number of ones", &[Size], List, |v| {
         Ok(list(vec![1; size(int(v, 0)?)?]))
     }),
+    function(
+        "after-ones",
+        "the list after so many ones that it has this number of entries, as the shape of an operand that is broadcast",
+        &[List, Size],
+        List,
+        |v| {
+            let (entries, wanted) = (ints(v, 0)?, size(int(v, 1)?)?);
+            let missing = wanted.checked_sub(entries.len());
+            let missing = missing.ok_or_else(|| format!("{entries:?} has more than {wanted} entries"))?;
+            Ok(list([vec![1; missing], entries.to_vec()].concat()))
+        },
+    ),
     function("with-at", "the list with another entry at a position", &[List, Size, Integer], List, |v| {
         let mut entries = ints(v, 0)?.to_vec();
         let at = size(int(v, 1)?)?;

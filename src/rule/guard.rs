@@ -5,7 +5,7 @@ use super::expr::Arguments;
 use super::expr::argument::{attr, float, int, ints, operand, rest};
 use super::{Fact, No, Value, Word};
 use crate::attr::Attr;
-use crate::tensor::DType;
+use crate::tensor::{DType, Tensor};
 
 /// All guards. A new one needs only an entry here.
 pub(super) const GUARDS: &[Word] = &[
@@ -131,6 +131,23 @@ pub(super) const GUARDS: &[Word] = &[
             let (value, dtype) = (number(v, 0)?, operand(v, 0)?.ty.dtype);
             say(holds(dtype, value) && holds(dtype, 1.0 / value), || {
                 format!("{dtype} does not hold the reciprocal of {} ({value:e})", v.show(0))
+            })
+        },
+    ),
+    Word::guard(
+        "is-level",
+        "the number is (x - z) s for a level x, for a scale s and a zero point z of one element, which has the type of levels",
+        &[Number, Operand, Operand],
+        |v| {
+            let (wanted, scale, zero) = (float(v, 0)?, number(v, 1)?, number(v, 2)?);
+            let level = (wanted / scale).round() + zero;
+            let bounded = Tensor::from_f64(operand(v, 2)?.ty.dtype, [0; 0], &[level]).to_f64();
+            let near = ((level - zero) * scale - wanted).abs() <= 1e-6 * wanted.abs();
+            say(bounded == [level] && near, || {
+                format!(
+                    "{} ({wanted}) has no level with the scale {scale} and the zero point {zero}",
+                    v.show(0)
+                )
             })
         },
     ),

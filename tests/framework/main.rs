@@ -13,6 +13,7 @@ mod extract;
 mod fields;
 mod fit;
 mod growth;
+mod levels;
 mod library;
 mod links;
 mod merge;

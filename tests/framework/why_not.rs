@@ -72,6 +72,11 @@ const NOES: &[(&str, &str, &str)] = &[
         "a: f32[1] = const [1e30]; z: f32[1] = const [1e30]; m = mul(x, a); y = mul(m, z); return y",
     ),
     ("(div ?x ?z)", "reciprocal-holds(?z)", "z: f32[1] = const [1e-40]; y = div(x, z); return y"),
+    (
+        "(dequantize ?l ?s ?z)",
+        "is-level(0.3, ?s, ?z)",
+        "l: u8[2] = input; s: f32[] = const [0.25]; z: u8[] = const [3]; y = dequantize(l, s, z); return y",
+    ),
     ("(relu ?x)", "divisible(dim(?x, 1), 16)", "y = relu(x); return y"),
     ("(relu ?x)", "equal(dim(?x, 1), 16)", "y = relu(x); return y"),
     ("(relu ?x)", "not-equal(rank-of(?x), 2)", "y = relu(x); return y"),

@@ -425,8 +425,28 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
+        "one scale and one zero point mean the same for each output; the form is for rules that ask for it",
+        &[
+            "scales-for-each-output: right 0: no expand",
+            "scales-for-each-output: right 0: no expand (2)",
+            "scales-for-each-output: right 0: shape of expand: 0 is 1",
+            "scales-for-each-output: right 0: shape of expand: 0 is 1 (2)",
+            "zero-points-for-each-scale: right 0: no expand",
+        ],
+    ),
+    (
+        "zero points of one dimension or none are so already, and an image that is not transposed has the channels of the \
+         weights only where it has one",
+        &[
+            "requantize-matmul-as-conv: right 0: no reshape (4)",
+            "requantize-matmul-as-conv: right 0: no transpose (2)",
+        ],
+    ),
+    (
         "instances are too small for sums that 32 bits do not hold",
         &[
+            "conv-of-levels-u8: without at-most(product(without(shape-of(?w), 0)), 33025)",
+            "matmul-of-levels: without at-most(dim(?w, -2), 33025)",
             "mean-of-levels: without at-most(mul(dim(?x, 2), dim(?x, 3)), 8000000)",
             "windows-mean-of-levels: without at-most(product(?k), 8000000)",
         ],

@@ -1,0 +1,203 @@
+//! Tests that quantised models are computed from levels to levels, with the values of their definition.
+#![allow(clippy::unwrap_used)]
+
+use crate::common;
+use ovolo::compile;
+use ovolo::graph::{Graph, text};
+use ovolo::onnx::{ImportOptions, load};
+use ovolo::session::Session;
+use ovolo::tensor::{DType, Tensor};
+use std::collections::BTreeSet;
+
+/// An image of levels, weights, and a scale and a zero point of results. Binary32 holds all numbers exactly.
+const IMAGE: &str = "
+    x: u8[1,16,6,6] = input
+    s: f32[] = const [0.0625]
+    p: u8[] = const [128]
+    w: i8[16,16,3,3] = const ~1
+    b: f32[16] = const splat 0.5
+    r: f32[] = const [2.0]
+    z: u8[] = const [100]
+    i = dequantize(x, s, p)";
+
+/// Returns a graph in text form.
+fn graph(source: &str) -> Graph {
+    text::parse(common::ops(), &format!("graph {{\n{source}\n}}")).unwrap()
+}
+
+/// Returns the levels that an input gets: the least and the greatest one, and two between them.
+fn levels(name: &str, dtype: DType, shape: &[usize]) -> Tensor {
+    let least = if dtype == DType::I8 { -128.0 } else { 0.0 };
+    let values = common::random(name, dtype, shape).to_f64();
+    Tensor::from_f64(dtype, shape, &values.iter().map(|value| value * 85.0 + least).collect::<Vec<_>>())
+}
+
+/// Compiles a graph, compares its values with those of the reference, and returns them with the lowered ops of the plan.
+fn run(graph: &Graph, inputs: &[Tensor], most: f64) -> (Vec<Tensor>, BTreeSet<String>) {
+    let compilation = compile::compile(graph.clone(), &common::options(1)).unwrap();
+    let mut session =
+        Session::new(&compilation.program, compilation.plan.clone(), common::registry().backends()).unwrap();
+    let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+    for (output, expected) in outputs.iter().zip(&common::reference(graph, inputs)) {
+        let error = common::relative_error(output, expected);
+        assert!(error <= most, "a relative error of {error:e} in\n{}", text::print(graph));
+    }
+    (outputs.to_vec(), compilation.plan.steps.iter().map(|step| step.op.to_string()).collect())
+}
+
+/// Returns the lowered ops of the plan of a graph.
+fn ops(graph: &Graph) -> BTreeSet<String> {
+    let inputs: Vec<Tensor> =
+        graph.inputs().map(|(_, node)| levels(&node.name, node.ty.dtype, &node.ty.shape)).collect();
+    run(graph, &inputs, 0.0).1
+}
+
+/// Returns whether a plan computes from levels to levels: none of its ops is of floats.
+fn on_levels(ops: &BTreeSet<String>) -> bool {
+    let moves = ["pack", "unpack", "reshape", "transpose", "transpose-view", "concat"];
+    let of_levels = |op: &str| {
+        let name = op.trim_start_matches("native.");
+        name.contains("integer") || name.contains("requantize") || moves.contains(&name)
+    };
+    ops.iter().any(|op| op.contains("requantize")) && ops.iter().all(|op| of_levels(op))
+}
+
+#[test]
+fn weights_of_levels_have_scales_and_zero_points_of_either_form() {
+    let one = ("t: f32[] = const [0.25]", "q: i8[] = const [3]");
+    let each = ("t: f32[16,1,1,1] = const splat 0.25", "q: i8[16,1,1,1] = const splat 3");
+    for (scale, zero) in [one, each, (each.0, one.1)] {
+        let ops = ops(&graph(&format!(
+            "{IMAGE}
+            {scale}
+            {zero}
+            f = dequantize(w, t, q)
+            c = conv(i, f, b) {{strides: [2,2]}}
+            y = quantize(c, r, z)
+            return y"
+        )));
+        assert!(on_levels(&ops), "{scale} {zero}: {ops:?}");
+    }
+    let column = ("t: f32[1,24] = const splat 0.25", "q: i8[1,24] = const splat 3");
+    for (scale, zero) in [one, column, (column.0, one.1)] {
+        let ops = ops(&graph(&format!(
+            "x: u8[8,64] = input
+            s: f32[] = const [0.0625]
+            p: u8[] = const [128]
+            w: i8[64,24] = const ~1
+            {scale}
+            {zero}
+            r: f32[] = const [2.0]
+            z: u8[] = const [100]
+            i = dequantize(x, s, p)
+            f = dequantize(w, t, q)
+            m = matmul(i, f)
+            y = quantize(m, r, z)
+            return y"
+        )));
+        assert!(on_levels(&ops), "{scale} {zero}: {ops:?}");
+    }
+}
+
+#[test]
+fn a_row_of_levels_is_convolved_as_an_image_is() {
+    let ops = ops(&graph(
+        "x: u8[1,16,20] = input
+        s: f32[] = const [0.0625]
+        p: u8[] = const [128]
+        w: i8[16,16,3] = const ~1
+        t: f32[16,1,1] = const splat 0.25
+        q: i8[] = const [3]
+        b: f32[16] = const splat 0.5
+        r: f32[] = const [2.0]
+        z: u8[] = const [100]
+        i = dequantize(x, s, p)
+        f = dequantize(w, t, q)
+        i.image = reshape(i) {shape: [1,16,1,20]}
+        f.image = reshape(f) {shape: [16,16,1,3]}
+        c = conv(i.image, f.image, b) {strides: [1,2]}
+        c.row = reshape(c) {shape: [1,16,9]}
+        y = quantize(c.row, r, z)
+        return y",
+    ));
+    assert!(on_levels(&ops), "{ops:?}");
+}
+
+#[test]
+fn sums_that_32_bits_do_not_hold_stay_in_floats() {
+    let greatest = [Tensor::from_f64(DType::U8, [1, 33026], &[255.0; 33026])];
+    let matrices = "
+        x: u8[1,33026] = input
+        w: u8[33026,1] = const splat 255
+        p: u8[] = const [0]";
+    let product = graph(&format!(
+        "{matrices}
+        s: f32[] = const [0.0625]
+        i = dequantize(x, s, p)
+        f = dequantize(w, s, p)
+        y = matmul(i, f)
+        return y"
+    ));
+    let (outputs, ops) = run(&product, &greatest, 1e-4);
+    assert!(!ops.iter().any(|op| op.contains("integer")), "{ops:?}");
+    let exact = 33026.0 * 255.0 * 255.0 / 256.0;
+    assert!((outputs[0].to_f64()[0] / exact - 1.0).abs() < 1e-4, "{:?}", outputs[0].to_f64());
+
+    // A product of integers that a model has itself wraps around, as the standard says.
+    let product = graph(&format!("{matrices}\ny = matmul-integer(x, w, p, p)\nreturn y"));
+    let (outputs, _) = run(&product, &greatest, 0.0);
+    assert_eq!(outputs[0].to_f64(), [f64::from(33026_i32.wrapping_mul(255 * 255))]);
+}
+
+#[test]
+fn levels_stay_levels_between_layers() {
+    let between = [
+        "a = relu(d)",
+        "a = clip(d) {min: 0.0, max: 96.0}",
+        "a = clip(d) {min: -1000.0, max: 1000.0}",
+        "a = concat(d, d) {axis: 2}",
+    ];
+    for step in between {
+        let ops = ops(&graph(&format!(
+            "{IMAGE}
+            t: f32[] = const [0.25]
+            q: i8[] = const [3]
+            f = dequantize(w, t, q)
+            c = conv(i, f, b) {{pads: [1,1,1,1]}}
+            l = quantize(c, r, z)
+            d = dequantize(l, r, z)
+            {step}
+            e = conv(a, f, b) {{strides: [2,2]}}
+            u: f32[] = const [64.0]
+            y = quantize(e, u, z)
+            return y"
+        )));
+        assert!(on_levels(&ops), "{step}: {ops:?}");
+    }
+}
+
+#[test]
+fn a_transposed_convolution_with_unit_strides_is_one_of_levels() {
+    for scale in ["t: f32[] = const [0.25]", "t: f32[1,16,1,1] = const splat 0.25"] {
+        let ops = ops(&graph(&format!(
+            "{IMAGE}
+            {scale}
+            q: i8[] = const [3]
+            f = dequantize(w, t, q)
+            c = conv-transpose(i, f, b) {{pads: [2,2,2,2]}}
+            y = quantize(c, r, z)
+            return y"
+        )));
+        assert!(on_levels(&ops), "{scale}: {ops:?}");
+    }
+}
+
+#[test]
+fn operators_on_levels_end_in_levels() {
+    for name in ["qlinear_conv", "qlinear_conv_depthwise", "qlinear_conv_one", "qlinear_matmul"] {
+        let path = common::root().join("tests/operators").join(name).join("model.onnx");
+        let model = load(common::registry().onnx(), &path, &ImportOptions::default()).unwrap();
+        let ops = ops(&model.graph);
+        assert!(on_levels(&ops), "{name}: {ops:?}");
+    }
+}
