@@ -13,7 +13,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             arity: Arity::Post(4),
             attrs: vec![
                 AttrDef::new(
-                    "block",
+                    "rows-per-scale",
                     AttrKind::Int,
                     Some(Attr::Int(0)),
                     "the rows of w that share a row of s and z, the last ones maybe fewer; 0 for all",
@@ -92,7 +92,7 @@ fn factors(_: &Attrs, types: &[&TensorType], result: &TensorType) -> Vec<Vec<Opt
 
 /// Returns the rows of a block of `rows` rows that have a scale of their own.
 fn block(attrs: &Attrs, rows: usize) -> usize {
-    match attrs.expect_int("block") {
+    match attrs.expect_int("rows-per-scale") {
         0 => rows.max(1),
         block => usize::try_from(block).unwrap_or(0),
     }
@@ -118,7 +118,7 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     }
     let size = block(attrs, rows);
     if size == 0 {
-        return Err(OpError::operands("`block` is negative"));
+        return Err(OpError::operands("`rows-per-scale` is negative"));
     }
     let blocks = [rows.div_ceil(size), w.shape[1]];
     for operand in [2, 3] {
@@ -180,7 +180,7 @@ fn draw(draw: &mut dyn Draw) -> Option<Sample> {
         draw.known(1).map(|ty| ty.dtype).unwrap_or_else(|| draw.pick(&narrow))
     };
     let (columns, rows) = (draw.size(), draw.size());
-    let block = match draw.fixed("block") {
+    let block = match draw.fixed("rows-per-scale") {
         Some(Attr::Int(fixed)) => *fixed,
         _ => draw.pick(&[0, 0, 1, 2, 3]),
     };
@@ -197,6 +197,6 @@ fn draw(draw: &mut dyn Draw) -> Option<Sample> {
     let [s, z] = shapes.map(|shape| TensorType::plain(DType::F32, shape));
     let operands =
         [TensorType::plain(DType::F32, dims), TensorType::plain(dtype, vec![stored, columns]), s, z];
-    let attrs = Attrs::new().with("block", Attr::Int(block)).with("per-byte", Attr::Int(per_byte));
+    let attrs = Attrs::new().with("rows-per-scale", Attr::Int(block)).with("per-byte", Attr::Int(per_byte));
     Some(Sample::new(attrs, operands).then(chain))
 }

@@ -102,7 +102,7 @@ impl Narrow {
         };
         let depth = a.shape.last().copied()?;
         let columns = w.shape.last().copied()?;
-        let block = int("block").filter(|block| *block > 0).unwrap_or(depth).max(1);
+        let block = int("rows-per-scale").filter(|rows| *rows > 0).unwrap_or(depth).max(1);
         let stored = Stored::new(w, int("per-byte")?)?;
         if depth == 0 || block % stored.step() != 0 && block < depth {
             return None;

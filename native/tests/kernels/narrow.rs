@@ -57,7 +57,7 @@ fn products_by_stored_weights_are_those_of_the_definition() {
                 let a = floats(&mut random, &[rows, depth]);
                 let bias = floats(&mut random, &[columns]);
                 let attrs =
-                    Attrs::new().with("block", Attr::Int(block as i64)).with("per-byte", Attr::Int(per_byte));
+                    Attrs::new().with("rows-per-scale", Attr::Int(block as i64)).with("per-byte", Attr::Int(per_byte));
                 let chained = attrs.clone().with("post", Attr::Post(["add", "relu"].map(step).to_vec()));
                 for (s, z) in [(&one[0], &one[1]), (&each[0], &one[1]), (&each[0], &each[1])] {
                     let expected =
@@ -82,7 +82,7 @@ fn blocks_that_begin_within_a_group_of_rows_are_those_of_the_definition() {
     let s = floats(&mut random, &[4, 40]).to_layout(&"Ba32b".parse().unwrap());
     let z = Tensor::from_f64(DType::F32, vec![], &[8.0]);
     let a = floats(&mut random, &[2, 20]);
-    let attrs = Attrs::new().with("block", Attr::Int(5)).with("per-byte", Attr::Int(2));
+    let attrs = Attrs::new().with("rows-per-scale", Attr::Int(5)).with("per-byte", Attr::Int(2));
     let contract = verify("native.matmul-narrow-packed", &attrs, &[&a, &w, &s, &z], TOLERANCE);
     assert_eq!(contract.implementation, "reference");
 }
