@@ -2,16 +2,25 @@
 
 /// Returns whether a pattern fits all of a text: `*` stands for any text, `?` for one character.
 pub fn fits(pattern: &str, text: &str) -> bool {
+    // The cases of a price list try hundreds of patterns for each kernel, so names are compared as they are stored.
+    if pattern.is_ascii() && text.is_ascii() {
+        return covers(pattern.as_bytes(), text.as_bytes(), b'*', b'?');
+    }
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    covers(&pattern, &text, '*', '?')
+}
+
+/// Returns whether a pattern fits all of a text, of which `any` stands for any part and `one` for one element.
+fn covers<T: Copy + PartialEq>(pattern: &[T], text: &[T], any: T, one: T) -> bool {
     // The places of the last star, and of the text up to which it was tried.
     let (mut at, mut reached, mut star) = (0, 0, None);
     while reached < text.len() {
         match pattern.get(at) {
-            Some('*') => {
+            Some(wanted) if *wanted == any => {
                 star = Some((at, reached));
                 at += 1;
             }
-            Some(one) if *one == '?' || *one == text[reached] => {
+            Some(wanted) if *wanted == one || *wanted == text[reached] => {
                 at += 1;
                 reached += 1;
             }
@@ -24,5 +33,5 @@ pub fn fits(pattern: &str, text: &str) -> bool {
             },
         }
     }
-    pattern[at..].iter().all(|one| *one == '*')
+    pattern[at..].iter().all(|wanted| *wanted == any)
 }
