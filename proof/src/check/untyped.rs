@@ -214,7 +214,8 @@ fn demand(guard: &Expr, element: &mut Domain<'_>, rank: &mut Domain<'_>) {
         ("is-f32-or-16-bit", _) => {
             element.keep(var.0, |at| matches!(DTYPES[at], DType::F32 | DType::F16 | DType::BF16));
         }
-        ("is-dtype", Some(Expr::Literal(Attr::DType(dtype)))) => {
+        // Of the types that are not tried, nothing is known.
+        ("is-dtype", Some(Expr::Literal(Attr::DType(dtype)))) if DTYPES.contains(dtype) => {
             element.keep(var.0, |at| DTYPES[at] == *dtype);
         }
         ("same-type", Some(Expr::Operand(other))) => {

@@ -129,8 +129,9 @@ pub fn chains_stay_on_the_device() -> Result<(), Failed> {
 pub fn running_without_a_device_says_so() -> Result<(), Failed> {
     let model = common::temporary().join("no_device.ovolo");
     std::fs::write(&model, "graph {\nx: f32[4] = input\ny = exp(x)\nreturn y\n}").unwrap();
+    // `run` would ask for the input first; `bench` draws it.
     let output = Command::new(super::need::program())
-        .args(["run", "--no-cache", "--cost", "flops", "--pipeline", "cuda"])
+        .args(["bench", "--no-cache", "--cost", "flops", "--pipeline", "cuda"])
         .arg(&model)
         .env("OVOLO_CUDA_DRIVER", "/nowhere/libcuda.so.1")
         .output()

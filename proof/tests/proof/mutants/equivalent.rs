@@ -435,12 +435,8 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "zero points of one dimension or none are so already, and an image that is not transposed has the channels of the \
-         weights only where it has one",
-        &[
-            "requantize-matmul-as-conv: right 0: no reshape (4)",
-            "requantize-matmul-as-conv: right 0: no transpose (2)",
-        ],
+        "zero points of one dimension or none are so already",
+        &["requantize-matmul-as-conv: right 0: no reshape (4)"],
     ),
     (
         "instances are too small for sums that 32 bits do not hold",
@@ -478,8 +474,39 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
+        "levels that are joined already are bytes, and levels of 4 bits have no type as joined ones",
+        &[
+            "join-signed-levels: left 0: any per-byte of matmul-narrow",
+            "join-unsigned-levels: left 0: any per-byte of matmul-narrow",
+        ],
+    ),
+    (
+        "joined levels have as many rows as they had only where there is one, which lies in the low bits of its byte",
+        &[
+            "join-signed-levels: right 0: per-byte of matmul-narrow dropped",
+            "join-unsigned-levels: right 0: per-byte of matmul-narrow dropped",
+        ],
+    ),
+    (
+        "zero points that are not in panels are as good; the kernel is for those that are",
+        &["pack-joined-weights-with-scales-and-points-native: right 0: no pack (3)"],
+    ),
+    (
+        "weights of other narrow types are read as well; there is a rule for each type that the kernel is for",
+        &["read-bf16: without is-dtype(?w, bf16)", "read-f16: without is-dtype(?w, f16)"],
+    ),
+    (
+        "a single scale is that of all columns, and no other scales have a type",
+        &["read-levels-by-column: without shape-is(?s, list(1, dim(?w, 1)))"],
+    ),
+    (
         "the right side has no type where the change lets more through",
         &[
+            "conv-of-levels-u8: without is-dtype(?q, u8)",
+            "dequantize-by-channel-after-reshape: without less(0, length(?r))",
+            "join-signed-levels: left 0: any to of cast",
+            "read-bf16: left 0: any to of cast",
+            "read-f16: left 0: any to of cast",
             "slice-of-conv: left 0: any groups of conv",
             "slice-of-conv: right 0: no slice",
             "take-rows-by-positions-of-another-shape: left 0: any batch-dims of gather-nd",
