@@ -19,7 +19,7 @@ use crate::prefetch::Prefetch;
 use crate::{ISAS, plain_contract, reference};
 use ovolo::attr::{Attr, Attrs};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Form, KernelChoice, Layouts, Lowering, OpError, Reference, post};
+use ovolo::op::{Form, KernelChoice, Layouts, Lowering, OpError, Reference};
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 use std::mem::MaybeUninit;
 
@@ -38,46 +38,27 @@ pub(super) const PACKED: Lowering = Lowering {
         Form::new(&["plain", "BA32b4a", "Ba32b", "Ba32b"], "plain"),
     ]),
     instruction_sets: ISAS,
-    reference: Reference::Own(eval),
+    reference: Reference::Prepared(prepared),
     choices,
     ..Lowering::new("native.matmul-narrow-packed", "matmul-narrow", contract, kernel)
 };
 
-/// Evaluates the op for reference: a block's sum is scaled as a whole, after its zero point times the sum of the left
-/// operand's elements is subtracted.
-fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let [a, w, s, z] = [0, 1, 2, 3].map(|at| operands[at].to_layout(&Layout::PLAIN));
-    let (depth, columns) = (a.ty().shape.last().copied().unwrap_or(0), w.ty().shape[1]);
-    let joined = attrs.expect_int("per-byte") == 2;
+/// Makes the elements of a block of a row NaN where their sum is not finite, because zero points are multiplied by it.
+fn prepared(attrs: &Attrs, operands: &[&Tensor]) -> Vec<Tensor> {
+    let a = operands[0].to_layout(&Layout::PLAIN);
+    let depth = a.ty().shape.last().copied().unwrap_or(0).max(1);
     let block = usize::try_from(attrs.expect_int("rows-per-scale")).ok().filter(|rows| *rows > 0);
-    let block = block.unwrap_or(depth).max(1);
-    let (a, levels, scales, points) = (a.to_f64(), w.to_f64(), s.to_f64(), z.to_f64());
-    let level = |row: usize, column: usize| {
-        if !joined {
-            return levels[row * columns + column];
+    let mut values = a.to_f64();
+    for row in values.chunks_exact_mut(depth) {
+        for block in row.chunks_mut(block.unwrap_or(depth)) {
+            if !block.iter().sum::<f64>().is_finite() {
+                block.fill(f64::NAN);
+            }
         }
-        let byte = levels[row / 2 * columns + column];
-        if row.is_multiple_of(2) { byte % 16.0 } else { (byte / 16.0).floor() }
-    };
-    let of_block = |values: &[f64], at: usize, column: usize| match values {
-        [one] => *one,
-        _ => values[at * columns + column],
-    };
-    let element = |at: usize| {
-        let (row, column) = (at / columns, at % columns);
-        let blocks = (0..depth).step_by(block).enumerate().map(|(at, first)| {
-            let rows = first..(first + block).min(depth);
-            let (sum, total) = rows.fold((0.0, 0.0), |(sum, total), inner| {
-                let factor = a[row * depth + inner];
-                (sum + factor * level(inner, column), total + factor)
-            });
-            (sum - of_block(&points, at, column) * total) * of_block(&scales, at, column)
-        });
-        blocks.fold(0.0, |sum, part| sum + part)
-    };
-    let result: Vec<f64> = (0..ty.shape.count()).map(element).collect();
-    let result = Tensor::from_f64(DType::F32, ty.shape.clone(), &result);
-    post::apply(attrs.post(), &operands[4..], result)
+    }
+    let a = Tensor::from_f64(a.ty().dtype, a.ty().shape.clone(), &values);
+    let rest = operands[1..].iter().map(|operand| operand.to_layout(&Layout::PLAIN));
+    [a].into_iter().chain(rest).collect()
 }
 
 /// The rows up to which sums are made from levels in registers.

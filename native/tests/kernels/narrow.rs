@@ -56,8 +56,9 @@ fn products_by_stored_weights_are_those_of_the_definition() {
                 let each = [(); 2].map(|()| floats(&mut random, &[blocks, columns]).to_layout(&layout));
                 let a = floats(&mut random, &[rows, depth]);
                 let bias = floats(&mut random, &[columns]);
-                let attrs =
-                    Attrs::new().with("rows-per-scale", Attr::Int(block as i64)).with("per-byte", Attr::Int(per_byte));
+                let attrs = Attrs::new()
+                    .with("rows-per-scale", Attr::Int(block as i64))
+                    .with("per-byte", Attr::Int(per_byte));
                 let chained = attrs.clone().with("post", Attr::Post(["add", "relu"].map(step).to_vec()));
                 for (s, z) in [(&one[0], &one[1]), (&each[0], &one[1]), (&each[0], &each[1])] {
                     let expected =

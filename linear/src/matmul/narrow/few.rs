@@ -68,8 +68,9 @@ pub(super) fn total(elements: &[f32]) -> f32 {
 /// # Safety
 /// Rows, panels and result must be in bounds; the processor must have the instruction set of `V`.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)]
 unsafe fn product<V: Widen, K: Kind, const R: usize, const P: usize, const C: usize>(product: &Product) {
-    let Product { a, totals, panels, depth, block, scales, points, result: (result, stride), columns } =
+    let Product { totals, panels, depth, block, scales, points, result: (result, stride), columns, .. } =
         *product;
     let blocks = depth.div_ceil(block);
     // SAFETY: the caller's promise.
@@ -111,7 +112,6 @@ unsafe fn product<V: Widen, K: Kind, const R: usize, const P: usize, const C: us
             }
         }
     }
-    let _ = a;
 }
 
 /// Adds `count` rows of the weights from this one on, at most as many as are stored together, times their factors.
@@ -155,6 +155,7 @@ unsafe fn rows<V: Widen, K: Kind, const R: usize, const P: usize, const C: usize
 /// # Safety
 /// As for [`product`].
 #[inline(always)]
+#[allow(clippy::needless_range_loop)]
 unsafe fn step<V: Widen, K: Kind, const R: usize, const P: usize, const C: usize, const AT: u32>(
     product: &Product,
     a: *const f32,

@@ -157,6 +157,7 @@ impl Fill {
 /// # Safety
 /// The rows must be within the panel, and the floats writable; the processor must have the instruction set of `V`.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)]
 unsafe fn fill<V: Widen, K: Kind, const C: usize>(part: &Part<'_>) {
     let Part { panel, narrow, first, rows, to } = *part;
     let end = first + rows;

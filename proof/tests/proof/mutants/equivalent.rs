@@ -493,7 +493,7 @@ pub const EQUIVALENT: &[Reason] = &[
     ),
     (
         "weights of other narrow types are read as well; there is a rule for each type that the kernel is for",
-        &["read-bf16: without is-dtype(?w, bf16)", "read-f16: without is-dtype(?w, f16)"],
+        &["read-bf16: without is-dtype(?w, bf16)"],
     ),
     (
         "a single scale is that of all columns, and no other scales have a type",
@@ -506,7 +506,6 @@ pub const EQUIVALENT: &[Reason] = &[
             "dequantize-by-channel-after-reshape: without less(0, length(?r))",
             "join-signed-levels: left 0: any to of cast",
             "read-bf16: left 0: any to of cast",
-            "read-f16: left 0: any to of cast",
             "slice-of-conv: left 0: any groups of conv",
             "slice-of-conv: right 0: no slice",
             "take-rows-by-positions-of-another-shape: left 0: any batch-dims of gather-nd",
