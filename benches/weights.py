@@ -32,11 +32,11 @@ BLOCK = 32
 
 
 def draw(layer, size):
-    """Levels from -8 to 7, and a scale for each block of rows and column, such that values keep their magnitude."""
+    """Levels from -7 to 7, and a scale for each block of rows and column, such that values keep their magnitude."""
     rng = np.random.default_rng(layer)
-    levels = rng.integers(-8, 8, (size, size), dtype=np.int8)
+    levels = rng.integers(-7, 8, (size, size), dtype=np.int8)
     scales = rng.uniform(0.5, 1.5, (size // BLOCK, size)).astype(np.float32)
-    return levels, scales * np.float32(np.sqrt(2 / size) / 4.7)
+    return levels, scales * np.float32(np.sqrt(2 / size) / 4.5)
 
 
 def int4(name, levels, shape):
