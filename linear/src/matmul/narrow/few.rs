@@ -7,8 +7,8 @@ use crate::prefetch::prefetch;
 
 /// The most panels that are read side by side.
 pub(super) const PANELS: usize = 4;
-/// The bytes of a panel before which its bytes are requested.
-const REQUESTED: usize = 512;
+/// The bytes of a panel before which its bytes are requested: as many as are read while a request is on its way.
+const REQUESTED: usize = 2048;
 
 /// A product of some rows by some panels.
 pub(super) struct Product {
