@@ -37,37 +37,47 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     Ok(Contract { in_place: vec![0], ..plain_contract("rows") })
 }
 
-fn layer_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
-    if !takes(call) {
-        return reference::kernel(call);
-    }
-    let shape = &call.output.shape;
-    let axis = call.attrs.expect_int("axis") as usize;
-    Ok(Box::new(LayerNorm {
-        rows: shape[..axis].iter().product(),
-        length: shape[axis..].iter().product(),
-        epsilon: call.attrs.expect_float("epsilon") as f32,
-    }))
-}
-
-struct LayerNorm {
+/// Rows that are normalised each on its own.
+struct Rows {
     rows: usize,
     length: usize,
     epsilon: f32,
 }
 
+impl Rows {
+    fn new(call: &Call<'_>) -> Self {
+        let shape = &call.output.shape;
+        let axis = call.attrs.expect_int("axis") as usize;
+        Self {
+            rows: shape[..axis].iter().product(),
+            length: shape[axis..].iter().product(),
+            epsilon: call.attrs.expect_float("epsilon") as f32,
+        }
+    }
+
+    /// Calls a function with the place of each row, on several threads.
+    fn each(&self, args: &Args<'_>, row: impl Fn(usize) + Sync) {
+        let parts = tasks(self.rows * self.length, self.rows, args.team.threads());
+        args.team.run(parts, |index| {
+            part(self.rows, parts, index, 1).for_each(|at| row(at * self.length));
+        });
+    }
+}
+
+fn layer_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
+    if takes(call) { Ok(Box::new(LayerNorm(Rows::new(call)))) } else { reference::kernel(call) }
+}
+
+struct LayerNorm(Rows);
+
 impl Kernel for LayerNorm {
     unsafe fn run(&self, args: &Args<'_>) {
         let [input, scale, bias] = [0, 1, 2].map(|operand| Shared::<f32>::input(args, operand));
         let output = Shared::<f32>::output(args);
-        let Self { rows, length, epsilon } = *self;
-        let parts = tasks(rows * length, rows, args.team.threads());
-        args.team.run(parts, |index| {
-            for row in part(rows, parts, index, 1) {
-                let at = row * length;
-                // SAFETY: rows are within the shape; scale and bias have the length of a row.
-                unsafe { layer_row(input.at(at), output.at(at), scale.at(0), bias.at(0), length, epsilon) };
-            }
+        let Rows { length, epsilon, .. } = self.0;
+        self.0.each(args, |at| {
+            // SAFETY: rows are within the shape; scale and bias have the length of a row.
+            unsafe { layer_row(input.at(at), output.at(at), scale.at(0), bias.at(0), length, epsilon) };
         });
     }
 }
@@ -83,36 +93,19 @@ widened! {
 }
 
 fn rms_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
-    if !takes(call) {
-        return reference::kernel(call);
-    }
-    let shape = &call.output.shape;
-    let axis = call.attrs.expect_int("axis") as usize;
-    Ok(Box::new(RmsNorm {
-        rows: shape[..axis].iter().product(),
-        length: shape[axis..].iter().product(),
-        epsilon: call.attrs.expect_float("epsilon") as f32,
-    }))
+    if takes(call) { Ok(Box::new(RmsNorm(Rows::new(call)))) } else { reference::kernel(call) }
 }
 
-struct RmsNorm {
-    rows: usize,
-    length: usize,
-    epsilon: f32,
-}
+struct RmsNorm(Rows);
 
 impl Kernel for RmsNorm {
     unsafe fn run(&self, args: &Args<'_>) {
         let [input, scale] = [0, 1].map(|operand| Shared::<f32>::input(args, operand));
         let output = Shared::<f32>::output(args);
-        let Self { rows, length, epsilon } = *self;
-        let parts = tasks(rows * length, rows, args.team.threads());
-        args.team.run(parts, |index| {
-            for row in part(rows, parts, index, 1) {
-                let at = row * length;
-                // SAFETY: rows are within the shape; the scale has the length of a row.
-                unsafe { rms_row(input.at(at), output.at(at), scale.at(0), length, epsilon) };
-            }
+        let Rows { length, epsilon, .. } = self.0;
+        self.0.each(args, |at| {
+            // SAFETY: rows are within the shape; the scale has the length of a row.
+            unsafe { rms_row(input.at(at), output.at(at), scale.at(0), length, epsilon) };
         });
     }
 }

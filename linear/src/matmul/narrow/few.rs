@@ -242,11 +242,14 @@ mod x86 {
         unsafe { product::<__m256, K, R, P, 4>(of) }
     }
 
-    /// As many panels as there are registers for two sums of each of their columns.
+    /// For each number of rows, as many panels as there are registers for two sums of each of their columns.
+    const SEVERAL: [usize; 4] = [4, 2, 2, 1];
+
     pub(super) fn of512(stored: Stored, rows: usize) -> Few {
         let one: Function = pick!(stored, rows, product512, 1, 1, 1, 1);
-        let several: Function = pick!(stored, rows, product512, 4, 2, 2, 1);
-        Few { one, several, panels: [4, 2, 2, 1][rows - 1] }
+        let several: Function =
+            pick!(stored, rows, product512, { SEVERAL[0] }, { SEVERAL[1] }, { SEVERAL[2] }, { SEVERAL[3] });
+        Few { one, several, panels: SEVERAL[rows - 1] }
     }
 
     pub(super) fn of256(stored: Stored, rows: usize) -> Few {
