@@ -354,6 +354,12 @@ impl PriceModel {
     pub fn among(self, constants: usize) -> Self {
         Self { priced: Priced { constants, ..self.priced }, ..self }
     }
+
+    /// Returns how uncertain the price of a kernel is: the standard deviation of the logarithm of its time divided by its
+    /// price. It is the word `uncertainty` of the list; `None` if the list has no number for this kernel.
+    pub fn uncertainty(&self, query: &Query<'_>) -> Option<f64> {
+        self.list.value("uncertainty", &self.machine, query)
+    }
 }
 
 impl CostModel for PriceModel {

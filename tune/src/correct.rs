@@ -8,15 +8,20 @@
 //! table therefore has a factor of its own, as random effects have in mixed models (N. M. Laird and J. H. Ware,
 //! "Random-effects models for longitudinal data", Biometrics 38, 1982). It keeps such a table from looking like a regime,
 //! and is no part of the corrections.
+//!
+//! What the corrections leave says how uncertain a price is, for each kind. It is measured on tables that they were not
+//! fitted to.
 
 mod list;
 mod quality;
+mod spread;
 mod table;
 mod tree;
 
 pub use quality::Quality;
 pub use table::{TableError, TimedKernel, TimesTable};
 
+use spread::Spreads;
 use std::collections::{BTreeMap, BTreeSet};
 use tree::{Sample, Tree};
 
@@ -36,12 +41,14 @@ type Kind = (String, String);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Corrections {
     kinds: BTreeMap<Kind, Tree>,
+    spreads: Spreads,
 }
 
 impl Corrections {
-    /// Fits corrections to the kernels of some tables.
+    /// Fits corrections to the kernels of some tables, and how uncertain the corrected prices are.
     pub fn new(tables: &[TimesTable]) -> Self {
-        Self::to(tables, |_, _| true)
+        let all = Self::to(tables, |_, _| true);
+        Self { spreads: Spreads::new(tables, &all), ..all }
     }
 
     /// Fits corrections without some models, and without kernels that are also in them.
@@ -82,7 +89,7 @@ impl Corrections {
             }
             of_tables = effects(tables.len(), &kinds, &trees);
         }
-        Self { kinds: trees }
+        Self { kinds: trees, spreads: Spreads::default() }
     }
 
     /// Returns the factor for a kernel; 1 for a kind of which there were too few.
@@ -97,7 +104,7 @@ impl Corrections {
 
     /// Returns the text of a price list with these corrections.
     pub fn write(&self, fitted_on: &str) -> String {
-        list::write(&self.kinds, fitted_on)
+        list::write(&self.kinds, &self.spreads, fitted_on)
     }
 
     /// Returns the number of kinds of kernels, and of regimes of all kinds together.

@@ -14,6 +14,7 @@ mod check;
 mod choose;
 mod clock;
 mod fit;
+mod gain;
 mod in_plan;
 mod limit;
 mod merge;

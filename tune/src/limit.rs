@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The share of a plan's time below which it is not worth timing kernels for the values that it takes.
+/// The share of a plan's time below which a gain is not worth timing kernels for.
 const NEGLIGIBLE: f64 = 0.01;
 
 /// What a tuning does one after the other, and the share of the time after which each must have ended.
@@ -59,8 +59,8 @@ impl TimeLimit {
     }
 
     /// How many of some kernels are worth timing. Each is given by the number of its value, and the seconds that the plan
-    /// spends on that value; kernels of one value are adjacent, and those of less time come later. The others are the
-    /// last ones, whose values together take at most a hundredth of the plan.
+    /// may gain by their times; kernels of one value are adjacent, and those that gain less come later. The others are the
+    /// last ones, which together gain at most a hundredth of the plan.
     pub(crate) fn worthwhile(self, kernels: &[(usize, f64)]) -> usize {
         let mut rest = 0.0;
         let mut worth = kernels.len();
@@ -80,10 +80,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_take_a_hundredth_of_a_plan_together_are_not_worth_timing() {
+    fn values_that_gain_a_hundredth_of_a_plan_together_are_not_worth_timing() {
         let limit = TimeLimit::from_now(Duration::from_secs(1)).for_plan(1.0);
         let kernels = [(4, 0.7), (4, 0.7), (1, 0.2), (2, 0.006), (2, 0.006), (3, 0.005)];
-        // Value 3 takes little, but with value 2 it is more than a hundredth.
+        // Value 3 gains little, but with value 2 it is more than a hundredth.
         assert_eq!(limit.worthwhile(&kernels), 5);
         assert_eq!(limit.worthwhile(&kernels[..5]), 3);
         assert_eq!(limit.worthwhile(&kernels[..3]), 3);

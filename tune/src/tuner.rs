@@ -14,6 +14,7 @@
 
 use crate::check::Checker;
 use crate::clock::{Clock, Runnable, lower_quartile, median};
+use crate::gain::{self, Belief};
 use crate::limit::{Phase, TimeLimit};
 use crate::operand::device_bytes;
 use crate::sample::Sampling;
@@ -47,6 +48,8 @@ const HOPELESS: f64 = 3.0;
 /// The same within a limit of time, where the runs are better spent on other values. Estimates are wrong by a third in the
 /// median, and a kernel with this estimate gains nothing if it takes a third less and the best one a third more.
 const UNLIKELY: f64 = 2.0;
+/// The standard deviation of the logarithm of a measured time, and the least one of an estimate.
+const TIMED: f64 = 0.05;
 /// The number of kernels in a batch; they take turns.
 const BATCH: usize = 48;
 /// The same within a limit of time, which ends between two batches.
@@ -164,9 +167,20 @@ struct Job {
     key: String,
     /// Kernels with the same number compute the same value.
     rivals: usize,
-    /// About how many seconds the plan spends on the values that it may compute. Its time cannot change the plan by
-    /// more.
-    weight: f64,
+    /// About how many seconds the plan may gain where the times of the kernels for the values that it may compute are
+    /// known.
+    gain: f64,
+}
+
+/// A kernel among which the extraction chooses.
+struct Candidate {
+    call: KernelCall,
+    contract: Contract,
+    key: String,
+    /// Candidates with the same number compute the same value.
+    rivals: usize,
+    /// What is known of its time.
+    belief: Belief,
 }
 
 impl Job {
@@ -290,7 +304,7 @@ impl<'a> Tuner<'a> {
         let measured = self.measured().for_graph(graph);
         let (mut jobs, mut tally) = self.jobs(graph, options, &measured, chosen)?;
         if let Some(limit) = self.limit {
-            let values: Vec<(usize, f64)> = jobs.iter().map(|job| (job.rivals, job.weight)).collect();
+            let values: Vec<(usize, f64)> = jobs.iter().map(|job| (job.rivals, job.gain)).collect();
             let count = if limit.left(Phase::Kernels).is_zero() { 0 } else { limit.worthwhile(&values) };
             let rest = jobs.split_off(count);
             self.leave(&rest, &mut tally);
@@ -402,8 +416,8 @@ impl<'a> Tuner<'a> {
         self.keep();
     }
 
-    /// The kernels to be timed; those for the same value are adjacent, and values on which the plan spends more time
-    /// come first.
+    /// The kernels to be timed; those for the same value are adjacent, and values whose times may gain the plan more come
+    /// first.
     fn jobs(
         &mut self,
         graph: &Graph,
@@ -411,46 +425,29 @@ impl<'a> Tuner<'a> {
         measured: &Measured,
         chosen: &BTreeSet<String>,
     ) -> Result<(Vec<Job>, Tally), Error> {
-        let saturated = options.saturate(graph)?;
-        let target = Target { threads: self.threads, ..options.context(graph).target() };
-        let prices = PriceModel::shipped("fitted", self.machine).among(measured.constants).corrected();
-        let contracts = |call: &Call<'_>| target.contract(call);
-        let pick = saturated.egraph().problem(&prices, self.threads, &contracts);
-        let mut kernels = pick.kernels();
-        for call in &mut kernels {
-            // The extraction problem counts what must be copied with any memory plan, whereas a run alone
-            // copies everything.
-            if let Ok(contract) = call.call(self.threads, |call| contracts(call))
-                && !contract.parts.is_empty()
-                && let Some(seconds) = call.query(self.threads, &contract, |query| prices.seconds(query))
-            {
-                call.seconds = seconds;
-            }
-        }
-        let rivals = rivals(&kernels, pick.problem.classes.len());
+        let candidates = self.candidates(graph, options, measured)?;
         let mut best: FxHashMap<usize, f64> = FxHashMap::default();
-        for (call, rival) in kernels.iter().zip(&rivals) {
-            let best = best.entry(*rival).or_insert(f64::INFINITY);
-            *best = best.min(call.seconds);
+        for candidate in &candidates {
+            let best = best.entry(candidate.rivals).or_insert(f64::INFINITY);
+            *best = best.min(candidate.call.seconds);
         }
+        let gains = gains(&candidates);
         // A call may occur in several places, and is hopeless only if it is hopeless in all of them.
         let mut found: BTreeMap<String, (Job, bool)> = BTreeMap::new();
         let mut order: Vec<String> = Vec::new();
         let mut places: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
-        for (call, rivals) in kernels.into_iter().zip(rivals) {
-            let Ok(contract) = call.call(self.threads, |call| contracts(call)) else { continue };
+        let bound = if self.limit.is_some() { UNLIKELY } else { HOPELESS };
+        for Candidate { call, contract, key, rivals, .. } in candidates {
             if contract.view_of.is_some() {
                 continue;
             }
-            let key = call.query(self.threads, &contract, |query| measured.key(query));
-            let bound = if self.limit.is_some() { UNLIKELY } else { HOPELESS };
             let hopeless = !call.converts() && call.seconds > bound * best[&rivals] && !chosen.contains(&key);
             places.entry(key.clone()).or_default().insert(rivals);
             match found.get_mut(&key) {
                 Some((_, known)) => *known &= hopeless,
                 None => {
                     order.push(key.clone());
-                    found.insert(key.clone(), (Job { call, contract, key, rivals, weight: 0.0 }, hopeless));
+                    found.insert(key.clone(), (Job { call, contract, key, rivals, gain: 0.0 }, hopeless));
                 }
             }
         }
@@ -458,7 +455,7 @@ impl<'a> Tuner<'a> {
         let mut jobs = Vec::new();
         for key in order {
             let Some((mut job, hopeless)) = found.remove(&key) else { continue };
-            job.weight = places[&key].iter().map(|rivals| best[rivals]).sum();
+            job.gain = places[&key].iter().map(|rivals| gains[rivals]).sum();
             let known = job.call.query(self.threads, &job.contract, |query| measured.entry(query));
             match known.map(|entry| entry.state) {
                 Some(State::Skipped) if !hopeless => jobs.push(job),
@@ -473,22 +470,57 @@ impl<'a> Tuner<'a> {
                 None => jobs.push(job),
             }
         }
-        let mut heaviest: FxHashMap<usize, f64> = FxHashMap::default();
+        let mut most: FxHashMap<usize, f64> = FxHashMap::default();
         for job in &jobs {
-            let heaviest = heaviest.entry(job.rivals).or_insert(0.0);
-            *heaviest = heaviest.max(job.weight);
+            let most = most.entry(job.rivals).or_insert(0.0);
+            *most = most.max(job.gain);
         }
         // Rivals take turns, so they stay in one batch.
-        jobs.sort_by(|a, b| {
-            heaviest[&b.rivals].total_cmp(&heaviest[&a.rivals]).then(a.rivals.cmp(&b.rivals))
-        });
+        jobs.sort_by(|a, b| most[&b.rivals].total_cmp(&most[&a.rivals]).then(a.rivals.cmp(&b.rivals)));
         for job in &mut jobs {
-            job.weight = heaviest[&job.rivals];
+            job.gain = most[&job.rivals];
         }
-        let mut values: Vec<usize> = heaviest.into_keys().collect();
+        let mut values: Vec<usize> = most.into_keys().collect();
         values.sort_unstable();
         jobs.retain(|job| self.shard.has(values.binary_search(&job.rivals).unwrap_or(0)));
         Ok((jobs, tally))
+    }
+
+    /// The kernels among which the extraction chooses.
+    fn candidates(
+        &self,
+        graph: &Graph,
+        options: &Options,
+        measured: &Measured,
+    ) -> Result<Vec<Candidate>, Error> {
+        let saturated = options.saturate(graph)?;
+        let target = Target { threads: self.threads, ..options.context(graph).target() };
+        let prices = PriceModel::shipped("fitted", self.machine).among(measured.constants).corrected();
+        let contracts = |call: &Call<'_>| target.contract(call);
+        let pick = saturated.egraph().problem(&prices, self.threads, &contracts);
+        let kernels = pick.kernels();
+        let rivals = rivals(&kernels, pick.problem.classes.len());
+        let mut candidates = Vec::with_capacity(kernels.len());
+        for (mut call, rivals) in kernels.into_iter().zip(rivals) {
+            let Ok(contract) = call.call(self.threads, |call| contracts(call)) else { continue };
+            // The extraction problem counts what must be copied with any memory plan, whereas a run alone
+            // copies everything.
+            if !contract.parts.is_empty()
+                && let Some(seconds) = call.query(self.threads, &contract, |query| prices.seconds(query))
+            {
+                call.seconds = seconds;
+            }
+            let (key, known, uncertainty) = call.query(self.threads, &contract, |query| {
+                (measured.key(query), measured.entry(query).cloned(), prices.uncertainty(query))
+            });
+            let timed = known.filter(|entry| matches!(entry.state, State::Timed | State::Rough));
+            let belief = match timed {
+                Some(entry) => Belief { seconds: entry.price(), uncertainty: TIMED },
+                None => Belief { seconds: call.seconds, uncertainty: uncertainty.unwrap_or(TIMED).max(TIMED) },
+            };
+            candidates.push(Candidate { call, contract, key, rivals, belief });
+        }
+        Ok(candidates)
     }
 
     /// Checks a kernel. Returns its entry, and what is timed if it is right.
@@ -671,6 +703,27 @@ fn rivals(kernels: &[KernelCall], classes: usize) -> Vec<usize> {
             *numbers.entry((value, kernel.op.meaning(), op)).or_insert(next)
         })
         .collect()
+}
+
+/// For each value, about how many seconds are gained once where the times of its candidates are known. For a conversion and
+/// for a value with one candidate, this is what a form of the graph without it may gain.
+fn gains(candidates: &[Candidate]) -> FxHashMap<usize, f64> {
+    let mut values: FxHashMap<usize, Vec<Belief>> = FxHashMap::default();
+    let mut conversions = BTreeSet::new();
+    for candidate in candidates {
+        values.entry(candidate.rivals).or_default().push(candidate.belief);
+        if candidate.call.converts() {
+            conversions.insert(candidate.rivals);
+        }
+    }
+    let gain = |value: usize, beliefs: &[Belief]| match beliefs {
+        // A view is no work, so it stays.
+        _ if beliefs.iter().any(|one| one.seconds <= 0.0) => 0.0,
+        [one] => gain::of_one(*one),
+        [one, ..] if conversions.contains(&value) => gain::of_one(*one),
+        _ => gain::expected(beliefs),
+    };
+    values.iter().map(|(value, beliefs)| (*value, gain(*value, beliefs))).collect()
 }
 
 #[cfg(test)]

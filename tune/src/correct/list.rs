@@ -1,6 +1,7 @@
 //! Corrections as the text of a price list.
 
 use super::Kind;
+use super::spread::Spreads;
 use super::table::{COLUMNS, short};
 use super::tree::Tree;
 use ovolo::ron::{self, Style};
@@ -8,34 +9,53 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Returns the text of a price list, in the form of `ovolo fmt`.
-pub(super) fn write(kinds: &BTreeMap<Kind, Tree>, fitted_on: &str) -> String {
-    let backends: BTreeSet<&str> = kinds.keys().filter_map(|(op, _)| Some(op.split_once('.')?.0)).collect();
+pub(super) fn write(kinds: &BTreeMap<Kind, Tree>, spreads: &Spreads, fitted_on: &str) -> String {
+    let of_both = || kinds.keys().chain(spreads.kinds.keys());
+    let backends: BTreeSet<&str> = of_both().filter_map(|(op, _)| Some(op.split_once('.')?.0)).collect();
     let backends: Vec<String> = backends.iter().map(|backend| format!("\"{backend}.*\"")).collect();
     let mut text = String::from(
-        "// How much longer kernels take than the roofline estimates, by kind and regime. Written by `ovolo costs fit`; do\n\
-         // not edit it: change the other lists, or fit again.\n",
+        "// How much longer kernels take than the roofline estimates, by kind and regime, and how uncertain this is, by\n\
+         // kind. Written by `ovolo costs fit`; do not edit it: change the other lists, or fit again.\n",
     );
     let _ = write!(
         text,
-        "Prices(\n    ops: [{}],\n    fitted_on: {fitted_on:?},\n    define: {{\n        \"correction\": [\n",
+        "Prices(\n    ops: [{}],\n    fitted_on: {fitted_on:?},\n    define: {{\n",
         backends.join(", ")
     );
-    // The longest beginning of a name comes first, because the first case that fits is taken.
-    let mut order: Vec<(&Kind, &Tree)> = kinds.iter().collect();
-    order.sort_by(|(a, _), (b, _)| a.0.cmp(&b.0).then(b.1.len().cmp(&a.1.len())).then(a.1.cmp(&b.1)));
-    for ((op, implementation), tree) in order {
+    text.push_str("        \"correction\": [\n");
+    for (kind, tree) in in_order(kinds) {
         let value = match tree {
             Tree::Leaf(factor, _) => factor_text(*factor),
             Tree::Split(..) => format!("\"{}\"", expression(tree)),
         };
-        let _ = writeln!(
-            text,
-            "            Case(op: {op:?}, implementation: {:?}, value: {value}),",
-            format!("{implementation}*")
-        );
+        text.push_str(&case(kind, &value));
     }
-    text.push_str("            Case(value: 1.0),\n        ],\n    },\n)\n");
+    text.push_str("            Case(value: 1.0),\n        ],\n");
+    if let Some(all) = spreads.all {
+        text.push_str("        \"uncertainty\": [\n");
+        for (kind, spread) in in_order(&spreads.kinds) {
+            text.push_str(&case(kind, &format!("{spread:.2}")));
+        }
+        let _ = writeln!(text, "            Case(value: {all:.2}),\n        ],");
+    }
+    text.push_str("    },\n)\n");
     ron::format("corrections", &text, Style::of).expect("the text is that of a price list")
+}
+
+/// The longest beginning of a name comes first, because the first case that fits is taken.
+fn in_order<T>(kinds: &BTreeMap<Kind, T>) -> Vec<(&Kind, &T)> {
+    let mut order: Vec<(&Kind, &T)> = kinds.iter().collect();
+    order.sort_by(|((a, one), _), ((b, other), _)| {
+        a.cmp(b).then(other.len().cmp(&one.len())).then(one.cmp(other))
+    });
+    order
+}
+
+fn case((op, implementation): &Kind, value: &str) -> String {
+    format!(
+        "            Case(op: {op:?}, implementation: {:?}, value: {value}),\n",
+        format!("{implementation}*")
+    )
 }
 
 fn expression(tree: &Tree) -> String {
