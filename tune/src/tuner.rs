@@ -50,6 +50,8 @@ const HOPELESS: f64 = 3.0;
 const UNLIKELY: f64 = 2.0;
 /// The standard deviation of the logarithm of a measured time, and the least one of an estimate.
 const TIMED: f64 = 0.05;
+/// The largest one of an estimate. From 1.8 on, the distribution of times has no mean.
+const UNKNOWN: f64 = 1.0;
 /// The number of kernels in a batch; they take turns.
 const BATCH: usize = 48;
 /// The same within a limit of time, which ends between two batches.
@@ -516,7 +518,10 @@ impl<'a> Tuner<'a> {
             let timed = known.filter(|entry| matches!(entry.state, State::Timed | State::Rough));
             let belief = match timed {
                 Some(entry) => Belief { seconds: entry.price(), uncertainty: TIMED },
-                None => Belief { seconds: call.seconds, uncertainty: uncertainty.unwrap_or(TIMED).max(TIMED) },
+                None => Belief {
+                    seconds: call.seconds,
+                    uncertainty: uncertainty.unwrap_or(UNKNOWN).clamp(TIMED, UNKNOWN),
+                },
             };
             candidates.push(Candidate { call, contract, key, rivals, belief });
         }

@@ -274,8 +274,8 @@ fn check(list: &mut PriceList, found: &mut Diagnostics, heads: &[Head<'_>]) {
     for head in heads {
         reach(list, found, head);
     }
-    // The feature `function_operations` is the word of this name.
-    let roots = [seconds, copy, word("function_operations", 0)];
+    // The feature `function_operations` is the word of this name, and tuning reads `uncertainty`.
+    let roots = [seconds, copy, word("function_operations", 0), word("uncertainty", 0)];
     let roots: Vec<usize> = roots.into_iter().flatten().collect();
     unused(list, found, heads, &roots);
     if let Some(copy) = copy.filter(|copy| asks_for_kernel(list, *copy)) {
