@@ -15,7 +15,7 @@ use crate::plan::{MOST_THREADS, Plan};
 use crate::registry::Registry;
 use crate::rule::RuleSet;
 use crate::session::Held;
-use crate::stage::{self, Choice, Curve, Imported, Planned, Priced, Saturated};
+use crate::stage::{self, Choice, Chosen, Curve, Imported, Planned, Priced, Saturated};
 use crate::tensor::Device;
 use crate::verify;
 use std::sync::Arc;
@@ -103,17 +103,53 @@ impl Options {
     ) -> Result<Saturated, Error> {
         let context = Context { absent_rules, ..self.context(graph) };
         let mut phases = 0;
-        let state =
-            walk(graph.clone(), &context, &|pass| pass.get::<Extract>().is_some(), &mut |_, state, _, _| {
-                if let State::Saturated(saturated) = state
-                    && saturated.growth().len() > phases
-                {
-                    phases = saturated.growth().len();
-                    after(saturated)?;
-                }
-                Ok(())
-            })?;
+        let state = start(graph.clone(), &context, &mut |_, _, _, _| Ok(()))?;
+        let state = walk(state, self.before_extraction(), &context, &mut |_, state, _, _| {
+            if let State::Saturated(saturated) = state
+                && saturated.growth().len() > phases
+            {
+                phases = saturated.growth().len();
+                after(saturated)?;
+            }
+            Ok(())
+        })?;
         state.into_saturated("extract")
+    }
+
+    /// As [`Options::saturate`], and adds the stages of these passes to `stages`, as [`compile_into`] does. After
+    /// [`Options::plan`], [`Options::finish`] makes a [`Compilation`] of them. So several programs can be chosen from one
+    /// e-graph, and one of them be compiled.
+    ///
+    /// # Errors
+    /// As for [`Options::saturate`].
+    pub fn saturate_into(&self, graph: &Graph, stages: &mut Vec<Stage>) -> Result<Saturated, Error> {
+        self.check_threads()?;
+        let (context, mut keep) = (self.context(graph), self.keep(stages));
+        let state = start(graph.clone(), &context, &mut keep)?;
+        walk(state, self.before_extraction(), &context, &mut keep)?.into_saturated("extract")
+    }
+
+    /// Runs the passes after the extraction on a program that was chosen by [`Options::plan`] in `took`, and returns the
+    /// compilation. `stages` contains the stages before the extraction.
+    ///
+    /// # Errors
+    /// As for [`compile`].
+    pub fn finish(
+        &self,
+        mut stages: Vec<Stage>,
+        chosen: Chosen,
+        took: Duration,
+    ) -> Result<Compilation, Error> {
+        let extraction = self.pipeline.extraction()?;
+        let context = self.context(stages.first().map_or(&chosen.program, |stage| &stage.graph));
+        let report = extraction.report(&chosen);
+        let mut state = State::Chosen(Box::new(chosen));
+        let mut keep = self.keep(&mut stages);
+        keep(Some(extraction), &mut state, Some(report), took)?;
+        let passes = self.pipeline.passes.iter().skip(self.before_extraction().count() + 1);
+        let state = walk(state, passes, &context, &mut keep)?;
+        drop(keep);
+        self.compilation(state, stages)
     }
 
     /// Prices the e-graph by the pipeline's cost model.
@@ -177,6 +213,43 @@ impl Options {
         let context = self.context(graph);
         stage::estimates(plans, &*self.pipeline.extraction()?.model(&context)?, &context.target())
     }
+
+    /// The passes before the extraction.
+    fn before_extraction(&self) -> impl Iterator<Item = &Arc<dyn Pass>> {
+        self.pipeline.passes.iter().take_while(|pass| pass.get::<Extract>().is_none())
+    }
+
+    /// Checks the number of threads.
+    fn check_threads(&self) -> Result<(), Error> {
+        let (threads, most) = (self.threads, MOST_THREADS);
+        if (1..=most).contains(&threads) { Ok(()) } else { Err(Error::Threads { threads, most }) }
+    }
+
+    /// Returns a function that adds a stage after each pass.
+    fn keep<'a>(&'a self, stages: &'a mut Vec<Stage>) -> impl After + use<'a> {
+        |pass, state, report, time| {
+            let name = pass.map_or("import", |pass| pass.name());
+            let text = self.keep_egraph_after.as_deref() == Some(name);
+            stages.push(Stage {
+                name: name.to_owned(),
+                graph: state.graph().clone(),
+                egraph: state.egraph().filter(|_| text).map(EGraph::to_text),
+                report,
+                time,
+            });
+            Ok(())
+        }
+    }
+
+    /// Returns the compilation whose last state and stages these are.
+    fn compilation(&self, state: State, stages: Vec<Stage>) -> Result<Compilation, Error> {
+        let Some(Planned { chosen, plan }) = state.into_planned() else {
+            return Err(self.pipeline.without("Plan", "there is nothing to run"));
+        };
+        host::return_freed_memory();
+        let absent = pass::absent(&self.pipeline, &self.registry.catalog().backends);
+        Ok(Compilation { absent, stages, program: chosen.program, plan })
+    }
 }
 
 /// The state after one pass, as a compilation keeps it.
@@ -230,53 +303,40 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
 /// # Errors
 /// As for [`compile`].
 pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) -> Result<Compilation, Error> {
-    let (threads, most) = (options.threads, MOST_THREADS);
-    if !(1..=most).contains(&threads) {
-        return Err(Error::Threads { threads, most });
-    }
+    options.check_threads()?;
     let context = options.context(&graph);
-    let keep = |pass: Option<&dyn Pass>, state: &State, report: Option<PassReport>, time: Duration| {
-        let name = pass.map_or("import", |pass| pass.name());
-        let text = options.keep_egraph_after.as_deref() == Some(name);
-        Stage {
-            name: name.to_owned(),
-            graph: state.graph().clone(),
-            egraph: state.egraph().filter(|_| text).map(EGraph::to_text),
-            report,
-            time,
-        }
-    };
-    let state = walk(graph, &context, &|_| false, &mut |pass, state, report, time| {
-        stages.push(keep(pass, state, report, time));
-        Ok(())
-    })?;
-    let Some(Planned { chosen, plan }) = state.into_planned() else {
-        return Err(options.pipeline.without("Plan", "there is nothing to run"));
-    };
-    host::return_freed_memory();
-    let stages = std::mem::take(stages);
-    let absent = pass::absent(&options.pipeline, &options.registry.catalog().backends);
-    Ok(Compilation { absent, stages, program: chosen.program, plan })
+    let mut keep = options.keep(stages);
+    let state = start(graph, &context, &mut keep)?;
+    let state = walk(state, options.pipeline.passes.iter(), &context, &mut keep)?;
+    drop(keep);
+    let compilation = options.compilation(state, Vec::new())?;
+    Ok(Compilation { stages: std::mem::take(stages), ..compilation })
 }
 
-/// A function that is called after each pass, with the new state, the pass, its report and its time. For the import
-/// there is no pass.
-type After<'a> =
-    &'a mut dyn FnMut(Option<&dyn Pass>, &mut State, Option<PassReport>, Duration) -> Result<(), Error>;
+/// A function that is called after each pass, with the pass, the new state, the report and the time of the pass. For the
+/// import there is no pass.
+trait After: FnMut(Option<&dyn Pass>, &mut State, Option<PassReport>, Duration) -> Result<(), Error> {}
 
-/// Verifies a graph, and takes it through the passes of a pipeline, up to the first pass for which `ends` is true.
-fn walk(
-    graph: Graph,
-    context: &Context<'_>,
-    ends: &dyn Fn(&dyn Pass) -> bool,
-    after: After<'_>,
-) -> Result<State, Error> {
+impl<F: FnMut(Option<&dyn Pass>, &mut State, Option<PassReport>, Duration) -> Result<(), Error>> After for F {}
+
+/// Verifies a graph, which is the state before all passes.
+fn start(graph: Graph, context: &Context<'_>, after: &mut impl After) -> Result<State, Error> {
     if let Some(plan) = context.pipeline.plan() {
         context.catalog.check_limit(&plan.limits, &context.pipeline.backends)?;
     }
     let mut state = State::Imported(Imported::new(graph)?);
     after(None, &mut state, None, Duration::ZERO)?;
-    for pass in context.pipeline.passes.iter().take_while(|pass| !ends(&***pass)) {
+    Ok(state)
+}
+
+/// Takes a state through passes.
+fn walk<'p>(
+    mut state: State,
+    passes: impl Iterator<Item = &'p Arc<dyn Pass>>,
+    context: &Context<'_>,
+    after: &mut impl After,
+) -> Result<State, Error> {
+    for pass in passes {
         let start = Instant::now();
         let (next, report) = pass.run(state, context)?;
         let time = start.elapsed();

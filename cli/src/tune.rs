@@ -71,7 +71,7 @@ impl Tune {
                 "seconds": seconds, "kernels": tally.kernels, "known": tally.known, "timed": tally.timed, "rough": tally.rough,
                 "skipped": tally.skipped, "untimed": tally.untimed, "wrong": tally.wrong, "disturbed": tally.disturbed,
                 "in_plans": tally.in_plans,
-                "plan": tuned.decision.winner, "sampled": tuned.sampled, "times": times, "known_plan": tuned.known,
+                "plan": tuned.decision.winner, "sampled": tuned.sampled, "times": times, "known_plan": tuned.known, "raced": tuned.raced,
                 "estimate": plan.seconds(),
             });
             print(&format!("{value}\n"));

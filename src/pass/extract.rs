@@ -8,7 +8,7 @@ use crate::extract::{Exact, Extractor};
 use crate::host;
 use crate::ron::{Raw, Reader};
 use crate::setting::{self, choose as named};
-use crate::stage::Choice;
+use crate::stage::{Choice, Chosen};
 use crate::table::{Table, Unknown};
 use serde::de::{Deserializer, Error as _};
 use serde::ser::Serializer;
@@ -152,18 +152,23 @@ impl Pass for Extract {
         let saturated = state.into_saturated(self.name())?;
         let priced = saturated.price(self.model(context)?, &context.target())?;
         let chosen = priced.choose(&self.choice(context)?)?;
-        let report = PassReport::Extract {
-            extractor: self.extractor.name().to_owned(),
-            cost_model: chosen.model().name().to_owned(),
-            extraction: chosen.extraction.clone(),
-            objective: chosen.objective,
-            missing: chosen.missing.clone(),
-        };
+        let report = self.report(&chosen);
         Ok((State::Chosen(Box::new(chosen)), report))
     }
 }
 
 impl Extract {
+    /// Returns the report of the choice of a program.
+    pub(crate) fn report(&self, chosen: &Chosen) -> PassReport {
+        PassReport::Extract {
+            extractor: self.extractor.name().to_owned(),
+            cost_model: chosen.model().name().to_owned(),
+            extraction: chosen.extraction.clone(),
+            objective: chosen.objective,
+            missing: chosen.missing.clone(),
+        }
+    }
+
     /// Returns the cost model.
     ///
     /// # Errors

@@ -8,15 +8,19 @@ use super::sample::{self, Sampling};
 use super::tuner::{Tally, Tuner, key_of};
 use super::{clock::median, in_plan};
 use crate::limit::Phase;
-use ovolo::compile::{self, Compilation, Options};
+use crate::source::{Extracted, Source};
+use ovolo::compile::{Compilation, Options};
 use ovolo::cost::pricing::{ByCorrected, ByTimes};
 use ovolo::cost::stored::{Decision, checksum, settled_seconds};
 use ovolo::cost::{Basis, Leaning, State};
 use ovolo::error::Error;
+use ovolo::extract::GreedyDag;
 use ovolo::graph::Graph;
+use ovolo::plan::Plan;
+use ovolo::stage::Planned;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A way to a plan that is timed whole. The list of them is the tuner's own: no rule makes it, and no price.
 struct Way {
@@ -50,6 +54,8 @@ const WAYS: [Way; 4] = [
 
 /// Runs of each drawn plan.
 const RUNS: usize = 15;
+/// In limited time, a plan by another way is only extracted if so many extractions fit into what is left.
+const SHORT: u32 = 6;
 
 /// A compiled model, and how its plan was chosen.
 pub struct Tuned {
@@ -61,6 +67,9 @@ pub struct Tuned {
     pub decision: Decision,
     /// Whether the decision was stored before.
     pub known: bool,
+    /// Whether there was time to run different plans against each other. Otherwise, the plan of the price list stays, and
+    /// the decision is not stored.
+    pub raced: bool,
     /// The lines of the table that the choice depends on.
     pub basis: Basis,
     /// The plans that were drawn and timed whole: their ways and median seconds.
@@ -70,7 +79,12 @@ pub struct Tuned {
 impl Tuned {
     /// Describes the choice in one line.
     pub fn report(&self) -> String {
-        report(&self.decision)
+        match self.raced {
+            true => report(&self.decision),
+            false => {
+                format!("plan by {}: there was no time to run it against others", self.decision.winner)
+            }
+        }
     }
 
     /// The plans that the tuner had to choose among, in one line.
@@ -85,12 +99,9 @@ impl Tuned {
 /// # Errors
 /// The errors of compiling and tuning.
 pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Result<Tuned, Error> {
-    if tuner.limit.is_some() {
-        if let Some(extract) = options.pipeline.extract_mut() {
-            extract.cost = Arc::new(ByCorrected);
-        }
-        let seconds = compile::compile(graph.clone(), &options)?.plan.seconds();
-        tuner.limit = tuner.limit.map(|limit| limit.for_plan(seconds));
+    let source = Source::new(graph, &options)?;
+    if let Some(limit) = tuner.limit {
+        tuner.limit = Some(limit.for_plan(about(&source, &options)?));
     }
     if let Some(extract) = options.pipeline.extract_mut() {
         extract.cost = Arc::new(ByTimes);
@@ -101,37 +112,46 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
         Toward::Conversions(factor) => Leaning::Conversions(factor),
     };
     let ways: Vec<(&str, Leaning)> = WAYS.iter().map(|way| (way.name, leaning(way))).collect();
-    let (first, tally) = settle(graph, &mut options, tuner)?;
-    let text = checksum(&first.plan.to_string());
+    let (first, tally) = settle_from(&source, &mut options, tuner)?;
+    let text = checksum(&first.planned.plan.to_string());
     // The same plan may have different rivals if other libraries are present.
     let key = checksum(&format!("{}{text}", tuner.validators.describe(&options.pipeline.backends)));
     let afresh = tuner.refine && tally.timed + tally.in_plans > 0 || tuner.sampling.is_some();
     if let Some(decision) = tuner.stored.decisions.get(&key).cloned().filter(|_| !afresh) {
-        if decision.plan == text {
+        let recalled = match decision.plan == text {
+            true => None,
+            false => recall(&source, &mut options, &ways, &decision)?,
+        };
+        if decision.plan == text || recalled.is_some() {
             let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
+            let compilation = source.compilation(&options, recalled.unwrap_or(first))?;
             return Ok(Tuned {
-                compilation: first,
+                compilation,
                 tally,
                 decision,
                 known: true,
+                raced: true,
                 basis,
                 sampled: Vec::new(),
             });
         }
-        if let Some(compilation) = recall(graph, &mut options, &ways, &decision)? {
-            let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
-            return Ok(Tuned { compilation, tally, decision, known: true, basis, sampled: Vec::new() });
-        }
     }
+    let took = first.took;
     let mut plans = vec![(ways[0].0, text, first)];
     for (way, leaning) in &ways[1..] {
-        let compilation = compile_by(graph, *leaning, &mut options)?;
-        let text = checksum(&compilation.plan.to_string());
+        // In limited time, only the plan by prices is certain to be compared, because it runs without tuning.
+        let short = tuner.limit.is_some_and(|limit| limit.left(Phase::Race) < SHORT * took);
+        if short && *way != PRICES {
+            continue;
+        }
+        let extracted = extract_by(&source, *leaning, &mut options)?;
+        let text = checksum(&extracted.planned.plan.to_string());
         if plans.iter().all(|(_, known, _)| *known != text) {
-            plans.push((way, text, compilation));
+            plans.push((way, text, extracted));
         }
     }
     let (winner, times) = fastest(&plans, &options, tuner)?;
+    let raced = plans.len() == 1 || times.iter().any(|seconds| seconds.is_finite());
     let (way, text, _) = &plans[winner];
     let mut decision = Decision {
         winner: (*way).to_owned(),
@@ -143,45 +163,57 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
             .map(|((way, ..), seconds)| ((*way).to_owned(), settled_seconds(*seconds)))
             .collect(),
     };
-    let (_, _, mut compilation) = plans.swap_remove(winner);
+    let (_, _, mut extracted) = plans.swap_remove(winner);
     let mut sampled = Vec::new();
     if let Some(sampling) = tuner.sampling {
         if let Some(measured) = &mut options.measured {
             measured.leaning = Leaning::None;
         }
-        sampled = sample(graph, &mut options, sampling, &mut compilation, &mut decision)?;
+        sampled = sample(&source, &mut options, sampling, &mut extracted, &mut decision)?;
     }
-    tuner.stored.decisions.insert(key.clone(), decision.clone());
+    if raced {
+        tuner.stored.decisions.insert(key.clone(), decision.clone());
+    }
     tuner.keep();
     let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
-    Ok(Tuned { compilation, tally, decision, known: false, basis, sampled })
+    let compilation = source.compilation(&options, extracted)?;
+    Ok(Tuned { compilation, tally, decision, known: false, raced, basis, sampled })
 }
 
-/// A plan: the way that led to it, its checksum, and its compilation.
-type Candidate<'a> = (&'a str, String, Compilation);
+/// Returns about how many seconds a plan takes by the price list, as a quick extractor finds it.
+fn about(source: &Source<'_>, options: &Options) -> Result<f64, Error> {
+    let mut options = options.clone();
+    if let Some(extract) = options.pipeline.extract_mut() {
+        (extract.cost, extract.extractor) = (Arc::new(ByCorrected), Arc::new(GreedyDag));
+    }
+    Ok(source.extract(&options)?.planned.plan.seconds())
+}
 
-/// Compiles a graph by measured times that lean in some way.
-fn compile_by(graph: &Graph, leaning: Leaning, options: &mut Options) -> Result<Compilation, Error> {
+/// A plan: the way that led to it, its checksum, and itself.
+type Candidate<'a> = (&'a str, String, Extracted);
+
+/// Extracts a plan by measured times that lean in some way.
+fn extract_by(source: &Source<'_>, leaning: Leaning, options: &mut Options) -> Result<Extracted, Error> {
     if let Some(measured) = &mut options.measured {
         measured.leaning = leaning;
     }
-    compile::compile(graph.clone(), options)
+    source.extract(options)
 }
 
-/// Returns the compilation of an earlier decision; `None` if the same way now leads to another plan.
+/// Returns the plan of an earlier decision; `None` if the same way now leads to another plan.
 fn recall(
-    graph: &Graph,
+    source: &Source<'_>,
     options: &mut Options,
     ways: &[(&str, Leaning)],
     decision: &Decision,
-) -> Result<Option<Compilation>, Error> {
+) -> Result<Option<Extracted>, Error> {
     let noise = sample::noise(&decision.winner);
     let leaning = ways.iter().find(|(way, _)| *way == decision.winner).map(|(_, leaning)| *leaning);
     let Some(leaning) = leaning.or(noise.map(|_| Leaning::None)) else { return Ok(None) };
     sample::disturb(options, noise);
-    let compilation = compile_by(graph, leaning, options)?;
+    let extracted = extract_by(source, leaning, options)?;
     sample::disturb(options, None);
-    Ok(Some(compilation).filter(|one| checksum(&one.plan.to_string()) == decision.plan))
+    Ok(Some(extracted).filter(|one| checksum(&one.planned.plan.to_string()) == decision.plan))
 }
 
 /// Runs plans in turns. Returns the position of the fastest one and the time of each; a single plan is not run.
@@ -190,9 +222,12 @@ fn fastest(
     options: &Options,
     tuner: &Tuner<'_>,
 ) -> Result<(usize, Vec<f64>), Error> {
-    let programs: Vec<_> = plans.iter().map(|(_, _, one)| (&one.program, &one.plan)).collect();
+    let programs: Vec<_> =
+        plans.iter().map(|(_, _, one)| (&one.planned.chosen.program, &one.planned.plan)).collect();
     let entrants = if plans.len() > 1 { &programs[..] } else { &[] };
-    let rounds = tuner.limit.map_or(Rounds::USUAL, |limit| Rounds::USUAL.within(limit.left(Phase::Race)));
+    let rounds = tuner
+        .limit
+        .map_or(Rounds::USUAL, |limit| Rounds::USUAL.within(limit.left(Phase::Race)).loaded(limit.latest()));
     let race = race(entrants, options.registry.backends(), rounds)?;
     let times: Vec<f64> = (0..entrants.len()).map(|at| median(&race.times(at)).0).collect();
     // The plan of the price list, which runs without tuning, stays unless another one is clearly faster.
@@ -203,16 +238,15 @@ fn fastest(
 /// Draws plans, times each with the best so far, and replaces the winner if a drawn plan is faster. Returns
 /// the time of each.
 fn sample(
-    graph: &Graph,
+    source: &Source<'_>,
     options: &mut Options,
     sampling: Sampling,
-    compilation: &mut Compilation,
+    extracted: &mut Extracted,
     decision: &mut Decision,
 ) -> Result<Vec<(String, f64)>, Error> {
-    let saturated = options.saturate(graph)?;
-    let mut drawn = sample::draw(&saturated, options, sampling, 1)?;
+    let mut drawn = sample::draw(&source.saturated, options, sampling, 1)?;
     drawn.retain(|one| one.draw.is_some() && one.text != decision.plan);
-    let mut plans = vec![(&compilation.program, &compilation.plan)];
+    let mut plans = vec![(&extracted.planned.chosen.program, &extracted.planned.plan)];
     plans.extend(drawn.iter().map(|one| (&one.planned.chosen.program, &one.planned.plan)));
     if plans.len() == 1 {
         return Ok(Vec::new());
@@ -227,17 +261,17 @@ fn sample(
     let (way, before) = (way(timed.best), seconds(0));
     if let Some(best) = timed.best.checked_sub(1).and_then(|at| drawn.get(at)) {
         sample::disturb(options, sample::noise(&way));
-        let found = compile::compile(graph.clone(), options);
+        let found = source.extract(options);
         sample::disturb(options, None);
         decision.times.retain(|(known, _)| *known != decision.winner);
         decision.times.extend([(decision.winner.clone(), before), (way.clone(), seconds(timed.best))]);
         (decision.winner, decision.plan) = (way, best.text.clone());
-        *compilation = found?;
+        *extracted = found?;
     }
     Ok(sampled)
 }
 
-/// Compiles by measured times alone, after timing what is missing: kernels without a time, kernels that a
+/// Extracts a plan by measured times alone, after timing what is missing: kernels without a time, kernels that a
 /// plan uses although they only have an estimate, and kernels of the plan that were in no plan before.
 /// `options` holds the times afterwards.
 ///
@@ -247,31 +281,41 @@ pub fn settle(
     graph: &Graph,
     options: &mut Options,
     tuner: &mut Tuner<'_>,
-) -> Result<(Compilation, Tally), Error> {
-    let (first, tally) = settle_alone(graph, options, tuner, tuner.refine)?;
-    let known = tuner.within.is_none() && in_plan::is_known(&first.plan, &tuner.measured().for_graph(graph));
+) -> Result<(Planned, Tally), Error> {
+    let (extracted, tally) = settle_from(&Source::new(graph, options)?, options, tuner)?;
+    Ok((extracted.planned, tally))
+}
+
+/// Does the same with an e-graph that is there.
+fn settle_from(
+    source: &Source<'_>,
+    options: &mut Options,
+    tuner: &mut Tuner<'_>,
+) -> Result<(Extracted, Tally), Error> {
+    let (first, tally) = settle_alone(source, options, tuner, tuner.refine)?;
+    let measured = tuner.measured().for_graph(source.graph);
+    let known = tuner.within.is_none() && in_plan::is_known(&first.planned.plan, &measured);
     if !tuner.shard.whole() || known || tuner.late(Phase::Plans) {
         return Ok((first, tally));
     }
     // Kernels that were timed above are not timed again between the plans.
     let refine = std::mem::replace(&mut tuner.refine, false);
-    let settled = settle_in_plans(graph, options, tuner, first, tally);
+    let settled = settle_in_plans(source, options, tuner, first, tally);
     tuner.refine = refine;
     settled
 }
 
 /// Continues with the times of kernels within plans.
 fn settle_in_plans(
-    graph: &Graph,
+    source: &Source<'_>,
     options: &mut Options,
     tuner: &mut Tuner<'_>,
-    mut first: Compilation,
+    mut first: Extracted,
     mut tally: Tally,
-) -> Result<(Compilation, Tally), Error> {
+) -> Result<(Extracted, Tally), Error> {
     let asked = |options: &Options| {
         options.measured.as_ref().map(|measured| measured.asked.keys()).unwrap_or_default()
     };
-    let saturated = options.saturate(graph)?;
     let mut within = tuner.within.unwrap_or(in_plan::NEXT);
     let budget = match (tuner.within, tuner.limit) {
         (Some(_), None) => Duration::MAX,
@@ -280,19 +324,20 @@ fn settle_in_plans(
     };
     let mut around = in_plan::Around::new(budget);
     for round in 0..in_plan::ROUNDS {
-        let measured = tuner.measured().for_graph(graph);
+        let measured = tuner.measured().for_graph(source.graph);
         let asked_for = round == 0 && tuner.within.is_some();
-        let lacks = asked_for || !in_plan::lacking(&first.plan, &measured).is_empty();
+        let lacks = asked_for || !in_plan::lacking(&first.planned.plan, &measured).is_empty();
         if !lacks || round > 0 && around.late() {
             break;
         }
         let sampling = Sampling { plans: within.plans, seed: in_plan::SEED };
-        let drawn = sample::draw(&saturated, options, sampling, within.spread)?;
+        let end = tuner.limit.map(|limit| Instant::now() + limit.left(Phase::Plans) / 3);
+        let drawn = sample::draw_until(&source.saturated, options, sampling, within.spread, end)?;
         within.plans = 0;
         let drawn = drawn.into_iter().map(|one| one.planned).collect();
-        tally.in_plans += around.time(tuner, graph, drawn)?;
+        tally.in_plans += around.time(tuner, source.graph, drawn)?;
         around.guess(tuner, &asked(options));
-        let (again, more) = settle_alone(graph, options, tuner, false)?;
+        let (again, more) = settle_alone(source, options, tuner, false)?;
         first = again;
         tally.timed += more.timed;
         tally.wrong += more.wrong;
@@ -302,51 +347,49 @@ fn settle_in_plans(
     // Kernels that the last extraction had timed are priced like the others, so that the plan follows from
     // the final table.
     while around.guess(tuner, &asked(options)) {
-        (first, _) = settle_alone(graph, options, tuner, false)?;
+        (first, _) = settle_alone(source, options, tuner, false)?;
     }
     Ok((first, tally))
 }
 
 /// Does the same with the times of kernels alone, except for those that have a time within plans.
 fn settle_alone(
-    graph: &Graph,
+    source: &Source<'_>,
     options: &mut Options,
     tuner: &mut Tuner<'_>,
     refine: bool,
-) -> Result<(Compilation, Tally), Error> {
-    options.measured = Some(tuner.measured());
-    // Compile first: if nothing is missing, this avoids a second saturation.
-    let mut tally = if refine { tuner.fill(graph, options)? } else { Tally::default() };
+) -> Result<(Extracted, Tally), Error> {
+    let mut chosen = BTreeSet::new();
+    let mut tally = if refine { tuner.fill_with(source, options, &chosen)? } else { Tally::default() };
     options.measured = Some(tuner.measured());
     let mut filled = refine;
-    let mut chosen = BTreeSet::new();
-    let mut first = compile::compile(graph.clone(), options);
+    let mut first = source.extract(options);
     loop {
-        let Ok(compilation) = &first else {
+        let Ok(extracted) = &first else {
             if filled {
                 break;
             }
             filled = true;
-            tally = tuner.fill(graph, options)?;
+            tally = tuner.fill_with(source, options, &chosen)?;
             options.measured = Some(tuner.measured());
-            first = compile::compile(graph.clone(), options);
+            first = source.extract(options);
             continue;
         };
         // A kernel whose estimate wins, because its rivals are absent from this pipeline, needs a real time.
-        let guessed = guessed(graph, compilation, options, tuner.limit.is_some());
+        let guessed = guessed(source.graph, &extracted.planned.plan, options, tuner.limit.is_some());
         if guessed.is_empty() || guessed.is_subset(&chosen) || tuner.late(Phase::Kernels) {
             break;
         }
         chosen.extend(guessed);
         let before = tally;
-        tally = tuner.fill_with(graph, options, &chosen)?;
+        tally = tuner.fill_with(source, options, &chosen)?;
         tally.known = tally.known.saturating_sub(before.timed + before.wrong);
         tally.timed += before.timed;
         tally.wrong += before.wrong;
         tally.rough += before.rough;
         tally.disturbed += before.disturbed;
         options.measured = Some(tuner.measured());
-        first = compile::compile(graph.clone(), options);
+        first = source.extract(options);
     }
     Ok((first?, tally))
 }
@@ -392,11 +435,10 @@ fn report(decision: &Decision) -> String {
 
 /// The kernels of a plan that only have an estimate.
 /// Those that only lacked time count where there is time again.
-fn guessed(graph: &Graph, compilation: &Compilation, options: &Options, limited: bool) -> BTreeSet<String> {
+fn guessed(graph: &Graph, plan: &Plan, options: &Options, limited: bool) -> BTreeSet<String> {
     let Some(measured) = options.measured.as_ref().map(|measured| measured.for_graph(graph)) else {
         return BTreeSet::new();
     };
-    let plan = &compilation.plan;
     let keys = plan.steps.iter().filter_map(|step| key_of(step, plan.threads, &measured));
     keys.filter(|(_, state)| *state == State::Skipped || limited && *state == State::Untimed)
         .map(|(key, _)| key)

@@ -23,6 +23,7 @@ mod race;
 mod sample;
 mod shard;
 mod shared;
+mod source;
 mod tuner;
 
 pub use choose::{Tuned, compile, settle};

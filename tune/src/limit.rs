@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 /// The share of a plan's time below which a gain is not worth timing kernels for.
 const NEGLIGIBLE: f64 = 0.01;
 
+/// The share of the time by which a tuning may end late, rather than lose what it has prepared.
+const LATE: f64 = 0.1;
+
 /// What a tuning does one after the other, and the share of the time after which each must have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -21,8 +24,8 @@ impl Phase {
     /// then on, and must have enough runs to be right.
     fn share(self) -> f64 {
         match self {
-            Self::Kernels => 0.55,
-            Self::Plans => 0.7,
+            Self::Kernels => 0.5,
+            Self::Plans => 0.65,
             Self::Race => 1.0,
         }
     }
@@ -33,7 +36,7 @@ impl Phase {
 pub struct TimeLimit {
     start: Instant,
     all: Duration,
-    /// The seconds of the plan that the price list alone gives.
+    /// About how many seconds a plan takes by the price list.
     pub(crate) plan: f64,
 }
 
@@ -53,13 +56,18 @@ impl TimeLimit {
         self.start + self.all.mul_f64(phase.share())
     }
 
+    /// When something that has to be whole must have ended: a little after the end of all.
+    pub(crate) fn latest(self) -> Instant {
+        self.end(Phase::Race) + self.all.mul_f64(LATE)
+    }
+
     /// The time that is left for a phase.
     pub(crate) fn left(self, phase: Phase) -> Duration {
         self.end(phase).saturating_duration_since(Instant::now())
     }
 
     /// How many of some kernels are worth timing. Each is given by the number of its value, and the seconds that the plan
-    /// may gain by their times; kernels of one value are adjacent, and those that gain less come later. The others are the
+    /// may gain by their times; kernels of one value are adjacent, and those that are worth less come later. The others are the
     /// last ones, which together gain at most a hundredth of the plan.
     pub(crate) fn worthwhile(self, kernels: &[(usize, f64)]) -> usize {
         let mut rest = 0.0;

@@ -36,9 +36,13 @@ pub(super) fn device_bytes(call: &KernelCall, contract: &Contract, constants: us
     if !is_on_device(call) {
         return 0;
     }
-    let operands: usize = call.inputs.iter().chain([&call.output]).map(TensorType::bytes).sum();
     let copied = if call.constant.contains(&true) { constants.min(COPIED) } else { 0 };
-    operands + contract.scratch + copied
+    operand_bytes(call) + contract.scratch + copied
+}
+
+/// Returns the bytes of the operands and the result.
+pub(super) fn operand_bytes(call: &KernelCall) -> usize {
+    call.inputs.iter().chain([&call.output]).map(TensorType::bytes).sum()
 }
 
 /// The most bytes of copies of a kernel's constants: about twice the cache of a large device.

@@ -23,14 +23,18 @@ pub(super) struct Rounds {
     time: Duration,
     /// How long they wait in all for a good placement of the threads.
     patience: Duration,
+    /// When loading the plans must have ended; otherwise, none of them is run.
+    loaded: Option<Instant>,
 }
 
 impl Rounds {
     /// For a choice among a few plans.
-    pub const USUAL: Self = Self { runs: [5, 101], time: Duration::from_secs(4), patience: PATIENCE };
+    pub const USUAL: Self =
+        Self { runs: [5, 101], time: Duration::from_secs(4), patience: PATIENCE, loaded: None };
 
     /// For timing the steps of plans.
-    pub const STEPS: Self = Self { runs: [5, 25], time: Duration::from_secs(3), patience: PATIENCE };
+    pub const STEPS: Self =
+        Self { runs: [5, 25], time: Duration::from_secs(3), patience: PATIENCE, loaded: None };
 
     /// About how many seconds a plan with this estimate is run.
     #[allow(clippy::cast_precision_loss)]
@@ -43,9 +47,14 @@ impl Rounds {
         Self { time: self.time.min(time), patience: self.patience.min(time / 4), ..self }
     }
 
+    /// The same, without a single run if the plans cannot be loaded until then.
+    pub fn loaded(self, end: Instant) -> Self {
+        Self { loaded: Some(end), ..self }
+    }
+
     /// Exactly `runs` runs, however long they take.
     pub const fn exactly(runs: usize) -> Self {
-        Self { runs: [runs, runs], time: Duration::ZERO, patience: PATIENCE }
+        Self { runs: [runs, runs], time: Duration::ZERO, patience: PATIENCE, loaded: None }
     }
 }
 
@@ -151,7 +160,8 @@ pub(super) fn race(plans: &[(&Graph, &Plan)], backends: &Backends, rounds: Round
 type Measure<'a> = dyn FnMut(&mut Session, &[&Tensor], &mut Placement, &mut Vec<(f64, bool)>) -> Result<(), SessionError>
     + 'a;
 
-/// Runs plans in turns on one team; `count` is the number of times in a round.
+/// Runs plans in turns on one team; `entrants` is the number of times in a round. There are no rounds if there is no time to
+/// load all plans.
 fn in_turns(
     plans: &[(&Graph, &Plan)],
     backends: &Backends,
@@ -165,8 +175,14 @@ fn in_turns(
     let inputs: Vec<&Tensor> = inputs.iter().collect();
     let team = Arc::new(Team::new(first.threads));
     let mut sessions = Vec::with_capacity(plans.len());
-    for (program, plan) in plans {
+    for (number, (program, plan)) in (1_u32..).zip(plans) {
+        let start = Instant::now();
         sessions.push(Session::new(program, (*plan).clone(), backends)?.on(&team));
+        // The others are taken to need as long as this one.
+        let rest = start.elapsed() * u32::try_from(plans.len()).unwrap_or(u32::MAX).saturating_sub(number);
+        if rounds.loaded.is_some_and(|end| Instant::now() + rest > end) {
+            return Ok(race);
+        }
     }
     // The first run, which warms caches and threads, is not counted.
     let mut long = Vec::with_capacity(sessions.len());

@@ -16,6 +16,7 @@ use ovolo::graph::Graph;
 use ovolo::plan::Plan;
 use ovolo::stage::{Planned, Saturated};
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 /// How many plans are drawn, and with which seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +78,19 @@ pub fn draw(
     sampling: Sampling,
     spread: usize,
 ) -> Result<Vec<Drawn>, Error> {
+    draw_until(saturated, options, sampling, spread, None)
+}
+
+/// As [`draw`], but draws nothing more when the time is up. There is always the extracted plan.
+pub(super) fn draw_until(
+    saturated: &Saturated,
+    options: &mut Options,
+    sampling: Sampling,
+    spread: usize,
+    end: Option<Instant>,
+) -> Result<Vec<Drawn>, Error> {
     let draws = Draws { saturated, seed: sampling.seed, spread };
-    draws.distinct(options, sampling.plans, |drawn| drawn)
+    draws.distinct(options, sampling.plans, end, |drawn| drawn)
 }
 
 /// Draws `among` times as many plans as wanted, and returns those whose prices, by the cost model, spread
@@ -100,7 +112,7 @@ pub fn draw_evenly(
     let draws = Draws { saturated, seed: sampling.seed, spread };
     // All these plans would take too much memory, so the selected ones are extracted again.
     let price = |one: &Drawn| one.planned.plan.seconds().max(f64::MIN_POSITIVE).ln();
-    let candidates = draws.distinct(options, sampling.plans * among, |one| (one.draw, price(&one)))?;
+    let candidates = draws.distinct(options, sampling.plans * among, None, |one| (one.draw, price(&one)))?;
     let prices: Vec<f64> = candidates.iter().map(|(_, price)| *price).collect();
     evenly(&prices, sampling.plans + 1).into_iter().map(|at| draws.one(options, candidates[at].0)).collect()
 }
@@ -122,17 +134,20 @@ impl Draws<'_> {
         Ok(Drawn { draw, text: checksum(&planned.plan.to_string()), planned })
     }
 
-    /// Returns `keep` of the plan by undisturbed prices and of up to `wanted` other plans that differ.
+    /// Returns `keep` of the plan by undisturbed prices and of up to `plans` other plans that differ. Once the time is up,
+    /// nothing more is drawn.
     fn distinct<T>(
         &self,
         options: &mut Options,
         plans: usize,
+        end: Option<Instant>,
         keep: impl Fn(Drawn) -> T,
     ) -> Result<Vec<T>, Error> {
         let mut known = BTreeSet::new();
         let mut kept = Vec::new();
         for draw in std::iter::once(None).chain((0..plans * DRAWS).map(Some)) {
-            if kept.len() > plans {
+            let late = end.is_some_and(|end| Instant::now() > end);
+            if kept.len() > plans || late && draw.is_some() {
                 break;
             }
             let drawn = self.one(options, draw)?;

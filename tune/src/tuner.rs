@@ -16,10 +16,11 @@ use crate::check::Checker;
 use crate::clock::{Clock, Runnable, lower_quartile, median};
 use crate::gain::{self, Belief};
 use crate::limit::{Phase, TimeLimit};
-use crate::operand::device_bytes;
+use crate::operand::{device_bytes, operand_bytes};
 use crate::sample::Sampling;
 use crate::shard::Shard;
 use crate::shared::Shared;
+use crate::source::Source;
 use ovolo::backend::{BackendError, Backends};
 use ovolo::cache::Digest;
 use ovolo::compile::Options;
@@ -58,6 +59,10 @@ const BATCH: usize = 48;
 const SMALL_BATCH: usize = 12;
 /// The most bytes of a device that the kernels of a batch take together. One that takes more is a batch of its own.
 const ALIVE: usize = 4 << 30;
+/// The most bytes of operands and results of a batch within a limit of time.
+const FILLED: usize = 256 << 20;
+/// About how many seconds it takes to fill, pack and check one byte of them.
+const PREPARED: f64 = 5e-9;
 /// The number of runs of every candidate, of those near the best, and of those close to it.
 const RUNS: [usize; 3] = [3, 7, 13];
 /// The multiples of the best time that count as near, and as close.
@@ -186,6 +191,12 @@ struct Candidate {
 }
 
 impl Job {
+    /// About how many seconds it takes to time the kernel.
+    #[allow(clippy::cast_precision_loss)] // Both are small.
+    fn takes(&self) -> f64 {
+        RUNS[1] as f64 * self.call.seconds + operand_bytes(&self.call) as f64 * PREPARED
+    }
+
     /// The line of a kernel that is not timed, and why.
     fn estimate(&self, state: State) -> Entry {
         Entry {
@@ -293,18 +304,18 @@ impl<'a> Tuner<'a> {
     /// # Errors
     /// An error if the graph does not verify, if rules fail, or if tuning was stopped.
     pub fn fill(&mut self, graph: &Graph, options: &Options) -> Result<Tally, Error> {
-        self.fill_with(graph, options, &BTreeSet::new())
+        self.fill_with(&Source::new(graph, options)?, options, &BTreeSet::new())
     }
 
     /// Like [`Tuner::fill`], but kernels in `chosen` are never skipped as hopeless.
     pub(crate) fn fill_with(
         &mut self,
-        graph: &Graph,
+        source: &Source<'_>,
         options: &Options,
         chosen: &BTreeSet<String>,
     ) -> Result<Tally, Error> {
-        let measured = self.measured().for_graph(graph);
-        let (mut jobs, mut tally) = self.jobs(graph, options, &measured, chosen)?;
+        let measured = self.measured().for_graph(source.graph);
+        let (mut jobs, mut tally) = self.jobs(source, options, &measured, chosen);
         if let Some(limit) = self.limit {
             let values: Vec<(usize, f64)> = jobs.iter().map(|job| (job.rivals, job.gain)).collect();
             let count = if limit.left(Phase::Kernels).is_zero() { 0 } else { limit.worthwhile(&values) };
@@ -328,10 +339,15 @@ impl<'a> Tuner<'a> {
         let (start, mut kept) = (Instant::now(), Instant::now());
         let mut done = 0;
         let size = if self.limit.is_some() { SMALL_BATCH } else { BATCH };
-        let bytes: Vec<usize> =
-            jobs.iter().map(|job| device_bytes(&job.call, &job.contract, measured.constants)).collect();
+        let (most, least) = match self.limit {
+            Some(_) => (FILLED, operand_bytes as fn(&KernelCall) -> usize),
+            None => (ALIVE, (|_| 0) as fn(&KernelCall) -> usize),
+        };
+        let of_job =
+            |job: &Job| least(&job.call).max(device_bytes(&job.call, &job.contract, measured.constants));
+        let bytes: Vec<usize> = jobs.iter().map(of_job).collect();
         let mut without_memory = BTreeSet::new();
-        for batch in batches(&bytes, size, ALIVE) {
+        for batch in batches(&bytes, size, most) {
             let batch = &jobs[batch];
             if self.late(Phase::Kernels) {
                 self.leave(&jobs[done..], &mut tally);
@@ -418,16 +434,16 @@ impl<'a> Tuner<'a> {
         self.keep();
     }
 
-    /// The kernels to be timed; those for the same value are adjacent, and values whose times may gain the plan more come
-    /// first.
+    /// The kernels to be timed; those for the same value are adjacent, and values whose times may gain the plan more, for each
+    /// second of timing, come first.
     fn jobs(
         &mut self,
-        graph: &Graph,
+        source: &Source<'_>,
         options: &Options,
         measured: &Measured,
         chosen: &BTreeSet<String>,
-    ) -> Result<(Vec<Job>, Tally), Error> {
-        let candidates = self.candidates(graph, options, measured)?;
+    ) -> (Vec<Job>, Tally) {
+        let candidates = self.candidates(source, options, measured);
         let mut best: FxHashMap<usize, f64> = FxHashMap::default();
         for candidate in &candidates {
             let best = best.entry(candidate.rivals).or_insert(f64::INFINITY);
@@ -473,33 +489,30 @@ impl<'a> Tuner<'a> {
             }
         }
         let mut most: FxHashMap<usize, f64> = FxHashMap::default();
+        let mut takes: FxHashMap<usize, f64> = FxHashMap::default();
         for job in &jobs {
             let most = most.entry(job.rivals).or_insert(0.0);
             *most = most.max(job.gain);
+            *takes.entry(job.rivals).or_insert(0.0) += job.takes();
         }
         // Rivals take turns, so they stay in one batch.
-        jobs.sort_by(|a, b| most[&b.rivals].total_cmp(&most[&a.rivals]).then(a.rivals.cmp(&b.rivals)));
+        let worth = |job: &Job| most[&job.rivals] / takes[&job.rivals];
+        jobs.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then(a.rivals.cmp(&b.rivals)));
         for job in &mut jobs {
             job.gain = most[&job.rivals];
         }
         let mut values: Vec<usize> = most.into_keys().collect();
         values.sort_unstable();
         jobs.retain(|job| self.shard.has(values.binary_search(&job.rivals).unwrap_or(0)));
-        Ok((jobs, tally))
+        (jobs, tally)
     }
 
     /// The kernels among which the extraction chooses.
-    fn candidates(
-        &self,
-        graph: &Graph,
-        options: &Options,
-        measured: &Measured,
-    ) -> Result<Vec<Candidate>, Error> {
-        let saturated = options.saturate(graph)?;
-        let target = Target { threads: self.threads, ..options.context(graph).target() };
+    fn candidates(&self, source: &Source<'_>, options: &Options, measured: &Measured) -> Vec<Candidate> {
+        let target = Target { threads: self.threads, ..options.context(source.graph).target() };
         let prices = PriceModel::shipped("fitted", self.machine).among(measured.constants).corrected();
         let contracts = |call: &Call<'_>| target.contract(call);
-        let pick = saturated.egraph().problem(&prices, self.threads, &contracts);
+        let pick = source.saturated.egraph().problem(&prices, self.threads, &contracts);
         let kernels = pick.kernels();
         let rivals = rivals(&kernels, pick.problem.classes.len());
         let mut candidates = Vec::with_capacity(kernels.len());
@@ -525,7 +538,7 @@ impl<'a> Tuner<'a> {
             };
             candidates.push(Candidate { call, contract, key, rivals, belief });
         }
-        Ok(candidates)
+        candidates
     }
 
     /// Checks a kernel. Returns its entry, and what is timed if it is right.
