@@ -54,7 +54,7 @@ fn ops(graph: &Graph) -> BTreeSet<String> {
 
 /// Returns whether a plan computes from levels to levels: none of its ops is of floats.
 fn on_levels(ops: &BTreeSet<String>) -> bool {
-    let moves = ["pack", "unpack", "reshape", "transpose", "transpose-view", "concat"];
+    let moves = ["pack", "unpack", "reshape", "transpose", "transpose-view", "concat", "slice"];
     let of_levels = |op: &str| {
         let name = op.trim_start_matches("native.");
         name.contains("integer") || name.contains("requantize") || moves.contains(&name)
@@ -189,6 +189,34 @@ fn a_transposed_convolution_with_unit_strides_is_one_of_levels() {
             return y"
         )));
         assert!(on_levels(&ops), "{scale}: {ops:?}");
+    }
+}
+
+#[test]
+fn a_transposed_convolution_with_strides_is_one_of_levels_for_all_phases() {
+    let windows = ["2,2", "3,3", "4,3"];
+    let attributes = ["strides: [2,2]", "strides: [2,2], pads: [1,1,1,1], output-padding: [1,1]"];
+    for (window, attributes) in windows.iter().flat_map(|one| attributes.map(|other| (one, other))) {
+        for scale in ["t: f32[] = const [0.25]", "t: f32[1,16,1,1] = const splat 0.25"] {
+            let ops = ops(&graph(&format!(
+                "x: u8[1,64,12,12] = input
+                s: f32[] = const [0.0625]
+                p: u8[] = const [128]
+                i = dequantize(x, s, p)
+                w: i8[64,16,{window}] = const ~1
+                {scale}
+                q: i8[] = const [3]
+                f = dequantize(w, t, q)
+                b: f32[16] = const splat 0.5
+                c = conv-transpose(i, f, b) {{{attributes}}}
+                d = relu(c)
+                r: f32[] = const [2.0]
+                z: u8[] = const [0]
+                y = quantize(d, r, z)
+                return y"
+            )));
+            assert!(on_levels(&ops), "{window}, {attributes}, {scale}: {ops:?}");
+        }
     }
 }
 
