@@ -73,6 +73,11 @@ impl Feature {
         }
     }
 
+    /// Returns whether the value follows from the op alone, so that it is the same for all its kernels.
+    pub(crate) fn is_of_op(&self) -> bool {
+        matches!(self.name, "op" | "backend" | "logical")
+    }
+
     /// Returns whether the value is a number.
     pub fn is_number(&self) -> bool {
         matches!(self.of, Of::Number(_))

@@ -38,18 +38,20 @@ mod quantity;
 mod read;
 mod reference;
 mod trace;
+mod view;
 
 use super::feature::BASIC;
 use super::{CostModel, Machine, Query, fits};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span, nearest};
 use crate::op::Ops;
 use crate::ron::Spanned;
-use expression::{Expr, Scope, Words};
+use expression::{Arguments, Expr, Scope, Words};
 pub use reference::reference;
 use rustc_hash::FxHasher;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::sync::{Arc, LazyLock, OnceLock};
+use view::{Views, fits_text};
 
 /// A price list.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +62,7 @@ pub struct PriceList {
     seconds: usize,
     copy: usize,
     correction: Option<usize>,
+    views: Views,
 }
 
 /// A file of a price list.
@@ -106,12 +109,11 @@ struct Table {
 }
 
 impl Case {
+    /// Returns whether a case that can be about the op holds for its kernel.
     fn holds(&self, scope: &mut Scope<'_, '_>) -> bool {
-        let text_fits = |(at, patterns): &(usize, Vec<Spanned<String>>)| {
-            let text = scope.query.and_then(|query| BASIC[*at].text(query));
-            text.is_some_and(|text| patterns.iter().any(|pattern| fits(pattern, &text)))
-        };
-        self.texts.iter().all(text_fits) && self.when.as_ref().is_none_or(|when| when.evaluate(scope) != 0.0)
+        let mut rest = self.texts.iter().filter(|(at, _)| !BASIC[*at].is_of_op());
+        rest.all(|text| fits_text(text, scope.query))
+            && self.when.as_ref().is_none_or(|when| when.evaluate(scope) != 0.0)
     }
 }
 
@@ -120,20 +122,19 @@ impl Words for PriceList {
         if let Some(value) = scope.known[at] {
             return value;
         }
-        let outer = std::mem::replace(&mut scope.parameters, arguments.to_vec());
+        let outer = std::mem::replace(&mut scope.parameters, Arguments::from_slice(arguments));
         let entry = scope.trace.as_mut().map(|trace| trace.enter(at, arguments));
         let mut value = f64::NAN;
-        let files = scope.files;
-        let definitions = self.words[at].definitions.iter().rev();
-        'found: for definition in definitions.filter(|one| files >> one.file & 1 == 1) {
-            for case in &definition.cases {
-                if case.holds(scope) {
-                    if let Some(trace) = &mut scope.trace {
-                        trace.takes(definition.file, case.span);
-                    }
-                    value = case.value.evaluate(scope);
-                    break 'found;
+        for next in 0..scope.view.candidates[at].len() {
+            let (definition, case) = scope.view.candidates[at][next];
+            let definition = &self.words[at].definitions[definition];
+            let case = &definition.cases[case];
+            if case.holds(scope) {
+                if let Some(trace) = &mut scope.trace {
+                    trace.takes(definition.file, case.span);
                 }
+                value = case.value.evaluate(scope);
+                break;
             }
         }
         scope.parameters = outer;
@@ -147,7 +148,7 @@ impl Words for PriceList {
     }
 
     fn price(&self, table: usize, function: &str, scope: &Scope<'_, '_>) -> Option<f64> {
-        let rows = self.tables[table].rows.iter().rev().filter(|(file, _)| scope.files >> file & 1 == 1);
+        let rows = self.tables[table].rows.iter().rev().filter(|(file, _)| scope.view.files >> file & 1 == 1);
         rows.filter_map(|(_, rows)| rows.get(function)).next().copied()
     }
 }
@@ -253,15 +254,6 @@ impl PriceList {
         query: Option<&'s Query<'q>>,
         priced: Priced,
     ) -> Scope<'s, 'q> {
-        let speaks = |file: &File| {
-            file.ops.is_empty()
-                || query.is_some_and(|query| file.ops.iter().any(|ops| fits(ops, query.call.op.name)))
-        };
-        let files = self
-            .files
-            .iter()
-            .enumerate()
-            .fold(0, |set, (at, file)| set | u64::from(u8::from(speaks(file))) << at);
         let mut known = vec![None; self.words.len()];
         if let Some(at) = self.correction.filter(|_| !priced.corrected) {
             known[at] = Some(1.0);
@@ -277,8 +269,9 @@ impl PriceList {
             constants,
             words: self,
             known,
-            files,
-            parameters: Vec::new(),
+            view: self.views.of(self, query),
+            numbers: [None; BASIC.len()],
+            parameters: Arguments::new(),
             operand: 0,
             trace: None,
         }

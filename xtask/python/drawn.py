@@ -4,9 +4,9 @@
     drawn.py OUT_DIR [COUNT]
 
 Writes OUT_DIR/KIND_N/model.onnx for COUNT (6) networks of each kind: `convolutions` (chains with grouped and depthwise
-layers, pools, residual sums), `products` (multilayer perceptrons, attention, norms), `vectors` and `stacks` (products of few rows),
-`decoders` (products of few rows with weights that no cache holds), `sequences` (1-D and dilated convolutions, recurrent
-layers). Weights are drawn from the same seeds.
+layers, pools, residual sums), `products` (multilayer perceptrons, attention, norms), `vectors` and `stacks` (products of
+few rows), `decoders` and `prompts` (products of few and of some rows with weights that no cache holds), `sequences` (1-D
+and dilated convolutions, recurrent layers). Weights are drawn from the same seeds.
 """
 import os
 import sys
@@ -197,6 +197,26 @@ def decoders(net):
     net.add("MatMul", [net.value, net.weight(width, words)], [1, rows, words])
 
 
+def prompts(net):
+    """Products of some rows, as of short texts and sounds, with weights that no cache holds."""
+    rows, width = net.between(4, 160), 64 * net.between(5, 20)
+    net.start(1, rows, width)
+    for _ in range(3):
+        before = net.value
+        net.add("MatMul", [before, net.weight(width, width)], [1, rows, width])
+        net.add("Add", [net.value, net.weight(width)])
+        net.add("MatMul", [net.value, net.weight(width, width)])
+        net.add("Add", [net.value, before])
+        before = net.value
+        net.add("MatMul", [before, net.weight(width, 4 * width)], [1, rows, 4 * width])
+        net.add("Add", [net.value, net.weight(4 * width)])
+        activation(net)
+        net.add("MatMul", [net.value, net.weight(4 * width, width)], [1, rows, width])
+        net.add("Add", [net.value, before])
+    words = net.between(8000, 40000)
+    net.add("MatMul", [net.value, net.weight(width, words)], [1, rows, words])
+
+
 def sequences(net):
     channels, steps = net.pick(16, 24, 40, 64, 80), net.between(64, 2000)
     net.start(1, channels, steps)
@@ -218,7 +238,7 @@ def sequences(net):
 
 
 def main(out, count=6):
-    for kind in (convolutions, products, vectors, stacks, decoders, sequences):
+    for kind in (convolutions, products, vectors, stacks, decoders, prompts, sequences):
         for number in range(int(count)):
             net = Network(f"{kind.__name__}_{number}")
             kind(net)

@@ -2,8 +2,11 @@
 
 use super::quantity::{self, Place};
 use super::trace::Trace;
+use super::view::View;
 use crate::cost::feature::BASIC;
 use crate::cost::{Machine, Query};
+use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,6 +165,9 @@ pub(super) trait Words {
     fn price(&self, table: usize, function: &str, scope: &Scope<'_, '_>) -> Option<f64>;
 }
 
+/// The arguments of a word.
+pub(super) type Arguments = SmallVec<[f64; 4]>;
+
 /// The data for which an expression is evaluated.
 pub(super) struct Scope<'s, 'q> {
     pub machine: &'s Machine,
@@ -172,10 +178,12 @@ pub(super) struct Scope<'s, 'q> {
     pub words: &'s dyn Words,
     /// The values of the words without parameters that are already known.
     pub known: Vec<Option<f64>>,
-    /// The files that apply to the op, one bit each.
-    pub files: u64,
+    /// The part of the list that is about the op.
+    pub view: Arc<View>,
+    /// The features that were read so far.
+    pub numbers: [Option<f64>; BASIC.len()],
     /// The parameters of the definition that is evaluated.
-    pub parameters: Vec<f64>,
+    pub parameters: Arguments,
     /// The index of the current operand in [`Expr::EachOperand`].
     pub operand: usize,
     /// What is evaluated, if it is to be shown.
@@ -204,7 +212,9 @@ impl Expr {
             Self::Constants => scope.noted("constants", scope.constants),
             Self::Parameter(at) => scope.parameters.get(*at).copied().unwrap_or(f64::NAN),
             Self::Feature(at) => {
-                let value = scope.query.map_or(f64::NAN, |query| quantity::feature(*at, query));
+                let query = scope.query;
+                let read = || query.map_or(f64::NAN, |query| quantity::feature(*at, query));
+                let value = *scope.numbers[*at].get_or_insert_with(read);
                 scope.noted(BASIC[*at].name, value)
             }
             Self::Own(name) => {
@@ -212,7 +222,7 @@ impl Expr {
                 scope.noted(name, value)
             }
             Self::Word(at, arguments) => {
-                let arguments: Vec<f64> = arguments.iter().map(|one| one.evaluate(scope)).collect();
+                let arguments: Arguments = arguments.iter().map(|one| one.evaluate(scope)).collect();
                 let words = scope.words;
                 words.word(*at, &arguments, scope)
             }

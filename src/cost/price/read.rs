@@ -3,6 +3,7 @@
 use super::expression::Expr;
 use super::parse::{self, Names};
 use super::quantity::texts;
+use super::view::Views;
 use super::{Case, Definition, File, PriceList, Table, Word};
 use crate::cost::feature::{BASIC, Feature};
 use crate::diagnostic::{Diagnostics, Source, Span, suggestion};
@@ -94,6 +95,7 @@ pub(super) fn read(files: &[Source]) -> Result<PriceList, Diagnostics> {
         seconds: 0,
         copy: 0,
         correction: None,
+        views: Views::default(),
     };
     let (mut heads, mut unread) = (Vec::new(), false);
     for source in files {

@@ -6,6 +6,8 @@ use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::op::winograd::{Axis, FORMS, Matrix, axes_of, sandwich, sizes, tile_attr};
 use ovolo::op::{Arity, AttrDef, Attributes, Draw, Form, Layouts, Lowering, Made, Own, Reference, post};
 use ovolo::tensor::{DType, Tensor, TensorType};
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock};
 
 /// The declaration of the op.
 pub(in crate::conv) const OP: Lowering = Lowering {
@@ -133,16 +135,39 @@ fn products(attrs: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
 #[allow(clippy::cast_precision_loss)]
 fn transforms(attrs: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
     let Some(axes) = axes_of(attrs) else { return 0.0 };
-    let (matrices, size) = (axes.map(Axis::matrices), axes.map(Axis::size));
-    // An axis with one tap is not transformed.
-    let taken = |axis: usize, matrix: &[f64]| match axes[axis].taps {
-        1 => 0,
-        _ => matrix.iter().filter(|factor| **factor != 0.0).count(),
-    };
+    let (taken, size) = (axes.map(nonzeros), axes.map(Axis::size));
     let whole = |channels: usize| channels.next_multiple_of(output.layout.block(1)) as f64;
     // Columns are transformed first, then rows.
-    let inputs = size[1] * taken(0, &matrices[0].input) + size[0] * taken(1, &matrices[1].input);
-    let results = size[1] * taken(0, &matrices[0].output) + axes[0].tile * taken(1, &matrices[1].output);
+    let inputs = size[1] * taken[0].inputs + size[0] * taken[1].inputs;
+    let results = size[1] * taken[0].results + axes[0].tile * taken[1].results;
     let (channels, outputs) = (types[1].shape[1], types[1].shape[2]);
     2.0 * tiles(axes, output) * (inputs as f64 * whole(channels) + results as f64 * whole(outputs))
+}
+
+/// The nonzero elements of the matrices of an axis.
+#[derive(Clone, Copy)]
+struct Nonzeros {
+    /// Of the matrix that transforms inputs.
+    inputs: usize,
+    /// Of the matrix that transforms results.
+    results: usize,
+}
+
+/// Counts the nonzero elements of the matrices of an axis. Cost models ask for every candidate, so each axis is counted
+/// once.
+fn nonzeros(axis: Axis) -> Nonzeros {
+    static KNOWN: RwLock<BTreeMap<(usize, usize), Nonzeros>> = RwLock::new(BTreeMap::new());
+    // An axis with one tap is not transformed.
+    if axis.taps == 1 {
+        return Nonzeros { inputs: 0, results: 0 };
+    }
+    let key = (axis.taps, axis.tile);
+    if let Some(known) = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return *known;
+    }
+    let matrices = axis.matrices();
+    let count = |matrix: &[f64]| matrix.iter().filter(|factor| **factor != 0.0).count();
+    let counted = Nonzeros { inputs: count(&matrices.input), results: count(&matrices.output) };
+    KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(key, counted);
+    counted
 }
