@@ -4,7 +4,7 @@
 //! [`packed`](super::packed) does with weights that were packed before.
 
 use super::matrix::Matrices;
-use super::packed::{BAND, Factors, Product, copy};
+use super::packed::{BAND, Factors, Product, WORK, copy};
 use super::pair::PAIR_COLUMNS;
 use super::quad::{COLUMNS, QUAD, ROWS, has_avx_vnni, has_vnni};
 use crate::args::{PARALLEL, Shared, part};
@@ -74,7 +74,8 @@ impl Kernel for Batched {
         let panels = Shared::<u8>::new(unsigned.at(self.left_rows * self.width()));
         let output = Shared::<i32>::output(args);
         let shifts = one.shifts();
-        let threads = args.team.threads().min(one.threads);
+        let few = self.batch.len() * one.rows * one.depth * one.columns < WORK;
+        let threads = if few { 1 } else { args.team.threads().min(one.threads) };
         let parts = if self.left_rows * one.depth < PARALLEL { 1 } else { threads.min(self.left_rows) };
         args.team.run(parts, |index| {
             for row in part(self.left_rows, parts, index, 1) {
