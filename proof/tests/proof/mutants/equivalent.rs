@@ -447,6 +447,13 @@ pub const EQUIVALENT: &[Reason] = &[
         &["conv-transpose-of-levels-by-phases-by-channel: without less(1, product(?d))"],
     ),
     (
+        "a guard leaves scales and zero points with one for each channel",
+        &[
+            "conv-transpose-of-levels-by-phases-by-channel: right 0: no expand (2)",
+            "conv-transpose-of-levels-by-phases-by-channel: right 0: no expand (4)",
+        ],
+    ),
+    (
         "typing refuses scales and zero points that are neither one for each channel nor one for all of them",
         &[
             "conv-transpose-of-levels-by-phases-by-channel: without shape-is(?q, list(1, dim(?w, 1), 1, 1))",
