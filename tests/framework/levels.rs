@@ -1,12 +1,15 @@
 //! Tests that quantised models are computed from levels to levels, with the values of their definition.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 
 use crate::common;
+use crate::proto as onnx;
 use ovolo::compile;
 use ovolo::graph::{Graph, text};
-use ovolo::onnx::{ImportOptions, load};
+use ovolo::onnx::proto::{GraphProto, NodeProto, OperatorSetId, TensorProto};
+use ovolo::onnx::{ImportOptions, from_bytes, load};
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Tensor};
+use prost::Message as _;
 use std::collections::BTreeSet;
 
 /// An image of levels, weights, and a scale and a zero point of results. Binary32 holds all numbers exactly.
@@ -54,7 +57,7 @@ fn ops(graph: &Graph) -> BTreeSet<String> {
 
 /// Returns whether a plan computes from levels to levels: none of its ops is of floats.
 fn on_levels(ops: &BTreeSet<String>) -> bool {
-    let moves = ["pack", "unpack", "reshape", "transpose", "transpose-view", "concat"];
+    let moves = ["pack", "unpack", "reshape", "transpose", "transpose-view", "concat", "slice"];
     let of_levels = |op: &str| {
         let name = op.trim_start_matches("native.");
         name.contains("integer") || name.contains("requantize") || moves.contains(&name)
@@ -193,11 +196,139 @@ fn a_transposed_convolution_with_unit_strides_is_one_of_levels() {
 }
 
 #[test]
+fn a_transposed_convolution_with_strides_is_one_of_levels_for_all_phases() {
+    let windows = ["2,2", "3,3", "4,3"];
+    let attributes = ["strides: [2,2]", "strides: [2,2], pads: [1,1,1,1], output-padding: [1,1]"];
+    for (window, attributes) in windows.iter().flat_map(|one| attributes.map(|other| (one, other))) {
+        for scale in ["t: f32[] = const [0.25]", "t: f32[1,16,1,1] = const splat 0.25"] {
+            let ops = ops(&graph(&format!(
+                "x: u8[1,64,12,12] = input
+                s: f32[] = const [0.0625]
+                p: u8[] = const [128]
+                i = dequantize(x, s, p)
+                w: i8[64,16,{window}] = const ~1
+                {scale}
+                q: i8[] = const [3]
+                f = dequantize(w, t, q)
+                b: f32[16] = const splat 0.5
+                c = conv-transpose(i, f, b) {{{attributes}}}
+                d = relu(c)
+                r: f32[] = const [2.0]
+                z: u8[] = const [0]
+                y = quantize(d, r, z)
+                return y"
+            )));
+            assert!(on_levels(&ops), "{window}, {attributes}, {scale}: {ops:?}");
+        }
+    }
+}
+
+#[test]
 fn operators_on_levels_end_in_levels() {
     for name in ["qlinear_conv", "qlinear_conv_depthwise", "qlinear_conv_one", "qlinear_matmul"] {
         let path = common::root().join("tests/operators").join(name).join("model.onnx");
         let model = load(common::registry().onnx(), &path, &ImportOptions::default()).unwrap();
         let ops = ops(&model.graph);
         assert!(on_levels(&ops), "{name}: {ops:?}");
+    }
+}
+
+/// The rows and columns of weights in blocks, and the rows of a block.
+const BLOCKED: [usize; 3] = [40, 24, 16];
+
+/// Returns a level, the scale of a block, and its zero point.
+fn blocked(row: usize, column: usize) -> (usize, f32, usize) {
+    let block = row / BLOCKED[2];
+    ((row * 7 + column * 5) % 16, 0.25 + 0.25 * (block + column % 3) as f32, (block + column) % 16)
+}
+
+/// Checks that a model multiplies rows by the weights of [`blocked`], and reads these as levels.
+fn reads_blocks(node: NodeProto, initializer: Vec<TensorProto>, product: Option<NodeProto>) {
+    let [rows, columns, _] = BLOCKED;
+    let graph = GraphProto {
+        node: [node].into_iter().chain(product).collect(),
+        input: vec![onnx::value("a", onnx::FLOAT, &["1", "40"])],
+        output: vec![onnx::value("y", onnx::FLOAT, &["1", "24"])],
+        initializer,
+        ..GraphProto::default()
+    };
+    let mut model = onnx::model(21, graph);
+    model.opset_import.push(OperatorSetId { domain: "com.microsoft".to_owned(), version: 1 });
+    let model =
+        from_bytes(common::registry().onnx(), model.encode_to_vec(), "m", &ImportOptions::default()).unwrap();
+    let a = common::random("a", DType::F32, &[1, rows]);
+    let (outputs, ops) = run(&model.graph, std::slice::from_ref(&a), 1e-6);
+    assert!(ops.iter().any(|op| op.contains("matmul-narrow")), "{ops:?}");
+    let a = a.to_f64();
+    let weight = |row, column| {
+        let (level, scale, zero) = blocked(row, column);
+        (level as f64 - zero as f64) * f64::from(scale)
+    };
+    let expected: Vec<f64> =
+        (0..columns).map(|column| (0..rows).map(|row| a[row] * weight(row, column)).sum::<f64>()).collect();
+    let expected = Tensor::from_f64(DType::F32, [1, columns], &expected);
+    let error = common::relative_error(&outputs[0], &expected);
+    assert!(error <= 1e-6, "a relative error of {error:e}");
+}
+
+/// Returns an initializer of bytes.
+fn bytes(name: &str, dims: &[usize], bytes: Vec<u8>) -> TensorProto {
+    let dims = dims.iter().map(|dim| i64::try_from(*dim).unwrap()).collect();
+    TensorProto {
+        name: name.to_owned(),
+        dims,
+        data_type: 2,
+        raw_data: bytes.into(),
+        ..TensorProto::default()
+    }
+}
+
+#[test]
+fn products_read_levels_whose_last_block_is_shorter() {
+    let [rows, columns, block] = BLOCKED;
+    let blocks = rows.div_ceil(block);
+    let byte = |value: usize| u8::try_from(value).unwrap();
+    let by = |outer: usize, inner: usize, of: &dyn Fn(usize, usize) -> u8| -> Vec<u8> {
+        (0..outer).flat_map(|outer| (0..inner).map(move |inner| of(outer, inner))).collect()
+    };
+    // Blocks of rows.
+    let scales: Vec<f32> =
+        (0..blocks).flat_map(|at| (0..columns).map(move |column| blocked(at * block, column).1)).collect();
+    let dims = [blocks, columns].map(|dim| i64::try_from(dim).unwrap());
+    let node = onnx::node("DequantizeLinear", &["w", "s", "z"], &["f"]);
+    let node = onnx::int("axis", 0, onnx::int("block_size", i64::try_from(block).unwrap(), node));
+    let initializers = vec![
+        bytes("w", &[rows, columns], by(rows, columns, &|row, column| byte(blocked(row, column).0))),
+        onnx::floats("s", &dims, &scales),
+        bytes(
+            "z",
+            &[blocks, columns],
+            by(blocks, columns, &|at, column| byte(blocked(at * block, column).2)),
+        ),
+    ];
+    reads_blocks(node, initializers, Some(onnx::node("MatMul", &["a", "f"], &["y"])));
+    // Blocks of columns, of which the last one is filled up with levels that count for nothing.
+    let scales: Vec<f32> =
+        (0..columns).flat_map(|column| (0..blocks).map(move |at| blocked(at * block, column).1)).collect();
+    let level = |row: usize, column: usize| if row < rows { blocked(row, column).0 } else { 9 };
+    for bits in [4, 8] {
+        let per = 8 / bits;
+        let join = |at: usize, of: &dyn Fn(usize) -> usize| {
+            byte((0..per).map(|part| of(at * per + part) << (bits * part)).sum())
+        };
+        let weights = by(columns, blocks * block / per, &|column, at| join(at, &|row| level(row, column)));
+        let point = |at: usize, column: usize| if at < blocks { blocked(at * block, column).2 } else { 0 };
+        let points = by(columns, blocks.div_ceil(per), &|column, at| join(at, &|at| point(at, column)));
+        let initializers = vec![
+            bytes("w", &[columns, blocks, block / per], weights),
+            onnx::floats("s", &[dims[0] * dims[1]], &scales),
+            bytes("z", &[points.len()], points),
+        ];
+        let node = onnx::of_domain("com.microsoft", onnx::node("MatMulNBits", &["a", "w", "s", "z"], &["y"]));
+        let settings = [("K", rows), ("N", columns), ("bits", bits), ("block_size", block)];
+        let node = settings
+            .iter()
+            .fold(node, |node, (name, value)| onnx::int(name, i64::try_from(*value).unwrap(), node));
+        reads_blocks(node, initializers, None);
     }
 }

@@ -27,24 +27,24 @@ pub(super) const OP: Lowering = Lowering {
 };
 
 /// The rows of a task.
-const BAND: usize = 32 * PAIR_ROWS;
+pub(super) const BAND: usize = 32 * PAIR_ROWS;
 /// The most rows that are multiplied by panels as they are given, without `vpdpbusd`.
 const FEW: usize = 2 * ROWS;
 
 const _: () = assert!(FEW / ROWS * Few::BYTES <= Panel::WEIGHTS + Panel::RESTS);
 
 /// The multiply-adds from which on a task is worth waking a thread.
-const WORK: usize = 128 * 1024;
+pub(super) const WORK: usize = 128 * 1024;
 
-struct Product {
-    rows: usize,
-    columns: usize,
-    depth: usize,
+pub(super) struct Product {
+    pub rows: usize,
+    pub columns: usize,
+    pub depth: usize,
     /// The index of the zero point of each row.
-    points: Vec<usize>,
-    by_column: bool,
-    signed: [bool; 2],
-    threads: usize,
+    pub points: Vec<usize>,
+    pub by_column: bool,
+    pub signed: [bool; 2],
+    pub threads: usize,
 }
 
 impl Product {
@@ -71,8 +71,14 @@ impl Product {
         })
     }
 
-    fn quads(&self) -> usize {
+    pub(super) fn quads(&self) -> usize {
         self.depth.div_ceil(4)
+    }
+
+    /// Returns what is added to the elements of rows, so that they have no sign, and subtracted from the elements of columns,
+    /// so that they have one, modulo 256.
+    pub(super) fn shifts(&self) -> [u8; 2] {
+        [if self.signed[0] { 128 } else { 0 }, if self.signed[1] { 0 } else { 128 }]
     }
 
     /// Returns whether few rows have a way of their own.
@@ -86,7 +92,7 @@ impl Product {
     }
 
     /// Returns the bytes of a prepared panel in scratch memory.
-    fn panel(&self) -> usize {
+    pub(super) fn panel(&self) -> usize {
         self.quads() * (Panel::WEIGHTS + Panel::RESTS)
     }
 }
@@ -115,7 +121,7 @@ impl Kernel for Product {
         let unsigned = Shared::<u8>::new(rows.at(self.rows).cast());
         let prepared = Shared::<u8>::new(unsigned.at(self.bytes()));
         let output = Shared::<i32>::output(args);
-        let shifts = [if self.signed[0] { 128 } else { 0 }, if self.signed[1] { 0 } else { 128 }];
+        let shifts = self.shifts();
         let width = 4 * self.quads();
         let few = self.rows * self.depth * self.columns < WORK;
         let threads = if few { 1 } else { args.team.threads().min(self.threads) };
@@ -163,18 +169,18 @@ impl Kernel for Product {
 }
 
 /// The factors of a product that is being computed.
-struct Factors<'a> {
-    product: &'a Product,
+pub(super) struct Factors<'a> {
+    pub product: &'a Product,
     /// The panels as they are given, the zero points of columns, and what is subtracted from all of them.
-    weights: *const u8,
-    points: *const u8,
-    shift: u8,
+    pub weights: *const u8,
+    pub points: *const u8,
+    pub shift: u8,
     /// The bytes of the rows, and the distance between them.
-    bytes: *const u8,
-    width: usize,
+    pub bytes: *const u8,
+    pub width: usize,
     /// The sum of each row, and its zero point.
-    rows: *const [i32; 2],
-    output: *mut i32,
+    pub rows: *const [i32; 2],
+    pub output: *mut i32,
 }
 
 // SAFETY: the pointers are only addresses; each access to the memory has its own justification.
@@ -230,7 +236,7 @@ impl Factors<'_> {
     ///
     /// # Safety
     /// As for [`Factors::ready`], and no other thread may write these elements.
-    unsafe fn single(&self, panel: usize, rows: Range<usize>, to: *mut u8) {
+    pub(super) unsafe fn single(&self, panel: usize, rows: Range<usize>, to: *mut u8) {
         let quads = |row: usize, b: Panel| Quads {
             a: self.bytes.wrapping_add(row * self.width),
             stride: self.width,
@@ -301,7 +307,7 @@ impl Factors<'_> {
     ///
     /// # Safety
     /// As for [`Factors::single`].
-    unsafe fn pair(&self, panel: usize, rows: Range<usize>, to: *mut u8) {
+    pub(super) unsafe fn pair(&self, panel: usize, rows: Range<usize>, to: *mut u8) {
         // SAFETY: as the caller promises.
         unsafe {
             let both = [self.ready(panel, to), self.ready(panel + 1, to.add(self.product.panel()))];
@@ -392,7 +398,7 @@ impl Zeros<'_> {
 }
 
 /// Writes the elements of a row without a sign, with zeros at the end. Returns their sum.
-fn copy(from: &[u8], shift: u8, to: &mut [u8]) -> i32 {
+pub(super) fn copy(from: &[u8], shift: u8, to: &mut [u8]) -> i32 {
     let mut total = 0_i32;
     for (to, from) in to.iter_mut().zip(from) {
         *to = from.wrapping_add(shift);

@@ -183,6 +183,55 @@ fn levels_after_a_chain_are_those_of_the_definition() {
     }
 }
 
+/// Returns whether the processor multiplies bytes in fours.
+fn has_vnni() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return match Isa::running() {
+        Isa::Avx512 => std::is_x86_feature_detected!("avx512vnni"),
+        Isa::Avx2 => std::is_x86_feature_detected!("avxvnni"),
+        _ => false,
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+#[test]
+fn products_of_two_values_are_exact() {
+    let mut random = Random::new(13);
+    for (a, b) in [DType::U8, DType::I8].into_iter().flat_map(|a| [(a, DType::U8), (a, DType::I8)]) {
+        for (left, right, [rows, depth, columns]) in [
+            (vec![], vec![], [5, 33, 17]),
+            (vec![], vec![], [4, 20, 8]),
+            // The heads of attention.
+            (vec![2, 3], vec![2, 3], [37, 64, 40]),
+            (vec![1, 4], vec![1, 4], [300, 132, 70]),
+            // The same matrix for several products, and the other way round.
+            (vec![3], vec![1], [9, 64, 33]),
+            (vec![], vec![2], [12, 7, 16]),
+            // Too few rows or columns.
+            (vec![2], vec![2], [3, 64, 40]),
+            (vec![2], vec![2], [16, 64, 7]),
+        ] {
+            let shape = |outer: &[usize], last: [usize; 2]| [outer, &last[..]].concat();
+            let x = bytes(&mut random, a, &shape(&left, [rows, depth]));
+            let w = bytes(&mut random, b, &shape(&right, [depth, columns]));
+            let by_row = (shape(&left, [rows, 1]), shape(&right, [1, columns]));
+            for (p, q) in [(vec![], vec![]), by_row] {
+                let (p, q) = (bytes(&mut random, a, &p), bytes(&mut random, b, &q));
+                let contract = verify("native.matmul-integer", &Attrs::new(), &[&x, &w, &p, &q], 0.0);
+                let in_fours = rows >= 4 && columns >= 8 && has_vnni();
+                let by_matrices = rows >= 8 && columns > 16 && has_matrices(depth.div_ceil(4));
+                let expected = match (in_fours, by_matrices) {
+                    (false, _) => "pairs",
+                    (true, false) => "panels",
+                    (true, true) => "matrices",
+                };
+                assert_eq!(contract.implementation, expected, "{left:?} {right:?} {rows} {depth} {columns}");
+            }
+        }
+    }
+}
+
 #[test]
 fn products_with_few_columns_are_exact() {
     let mut random = Random::new(8);

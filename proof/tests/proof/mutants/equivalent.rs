@@ -439,6 +439,28 @@ pub const EQUIVALENT: &[Reason] = &[
         &["requantize-matmul-as-conv: right 0: no reshape (4)"],
     ),
     (
+        "typing refuses the biases of several groups",
+        &["conv-transpose-of-levels-by-phases-by-channel: left 0: any groups of conv-transpose"],
+    ),
+    (
+        "unit strides have one phase; the guard leaves them to another rule",
+        &["conv-transpose-of-levels-by-phases-by-channel: without less(1, product(?d))"],
+    ),
+    (
+        "a guard leaves scales and zero points with one for each channel",
+        &[
+            "conv-transpose-of-levels-by-phases-by-channel: right 0: no expand (2)",
+            "conv-transpose-of-levels-by-phases-by-channel: right 0: no expand (4)",
+        ],
+    ),
+    (
+        "typing refuses scales and zero points that are neither one for each channel nor one for all of them",
+        &[
+            "conv-transpose-of-levels-by-phases-by-channel: without shape-is(?q, list(1, dim(?w, 1), 1, 1))",
+            "conv-transpose-of-levels-by-phases-by-channel: without shape-is(?t, list(1, dim(?w, 1), 1, 1))",
+        ],
+    ),
+    (
         "instances are too small for sums that 32 bits do not hold",
         &[
             "conv-of-levels-u8: without at-most(product(without(shape-of(?w), 0)), 33025)",
