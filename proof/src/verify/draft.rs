@@ -1,5 +1,6 @@
 //! A draft: the values of one instance of a rule, its leaves, and what its variables are bound to.
 
+use super::exact::Exactness;
 use super::rng::Rng;
 use super::untyped::Untyped;
 use ovolo::attr::{Attr, Attrs};
@@ -108,6 +109,8 @@ pub(super) struct Draft {
     pub right: Vec<usize>,
     /// What differed with larger values, which overflowed `f64`, if these were drawn smaller.
     pub overflow: Option<String>,
+    /// How the sides were compared, once they were.
+    pub exactness: Exactness,
 }
 
 impl Draft {
@@ -125,6 +128,7 @@ impl Draft {
             left: Vec::new(),
             right: Vec::new(),
             overflow: None,
+            exactness: Exactness::Real,
         }
     }
 
