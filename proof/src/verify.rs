@@ -49,8 +49,7 @@ pub use untyped::Untyped;
 
 use check::{Compared, Difference, Fault};
 use coverage::Seen;
-use draft::Draft;
-use exact::Exactness;
+use draft::{Draft, Exactness};
 use generate::Generator;
 use ovolo::op::Ops;
 use ovolo::rule::Rule;

@@ -11,8 +11,8 @@
 //! then both sides must have the same elements, to the last bit.
 
 use super::build::{types_differ, widened};
-use super::draft::{Draft, Filling};
-use super::exact::{Exactness, exactness};
+use super::draft::{Draft, Exactness, Filling};
+use super::exact::exactness;
 use super::untyped::Untyped;
 use ovolo::attr::Attrs;
 use ovolo::op::Op;

@@ -1,8 +1,7 @@
 //! Counts what the instances of a rule contained, so that reports can state the coverage.
 
 use super::check::Precision;
-use super::draft::Draft;
-use super::exact::Exactness;
+use super::draft::{Draft, Exactness};
 use ovolo::rule::{self, Expr, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,5 @@
 //! A draft: the values of one instance of a rule, its leaves, and what its variables are bound to.
 
-use super::exact::Exactness;
 use super::rng::Rng;
 use super::untyped::Untyped;
 use ovolo::attr::{Attr, Attrs};
@@ -82,6 +81,17 @@ pub(super) struct DraftValue {
     pub constant: bool,
     /// The work to compute it: elements to fill, or operations to evaluate.
     pub work: f64,
+}
+
+/// How the sides of an instance were compared.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Exactness {
+    /// No side has integers and floats, so the instance is one of real numbers.
+    Real,
+    /// Without a tolerance: the results are integers, or no float on the way was rounded.
+    Exact,
+    /// Within the tolerance, for this reason.
+    Rounded(String),
 }
 
 /// The values of an instance, operands before their users, and what the rule's variables are bound to.

@@ -9,7 +9,7 @@
 //! bits (`simple`): multiples of an eighth, and powers of two for scales, by which a division is exact. Quotients of such
 //! numbers are often halves of integers, which rounding to levels decides.
 
-use super::draft::{Draft, DraftValue, Filling, Leaf};
+use super::draft::{Draft, DraftValue, Exactness, Filling, Leaf};
 use super::rng::Rng;
 use ovolo::attr::Attrs;
 use ovolo::op::{Op, Values};
@@ -20,17 +20,6 @@ use std::sync::Arc;
 const SINGLE: i32 = 24;
 /// The bits of a float in which the other ops are evaluated.
 const DOUBLE: i32 = 53;
-
-/// How the sides of an instance were compared.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Exactness {
-    /// No side has integers and floats, so the instance is one of real numbers.
-    Real,
-    /// Without a tolerance: the results are integers, or no float on the way was rounded.
-    Exact,
-    /// Within the tolerance, for this reason.
-    Rounded(String),
-}
 
 /// Returns whether a side has integers, of which the rule may say something beside real numbers.
 fn has_integers(draft: &Draft) -> bool {
