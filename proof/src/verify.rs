@@ -6,8 +6,10 @@
 //! e-graph builds it, and both sides are evaluated and compared (`check`): types, values, zero in padding,
 //! and independence of padding. `coverage` counts what the instances contained, and a rule without instances
 //! fails. Every instance is compared once more with infinities and NaN among the operands that a run gives
-//! (`Draft::spoiled`), unless the rule assumes that all are finite. For a counterexample, smaller ones are searched for in narrow palettes and then reduced step by
-//! step until nothing can be removed (`shrink`). Derivatives of ops are compared with differences (`gradient`).
+//! (`Draft::spoiled`), unless the rule assumes that all are finite, and instances with integers once more with
+//! floats of few bits, so that nothing is rounded and the comparison needs no tolerance (`exact`). For a
+//! counterexample, smaller ones are searched for in narrow palettes and then reduced step by step until nothing can
+//! be removed (`shrink`). Derivatives of ops are compared with differences (`gradient`).
 //!
 //! All randomness is seeded by the rule's name and the number of the attempt, so the results depend neither
 //! on the number of threads nor on which other rules are verified.
@@ -19,6 +21,7 @@ mod check;
 mod coverage;
 mod draft;
 mod edge;
+mod exact;
 mod generate;
 mod gradient;
 mod hint;
@@ -34,7 +37,7 @@ mod typing;
 mod untyped;
 
 pub use case::{NoCase, compare as compare_case};
-pub use coverage::{COARSE, Coverage, OVERFLOW};
+pub use coverage::{COARSE, Coverage, EXACT, OVERFLOW};
 pub use gradient::{Derivative, derivative};
 pub use independence::{Dependent, Independent, independence};
 pub use member::{Member, MemberError, Members, members};
@@ -46,7 +49,7 @@ pub use untyped::Untyped;
 
 use check::{Compared, Difference, Fault};
 use coverage::Seen;
-use draft::Draft;
+use draft::{Draft, Exactness};
 use generate::Generator;
 use ovolo::op::Ops;
 use ovolo::rule::Rule;
@@ -133,7 +136,13 @@ impl Verification {
     /// Whether every instance was compared within the rounding of its types, so that a small error may be
     /// hidden.
     pub fn is_coarse(&self) -> bool {
-        self.instances > 0 && self.coverage.features.get(COARSE) == Some(&self.instances)
+        let count = |feature: &str| self.coverage.features.get(feature).copied().unwrap_or(0);
+        self.instances > 0 && count(COARSE) == self.instances && count(EXACT) == 0
+    }
+
+    /// Whether every instance was compared without a tolerance.
+    pub fn is_exact(&self) -> bool {
+        self.instances > 0 && self.coverage.features.get(EXACT) == Some(&self.instances)
     }
 }
 
@@ -220,9 +229,26 @@ fn until(rule: &Rule, ops: &Ops, settings: Settings, stop: &AtomicBool) -> Optio
                 work += if refusal.evaluated { left_work } else { 0.0 };
                 reasons.add(refusal);
             }
-            Tried::Agrees(draft) => {
+            Tried::Agrees(mut draft) => {
                 instances += 1;
                 work += draft.work();
+                if let Some(simple) =
+                    draft.simple(&mut Rng::new(settings.seed, &rule.name, tries as u64), left_count)
+                {
+                    work += draft.work();
+                    match judge(rule, simple) {
+                        // What rounds with simple floats rounds with any.
+                        Tried::Agrees(simple) if draft.exactness != Exactness::Exact => {
+                            draft.exactness = simple.exactness;
+                        }
+                        Tried::Agrees(_) | Tried::Refused(_) => {}
+                        Tried::Wrong(draft, difference) => {
+                            seen.add(rule, &draft);
+                            wrong = Some((draft, difference));
+                            break;
+                        }
+                    }
+                }
                 seen.add(rule, &draft);
                 let spoiled = (!rule.assumes.contains(&Rule::FINITE))
                     .then(|| draft.spoiled(&mut rng, left_count))
@@ -378,7 +404,9 @@ fn judge(rule: &Rule, draft: Draft) -> Tried {
             return Tried::Wrong(draft, Difference { side, fault, at: None });
         }
         let difference = match check::compare(&draft) {
-            Compared::Agree => return Tried::Agrees(Draft { overflow: seen, ..draft }),
+            Compared::Agree(exactness) => {
+                return Tried::Agrees(Draft { overflow: seen, exactness, ..draft });
+            }
             Compared::Vacuous => {
                 return Tried::Refused(Refusal::late("most values of the left side are not finite"));
             }

@@ -50,10 +50,12 @@ fn main() {
                 need::trial(format!("worth::{}", rule.name), needs, move || worth(&other, &set, shown)),
             ]
         })
-        .chain([need::patience().trial("unsound_mutants_are_caught_and_survivors_are_equivalent", || {
-            mutants::unsound_mutants_are_caught_and_survivors_are_equivalent();
-            Ok(())
-        })])
+        .chain(mutants::files().into_iter().map(|file| {
+            need::patience().trial(format!("unsound_mutants_are_caught::{file}"), move || {
+                mutants::unsound_mutants_are_caught_and_survivors_are_equivalent(&file);
+                Ok(())
+            })
+        }))
         .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

@@ -9,7 +9,7 @@ use ovolo::error::Span;
 use ovolo::graph::text::Constants;
 use ovolo::registry::Registry;
 use ovolo::rule::{Pattern, Rule};
-use ovolo_proof::verify::{self, Coverage, Member, Members, Reason, Verdict, Verification};
+use ovolo_proof::verify::{self, Coverage, EXACT, Member, Members, Reason, Verdict, Verification};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -274,6 +274,25 @@ fn table(all: &[Verification]) -> String {
     if !coarse.is_empty() {
         let _ = writeln!(text, "compared only within the rounding of narrow types: {}", coarse.join(", "));
     }
+    let exact = all.iter().filter(|one| one.is_exact()).count();
+    if exact > 0 {
+        let _ = writeln!(
+            text,
+            "compared exactly, without a tolerance: all instances of {}",
+            amount::of(exact, "rule")
+        );
+    }
+    for one in all {
+        if let Some(why) = &one.coverage.rounding {
+            let exact = one.coverage.features.get(EXACT).copied().unwrap_or(0);
+            let _ = writeln!(
+                text,
+                "{}: {exact} of {} compared exactly, the others within a tolerance, for instance since {why}",
+                one.rule,
+                amount::of(one.instances, "instance")
+            );
+        }
+    }
     for one in all {
         if let Some(overflow) = &one.coverage.overflow {
             let _ = writeln!(
@@ -387,6 +406,7 @@ fn json(one: &Verification, rule: &Rule, loaded: &Loaded) -> serde_json::Value {
             "attributes": one.coverage.attributes,
             "features": one.coverage.features,
             "overflow": one.coverage.overflow,
+            "rounding": one.coverage.rounding,
         },
     })
 }

@@ -190,7 +190,7 @@ pub fn compare(graph: &Graph) -> Result<Option<String>, NoCase> {
         return Ok(Some(format!("side {side} is of type {left} on the left, of {right} on the right")));
     }
     Ok(match check::compare(&draft) {
-        Compared::Agree => None,
+        Compared::Agree(_) => None,
         Compared::Vacuous => return Err(NoCase::NotFinite),
         Compared::Differ(difference) | Compared::Strained(difference) => Some(difference.to_string()),
     })

@@ -6,9 +6,13 @@
 //! several floating-point types, casts to a narrow one, or reads the bits of one as another type, then these
 //! types are part of the meaning, and everything is evaluated in the types as they are. That comparison is
 //! coarse, and the coverage counts it.
+//!
+//! An instance with integers is compared once more in `f64` if no float on the way is rounded there (`exact`):
+//! then both sides must have the same elements, to the last bit.
 
 use super::build::{types_differ, widened};
-use super::draft::{Draft, Filling};
+use super::draft::{Draft, Exactness, Filling};
+use super::exact::exactness;
 use super::untyped::Untyped;
 use ovolo::attr::Attrs;
 use ovolo::op::Op;
@@ -81,7 +85,7 @@ impl fmt::Display for Difference {
 /// The result of a comparison.
 pub(super) enum Compared {
     /// The sides agree.
-    Agree,
+    Agree(Exactness),
     /// They agree, but most elements are not finite, so little was compared.
     Vacuous,
     /// They differ.
@@ -104,12 +108,15 @@ pub(super) fn compare(draft: &Draft) -> Compared {
             [Precision { wide: true, tolerance: TOLERANCE }].into_iter().chain(rounded).collect()
         }
     };
-    let compared = precisions.iter().map(|precision| compare_in(draft, precision));
-    compared.into_iter().find(|compared| !matches!(compared, Compared::Agree)).unwrap_or(Compared::Agree)
+    let wide = Precision { wide: true, tolerance: 0.0 };
+    let exactness = exactness(draft, &|| evaluate(draft, &wide, false));
+    let exactly = (exactness == Exactness::Exact).then_some(wide);
+    let compared = precisions.iter().chain(&exactly).map(|precision| compare_in(draft, precision));
+    compared.flatten().next().unwrap_or(Compared::Agree(exactness))
 }
 
-/// Compares both sides, evaluated in one precision.
-fn compare_in(draft: &Draft, precision: &Precision) -> Compared {
+/// Compares both sides, evaluated in one precision. Returns nothing if they agree.
+fn compare_in(draft: &Draft, precision: &Precision) -> Option<Compared> {
     let values = evaluate(draft, precision, false);
     let mut strain = None;
     for (side, (left, right)) in draft.left.iter().zip(&draft.right).enumerate() {
@@ -123,7 +130,7 @@ fn compare_in(draft: &Draft, precision: &Precision) -> Compared {
             if let Some(at) = left.iter().zip(&right).position(|(left, right)| left != right) {
                 let difference = differ(at, left[at].to_string(), right[at].to_string());
                 if !precision.wide || !strained(draft, &values) {
-                    return Compared::Differ(difference);
+                    return Some(Compared::Differ(difference));
                 }
                 strain.get_or_insert(difference);
             }
@@ -136,17 +143,17 @@ fn compare_in(draft: &Draft, precision: &Precision) -> Compared {
             let at = *differing.iter().find(|at| number(at)).unwrap_or(first);
             let difference = differ(at, format!("{:?}", left[at]), format!("{:?}", right[at]));
             if number(&at) || !precision.wide || !strained(draft, &values) {
-                return Compared::Differ(difference);
+                return Some(Compared::Differ(difference));
             }
             strain.get_or_insert(difference);
             continue;
         }
         if left.iter().filter(|value| value.is_finite()).count() * 2 < left.len() {
-            return Compared::Vacuous;
+            return Some(Compared::Vacuous);
         }
     }
     if let Some(difference) = strain {
-        return Compared::Strained(difference);
+        return Some(Compared::Strained(difference));
     }
     for (at, value) in values.iter().enumerate() {
         if let Some(value) = value
@@ -154,10 +161,10 @@ fn compare_in(draft: &Draft, precision: &Precision) -> Compared {
         {
             let side = draft.right.iter().position(|root| *root == at).unwrap_or(0);
             let fault = Fault::Padding(Box::new(draft.values[at].ty.clone()));
-            return Compared::Differ(Difference { side, fault, at: None });
+            return Some(Compared::Differ(Difference { side, fault, at: None }));
         }
     }
-    poisoned(draft, precision, &values).map_or(Compared::Agree, Compared::Differ)
+    poisoned(draft, precision, &values).map(Compared::Differ)
 }
 
 /// How an instance is evaluated and compared.

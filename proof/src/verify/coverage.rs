@@ -1,12 +1,16 @@
 //! Counts what the instances of a rule contained, so that reports can state the coverage.
 
 use super::check::Precision;
-use super::draft::Draft;
+use super::draft::{Draft, Exactness};
 use ovolo::rule::{self, Expr, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The name for instances that are compared in the types as they are, with their rounding.
 pub const COARSE: &str = "compared coarsely";
+
+/// The name for instances with integers that are compared without a tolerance: their results are integers, or no float on
+/// the way to them is rounded.
+pub const EXACT: &str = "compared exactly";
 
 /// The name for instances whose values had to be drawn smaller, because the first ones overflowed `f64` on
 /// the way to one side.
@@ -24,11 +28,13 @@ pub struct Coverage {
     /// The number of distinct attribute lists of the left sides' ops.
     pub attributes: usize,
     /// How many instances had a feature: `padding`, `broadcast`, `size 1`, `odd channels`, `attribute not at
-    /// its default`, [`COARSE`], [`OVERFLOW`], and each alternative of an `any` guard that held.
+    /// its default`, [`COARSE`], [`EXACT`], [`OVERFLOW`], and each alternative of an `any` guard that held.
     pub features: BTreeMap<String, usize>,
     /// What was seen on the first instance that overflowed. The sides are equal as real numbers, but not in
     /// floating-point numbers of 64 bits.
     pub overflow: Option<String>,
+    /// Why the first instance with integers that was compared within a tolerance was not compared exactly.
+    pub rounding: Option<String>,
 }
 
 /// Collects coverage while a rule is verified.
@@ -40,6 +46,7 @@ pub(super) struct Seen {
     attributes: BTreeSet<String>,
     features: BTreeMap<String, usize>,
     overflow: Option<String>,
+    rounding: Option<String>,
 }
 
 impl Seen {
@@ -59,6 +66,11 @@ impl Seen {
         // A rule that declares a precision is compared in `f64` as well, so it is not coarse.
         if draft.precision == rule::Precision::F32 && !Precision::for_draft(draft).wide {
             feature(COARSE);
+        }
+        match &draft.exactness {
+            Exactness::Real => {}
+            Exactness::Exact => feature(EXACT),
+            Exactness::Rounded(why) => drop(self.rounding.get_or_insert_with(|| why.clone())),
         }
         if let Some(what) = &draft.overflow {
             feature(OVERFLOW);
@@ -122,6 +134,7 @@ impl Seen {
             attributes: self.attributes.len(),
             features: self.features,
             overflow: self.overflow,
+            rounding: self.rounding,
         }
     }
 }

@@ -83,6 +83,17 @@ pub(super) struct DraftValue {
     pub work: f64,
 }
 
+/// How the sides of an instance were compared.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Exactness {
+    /// No side has integers and floats, so the instance is one of real numbers.
+    Real,
+    /// Without a tolerance: the results are integers, or no float on the way was rounded.
+    Exact,
+    /// Within the tolerance, for this reason.
+    Rounded(String),
+}
+
 /// The values of an instance, operands before their users, and what the rule's variables are bound to.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
@@ -108,6 +119,8 @@ pub(super) struct Draft {
     pub right: Vec<usize>,
     /// What differed with larger values, which overflowed `f64`, if these were drawn smaller.
     pub overflow: Option<String>,
+    /// How the sides were compared, once they were.
+    pub exactness: Exactness,
 }
 
 impl Draft {
@@ -125,6 +138,7 @@ impl Draft {
             left: Vec::new(),
             right: Vec::new(),
             overflow: None,
+            exactness: Exactness::Real,
         }
     }
 

@@ -813,3 +813,29 @@ fn resized(graph: &Graph, size: usize) -> Graph {
     graph.outputs().for_each(|(name, id)| smaller.add_output(name, id));
     smaller
 }
+
+/// Rules about integers that are compared within a tolerance on some instances, because a side divides by the number of
+/// elements of a mean, has a bound that is a multiple of a scale, or a function other than sums and products.
+const ROUNDED: &[&str] = &[
+    "dequantize-after-clip-of-i8",
+    "dequantize-after-clip-of-u8",
+    "mean-of-levels",
+    "windows-mean-of-levels",
+    "write-out-lstm-integer",
+];
+
+#[test]
+fn rules_of_integers_are_compared_without_a_tolerance() {
+    let rules = common::rules();
+    let rules: Vec<_> = rules.rules().iter().filter(|rule| rule.stem() == "integer").cloned().collect();
+    assert!(rules.len() > 30);
+    for one in verify::rules(&rules, common::ops(), Settings::default(), 2, &|_| {}) {
+        assert!(one.holds(), "{one:#?}");
+        let rounded = ROUNDED.contains(&one.rule.as_str());
+        assert_eq!(one.is_exact(), !rounded, "{one:#?}");
+        assert_eq!(one.coverage.rounding.is_some(), rounded, "{one:#?}");
+        // Means of a power of two of elements are exact.
+        let exact = one.coverage.features.get(verify::EXACT).copied().unwrap_or(0);
+        assert!(exact >= 20 || one.rule == "write-out-lstm-integer", "{one:#?}");
+    }
+}
