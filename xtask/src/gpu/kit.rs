@@ -22,6 +22,8 @@ pub struct Kit {
     pub root: PathBuf,
     /// The folder for results and intermediate files.
     pub work: PathBuf,
+    /// Whether this is a kit, which needs no network, and not a checkout.
+    pub packed: bool,
     /// The commit, with a note if files were changed after it.
     pub commit: String,
     /// Whether results of earlier runs count: not where files were changed after the commit, because they may have been
@@ -40,6 +42,7 @@ impl Kit {
                 tests: folder.join(TESTS),
                 root: folder.to_owned(),
                 work: folder.join("results"),
+                packed: true,
                 repeatable: true,
                 commit,
             }),
@@ -68,6 +71,7 @@ impl Kit {
             root: root(),
             work: build_folder().join("gpu"),
             commit: if changed { format!("{commit} with changes") } else { commit },
+            packed: false,
             repeatable: !changed,
         })
     }
