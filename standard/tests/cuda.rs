@@ -19,6 +19,8 @@ mod host;
 mod library;
 #[path = "cuda/machine.rs"]
 mod machine;
+#[path = "cuda/moves.rs"]
+mod moves;
 #[path = "cuda/need.rs"]
 mod need;
 #[path = "cuda/nvrtc.rs"]
@@ -60,6 +62,10 @@ fn main() {
         trials.push(need::nvrtc().trial(format!("model::{name}"), move || plan::model(&name, &path)));
         let title = format!("library::model::{with}");
         trials.push(trial(title, &standin, move || plan::libraries(&with, &there)));
+        if moves::NETWORKS.contains(&of.as_str()) {
+            let at = at.clone();
+            trials.push(trial(format!("library::moves::{of}"), &standin, move || moves::network(&at)));
+        }
         let needs = if device::model::is_small(&of) { driver.clone() } else { vec![need::device()] };
         for pipeline in ["cuda", "cuda-tf32", "cuda-f16", "cuda-bf16"] {
             let title = format!("device::model::{of}::{pipeline}");
@@ -114,6 +120,7 @@ fn main() {
         "price::devices_have_the_speeds_of_their_data_sheets",
         price::devices_have_the_speeds_of_their_data_sheets,
     ));
+    trials.push(trial("library::moves_are_counted", &standin, moves::moves_are_counted));
     let told = price::the_driver_tells_the_properties;
     trials.push(trial("price::the_driver_tells_the_properties", &standin, told));
     trials.push(Trial::test("plan::chains_stay_on_the_device", plan::chains_stay_on_the_device));
