@@ -3,6 +3,7 @@
 mod asan;
 mod book;
 mod cuda_libraries;
+mod cuda_survey;
 mod editors;
 mod gpu;
 mod models;
@@ -30,6 +31,11 @@ const TASKS: &[Task] = &[
         "cuda-libraries",
         "fetch NVIDIA's libraries cuBLASLt and cuDNN (1.3 GB), which backends of these names need",
         cuda_libraries::run,
+    ),
+    (
+        "cuda-survey",
+        "ask two versions of cuDNN about every graph of ten networks, for three described devices (hours); words choose",
+        cuda_survey::run,
     ),
     (
         "editors",
