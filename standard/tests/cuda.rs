@@ -44,6 +44,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use need::{Place, trial};
 use ovolo::tensor::{DType, Tensor};
 use ovolo_cuda::Module;
+use std::process::Command;
 
 fn main() {
     standin::place();
@@ -128,6 +129,8 @@ fn main() {
         .push(Trial::test("plan::running_without_a_device_says_so", plan::running_without_a_device_says_so));
     trials.push(need::cxx().trial("harness::a_missing_barrier_shows", a_missing_barrier_shows));
     trials.push(need::cxx().trial("harness::a_wrong_index_shows", a_wrong_index_shows));
+    trials
+        .push(need::cxx().trial("harness::an_index_outside_an_array_shows", an_index_outside_an_array_shows));
     trials.push(Trial::test("text::snapshots", text::snapshots));
     trials.push(Trial::test("text::the_same_work_has_one_text", text::the_same_work_has_one_text));
     trials.push(Trial::test("text::does_not_depend_on_order", nvrtc::canonical));
@@ -200,6 +203,26 @@ fn a_wrong_index_shows() -> Result<(), Failed> {
         Ok(()) => Err("an unwritten row is not detected".into()),
         Err(_) => Ok(()),
     }
+}
+
+/// With the checks of the compiler, an index outside an array in shared memory ends the program, even where the bytes there
+/// belong to the kernel as well.
+fn an_index_outside_an_array_shows() -> Result<(), Failed> {
+    if standin::part().is_some() {
+        changed("square[32][33]", "square[32][31]")?.map_err(Failed::from)?;
+        return Ok(());
+    }
+    let output = Command::new(std::env::current_exe().map_err(|error| error.to_string())?)
+        .args(["--exact", "harness::an_index_outside_an_array_shows", "--test-threads", "1"])
+        .env(standin::PART, "wrong")
+        .env(host::CHECKED, "1")
+        .output()
+        .map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() || !said.contains("runtime error: index") {
+        return Err(format!("{}: {said}", output.status).into());
+    }
+    Ok(())
 }
 
 /// Checks that every element equals the reference's within the rounding of its type, including padding.

@@ -24,7 +24,7 @@ mod stream;
 mod table;
 
 use crate::python::root;
-use kit::Kit;
+pub use kit::Kit;
 use std::path::Path;
 use std::process::{Command, Output};
 use table::{Row, Table};
@@ -74,8 +74,13 @@ pub fn run(words: &[String]) -> Result<(), String> {
     }
 }
 
+/// Builds the programs of a kit, with words for Cargo.
+pub fn built(words: &[String]) -> Result<Kit, String> {
+    Kit::built(words)
+}
+
 /// Runs a kit without network and without a device, up to the first call of the driver.
-fn rehearse(kit: &Kit) -> Result<(), String> {
+pub fn rehearse(kit: &Kit) -> Result<(), String> {
     rehearsal::run(kit)
 }
 

@@ -2,6 +2,7 @@
 
 mod asan;
 mod book;
+mod cuda_checks;
 mod cuda_libraries;
 mod cuda_survey;
 mod editors;
@@ -27,6 +28,11 @@ type Task = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 const TASKS: &[Task] = &[
     ("asan", "run kernels and plans under AddressSanitizer, where a nightly toolchain is present", asan::run),
     ("book", "build the documentation as a book, with mdBook", book::run),
+    (
+        "cuda-checks",
+        "run everything that can be checked of the backend `cuda` without a device; words go to Cargo",
+        cuda_checks::run,
+    ),
     (
         "cuda-libraries",
         "fetch NVIDIA's libraries cuBLASLt and cuDNN (1.3 GB), which backends of these names need",

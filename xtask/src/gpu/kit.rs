@@ -46,14 +46,16 @@ impl Kit {
                 repeatable: true,
                 commit,
             }),
-            Err(_) => Self::built(),
+            Err(_) => Self::built(&[]),
         }
     }
 
-    /// Builds the programs of this checkout.
-    fn built() -> Result<Self, String> {
-        cargo(&["build", "--release", "--workspace"], &[])?;
-        let listed = cargo(&["test", "--release", "--workspace", "--no-run", "--test", "cuda"], &[])?;
+    /// Builds the programs of this checkout, with more words for Cargo.
+    pub fn built(words: &[String]) -> Result<Self, String> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        cargo(&[&["build", "--release", "--workspace"], &words[..]].concat(), &[])?;
+        let tests = ["test", "--release", "--workspace", "--no-run", "--test", "cuda"];
+        let listed = cargo(&[&tests, &words[..]].concat(), &[])?;
         let listed = String::from_utf8_lossy(&listed.stderr).into_owned();
         // Cargo names the program in parentheses: `Executable tests/cuda.rs (target/release/deps/cuda-…)`.
         let path =
