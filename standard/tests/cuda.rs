@@ -19,6 +19,8 @@ mod host;
 mod library;
 #[path = "cuda/machine.rs"]
 mod machine;
+#[path = "cuda/moves.rs"]
+mod moves;
 #[path = "cuda/need.rs"]
 mod need;
 #[path = "cuda/nvrtc.rs"]
@@ -42,6 +44,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use need::{Place, trial};
 use ovolo::tensor::{DType, Tensor};
 use ovolo_cuda::Module;
+use std::process::Command;
 
 fn main() {
     standin::place();
@@ -60,6 +63,10 @@ fn main() {
         trials.push(need::nvrtc().trial(format!("model::{name}"), move || plan::model(&name, &path)));
         let title = format!("library::model::{with}");
         trials.push(trial(title, &standin, move || plan::libraries(&with, &there)));
+        if moves::NETWORKS.contains(&of.as_str()) {
+            let at = at.clone();
+            trials.push(trial(format!("library::moves::{of}"), &standin, move || moves::network(&at)));
+        }
         let needs = if device::model::is_small(&of) { driver.clone() } else { vec![need::device()] };
         for pipeline in ["cuda", "cuda-tf32", "cuda-f16", "cuda-bf16"] {
             let title = format!("device::model::{of}::{pipeline}");
@@ -114,6 +121,7 @@ fn main() {
         "price::devices_have_the_speeds_of_their_data_sheets",
         price::devices_have_the_speeds_of_their_data_sheets,
     ));
+    trials.push(trial("library::moves_are_counted", &standin, moves::moves_are_counted));
     let told = price::the_driver_tells_the_properties;
     trials.push(trial("price::the_driver_tells_the_properties", &standin, told));
     trials.push(Trial::test("plan::chains_stay_on_the_device", plan::chains_stay_on_the_device));
@@ -121,6 +129,8 @@ fn main() {
         .push(Trial::test("plan::running_without_a_device_says_so", plan::running_without_a_device_says_so));
     trials.push(need::cxx().trial("harness::a_missing_barrier_shows", a_missing_barrier_shows));
     trials.push(need::cxx().trial("harness::a_wrong_index_shows", a_wrong_index_shows));
+    trials
+        .push(need::cxx().trial("harness::an_index_outside_an_array_shows", an_index_outside_an_array_shows));
     trials.push(Trial::test("text::snapshots", text::snapshots));
     trials.push(Trial::test("text::the_same_work_has_one_text", text::the_same_work_has_one_text));
     trials.push(Trial::test("text::does_not_depend_on_order", nvrtc::canonical));
@@ -193,6 +203,26 @@ fn a_wrong_index_shows() -> Result<(), Failed> {
         Ok(()) => Err("an unwritten row is not detected".into()),
         Err(_) => Ok(()),
     }
+}
+
+/// With the checks of the compiler, an index outside an array in shared memory ends the program, even where the bytes there
+/// belong to the kernel as well.
+fn an_index_outside_an_array_shows() -> Result<(), Failed> {
+    if standin::part().is_some() {
+        changed("square[32][33]", "square[32][31]")?.map_err(Failed::from)?;
+        return Ok(());
+    }
+    let output = Command::new(std::env::current_exe().map_err(|error| error.to_string())?)
+        .args(["--exact", "harness::an_index_outside_an_array_shows", "--test-threads", "1"])
+        .env(standin::PART, "wrong")
+        .env(host::CHECKED, "1")
+        .output()
+        .map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() || !said.contains("runtime error: index") {
+        return Err(format!("{}: {said}", output.status).into());
+    }
+    Ok(())
 }
 
 /// Checks that every element equals the reference's within the rounding of its type, including padding.

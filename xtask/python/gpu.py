@@ -2,6 +2,7 @@
 """Measure PyTorch for `cargo xtask gpu`.
 
     gpu.py model NAME BATCH FOLDER [--precisions P,P] [--without-times]
+    gpu.py graph NAME BATCH FILE
     gpu.py copy MIB...
     gpu.py error REFERENCE_FOLDER FOLDER
 
@@ -9,7 +10,8 @@
 size fixed), FOLDER/inputs/NAME.npy and FOLDER/outputs/NAME.npy, the outputs of PyTorch in float32 on the processor.
 Then it prints a line for each precision, separated by tabs: the precision, the median ms on the device of eager and of
 torch.compile in the modes reduce-overhead and max-autotune, and the relative L2 error of eager compared with those
-outputs. `--without-times` omits these lines and needs no device. `copy` prints for each size the MiB, a tab, and the GB/s of copying a tensor on the
+outputs. `--without-times` omits these lines and needs no device. `graph` writes only the network as ONNX, and of
+large weights only the shapes, their mean and their standard deviation, as in the models of the tests. `copy` prints for each size the MiB, a tab, and the GB/s of copying a tensor on the
 device, counting both reads and writes. `error` prints the relative L2 error of the arrays of a folder compared with
 those of the same names in another.
 
@@ -23,6 +25,10 @@ import time
 PRECISIONS = ["float32", "TF32", "float16", "bfloat16"]
 TORCHVISION = ["resnet50", "mobilenet_v2", "vgg16", "inception_v3", "resnext50_32x4d", "efficientnet_b0", "vit_b_16"]
 MODELS = TORCHVISION + ["bert_base"]
+# Networks of which only the graph is wanted, because they are small: cuDNN is asked about their convolutions as well.
+GRAPHS = MODELS + ["squeezenet1_1"]
+# Weights with at least as many elements are left out of a graph.
+LARGE = 256
 # The modes of torch.compile. Both replay CUDA graphs, as ovolo does; the second also times its kernels.
 MODES = ["reduce-overhead", "max-autotune"]
 # Runs before each median, and runs for it.
@@ -108,6 +114,41 @@ def times(model, inputs, reference, precision, torch):
     return medians, error
 
 
+def export(network, inputs, names, path, torch):
+    """Write the network as ONNX with every size fixed, as in the models of the tests."""
+    # The tracing exporter fixes the sizes. It can export attention only as its parts, not as the single call that
+    # PyTorch makes otherwise.
+    torch.backends.mha.set_fastpath_enabled(False)
+    torch.onnx.export(
+        network,
+        tuple(inputs.values()),
+        path,
+        input_names=list(inputs),
+        output_names=names,
+        opset_version=17,
+        dynamo=False,
+    )
+    torch.backends.mha.set_fastpath_enabled(True)
+
+
+def graph(arguments):
+    import onnx
+    import torch
+    from onnx import numpy_helper
+
+    network, inputs, names = made(arguments.name, arguments.batch)
+    with torch.inference_mode():
+        export(network, inputs, names, arguments.file, torch)
+    model = onnx.load(arguments.file)
+    for weight in model.graph.initializer:
+        values = numpy_helper.to_array(weight)
+        if values.dtype == "float32" and values.size >= LARGE:
+            weight.doc_string = f"normal {values.mean():.6g} {values.std():.6g}"
+            weight.ClearField("raw_data")
+            weight.ClearField("float_data")
+    onnx.save(model, arguments.file)
+
+
 def device(torch):
     if not torch.cuda.is_available():
         sys.exit("torch sees no device")
@@ -124,19 +165,7 @@ def model(arguments):
         reference = tensors(network(*values))
         save(os.path.join(arguments.folder, "inputs"), inputs, values)
         save(os.path.join(arguments.folder, "outputs"), names, reference)
-        # The tracing exporter fixes every size, as in the models of the tests. It can export attention only as
-        # its parts, not as the single call that PyTorch makes otherwise.
-        torch.backends.mha.set_fastpath_enabled(False)
-        torch.onnx.export(
-            network,
-            values,
-            os.path.join(arguments.folder, "model.onnx"),
-            input_names=list(inputs),
-            output_names=names,
-            opset_version=17,
-            dynamo=False,
-        )
-        torch.backends.mha.set_fastpath_enabled(True)
+        export(network, inputs, names, os.path.join(arguments.folder, "model.onnx"), torch)
         if arguments.without_times:
             return
         for precision in arguments.precisions.split(","):
@@ -177,6 +206,11 @@ def main():
     command.add_argument("--precisions", default=",".join(PRECISIONS))
     command.add_argument("--without-times", action="store_true")
     command.set_defaults(run=model)
+    command = commands.add_parser("graph")
+    command.add_argument("name", choices=GRAPHS)
+    command.add_argument("batch", type=int)
+    command.add_argument("file")
+    command.set_defaults(run=graph)
     command = commands.add_parser("copy")
     command.add_argument("sizes", type=int, nargs="+", metavar="MIB")
     command.set_defaults(run=copy)

@@ -14,7 +14,7 @@ const CUBLAS: Wheel = Wheel {
 };
 
 /// cuDNN 9 with all its parts, from a wheel of about 700 MB.
-const CUDNN: Wheel = Wheel {
+pub const CUDNN: Wheel = Wheel {
     package: "nvidia-cudnn-cu12==9.28.0.42",
     sha256: "9ff58b7f36dacd0a93e89f8f2957b52466889217963701daa15e577317cfa375",
     folder: "cudnn",

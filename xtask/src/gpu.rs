@@ -13,16 +13,18 @@
 //!
 //! `cargo xtask gpu pack FOLDER` writes a kit: programs, scripts and models. A machine with a device needs neither Rust
 //! nor network for `FOLDER/measure gpu [WORD…]`, but the driver, NVRTC and the libraries, which are also found where
-//! Python packages put them, and PyTorch for the comparison.
+//! Python packages put them, and PyTorch for the comparison. `cargo xtask gpu rehearse` runs such a kit where there is
+//! neither network nor device, up to the first call of the driver.
 
 mod engine;
 mod kit;
 mod network;
+mod rehearsal;
 mod stream;
 mod table;
 
 use crate::python::root;
-use kit::Kit;
+pub use kit::Kit;
 use std::path::Path;
 use std::process::{Command, Output};
 use table::{Row, Table};
@@ -30,6 +32,9 @@ use table::{Row, Table};
 /// Measures and prints the table, or writes a kit. An error if there is no device, or if a check failed.
 pub fn run(words: &[String]) -> Result<(), String> {
     let kit = Kit::open()?;
+    if words == ["rehearse"] {
+        return rehearse(&kit);
+    }
     match words.split_first() {
         Some((word, [folder])) if word == "pack" => return kit.pack(Path::new(folder)),
         Some((word, _)) if word == "pack" => return Err("`gpu pack` needs one folder".to_owned()),
@@ -42,6 +47,10 @@ pub fn run(words: &[String]) -> Result<(), String> {
         return Err(format!("there is no NVIDIA device here, so nothing was measured\n{device}"));
     }
     if !line("cuda NVRTC: ").starts_with("cuda NVRTC: NVRTC ") {
+        if kit.packed {
+            let said = line("cuda NVRTC: ");
+            return Err(format!("kernels need NVRTC, and a kit does not fetch it\n{said}"));
+        }
         crate::nvrtc::run(&[])?;
     }
     let file = kit.work.join("rows.tsv");
@@ -63,6 +72,16 @@ pub fn run(words: &[String]) -> Result<(), String> {
         0 => Ok(()),
         count => Err(format!("{count} lines failed")),
     }
+}
+
+/// Builds the programs of a kit, with words for Cargo.
+pub fn built(words: &[String]) -> Result<Kit, String> {
+    Kit::built(words)
+}
+
+/// Runs a kit without network and without a device, up to the first call of the driver.
+pub fn rehearse(kit: &Kit) -> Result<(), String> {
+    rehearsal::run(kit)
 }
 
 fn text(output: &Output) -> String {

@@ -2,7 +2,9 @@
 
 mod asan;
 mod book;
+mod cuda_checks;
 mod cuda_libraries;
+mod cuda_survey;
 mod editors;
 mod gpu;
 mod models;
@@ -27,9 +29,19 @@ const TASKS: &[Task] = &[
     ("asan", "run kernels and plans under AddressSanitizer, where a nightly toolchain is present", asan::run),
     ("book", "build the documentation as a book, with mdBook", book::run),
     (
+        "cuda-checks",
+        "run everything that can be checked of the backend `cuda` without a device; words go to Cargo",
+        cuda_checks::run,
+    ),
+    (
         "cuda-libraries",
         "fetch NVIDIA's libraries cuBLASLt and cuDNN (1.3 GB), which backends of these names need",
         cuda_libraries::run,
+    ),
+    (
+        "cuda-survey",
+        "ask two versions of cuDNN about every graph of ten networks, for three described devices (hours); words choose",
+        cuda_survey::run,
     ),
     (
         "editors",

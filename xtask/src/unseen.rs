@@ -5,7 +5,7 @@ use crate::python::{build_folder, command, remove, root, with};
 use std::process::Command;
 
 /// The packages that are installed, from the Python package index.
-const PACKAGES: &[&str] = &[
+pub const PACKAGES: &[&str] = &[
     "numpy==2.4.6",
     "onnx==1.23.2",
     "onnxruntime==1.32.0",

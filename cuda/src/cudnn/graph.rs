@@ -27,7 +27,10 @@ use ovolo::op::{ALIGN, Call, Contract};
 use ovolo::tensor::DType;
 
 /// The scratch bytes that a kernel may need independently of the sizes.
-const KERNEL_SCRATCH: usize = 16 << 20;
+const KERNEL_SCRATCH: usize = 32 << 20;
+/// How many copies of its operands a convolution with windows of several pixels may make in scratch memory: engines
+/// transform images, weights and results of Winograd's method there, and pad groups to whole vectors.
+const WINDOW_COPIES: usize = 4;
 
 /// Returns the graph of a call for a version of the library.
 ///
@@ -77,10 +80,12 @@ fn missing_engine(count: usize, number: usize) -> String {
     )
 }
 
-/// Returns the largest number of scratch bytes that an engine can need: copies of the operands in another order or
-/// type, and the sums.
+/// Returns the largest number of scratch bytes that an engine can need, as far as it is known: copies of the operands in
+/// another order or type, transforms of them, and the sums. An engine that needs more takes memory of its own, or another
+/// one runs instead.
 fn max_scratch(call: &Call<'_>) -> usize {
     let bytes = |dtype: DType, count: usize| count * dtype.size().max(4);
     let all = call.inputs.iter().chain([&call.output]).map(|ty| bytes(ty.dtype, ty.shape.count()));
-    all.sum::<usize>() + KERNEL_SCRATCH
+    let window = call.op == "cudnn.conv-graph" && call.inputs[1].shape[2..].iter().any(|size| *size > 1);
+    all.sum::<usize>() * if window { WINDOW_COPIES } else { 1 } + KERNEL_SCRATCH
 }

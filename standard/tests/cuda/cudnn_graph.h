@@ -256,6 +256,9 @@ static std::map<std::string, long> finalised;
 static long from_engines, from_texts;
 // The number of an engine that no device has, for one thread: -1 is none, and -2 is all of them.
 static thread_local int64_t unfit = -1;
+// The number of an engine whose plans need more scratch than it reports, and how much; for one thread, in the same way.
+static thread_local int64_t greedy = -1;
+static const size_t GREED = 1 << 20;
 
 static std::string identity(const GraphOf& graph, const EngineOf& engine) {
   std::ostringstream text;
@@ -328,6 +331,10 @@ static int finish_plan(Node* one) {
   one->graph = config->graph;
   one->engine = config->engine;
   if (one->engine->unsupported || unfit == -2 || unfit == one->engine->number) { refused = "no device has this engine"; return NOT_SUPPORTED; }
+  if (greedy == -2 || greedy == one->engine->number) {
+    one->engine = std::make_shared<EngineOf>(*one->engine);
+    one->engine->workspace += GREED;
+  }
   ++from_engines;
   if (++finalised[identity(*one->graph, *one->engine)] > 1) fault("a plan is finalised again: " + identity(*one->graph, *one->engine));
   return SUCCESS;
@@ -541,6 +548,8 @@ EXPORT int cudnnBackendExecute(Handle* handle, Node* plan, Node* pack) {
 EXPORT int standin_finalised(int texts) { Guard guard(lock); return (int)(texts ? from_texts : from_engines); }
 // Sets the engine that no device has; it returns the one before.
 EXPORT int standin_unfit(int engine) { Guard guard(lock); int before = (int)unfit; unfit = engine; return before; }
+// Sets the engine whose plans need more scratch than it reports; it returns the one before.
+EXPORT int standin_greedy(int engine) { Guard guard(lock); int before = (int)greedy; greedy = engine; return before; }
 // Returns the attributes of the thread's last graph.
 EXPORT int standin_told(char* to, size_t most) {
   Guard guard(lock);

@@ -31,6 +31,7 @@ pub const TESTS: &[Test] = &[
     ("graphs_are_fused_with_following_ops", chosen_graphs, Place::Standin, &["cudnn"]),
     ("errors_of_graphs_say_what_to_do", errors_say_what_to_do, Place::Standin, &["cudnn"]),
     ("another_engine_runs_instead", another_engine_runs_instead, Place::Standin, &["cudnn"]),
+    ("engines_may_need_more_scratch", engines_may_need_more_scratch, Place::Standin, &["cudnn"]),
     ("tuning_picks_the_fastest_engine", tuning_picks_the_fastest_engine, Place::Standin, &["cudnn"]),
     ("tuning_prices_copies", tuning_prices_copies, Place::Standin, &["cudnn"]),
     ("older_versions_have_fewer_graphs", older_versions_have_fewer_graphs, Place::Standin, &["cudnn"]),
@@ -456,6 +457,62 @@ fn another_engine_runs_instead() -> Result<(), Failed> {
     match called("cudnn.conv-graph", &case.attrs(), &types, alone) {
         Err(why) if why.contains("no device has this engine") => {}
         other => return Err(format!("an engine that no device has is timed: {other:?}").into()),
+    }
+    standin.faults()?;
+    Ok(standin.nothing_left()?)
+}
+
+/// If an engine needs more scratch memory than is reserved for it, another one runs; if all do, the engine takes memory of
+/// its own, of which the session tells. In both cases the values are right.
+fn engines_may_need_more_scratch() -> Result<(), Failed> {
+    let standin = standin::get().ok_or("there is no stand-in")?;
+    let _turn = standin::turn();
+    // Engines by the library's numbers, in the order of the list: 41, 41, 44, 60, 11 and 0. No device has 60.
+    for (rows, greedy, requested, expected) in [
+        (50, 41, 0, &["engine 2 of cuDNN runs instead of engine 0"][..]),
+        (51, -2, 0, &["the call takes memory of its own: engine 0 of cuDNN needs"]),
+        (
+            52,
+            -2,
+            3,
+            &[
+                "engine 4 of cuDNN runs instead of engine 3",
+                "the call takes memory of its own: engine 4 of cuDNN needs",
+            ],
+        ),
+    ] {
+        let case = one(requested, rows);
+        let graph = lowered("cudnn", std::slice::from_ref(&case))?;
+        let plan = device::planned(&graph)?;
+        standin.greedy(greedy);
+        let session = Session::with(&graph, plan, common::registry().backends(), &Kept::default());
+        standin.greedy(-1);
+        let mut session = session.map_err(|error| error.to_string())?;
+        let notes = session.notes();
+        let says = |(note, one): (&String, &&str)| {
+            note.strip_prefix("`c0.result` (cudnn.conv-graph): ").is_some_and(|note| note.starts_with(*one))
+        };
+        if notes.len() != expected.len() || !notes.iter().zip(expected).all(says) {
+            return Err(format!("{notes:?}, not {expected:?}").into());
+        }
+        let operands = case.operands();
+        let inputs: Vec<&Tensor> = operands.iter().collect();
+        for _ in 0..3 {
+            let outputs = session.run(&inputs).map_err(|error| error.to_string())?;
+            agrees(&case.case, &outputs[0].to_layout(&Layout::PLAIN), &case.case.reference())?;
+        }
+    }
+    // The device has no such memory.
+    let graph = lowered("cudnn", &[one(0, 53)])?;
+    let plan = device::planned(&graph)?;
+    standin.greedy(-2);
+    standin.memory(1 << 19);
+    let session = Session::with(&graph, plan, common::registry().backends(), &Kept::default());
+    standin.memory(24 << 30);
+    standin.greedy(-1);
+    match session.map(|_| ()).map_err(|error| error.to_string()) {
+        Err(why) if why.contains("c0.result") && why.contains("OUT_OF_MEMORY") => {}
+        other => return Err(format!("{other:?} does not say that memory is short").into()),
     }
     standin.faults()?;
     Ok(standin.nothing_left()?)

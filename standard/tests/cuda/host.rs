@@ -13,6 +13,12 @@ const POISON: u8 = 0xff;
 /// Bytes of poison on both sides of a buffer.
 const GUARD: usize = 256;
 
+/// The variable with which kernels check the alignment of what they read and write, the indices of their arrays and the
+/// range of their integers while they run. The first mistake ends the program, with a message.
+pub const CHECKED: &str = "OVOLO_TEST_SANITIZE";
+const CHECKS: [&str; 2] =
+    ["-fsanitize=alignment,bounds,signed-integer-overflow", "-fno-sanitize-recover=all"];
+
 /// A compiled module.
 pub struct Host {
     library: Library,
@@ -37,9 +43,11 @@ pub fn translate(compiler: &Path, name: &str, module: &Module) -> PathBuf {
         text.push_str(&trampoline(kernel));
     }
     std::fs::write(&source, text).unwrap();
+    let checks = if std::env::var_os(CHECKED).is_some() { &CHECKS[..] } else { &[] };
     // Each kernel runs once on a few elements: optimising it would take longer than that saves.
     let output = Command::new(compiler)
         .args(["-std=c++17", "-O0", "-fPIC", "-shared", "-fno-strict-aliasing", "-w"])
+        .args(checks)
         // The shim jumps between stacks, which the checks of hardened compilers take for a mistake.
         .args(["-U_FORTIFY_SOURCE", "-o"])
         .arg(&object)

@@ -200,6 +200,11 @@ impl Standin {
         self.ask("OVOLO_CUDNN", "standin_unfit", engine);
     }
 
+    /// Sets the engine of cuDNN whose plans need a MiB of scratch more than it reports, in the same way.
+    pub fn greedy(&self, engine: c_int) {
+        self.ask("OVOLO_CUDNN", "standin_greedy", engine);
+    }
+
     /// Sets the bytes of the device, and returns the most MiB that were in use since the last call.
     pub fn memory(&self, bytes: usize) -> c_int {
         // SAFETY: the function takes a number and returns one.

@@ -22,6 +22,8 @@ pub struct Kit {
     pub root: PathBuf,
     /// The folder for results and intermediate files.
     pub work: PathBuf,
+    /// Whether this is a kit, which needs no network, and not a checkout.
+    pub packed: bool,
     /// The commit, with a note if files were changed after it.
     pub commit: String,
     /// Whether results of earlier runs count: not where files were changed after the commit, because they may have been
@@ -40,17 +42,20 @@ impl Kit {
                 tests: folder.join(TESTS),
                 root: folder.to_owned(),
                 work: folder.join("results"),
+                packed: true,
                 repeatable: true,
                 commit,
             }),
-            Err(_) => Self::built(),
+            Err(_) => Self::built(&[]),
         }
     }
 
-    /// Builds the programs of this checkout.
-    fn built() -> Result<Self, String> {
-        cargo(&["build", "--release", "--workspace"], &[])?;
-        let listed = cargo(&["test", "--release", "--workspace", "--no-run", "--test", "cuda"], &[])?;
+    /// Builds the programs of this checkout, with more words for Cargo.
+    pub fn built(words: &[String]) -> Result<Self, String> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        cargo(&[&["build", "--release", "--workspace"], &words[..]].concat(), &[])?;
+        let tests = ["test", "--release", "--workspace", "--no-run", "--test", "cuda"];
+        let listed = cargo(&[&tests, &words[..]].concat(), &[])?;
         let listed = String::from_utf8_lossy(&listed.stderr).into_owned();
         // Cargo names the program in parentheses: `Executable tests/cuda.rs (target/release/deps/cuda-…)`.
         let path =
@@ -68,6 +73,7 @@ impl Kit {
             root: root(),
             work: build_folder().join("gpu"),
             commit: if changed { format!("{commit} with changes") } else { commit },
+            packed: false,
             repeatable: !changed,
         })
     }

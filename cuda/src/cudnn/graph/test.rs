@@ -3,6 +3,7 @@
 //! with the same name.
 
 mod device;
+mod scratch;
 mod survey;
 
 use super::descriptor::Library;
