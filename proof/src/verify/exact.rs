@@ -32,6 +32,10 @@ pub(super) fn exactness(draft: &Draft, values: &dyn Fn() -> Vec<Option<Tensor>>)
     if !has_integers(draft) {
         return Exactness::Real;
     }
+    // In another type, the bits of a value are others.
+    if draft.values.iter().any(|value| value.op.is_some_and(|op| op.meaning() == "bitcast")) {
+        return Exactness::Rounded("the bits of a value are read as another type".to_owned());
+    }
     let roots = draft.left.iter().chain(&draft.right).copied();
     let floats: Vec<usize> = roots.filter(|at| draft.values[*at].ty.dtype.is_float()).collect();
     if floats.is_empty() {
@@ -46,10 +50,6 @@ pub(super) fn exactness(draft: &Draft, values: &dyn Fn() -> Vec<Option<Tensor>>)
             "a value is {}, to which numbers are rounded",
             draft.values[*at].ty.dtype
         ));
-    }
-    // In another type, the bits of a value are others.
-    if draft.values.iter().any(|value| value.op.is_some_and(|op| op.meaning() == "bitcast")) {
-        return Exactness::Rounded("the bits of a value are read as another type".to_owned());
     }
     let values = values();
     below.into_iter().find_map(|at| rounds(draft, at, &values)).map_or(Exactness::Exact, Exactness::Rounded)
