@@ -50,6 +50,7 @@ unsafe fn rows_on<V: Lanes>(rows: &Rows<'_>) {
             (1, _, _) => strided::<V, 1, 0>(rows),
             (2, 3, 1) => strided::<V, 2, 3>(rows),
             (2, 5, 1) => strided::<V, 2, 5>(rows),
+            (2, _, _) => strided::<V, 2, 0>(rows),
             _ => strided::<V, 0, 0>(rows),
         }
     }

@@ -259,6 +259,16 @@ fn depthwise_agrees_with_the_reference(block: usize) {
         Shape { channels: 17, outputs: 17, groups: 17, image: [9, 30], ..PLAIN },
         Shape { batch: 2, channels: 3, outputs: 3, groups: 3, strides: [2, 2], image: [11, 35], ..PLAIN },
         Shape {
+            channels: 19,
+            outputs: 19,
+            groups: 19,
+            kernel: [7, 7],
+            strides: [2, 2],
+            pads: [3, 3, 2, 4],
+            image: [12, 43],
+            ..PLAIN
+        },
+        Shape {
             channels: 33,
             outputs: 33,
             groups: 33,
@@ -442,6 +452,7 @@ fn depthwise_nhwc_agrees_with_the_reference() {
         Shape { image: [3, 2], ..square(7, 3) },
         Shape { image: [6, 20], ..square(5, 2) },
         Shape { image: [17, 33], strides: [2, 2], ..square(5, 2) },
+        Shape { image: [13, 43], strides: [2, 2], ..square(7, 3) },
         Shape { image: [12, 5], strides: [1, 2], pads: [0, 1, 2, 0], ..square(3, 1) },
         // One column lies in memory as one row, and some pixels read nothing but padding.
         Shape { kernel: [3, 1], pads: [1, 0, 1, 0], image: [19, 1], ..same(130) },

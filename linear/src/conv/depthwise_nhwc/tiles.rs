@@ -54,6 +54,7 @@ unsafe fn tiles_on<V: Lanes>(part: &Tiles<'_>) {
             (1, 7, 1) => strided::<V, 1, 7>(part),
             (2, 3, 1) => strided::<V, 2, 3>(part),
             (2, 5, 1) => strided::<V, 2, 5>(part),
+            (2, 7, 1) => strided::<V, 2, 7>(part),
             _ => strided::<V, 0, 0>(part),
         }
     }
@@ -185,7 +186,7 @@ struct Line {
 /// does not unroll such a long loop, and keeps the sums in memory if they have no constant index.
 macro_rules! unrolled {
     ($at:ident => $body:expr) => {
-        unrolled!($at => $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18)
+        unrolled!($at => $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20)
     };
     ($at:ident => $body:expr, $($number:literal)*) => {
         $({ const $at: usize = $number; $body })*
