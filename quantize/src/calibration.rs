@@ -57,8 +57,8 @@ impl fmt::Display for Calibration {
     }
 }
 
-/// Runs a model on batches, and returns the range of each layer's input. A first run finds the least and the greatest
-/// values. For other calibrations a second one counts values in histograms, so that no values are kept.
+/// Runs a model on batches, and returns the range of each value that a layer reads. A first run finds the least and the
+/// greatest values. For other calibrations a second one counts values in histograms, so that no values are kept.
 ///
 /// # Errors
 /// The model cannot be compiled or run, or a value is not finite.
@@ -68,7 +68,8 @@ pub fn calibrate(
     batches: &[Batch],
     calibration: Calibration,
 ) -> Result<Ranges, QuantizeError> {
-    let names: BTreeSet<&str> = document.layers().iter().map(|layer| layer.input.as_str()).collect();
+    let names: BTreeSet<&str> =
+        document.layers().iter().flat_map(|layer| &layer.inputs).map(String::as_str).collect();
     let mut model = engine.compile(&document.observed(&names)?)?;
     let mut ranges = Ranges::new();
     observe(&mut model, batches, &names, &mut |name, batch, values| {

@@ -1,20 +1,19 @@
 //! The choice among layers as an extraction: what a layer saves beside the error that it costs.
 //!
 //! Each layer is a class with two candidates, float32 and integers. The candidate of integers reads a class for the
-//! levels of the layer's input, so that layers with the same input pay once for its quantisation. The error has a
-//! price, and each price gives one choice: the cheapest sum of cost and priced error.
+//! levels of each of the layer's inputs, so that layers with the same input pay once for its quantisation. The error
+//! has a price, and each price gives one choice: the cheapest sum of cost and priced error.
 
 use ovolo::extract::{Candidate, Class, ClassId, Exact, ExtractError, Extractor, Problem};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// What the quantisation of one layer changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gain {
-    /// The value that the layer reads.
-    pub input: String,
-    /// The cost of quantising this value.
-    pub levels: f64,
-    /// What the model costs more if this layer alone is quantised, the cost of its input's levels included. It is
+    /// The values that the layer reads, with the cost of quantising each.
+    pub inputs: BTreeMap<String, f64>,
+    /// What the model costs more if this layer alone is quantised, the cost of its inputs' levels included. It is
     /// negative if the model becomes cheaper.
     pub cost: f64,
     /// The square of the relative error of the outputs if this layer alone is quantised.
@@ -22,9 +21,14 @@ pub struct Gain {
 }
 
 impl Gain {
+    /// Returns the cost of quantising what the layer reads.
+    fn levels(&self) -> f64 {
+        self.inputs.values().sum()
+    }
+
     /// Returns what the layer itself costs more.
     fn own(&self) -> f64 {
-        self.cost - self.levels
+        self.cost - self.levels()
     }
 }
 
@@ -66,7 +70,7 @@ const ROUNDING: f64 = 1e-9;
 fn cheaper(gains: &[Gain], one: &[bool], other: &[bool], price: f64) -> bool {
     let sum = |choice: &[bool]| cost(gains, choice) + price * error(gains, choice);
     let (one, other) = (sum(one), sum(other));
-    let scale: f64 = gains.iter().map(|gain| gain.cost.abs() + gain.levels).sum();
+    let scale: f64 = gains.iter().map(|gain| gain.cost.abs() + gain.levels()).sum();
     one < other - ROUNDING * scale
 }
 
@@ -76,7 +80,9 @@ fn cost(gains: &[Gain], choice: &[bool]) -> f64 {
     let mut sum = 0.0;
     for gain in gains.iter().zip(choice).filter_map(|(gain, chosen)| chosen.then_some(gain)) {
         sum += gain.own();
-        levels.entry(gain.input.as_str()).or_insert(gain.levels);
+        for (input, cost) in &gain.inputs {
+            levels.entry(input.as_str()).or_insert(*cost);
+        }
     }
     sum + levels.values().sum::<f64>()
 }
@@ -95,17 +101,17 @@ fn choose(gains: &[Gain], price: f64) -> Result<Vec<bool>, ExtractError> {
         Candidate { cost, children, rank }
     };
     let mut levels: BTreeMap<&str, ClassId> = BTreeMap::new();
-    for gain in gains {
-        let next = id(problem.classes.len());
-        if let std::collections::btree_map::Entry::Vacant(vacant) = levels.entry(&gain.input) {
-            vacant.insert(next);
-            problem.classes.push(Class { nodes: vec![candidate(gain.levels, Vec::new())] });
+    for (input, cost) in gains.iter().flat_map(|gain| &gain.inputs) {
+        if let Entry::Vacant(vacant) = levels.entry(input) {
+            vacant.insert(id(problem.classes.len()));
+            problem.classes.push(Class { nodes: vec![candidate(*cost, Vec::new())] });
         }
     }
     for gain in gains {
         // Costs are at least zero, so what integers save is a cost of float32.
         let float = candidate((-gain.own()).max(0.0), Vec::new());
-        let integer = candidate(gain.own().max(0.0) + price * gain.error, vec![levels[gain.input.as_str()]]);
+        let inputs = gain.inputs.keys().map(|input| levels[input.as_str()]).collect();
+        let integer = candidate(gain.own().max(0.0) + price * gain.error, inputs);
         problem.roots.push(id(problem.classes.len()));
         problem.classes.push(Class { nodes: vec![float, integer] });
     }

@@ -136,9 +136,9 @@ impl Document {
     }
 
     /// Returns the bytes of the model with some layers in QDQ form: those for which `chosen` is true. The input of each
-    /// is quantised to `u8` and back before it, and its weights become `i8` initializers, which are made floats before
-    /// it; its bias becomes one of `i32`. All other fields of the model are kept as they are. Float weights that no node
-    /// reads any more are left out.
+    /// is quantised to `u8` and back before it, as are both inputs of a sum; its weights become `i8` initializers, which
+    /// are made floats before it, and its bias becomes one of `i32`. All other fields of the model are kept as they are.
+    /// Float weights that no node reads any more are left out.
     ///
     /// # Errors
     /// A constant of a layer cannot be read.
@@ -190,7 +190,8 @@ impl Document {
         layers: &BTreeMap<usize, &'a Layer>,
         operands: &BTreeMap<usize, Vec<String>>,
     ) -> BTreeSet<&'a str> {
-        let replaced = layers.values().flat_map(|layer| [Some(&layer.weights), layer.bias.as_ref()]);
+        let weights = layers.values().filter_map(|layer| layer.weights.as_ref());
+        let replaced = weights.flat_map(|weights| [Some(&weights.name), weights.bias.as_ref()]);
         let mut unread: BTreeSet<&str> = replaced.flatten().map(String::as_str).collect();
         let mut read: BTreeSet<&str> = self.outputs().into_iter().collect();
         for (at, node) in self.graph.node.iter().enumerate() {
@@ -340,12 +341,15 @@ impl<'a> Writer<'a> {
 
     /// Returns the operands of a layer in QDQ form, after adding what they need.
     fn layer(&mut self, layer: &'a Layer, ranges: &Ranges) -> Result<Vec<String>, QuantizeError> {
-        let input = self.activation(&layer.input, ranges[&layer.input]);
-        let weights = self.weights(&layer.weights, layer.axis)?;
-        let mut operands = vec![input.name, weights.name];
-        if let Some(name) = &layer.bias {
+        let inputs: Vec<Dequantised> =
+            layer.inputs.iter().map(|input| self.activation(input, ranges[input])).collect();
+        let mut operands: Vec<String> = inputs.iter().map(|input| input.name.clone()).collect();
+        let Some(constants) = &layer.weights else { return Ok(operands) };
+        let weights = self.weights(&constants.name, constants.axis)?;
+        operands.push(weights.name);
+        if let Some(name) = &constants.bias {
             let (_, values) = self.document.values(name)?;
-            operands.push(match levels_of_bias(&values, input.scales[0], &weights.scales) {
+            operands.push(match levels_of_bias(&values, inputs[0].scales[0], &weights.scales) {
                 Some(bias) => {
                     let bytes = bias.levels.iter().flat_map(|level| level.to_le_bytes()).collect();
                     let base = format!("{}_bias", layer.name);

@@ -59,7 +59,7 @@ pub enum QuantizeError {
     },
     /// No layer can be quantised.
     #[error(
-        "{model}: it has no Conv, Gemm or MatMul in float32 with constant weights, so there is nothing to quantise"
+        "{model}: it has no Conv, ConvTranspose, Gemm or MatMul in float32 with constant weights, no sum and no pool, so there is nothing to quantise"
     )]
     NoLayers {
         /// The model.

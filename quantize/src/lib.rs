@@ -1,10 +1,11 @@
 //! Post-training quantisation: which layers of a model compute with 8-bit integers, and with which scales.
 //!
 //! A [`Document`] is an ONNX model whose bytes are kept. [`layers`](Document::layers) finds what can be quantised:
-//! convolutions and matrix products with constant weights. [`calibrate`] runs the model on given [`Batch`]es and
-//! returns the [`Range`] of each layer's input. [`Search`] quantises each layer alone, prices the plan and measures
-//! the loss, and lets an extraction choose among the layers. [`Document::quantised`] writes the choice in QDQ form:
-//! pairs of `QuantizeLinear` and `DequantizeLinear`, which every engine for ONNX can run. The model's own nodes stay.
+//! convolutions and matrix products with constant weights, sums and pools. [`calibrate`] runs the model on given
+//! [`Batch`]es and returns the [`Range`] of each value that a layer reads. [`Search`] quantises each layer alone, prices
+//! the plan and measures the loss, lets an extraction choose among the layers, and tries layers together.
+//! [`Document::quantised`] writes the choice in QDQ form: pairs of `QuantizeLinear` and `DequantizeLinear`, which every
+//! engine for ONNX can run. The model's own nodes stay.
 //!
 //! The rules in `rules/integer.ron` make integer kernels of such pairs, so a quantised model is compiled as any other.
 //!
@@ -37,7 +38,7 @@ pub use engine::{Engine, Runnable};
 pub use entropy::threshold;
 pub use error::QuantizeError;
 pub use histogram::{BINS, Histogram};
-pub use layer::Layer;
+pub use layer::{Layer, Weights};
 pub use loss::{Metric, accuracy};
 pub use range::{Range, Ranges};
 pub use search::{Objective, Point, Search};

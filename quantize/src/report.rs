@@ -29,14 +29,22 @@ impl Report<'_> {
     /// Returns the report for people.
     pub fn text(&self) -> String {
         let (search, float) = (self.search, &self.search.float);
-        let width = self.layers.iter().map(|layer| layer.name.chars().count()).max().unwrap_or(0).max(5);
-        let mut text = format!("{:width$}  operator       alone     error      loss  chosen\n", "layer");
+        let longest = |title: &str, text: fn(&Layer) -> &str| {
+            let lengths = self.layers.iter().map(|layer| text(layer).chars().count());
+            lengths.max().unwrap_or(0).max(title.len())
+        };
+        let width = longest("layer", |layer| &layer.name);
+        let operators = longest("operator", |layer| &layer.operator);
+        let mut text = format!(
+            "{:width$}  {:operators$}       alone     error      loss  chosen\n",
+            "layer", "operator"
+        );
         for ((layer, alone), chosen) in self.layers.iter().zip(&search.alone).zip(&self.chosen.chosen) {
             let saved = (alone.seconds - float.seconds) * 1e6;
             let kind = if *chosen { "int8" } else { "float32" };
             let _ = writeln!(
                 text,
-                "{:width$}  {:8}  {saved:+7.1} us  {:8.5}  {:8.5}  {kind}",
+                "{:width$}  {:operators$}  {saved:+7.1} us  {:8.5}  {:8.5}  {kind}",
                 layer.name,
                 layer.operator,
                 alone.error.sqrt(),

@@ -92,13 +92,14 @@ impl<'a> Search<'a> {
             let mut chosen = vec![false; count];
             chosen[at] = true;
             let (point, model) = search.point(chosen)?;
-            let input = document.layers()[at].input.clone();
-            let levels = match objective {
-                Objective::Time => model.price_of_levels(&document.levels_of(&input)),
+            let levels = |input: &String| match objective {
+                Objective::Time => model.price_of_levels(&document.levels_of(input)),
                 Objective::Size => 0.0,
             };
+            let inputs =
+                document.layers()[at].inputs.iter().map(|input| (input.clone(), levels(input))).collect();
             let cost = search.cost(&point) - search.cost(&search.float);
-            search.gains.push(Gain { input, levels, cost, error: point.error });
+            search.gains.push(Gain { inputs, cost, error: point.error });
             search.alone.push(point);
         }
         Ok(search)
@@ -125,8 +126,12 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the cheapest version that was found whose measured loss is at most a bound. The choices of the path are
-    /// measured from the cheapest on until one is within the bound. Further layers are then tried one by one, those that
-    /// save most first, if each alone is within the bound.
+    /// measured from the cheapest on until one is within the bound. Then layers of all kinds are tried together, as many
+    /// of those with the least error as are within the bound: a layer alone may save nothing, because its levels are
+    /// made and become floats again, where a chain of layers saves much. Further layers are then tried one by one, those
+    /// that save most first, if each alone is within the bound. At last sums and pools are tried, all of them together,
+    /// and one by one if that does not pay: their operands are levels already, or become levels where they are computed.
+    /// Chosen layers that save nothing alone are then tried in float32.
     ///
     /// # Errors
     /// As [`Search::new`].
@@ -139,19 +144,60 @@ impl<'a> Search<'a> {
                 break;
             }
         }
+        best = self.together(best, most)?;
         let saves = |at: &usize| self.gains[*at].cost < 0.0 && self.alone[*at].loss <= most;
         let mut more: Vec<usize> = (0..best.chosen.len()).filter(saves).collect();
         more.sort_by(|a, b| self.gains[*a].cost.total_cmp(&self.gains[*b].cost).then(a.cmp(b)));
         for at in more {
-            if best.chosen[at] {
-                continue;
-            }
-            let mut chosen = best.chosen.clone();
-            chosen[at] = true;
+            best = self.with(best, &[at], true, most)?;
+        }
+        if !best.chosen.contains(&true) {
+            return Ok(best);
+        }
+        let layers = self.document.layers();
+        let joins = |at: &usize| layers[*at].weights.is_none() && self.alone[*at].loss <= most;
+        let joins: Vec<usize> = (0..layers.len()).filter(joins).collect();
+        best = self.with(best, &joins, true, most)?;
+        for at in joins {
+            best = self.with(best, &[at], true, most)?;
+        }
+        for at in (0..layers.len()).filter(|at| self.gains[*at].cost >= 0.0) {
+            best = self.with(best, &[at], false, most)?;
+        }
+        Ok(best)
+    }
+
+    /// Returns the better of a version and the one with the most layers within the bound, if layers are taken in the
+    /// order of their errors. The number of layers is bisected, since the loss rises with it.
+    fn together(&self, mut best: Point, most: f64) -> Result<Point, QuantizeError> {
+        let mut order: Vec<usize> = (0..self.alone.len()).filter(|at| self.alone[*at].loss <= most).collect();
+        order.sort_by(|a, b| self.gains[*a].error.total_cmp(&self.gains[*b].error).then(a.cmp(b)));
+        // The first trial is of all layers. A single layer is tried later, if it saves anything.
+        let (mut fits, mut exceeds, mut count) = (1, order.len() + 1, order.len());
+        while fits < count && count < exceeds {
+            let mut chosen = self.float.chosen.clone();
+            order[..count].iter().for_each(|at| chosen[*at] = true);
             let (point, _) = self.point(chosen)?;
+            if point.loss <= most {
+                fits = count
+            } else {
+                exceeds = count
+            }
+            count = fits.midpoint(exceeds);
             best = self.better(best, point, most);
         }
         Ok(best)
+    }
+
+    /// Returns the better of a version and the same version with these layers in integers, or in float32.
+    fn with(&self, best: Point, layers: &[usize], integers: bool, most: f64) -> Result<Point, QuantizeError> {
+        let mut chosen = best.chosen.clone();
+        layers.iter().for_each(|at| chosen[*at] = integers);
+        if chosen == best.chosen || !chosen.contains(&true) {
+            return Ok(best);
+        }
+        let (point, _) = self.point(chosen)?;
+        Ok(self.better(best, point, most))
     }
 
     /// Returns the bytes of a version of the model.

@@ -5,14 +5,15 @@ use ovolo_quantize::{Gain, path};
 use std::collections::BTreeMap;
 
 fn gain(input: &str, levels: f64, cost: f64, error: f64) -> Gain {
-    Gain { input: input.to_owned(), levels, cost, error }
+    Gain { inputs: BTreeMap::from([(input.to_owned(), levels)]), cost, error }
 }
 
 /// What a choice costs more, and its error, by the definition.
 fn sums(gains: &[Gain], chosen: &[bool]) -> (f64, f64) {
     let of = || gains.iter().zip(chosen).filter(|(_, chosen)| **chosen).map(|(gain, _)| gain);
-    let levels: BTreeMap<&str, f64> = of().map(|gain| (gain.input.as_str(), gain.levels)).collect();
-    let own: f64 = of().map(|gain| gain.cost - gain.levels).sum();
+    let levels: BTreeMap<&String, f64> =
+        of().flat_map(|gain| &gain.inputs).map(|(of, cost)| (of, *cost)).collect();
+    let own: f64 = of().map(|gain| gain.cost - gain.inputs.values().sum::<f64>()).sum();
     (own + levels.values().sum::<f64>(), of().map(|gain| gain.error).sum())
 }
 
@@ -29,6 +30,19 @@ fn layers_with_one_input_pay_once_for_its_levels() {
     let alone = gain("a", 3.0, 1.0, 1.0);
     assert_eq!(path(std::slice::from_ref(&alone)).unwrap(), [[false]]);
     assert_eq!(path(&[alone.clone(), alone]).unwrap(), [[true, true], [false, false]]);
+}
+
+#[test]
+fn a_layer_pays_for_the_levels_of_all_its_inputs() {
+    let two = |cost: f64| Gain {
+        inputs: BTreeMap::from([("a".to_owned(), 3.0), ("b".to_owned(), 2.0)]),
+        cost,
+        error: 1.0,
+    };
+    assert_eq!(path(&[two(1.0)]).unwrap(), [[false]]);
+    // The levels of one input are there, and then also those of the other one.
+    assert_eq!(path(&[two(1.0), gain("a", 3.0, -1.0, 1.0)]).unwrap()[0], [true, true]);
+    assert_eq!(path(&[two(4.5), gain("a", 3.0, -1.0, 1.0)]).unwrap()[0], [false, true]);
 }
 
 #[test]

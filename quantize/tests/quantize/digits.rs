@@ -45,7 +45,7 @@ fn the_loss_is_within_each_bound_and_more_loss_makes_the_file_smaller() {
         let smallest = search.within(0.05).unwrap();
         assert!(smallest.bytes < search.float.bytes / 2 && smallest.loss > 0.0, "{smallest:?}");
         // A layer that is not on the path of the extraction is found if it alone is within the bound.
-        assert_eq!(search.within(0.006).unwrap().chosen, [false, false, true]);
+        assert_eq!(search.within(0.006).unwrap().chosen, [false, false, false, false, true]);
     });
 }
 
@@ -99,7 +99,8 @@ fn integers_compute_the_layers_that_are_quantised() {
     let (document, import, batches) = network();
     let engine = engine(&import);
     let ranges = calibrate(&document, &engine, &batches, Calibration::MinMax).unwrap();
-    let model = engine.compile(&document.quantised(&[false, false, true], &ranges).unwrap()).unwrap();
+    let model =
+        engine.compile(&document.quantised(&[false, false, false, false, true], &ranges).unwrap()).unwrap();
     let ops: Vec<&str> = model.plan().steps.iter().map(|step| step.op.name).collect();
     assert!(ops.iter().any(|op| op.contains("quantize")), "{ops:?}");
     assert!(model.price_of_levels("flat_quantized") > 0.0);

@@ -1,8 +1,10 @@
 //! Models in QDQ form.
 
-use crate::fixture::{model, node, noise, three_products, weights};
+use crate::fixture::{batches, engine, model, node, noise, three_products, weights};
+use ovolo::onnx::ImportOptions;
 use ovolo::onnx::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
-use ovolo_quantize::{Document, QuantizeError, Range, Ranges};
+use ovolo::tensor::{DType, Tensor};
+use ovolo_quantize::{Calibration, Document, Layer, QuantizeError, Range, Ranges, calibrate};
 use prost::Message;
 
 fn graph(bytes: &[u8]) -> GraphProto {
@@ -22,21 +24,95 @@ fn constant<'a>(graph: &'a GraphProto, name: &str) -> &'a TensorProto {
 }
 
 #[test]
-fn layers_are_those_with_constant_weights() {
+fn layers_are_products_with_constants_and_sums() {
     let document = Document::new("three", three_products()).unwrap();
-    let layers: Vec<_> = document
-        .layers()
-        .iter()
-        .map(|layer| (&*layer.name, &*layer.input, &*layer.weights, layer.axis))
-        .collect();
-    assert_eq!(layers, [("left", "x", "a", 1), ("right", "x", "b", 1), ("y", "top", "c", 1)]);
+    let text = |layer: &Layer| {
+        let weights =
+            layer.weights.as_ref().map(|weights| format!(" {} along {}", weights.name, weights.axis));
+        format!("{} of {}{}", layer.name, layer.inputs.join(" and "), weights.unwrap_or_default())
+    };
+    let layers: Vec<String> = document.layers().iter().map(text).collect();
+    assert_eq!(
+        layers,
+        ["left of x a along 1", "right of x b along 1", "sum of left and right", "y of top c along 1"]
+    );
+}
+
+#[test]
+fn sums_and_pools_read_levels_if_they_are_of_floats() {
+    let nodes = vec![
+        node("Relu", &["x"], "h"),
+        node("MaxPool", &["h"], "greatest"),
+        node("GlobalAveragePool", &["greatest"], "mean"),
+        node("Add", &["mean", "w"], "shifted"),
+        node("Shape", &["x"], "sizes"),
+        node("Add", &["sizes", "sizes"], "twice"),
+        node("MaxPool", &["h"], "m"),
+        node("Add", &["shifted", "m"], "y"),
+    ];
+    let mut parts = model(nodes, vec![weights("w", &[1], &[1.0])], &[1, 2, 8, 8], &[1, 2, 4, 4]);
+    parts.graph.as_mut().unwrap().node[6].output.push("positions".into());
+    let document = Document::new("pools", parts.encode_to_vec()).unwrap();
+    let names: Vec<&str> = document.layers().iter().map(|layer| &*layer.name).collect();
+    // A sum with a constant is none of two values, sizes are integers, and positions are those of floats.
+    assert_eq!(names, ["greatest", "mean", "y"]);
+    let quantised = document.quantised(&[true; 3], &ranges(&["h", "greatest", "shifted", "m"])).unwrap();
+    let graph = graph(&quantised);
+    let of = |name: &str| &graph.node.iter().find(|node| node.output[0] == name).unwrap().input;
+    assert_eq!(of("greatest")[..], ["h_dequantized"]);
+    assert_eq!(of("mean")[..], ["greatest_dequantized"]);
+    assert_eq!(of("m")[..], ["h"]);
+    assert_eq!(of("y")[..], ["shifted_dequantized", "m_dequantized"]);
+}
+
+#[test]
+fn transposed_convolutions_have_their_output_channels_along_the_second_axis() {
+    let mut grouped = node("ConvTranspose", &["h", "v", "c"], "y");
+    grouped.attribute.push(ovolo::onnx::proto::AttributeProto {
+        name: "group".into(),
+        i: 2,
+        r#type: 2,
+        ..Default::default()
+    });
+    let nodes = vec![node("ConvTranspose", &["x", "w", "b"], "h"), grouped];
+    let constants = vec![
+        weights("w", &[2, 4, 3, 3], &noise(72, 1)),
+        weights("b", &[4], &[0.5, -0.5, 0.25, 1.0]),
+        weights("v", &[4, 3, 1, 1], &noise(12, 2)),
+        weights("c", &[6], &noise(6, 3)),
+    ];
+    let parts = model(nodes, constants, &[1, 2, 4, 4], &[1, 6, 6, 6]);
+    let document = Document::new("transposed", parts.encode_to_vec()).unwrap();
+    let import = ImportOptions::default();
+    let engine = engine(&import);
+    let values: Vec<f64> = noise(32, 4).into_iter().map(f64::from).collect();
+    let image = Tensor::from_f64(DType::F32, [1, 2, 4, 4], &values);
+    let batches = batches(document.bytes(), &[image]).unwrap();
+    let ranges = calibrate(&document, &engine, &batches, Calibration::MinMax).unwrap();
+    let bytes = document.quantised(&[true; 2], &ranges).unwrap();
+    let graph = graph(&bytes);
+    let of = |name: &str| &graph.node.iter().find(|node| node.output[0] == name).unwrap().input;
+    assert_eq!(of("h")[..], ["x_dequantized", "w_dequantized", "h_bias_dequantized"]);
+    assert_eq!(constant(&graph, "w_scale").dims, [4]);
+    // The bias of two groups has twice as many channels as there are scales, so it stays.
+    assert_eq!(of("y")[..], ["h_dequantized", "v_dequantized", "c"]);
+    assert_eq!(constant(&graph, "v_scale").dims, [3]);
+    let run = |bytes: &[u8]| {
+        let outputs = engine.compile(bytes).unwrap().run(&batches[0]).unwrap();
+        outputs[0].to_f64()
+    };
+    let (float, levels) = (run(document.bytes()), run(&bytes));
+    let norm = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
+    let differences: Vec<f64> = float.iter().zip(&levels).map(|(one, other)| one - other).collect();
+    let distance = norm(&differences) / norm(&float);
+    assert!(distance > 0.0 && distance < 0.05, "{distance}");
 }
 
 #[test]
 fn a_value_that_two_layers_read_is_quantised_once_before_both() {
     let document = Document::new("three", three_products()).unwrap();
     let ranges = ranges(&["x", "top"]);
-    let graph = graph(&document.quantised(&[true, true, false], &ranges).unwrap());
+    let graph = graph(&document.quantised(&[true, true, false, false], &ranges).unwrap());
     assert_eq!(
         operators(&graph),
         [
@@ -123,7 +199,8 @@ fn convolutions_and_gemm_have_biases_of_32_bits() {
     ];
     let document =
         Document::new("conv", model(nodes, constants, &[1, 1, 4, 4], &[1, 3]).encode_to_vec()).unwrap();
-    assert_eq!(document.layers().iter().map(|layer| layer.axis).collect::<Vec<_>>(), [0, 0]);
+    let axis = |layer: &Layer| layer.weights.as_ref().map(|weights| weights.axis);
+    assert_eq!(document.layers().iter().map(axis).collect::<Vec<_>>(), [Some(0), Some(0)]);
     let graph = graph(&document.quantised(&[true, true], &ranges(&["x", "h"])).unwrap());
     let levels = constant(&graph, "g_bias_quantized");
     assert_eq!((levels.data_type, levels.raw_data.len()), (6, 8));
@@ -187,7 +264,7 @@ fn models_that_cannot_be_quantised_are_refused_with_a_remedy() {
     let mut damaged = ModelProto::decode(&*three_products()).unwrap();
     damaged.graph.as_mut().unwrap().initializer[0].float_data[3] = f32::INFINITY;
     let document = Document::new("m.onnx", damaged.encode_to_vec()).unwrap();
-    let error = document.quantised(&[true, false, false], &ranges(&["x", "top"])).unwrap_err();
+    let error = document.quantised(&[true, false, false, false], &ranges(&["x", "top"])).unwrap_err();
     assert!(matches!(error, QuantizeError::Constant { .. }), "{error}");
     assert_eq!(error.to_string(), "m.onnx: constant `a`: it holds inf");
 }

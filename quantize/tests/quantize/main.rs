@@ -8,3 +8,4 @@ mod digits;
 mod document;
 mod fixture;
 mod level;
+mod residual;

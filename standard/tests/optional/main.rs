@@ -103,6 +103,7 @@ fn main() {
     trials.extend(trials![
         [onnx_runtime()],
         quantize::onnx_runtime_gives_the_outputs_of_quantised_models_within_a_level,
+        quantize::onnx_runtime_gives_the_outputs_of_sums_and_pools_of_levels_within_a_level,
     ]);
     trials.extend(trials![
         [need::onednn()],

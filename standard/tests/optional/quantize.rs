@@ -15,6 +15,35 @@ session = onnxruntime.InferenceSession(model, providers=['CPUExecutionProvider']
 numpy.save(output, session.run(None, {name: numpy.load(values)})[0])
 ";
 
+/// Writes a network with each kind of layer that is quantised besides those of the digits, four images and the first one.
+const NETWORK: &str = "
+import numpy, onnx
+from onnx import helper, numpy_helper
+draw = numpy.random.default_rng(1)
+def constant(name, *shape):
+    return numpy_helper.from_array((draw.normal(size=shape) * 0.06).astype('f4'), name)
+node, value = helper.make_node, helper.make_tensor_value_info
+nodes = [
+    node('Conv', ['x', 'u'], ['first'], pads=[1] * 4),
+    node('Relu', ['first'], ['begin']),
+    node('Conv', ['begin', 'v'], ['second'], pads=[1] * 4),
+    node('Add', ['second', 'begin'], ['sum']),
+    node('MaxPool', ['sum'], ['greatest'], kernel_shape=[2, 2], strides=[2, 2]),
+    node('ConvTranspose', ['greatest', 't', 'b'], ['wide'], pads=[1] * 4),
+    node('AveragePool', ['wide'], ['smooth'], kernel_shape=[3, 3], pads=[1] * 4),
+    node('Conv', ['smooth', 'w'], ['last'], pads=[1] * 4),
+    node('GlobalAveragePool', ['last'], ['y']),
+]
+weights = [constant(name, 32, 32, 3, 3) for name in 'uvtw'] + [constant('b', 32)]
+inputs, outputs = [value('x', 1, [1, 32, 20, 20])], [value('y', 1, [1, 32, 1, 1])]
+graph = helper.make_graph(nodes, 'network', inputs, outputs, weights)
+opsets = [helper.make_opsetid('', 17)]
+onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), 'network.onnx')
+images = draw.normal(size=(4, 32, 20, 20)).astype('f4')
+numpy.save('images.npy', images)
+numpy.save('image.npy', images[:1])
+";
+
 /// The Python with ONNX Runtime.
 fn program() -> String {
     std::env::var("OVOLO_PYTHON").unwrap_or_else(|_| "python3".to_owned())
@@ -62,4 +91,34 @@ pub fn onnx_runtime_gives_the_outputs_of_quantised_models_within_a_level() {
         let most = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(most <= level, "{calibration}: {most} is more than {level}");
     }
+}
+
+pub fn onnx_runtime_gives_the_outputs_of_sums_and_pools_of_levels_within_a_level() {
+    let at = folder("quantize-runtime-pools");
+    let python = |arguments: &[&str]| {
+        succeeded(&Command::new(program()).arg("-c").args(arguments).current_dir(&at).output().unwrap());
+    };
+    python(&[NETWORK]);
+    let given = ["quantize", "network.onnx", "--input", "x=images.npy", "--loss", "0.2", "--cost", "flops"];
+    let output = ovolo(&at, &[&given[..], &["--output", "int8.onnx", "--json"]].concat());
+    succeeded(&output);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let chosen: Vec<&str> = report["layers"].as_array().unwrap().iter().filter_map(chosen_operator).collect();
+    for operator in ["Add", "MaxPool", "ConvTranspose", "AveragePool", "GlobalAveragePool"] {
+        assert!(chosen.contains(&operator), "{operator} stays in float32: {report}");
+    }
+    let run = ["run", "int8.onnx", "--input", "x=image.npy", "--cost", "flops", "--output-dir", "ours"];
+    succeeded(&ovolo(&at, &run));
+    python(&[SCRIPT, "int8.onnx", "x", "image.npy", "theirs.npy"]);
+    let (ours, theirs) = (values(&at.join("ours/y.npy")), values(&at.join("theirs.npy")));
+    assert_eq!(ours.len(), 32);
+    let greatest = |values: &mut dyn Iterator<Item = f64>| values.map(f64::abs).fold(0.0, f64::max);
+    let most = greatest(&mut ours.iter().zip(&theirs).map(|(one, other)| one - other));
+    let level = 2.0 * greatest(&mut theirs.iter().copied()) / 255.0;
+    assert!(most <= level, "{most} is more than {level}");
+}
+
+/// Returns the operator of a layer of a report, if the layer is chosen.
+fn chosen_operator(layer: &serde_json::Value) -> Option<&str> {
+    layer["operator"].as_str().filter(|_| layer["chosen"] == true)
 }
