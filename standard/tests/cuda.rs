@@ -122,6 +122,7 @@ fn main() {
         price::devices_have_the_speeds_of_their_data_sheets,
     ));
     trials.push(trial("library::moves_are_counted", &standin, moves::moves_are_counted));
+    trials.push(trial("library::attention_without_keys", &standin, moves::attention_without_keys));
     let told = price::the_driver_tells_the_properties;
     trials.push(trial("price::the_driver_tells_the_properties", &standin, told));
     trials.push(Trial::test("plan::chains_stay_on_the_device", plan::chains_stay_on_the_device));

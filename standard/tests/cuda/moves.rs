@@ -3,8 +3,10 @@
 use super::common;
 use libtest_mimic::Failed;
 use ovolo::compile;
+use ovolo::graph::text;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::plan::Plan;
+use ovolo::tensor::{DType, Tensor};
 use std::path::Path;
 
 /// The networks whose plans are held to few moves.
@@ -39,6 +41,41 @@ pub fn network(path: &Path) -> Result<(), Failed> {
         return Err(
             format!("{} steps only move values, not {MOST}:\n{}", moves.len(), moves.join("\n")).into()
         );
+    }
+    Ok(())
+}
+
+/// Attention as newer versions of PyTorch export it, in which a row without any key has zeros.
+const LAYER: &str = include_str!("moves/layer.ovolo");
+
+/// Attention in which rows without any key have zeros is one kernel that reads its heads in place, and such rows are
+/// zeros in the plan as well.
+pub fn attention_without_keys() -> Result<(), Failed> {
+    let graph = text::parse(common::ops(), LAYER).map_err(|error| error.to_string())?;
+    // The first sequence has no key at all, and the second one some.
+    let x = common::random("x", DType::F32, &[2, 128, 256]);
+    let kept: Vec<f64> = (0..256).map(|token| f64::from(u8::from(token >= 128 && token % 3 > 0))).collect();
+    let inputs = [x, Tensor::from_f64(DType::I64, [2, 128], &kept)];
+    let reference = common::reference(&graph, &inputs);
+    for (pipeline, most_error) in
+        [("cuda", 1e-5), ("cuda-tf32", 3e-3), ("cuda-f16", 3e-3), ("cuda-bf16", 2e-2)]
+    {
+        let compilation = compile::compile(graph.clone(), &common::pipeline(pipeline, 2))
+            .map_err(|error| error.to_string())?;
+        let plan = &compilation.plan;
+        let has = |ops: &[&str]| plan.steps.iter().any(|step| ops.contains(&step.op.name));
+        if !has(&["cuda.attention", "cudnn.attention"]) || has(&["cuda.softmax"]) {
+            return Err(format!("{pipeline}: attention is not one kernel in\n{plan}").into());
+        }
+        let moves = moves(plan);
+        if moves.len() > MOST {
+            return Err(format!("{pipeline}: {} steps only move values:\n{plan}", moves.len()).into());
+        }
+        let outputs = common::reference(&compilation.program, &inputs);
+        let error = common::relative_error(&outputs[0], &reference[0]);
+        if error.is_nan() || error > most_error {
+            return Err(format!("{pipeline}: relative error {error:e} of\n{plan}").into());
+        }
     }
     Ok(())
 }
