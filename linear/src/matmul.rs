@@ -1,7 +1,8 @@
 //! `matmul`, `matmul-packed` and `matmul-strassen`, with a post chain on the result.
 //!
-//! The result is divided into bands of rows and panels of 32 columns. A task computes one such piece over blocks of
-//! the inner dimension, so that data that is read again stays in the second-level cache.
+//! The result is divided into bands of rows and panels of 32 columns. A task computes one such piece over a block of the
+//! inner dimension, so that data that is read again stays in the second-level cache. All pieces are computed over one block
+//! before the next block begins, so that a block of a band of the left operand serves all panels while it is in the cache.
 //!
 //! A plain right operand of many rows is packed while the product runs. Its rows are far apart, so a task packs a few
 //! panels of a block once and multiplies all bands by them: a band of the left operand and the packed panels are in the
@@ -13,7 +14,7 @@ mod steps;
 mod strassen;
 
 use self::steps::Steps;
-use super::args::{Buffers, Shared};
+use super::args::{Buffers, Shared, part, tasks};
 use super::broadcast::Broadcast;
 use super::chain::Area;
 use super::few::{Few, PANELS, RESULT};
@@ -63,6 +64,9 @@ const CACHE_WAYS: usize = 8;
 const SPREAD: usize = 16;
 /// The number of rows up to which the inner dimension is not divided, because the left operand is small.
 const FEW_ROWS: usize = 8;
+/// The most elements of a block of the left operand that are copied before all pieces: 64 MiB. A larger block is read as it
+/// lies, because the copy would take too much memory.
+const COPIED: usize = 16 * 1024 * 1024;
 
 /// The elements of the largest tile.
 const STAGE: usize = RESULT;
@@ -87,16 +91,25 @@ struct Tiling {
     /// The columns and the rows of a piece: one panel and one band, or several where an operand is packed.
     group: usize,
     part: usize,
-    /// The distance between rows of a packed band of the left operand, if it is packed.
+    /// The distance between the rows of a copy of the left operand, if it is copied.
     spread: Option<usize>,
+    /// Whether it is copied before all pieces, not in bands.
+    whole: bool,
+    /// Whether all pieces are computed over one block of the inner dimension before the next block.
+    rounds: bool,
     steps: Steps,
 }
 
 impl Tiling {
-    /// Returns the elements of scratch that a thread needs for panels of the right operand, and for all.
-    fn scratch(&self) -> (usize, usize) {
+    /// Returns the elements of scratch that all threads share, those that a thread needs for panels of the right operand, and
+    /// those that it needs for all.
+    fn scratch(&self) -> (usize, usize, usize) {
+        let rows = |count: usize| self.spread.map_or(0, |row| row * count);
         let panels = if self.pack { self.block * self.group } else { 0 };
-        (panels, panels + self.spread.map_or(0, |row| row * self.band))
+        match self.whole {
+            true => (rows(self.rows), panels, panels),
+            false => (0, panels, panels + rows(self.band)),
+        }
     }
 
     /// Returns whether tiles are computed in a separate buffer, from which the last step stores them in the result.
@@ -166,14 +179,15 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
     // is packed, the copy is worth its time for all others as well.
     let zeros = (depth * size_of::<f32>()).trailing_zeros().min(CACHE_SPAN.trailing_zeros());
     let apart = CACHE_SPAN >> zeros;
-    let spread = (pack || rows >= PACK_ROWS && tallest > apart * CACHE_WAYS / 2).then_some(block + SPREAD);
-    let grouped = pack || spread.is_some();
+    let row = block + SPREAD;
+    let whole = !pack && rows >= PACK_ROWS && tallest > apart * CACHE_WAYS / 2 && rows * row <= COPIED;
+    let spread = (pack || whole).then_some(row);
     // Several panels need their share of the cache.
-    let band = (if grouped { BAND / 2 } else { BAND } / block).max(tallest) / tallest * tallest;
+    let band = (if pack { BAND / 2 } else { BAND } / block).max(tallest) / tallest * tallest;
     // Bands have nearly equal height.
     let equal = |parts: usize| rows.div_ceil(parts.max(1)).next_multiple_of(tallest).min(rows.max(1));
     let band = equal(rows.div_ceil(band));
-    let (group, part) = if grouped {
+    let (group, part) = if pack {
         let (panels, tasks) = (columns.div_ceil(PANEL), 4 * call.threads);
         let group = (panels * batch.len() / tasks).clamp(1, GROUP);
         let pieces = panels.div_ceil(group) * batch.len();
@@ -196,6 +210,8 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
         group,
         part,
         spread,
+        whole,
+        rounds: packed && block < depth,
         steps,
     })
 }
@@ -203,7 +219,8 @@ fn plan(call: &Call<'_>) -> Option<Tiling> {
 fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let Some(plan) = plan(call) else { return reference::contract(call) };
     let in_place = |n: &usize| plan.stages() && call.inputs[*n] == call.output;
-    let scratch = call.threads * plan.scratch().1 * size_of::<f32>();
+    let (shared, _, own) = plan.scratch();
+    let scratch = (shared + call.threads * own) * size_of::<f32>();
     let in_place = (2..call.inputs.len()).filter(in_place).collect();
     Ok(Contract { scratch, in_place, ..plain_contract(&format!("tiles-{}", micro().name)) })
 }
@@ -224,7 +241,11 @@ fn choices(call: &Call<'_>) -> Vec<KernelChoice> {
         ),
         KernelChoice::new(
             "left operand",
-            if plan.spread.is_some() { "copied in bands" } else { "read as it lies" },
+            match (plan.spread, plan.whole) {
+                (None, _) => "read as it lies",
+                (_, true) => "copied",
+                (_, false) => "copied in bands",
+            },
         ),
     ]
 }
@@ -242,6 +263,8 @@ struct Piece {
     batch: usize,
     part: usize,
     group: usize,
+    /// Where the rows of the inner dimension begin and end.
+    inner: [usize; 2],
 }
 
 struct MatMul {
@@ -256,22 +279,60 @@ impl Kernel for MatMul {
         if plan.rows * plan.columns * plan.batch.len() == 0 {
             return;
         }
+        let depth = plan.depth.max(1);
+        let of_round = if plan.rounds { plan.block } else { depth };
+        let (buffers, most) = (Buffers::new(args), args.team.threads().min(self.threads).max(1));
+        for first in (0..depth).step_by(of_round) {
+            let inner = [first, (first + of_round).min(plan.depth)];
+            if let Some(stride) = plan.spread.filter(|_| plan.whole) {
+                // SAFETY: the rows are within the operand, and the scratch memory has room for them.
+                unsafe { self.copy(&buffers, most, inner, stride) };
+            }
+            self.round(&buffers, most, inner);
+        }
+    }
+}
+
+impl MatMul {
+    /// Copies a block of all rows of the left operand to rows that are `stride` elements apart.
+    ///
+    /// # Safety
+    /// The block must be within the operand.
+    unsafe fn copy(&self, buffers: &Buffers<'_>, threads: usize, inner: [usize; 2], stride: usize) {
+        let plan = &self.plan;
+        let [first, end] = inner;
+        let tasks = tasks(plan.rows * (end - first), plan.rows, threads);
+        buffers.args().team.share(threads, tasks, |_, task| {
+            let left = Shared::<f32>::input(buffers.args(), 0);
+            for row in part(plan.rows, tasks, task, 1) {
+                // SAFETY: as the caller promises; the row is in the shared part of the scratch memory, and only this task
+                // writes it.
+                unsafe {
+                    let to = Shared::<f32>::scratch(buffers.args()).at(row * stride);
+                    std::ptr::copy_nonoverlapping(left.at(row * plan.depth + first), to, end - first);
+                }
+            }
+        });
+    }
+
+    /// Computes all pieces over some rows of the inner dimension.
+    fn round(&self, buffers: &Buffers<'_>, threads: usize, inner: [usize; 2]) {
+        let plan = &self.plan;
         let (parts, groups) = (plan.rows.div_ceil(plan.part), plan.columns.div_ceil(plan.group));
         let total = plan.batch.len() * parts * groups;
-        let work = plan.rows * plan.columns * plan.depth.max(1) * plan.batch.len();
-        let most = if work < 2 * MIN_TASK_WORK { 1 } else { args.team.threads().min(self.threads).max(1) };
+        let work = plan.rows * plan.columns * (inner[1] - inner[0]).max(1) * plan.batch.len();
+        let most = if work < 2 * MIN_TASK_WORK { 1 } else { threads };
         let chunk = (MIN_TASK_WORK * total / work.max(1)).clamp(1, total.div_ceil(most.min(total)));
-        let buffers = Buffers::new(args);
         // Consecutive tasks share the larger operand's part and read all of the smaller one, which then stays in the
         // cache.
-        let groups_first = plan.rows * plan.depth > plan.columns * plan.depth;
+        let groups_first = plan.rows > plan.columns;
         let place = |at: usize| {
             let (batch, rest) = (at / (parts * groups), at % (parts * groups));
             let (part, group) =
                 if groups_first { (rest / groups, rest % groups) } else { (rest % parts, rest / parts) };
-            Piece { batch, part, group }
+            Piece { batch, part, group, inner }
         };
-        args.team.share(most, total.div_ceil(chunk), |slot, task| {
+        buffers.args().team.share(most, total.div_ceil(chunk), |slot, task| {
             for at in task * chunk..((task + 1) * chunk).min(total) {
                 // A thread mostly runs neighbouring tasks one after the other, so the next task tells what to
                 // prefetch.
@@ -281,9 +342,7 @@ impl Kernel for MatMul {
             }
         });
     }
-}
 
-impl MatMul {
     /// Computes a piece of one product. `next` is the piece to prefetch.
     ///
     /// # Safety
@@ -293,12 +352,12 @@ impl MatMul {
         let (row, column) = (place.part * plan.part, place.group * plan.group);
         let end = (row + plan.part).min(plan.rows);
         let columns = plan.group.min(plan.columns - column);
-        let (panels, all) = plan.scratch();
-        let buffer = Shared::<f32>::scratch(args).at(slot * all);
+        let (shared, panels, all) = plan.scratch();
+        let buffer = Shared::<f32>::scratch(args).at(shared + slot * all);
         let left = Shared::<f32>::input(args, 0).at(plan.batch[place.batch].0).cast_const();
-        let mut done = 0;
+        let [mut done, inner_end] = place.inner;
         loop {
-            let depth = plan.block.min(plan.depth - done);
+            let depth = plan.block.min(inner_end - done);
             if plan.pack {
                 let right = Shared::<f32>::input(args, 1).at(plan.batch[place.batch].1);
                 // SAFETY: the rows and columns are within the operand, and the buffer is this slot's scratch memory.
@@ -309,7 +368,10 @@ impl MatMul {
             for first in (row..end).step_by(plan.band) {
                 let rows = plan.band.min(end - first);
                 let mut a = (left.wrapping_add(first * plan.depth + done), plan.depth);
-                if let Some(stride) = plan.spread {
+                if let Some(stride) = plan.spread.filter(|_| plan.whole) {
+                    let copy = Shared::<f32>::scratch(args).at(first * stride).cast_const();
+                    a = (copy.wrapping_add(done - place.inner[0]), stride);
+                } else if let Some(stride) = plan.spread {
                     let band = buffer.wrapping_add(panels);
                     for row in 0..rows {
                         // SAFETY: the row is within the operand, and the buffer is this slot's scratch memory.
@@ -335,7 +397,7 @@ impl MatMul {
                 }
             }
             done += depth;
-            if done >= plan.depth {
+            if done >= inner_end {
                 return;
             }
         }
@@ -424,10 +486,10 @@ impl MatMul {
             (place.batch, after, block.done)
         } else if block.row + block.rows < ((place.part + 1) * plan.part).min(plan.rows) {
             (place.batch, first, block.done)
-        } else if block.done + block.depth < plan.depth {
+        } else if block.done + block.depth < place.inner[1] {
             (place.batch, first, block.done + block.depth)
         } else {
-            (next.batch, next.group * plan.group, 0)
+            (next.batch, next.group * plan.group, next.inner[0])
         };
         if (batch, column, done) == (place.batch, block.column, block.done) {
             return Prefetch::NONE;

@@ -5,9 +5,9 @@
 
 use super::race::{RULE, Rounds, race};
 use super::sample::{self, Sampling};
-use super::tuner::{Tally, Tuner, key_of};
+use super::tuner::{Tally, Tuner, key_of, keys_of};
 use super::{clock::median, in_plan};
-use crate::limit::Phase;
+use crate::limit::{Phase, TimeLimit};
 use crate::source::{Extracted, Source};
 use ovolo::compile::{Compilation, Options};
 use ovolo::cost::pricing::{ByCorrected, ByTimes};
@@ -101,7 +101,10 @@ impl Tuned {
 pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Result<Tuned, Error> {
     let source = Source::new(graph, &options)?;
     if let Some(limit) = tuner.limit {
-        tuner.limit = Some(limit.for_plan(about(&source, &options)?));
+        let plan = by_prices(&source, &options)?;
+        let entrant = Rounds::USUAL.seconds(&plan.chosen.program, &plan.plan);
+        tuner.limit = Some(limit.for_plan(plan.plan.seconds(), entrant));
+        tuner.planned = keys_of(&plan.plan, &tuner.measured().for_graph(graph));
     }
     if let Some(extract) = options.pipeline.extract_mut() {
         extract.cost = Arc::new(ByTimes);
@@ -113,6 +116,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     };
     let ways: Vec<(&str, Leaning)> = WAYS.iter().map(|way| (way.name, leaning(way))).collect();
     let (first, tally) = settle_from(&source, &mut options, tuner)?;
+    let (first, tally) = go_on(&source, &mut options, tuner, first, tally)?;
     let text = checksum(&first.planned.plan.to_string());
     // The same plan may have different rivals if other libraries are present.
     let key = checksum(&format!("{}{text}", tuner.validators.describe(&options.pipeline.backends)));
@@ -150,6 +154,8 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
             plans.push((way, text, extracted));
         }
     }
+    // The plans by times and by prices come first; the others only lean to one of them.
+    plans.truncate(tuner.limit.map_or(usize::MAX, |limit| limit.entrants().max(2)));
     let (winner, times) = fastest(&plans, &options, tuner)?;
     let raced = plans.len() == 1 || times.iter().any(|seconds| seconds.is_finite());
     let (way, text, _) = &plans[winner];
@@ -180,13 +186,43 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     Ok(Tuned { compilation, tally, decision, known: false, raced, basis, sampled })
 }
 
-/// Returns about how many seconds a plan takes by the price list, as a quick extractor finds it.
-fn about(source: &Source<'_>, options: &Options) -> Result<f64, Error> {
+/// Times more kernels within a limit of time, as long as the times lead to the plan of the price list, so that no race is
+/// necessary and there is time.
+fn go_on(
+    source: &Source<'_>,
+    options: &mut Options,
+    tuner: &mut Tuner<'_>,
+    mut first: Extracted,
+    mut tally: Tally,
+) -> Result<(Extracted, Tally), Error> {
+    while let Some(longer) = tuner.limit.and_then(TimeLimit::longer) {
+        let by_prices = extract_by(source, Leaning::Prices(tuner.machine), options)?;
+        options.measured = Some(tuner.measured());
+        if by_prices.planned.plan.to_string() != first.planned.plan.to_string() {
+            break;
+        }
+        tuner.limit = Some(longer);
+        let more = tuner.fill_with(source, options, &BTreeSet::new())?;
+        if more.timed == 0 {
+            break;
+        }
+        tally.untimed = more.untimed;
+        tally.add_runs(&more);
+        options.measured = Some(tuner.measured());
+        let (again, more) = settle_alone(source, options, tuner, false)?;
+        first = again;
+        tally.add_runs(&more);
+    }
+    Ok((first, tally))
+}
+
+/// Returns about the plan by the price list, as a quick extractor finds it.
+fn by_prices(source: &Source<'_>, options: &Options) -> Result<Planned, Error> {
     let mut options = options.clone();
     if let Some(extract) = options.pipeline.extract_mut() {
         (extract.cost, extract.extractor) = (Arc::new(ByCorrected), Arc::new(GreedyDag));
     }
-    Ok(source.extract(&options)?.planned.plan.seconds())
+    Ok(source.extract(&options)?.planned)
 }
 
 /// A plan: the way that led to it, its checksum, and itself.
@@ -225,9 +261,7 @@ fn fastest(
     let programs: Vec<_> =
         plans.iter().map(|(_, _, one)| (&one.planned.chosen.program, &one.planned.plan)).collect();
     let entrants = if plans.len() > 1 { &programs[..] } else { &[] };
-    let rounds = tuner
-        .limit
-        .map_or(Rounds::USUAL, |limit| Rounds::USUAL.within(limit.left(Phase::Race)).loaded(limit.latest()));
+    let rounds = tuner.limit.map_or(Rounds::USUAL, |limit| Rounds::USUAL.limited(limit));
     let race = race(entrants, options.registry.backends(), rounds)?;
     let times: Vec<f64> = (0..entrants.len()).map(|at| median(&race.times(at)).0).collect();
     // The plan of the price list, which runs without tuning, stays unless another one is clearly faster.
@@ -322,16 +356,15 @@ fn settle_in_plans(
         (_, Some(limit)) => in_plan::BUDGET.min(limit.left(Phase::Plans)),
         (None, None) => in_plan::BUDGET,
     };
-    let mut around = in_plan::Around::new(budget);
+    let mut around = in_plan::Around::new(budget, tuner.limit.is_some());
     for round in 0..in_plan::ROUNDS {
         let measured = tuner.measured().for_graph(source.graph);
         let asked_for = round == 0 && tuner.within.is_some();
         let lacks = asked_for || !in_plan::lacking(&first.planned.plan, &measured).is_empty();
-        if !lacks || round > 0 && around.late() {
-            break;
-        }
+        let left = around.left_after(&first.planned);
+        let Some(left) = left.filter(|_| lacks && (round == 0 || !around.late())) else { break };
         let sampling = Sampling { plans: within.plans, seed: in_plan::SEED };
-        let end = tuner.limit.map(|limit| Instant::now() + limit.left(Phase::Plans) / 3);
+        let end = tuner.limit.map(|_| Instant::now() + left / 2);
         let drawn = sample::draw_until(&source.saturated, options, sampling, within.spread, end)?;
         within.plans = 0;
         let drawn = drawn.into_iter().map(|one| one.planned).collect();
@@ -339,10 +372,7 @@ fn settle_in_plans(
         around.guess(tuner, &asked(options));
         let (again, more) = settle_alone(source, options, tuner, false)?;
         first = again;
-        tally.timed += more.timed;
-        tally.wrong += more.wrong;
-        tally.rough += more.rough;
-        tally.disturbed += more.disturbed;
+        tally.add_runs(&more);
     }
     // Kernels that the last extraction had timed are priced like the others, so that the plan follows from
     // the final table.
@@ -384,10 +414,7 @@ fn settle_alone(
         let before = tally;
         tally = tuner.fill_with(source, options, &chosen)?;
         tally.known = tally.known.saturating_sub(before.timed + before.wrong);
-        tally.timed += before.timed;
-        tally.wrong += before.wrong;
-        tally.rough += before.rough;
-        tally.disturbed += before.disturbed;
+        tally.add_runs(&before);
         options.measured = Some(tuner.measured());
         first = source.extract(options);
     }

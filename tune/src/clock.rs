@@ -262,6 +262,13 @@ pub(super) fn lower_quartile(samples: &[f64]) -> f64 {
     sorted.get(sorted.len() / 4).copied().unwrap_or(f64::INFINITY)
 }
 
+/// The smallest sample that three quarters of them do not exceed.
+pub(super) fn upper_quartile(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get((3 * sorted.len()).div_ceil(4).saturating_sub(1)).copied().unwrap_or(f64::INFINITY)
+}
+
 /// The median, and half the distance between the quartiles as a share of it.
 pub(super) fn median(samples: &[f64]) -> (f64, f64) {
     let mut sorted = samples.to_vec();

@@ -10,8 +10,8 @@
 
 use super::clock::median;
 use super::race::{Rounds, steps};
+use super::ratios::Ratios;
 use super::tuner::{Progress, Tuner, TuningStage, Within, key_of};
-use ovolo::cost::stored::backend_of;
 use ovolo::cost::{Entry, InPlans, Measured, State};
 use ovolo::error::Error;
 use ovolo::graph::Graph;
@@ -28,8 +28,6 @@ pub(super) const SEED: u64 = 0x1_0000_0000;
 pub(super) const ROUNDS: usize = 6;
 /// The most bytes of constants of plans that are run in turns.
 const BYTES: usize = 1 << 30;
-/// The number of kernels of an op that is enough to estimate the ratio of others.
-const FEW: usize = 3;
 /// The time after which no further plans are run, by their estimates, if the caller asks for none. The first
 /// plan always runs.
 pub(super) const BUDGET: Duration = Duration::from_secs(8);
@@ -68,6 +66,8 @@ fn is_alone(entry: &Entry) -> bool {
 pub(super) struct Around {
     start: Instant,
     budget: Duration,
+    /// Whether even the first plan is only run if there is time.
+    strict: bool,
     /// A plan that is run with all others, and its first time; it makes the times of different runs comparable.
     anchor: Option<(Planned, f64)>,
     ratios: Ratios,
@@ -75,13 +75,20 @@ pub(super) struct Around {
 
 impl Around {
     /// Returns a value without plans. The time budget starts now.
-    pub fn new(budget: Duration) -> Self {
-        Self { start: Instant::now(), budget, anchor: None, ratios: Ratios::default() }
+    pub fn new(budget: Duration, strict: bool) -> Self {
+        Self { start: Instant::now(), budget, strict, anchor: None, ratios: Ratios::default() }
     }
 
     /// Whether the time budget is used up.
     pub fn late(&self) -> bool {
         self.start.elapsed() > self.budget
+    }
+
+    /// The time that is left when a plan has been run; `None` if there is no time to run it.
+    pub fn left_after(&self, one: &Planned) -> Option<Duration> {
+        let takes = Duration::from_secs_f64(Rounds::STEPS.seconds(&one.chosen.program, &one.plan));
+        let left = self.budget.saturating_sub(self.start.elapsed());
+        if self.strict { left.checked_sub(takes) } else { Some(left.saturating_sub(takes)) }
     }
 
     /// Runs plans, and keeps for each kernel without a time within plans the median over these plans of its
@@ -101,7 +108,9 @@ impl Around {
         let mut plans: VecDeque<Planned> =
             plans.into_iter().filter(|one| !lacking(&one.plan, &measured).is_empty()).collect();
         let (all, mut stopped) = (plans.len(), false);
-        while !plans.is_empty() && (times.is_empty() || !self.late()) {
+        while plans.front().and_then(|one| self.left_after(one)).is_some()
+            && (times.is_empty() || !self.late())
+        {
             stopped = !(tuner.progress)(Progress { stage: TuningStage::Plans, done: all - plans.len(), all });
             if stopped {
                 break;
@@ -110,10 +119,11 @@ impl Around {
             let mut turn: Vec<_> =
                 self.anchor.iter().map(|(planned, _)| (&planned.chosen.program, &planned.plan)).collect();
             let (mut new, mut bytes) = (0, 0);
-            let mut seconds: f64 = turn.iter().map(|(_, plan)| Rounds::STEPS.seconds(plan.seconds())).sum();
+            let takes = |program: &Graph, plan: &Plan| Rounds::STEPS.seconds(program, plan);
+            let mut seconds: f64 = turn.iter().map(|(program, plan)| takes(program, plan)).sum();
             for one in &plans {
                 bytes += one.chosen.program.constant_bytes();
-                seconds += Rounds::STEPS.seconds(one.plan.seconds());
+                seconds += takes(&one.chosen.program, &one.plan);
                 if new > NEXT.plans || new > 0 && (bytes > BYTES || seconds > left.as_secs_f64()) {
                     break;
                 }
@@ -186,48 +196,4 @@ fn means(plan: &Plan, steps: &[f64], measured: &Measured) -> BTreeMap<String, f6
         }
     }
     sums.into_iter().map(|(key, (sum, count))| (key, sum / count as f64)).collect()
-}
-
-/// The ratios of the time within plans to the time alone.
-#[derive(Default)]
-struct Ratios {
-    of_backend: BTreeMap<String, Vec<f64>>,
-    of_op: BTreeMap<String, Vec<f64>>,
-}
-
-impl Ratios {
-    fn add(&mut self, key: &str, ratio: f64) {
-        self.of_backend.entry(backend_of(key).to_owned()).or_default().push(ratio);
-        self.of_op.entry(op_of(key).to_owned()).or_default().push(ratio);
-    }
-
-    /// The median ratio of kernels of the same op, or of the same backend if there are few.
-    fn typical(&self, key: &str) -> Option<f64> {
-        let same = self.of_op.get(op_of(key)).filter(|ratios| ratios.len() >= FEW);
-        same.or_else(|| self.of_backend.get(backend_of(key))).map(|ratios| median(ratios).0)
-    }
-}
-
-/// The op in the call that a key describes.
-fn op_of(key: &str) -> &str {
-    key.split(['{', '(']).next().unwrap_or(key)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_like_others_depart_as_those_do() {
-        let mut ratios = Ratios::default();
-        assert_eq!(ratios.typical("native.map(f32[1])"), None);
-        for ratio in [2.0, 2.0, 3.0] {
-            ratios.add("native.map{post: <relu>}(f32[1])", ratio);
-        }
-        ratios.add("native.concat(f32[1])", 9.0);
-        ratios.add("native.pad(f32[1])", 8.0);
-        assert_eq!(ratios.typical("native.map(f32[1])"), Some(2.0));
-        assert_eq!(ratios.typical("native.concat(f32[1])"), Some(3.0), "one kernel is too few");
-        assert_eq!(ratios.typical("cuda.map(f32[1])"), None, "kernels of other backends do not count");
-    }
 }

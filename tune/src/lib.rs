@@ -20,6 +20,7 @@ mod limit;
 mod merge;
 mod operand;
 mod race;
+mod ratios;
 mod sample;
 mod shard;
 mod shared;

@@ -2,6 +2,7 @@
 
 use super::clock::median;
 use crate::calibrate;
+use crate::limit::{Phase, TimeLimit};
 use crate::placement::Placement;
 use ovolo::backend::Backends;
 use ovolo::error::Error;
@@ -23,23 +24,31 @@ pub(super) struct Rounds {
     time: Duration,
     /// How long they wait in all for a good placement of the threads.
     patience: Duration,
-    /// When loading the plans must have ended; otherwise, none of them is run.
-    loaded: Option<Instant>,
+    /// The limit of the tuning. Beyond the fewest runs, none begins when the time is up; if the fewest are impossible in this
+    /// time, there are none.
+    limit: Option<TimeLimit>,
 }
 
 impl Rounds {
     /// For a choice among a few plans.
     pub const USUAL: Self =
-        Self { runs: [5, 101], time: Duration::from_secs(4), patience: PATIENCE, loaded: None };
+        Self { runs: [5, 101], time: Duration::from_secs(4), patience: PATIENCE, limit: None };
 
     /// For timing the steps of plans.
     pub const STEPS: Self =
-        Self { runs: [5, 25], time: Duration::from_secs(3), patience: PATIENCE, loaded: None };
+        Self { runs: [5, 25], time: Duration::from_secs(3), patience: PATIENCE, limit: None };
 
-    /// About how many seconds a plan with this estimate is run.
+    /// About how many seconds it takes to load a plan and to run it as often as necessary.
     #[allow(clippy::cast_precision_loss)]
-    pub fn seconds(self, estimate: f64) -> f64 {
-        (self.runs[0] + 2) as f64 * estimate.max((WARM + LONG).as_secs_f64())
+    pub fn seconds(self, program: &Graph, plan: &Plan) -> f64 {
+        LOADED * program.constant_bytes() as f64 + self.running(plan)
+    }
+
+    /// About how many seconds it takes to run it.
+    #[allow(clippy::cast_precision_loss)]
+    fn running(self, plan: &Plan) -> f64 {
+        let (rounds, run) = (self.runs[0] as f64, plan.seconds());
+        2.0 * run + rounds * (run.max(WARM.as_secs_f64()) + run.max(LONG.as_secs_f64()))
     }
 
     /// The same, ending about when a time is up, however few runs that leaves beyond the fewest.
@@ -47,14 +56,14 @@ impl Rounds {
         Self { time: self.time.min(time), patience: self.patience.min(time / 4), ..self }
     }
 
-    /// The same, without a single run if the plans cannot be loaded until then.
-    pub fn loaded(self, end: Instant) -> Self {
-        Self { loaded: Some(end), ..self }
+    /// The same within the limit of a tuning.
+    pub fn limited(self, limit: TimeLimit) -> Self {
+        Self { limit: Some(limit), ..self.within(limit.left(Phase::Race)) }
     }
 
     /// Exactly `runs` runs, however long they take.
     pub const fn exactly(runs: usize) -> Self {
-        Self { runs: [runs, runs], time: Duration::ZERO, patience: PATIENCE, loaded: None }
+        Self { runs: [runs, runs], time: Duration::ZERO, patience: PATIENCE, limit: None }
     }
 }
 
@@ -71,10 +80,11 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(400);
 /// Runs that do not count are repeated, up to this multiple of the wanted number of rounds.
 const AGAIN: usize = 2;
-/// How long a plan runs before the run that counts. Other plans drove its data out of a cache, and it takes
-/// some runs until the data is back. A plan that takes longer than this fills the caches anew in each run
-/// anyway.
+/// How long a plan runs, at least once, before the run that counts. Other plans drove its data out of the caches, and it
+/// takes some runs until the data is back. This is true of weights, too, where the last cache is large.
 const WARM: Duration = Duration::from_millis(20);
+/// About how many seconds it takes to load one byte of constants.
+const LOADED: f64 = 2e-9;
 /// A shorter plan is timed by the median of its runs within this time, because a single run of some tenths of
 /// a millisecond is random.
 const LONG: Duration = Duration::from_millis(10);
@@ -175,37 +185,33 @@ fn in_turns(
     let inputs: Vec<&Tensor> = inputs.iter().collect();
     let team = Arc::new(Team::new(first.threads));
     let mut sessions = Vec::with_capacity(plans.len());
+    let running = Duration::from_secs_f64(plans.iter().map(|(_, plan)| rounds.running(plan)).sum());
     for (number, (program, plan)) in (1_u32..).zip(plans) {
         let start = Instant::now();
         sessions.push(Session::new(program, (*plan).clone(), backends)?.on(&team));
         // The others are taken to need as long as this one.
         let rest = start.elapsed() * u32::try_from(plans.len()).unwrap_or(u32::MAX).saturating_sub(number);
-        if rounds.loaded.is_some_and(|end| Instant::now() + rest > end) {
+        if rounds.limit.is_some_and(|limit| Instant::now() + rest + running > limit.latest()) {
             return Ok(race);
         }
     }
-    // The first run, which warms caches and threads, is not counted.
-    let mut long = Vec::with_capacity(sessions.len());
+    // The first run, which starts the threads, is not counted.
     for session in &mut sessions {
         session.run(&inputs)?;
-        let start = Instant::now();
-        session.run(&inputs)?;
-        long.push(start.elapsed() >= WARM);
     }
     let mut placement = calibrate::placement(&team);
     let mut patience = rounds.patience;
     let start = Instant::now();
     while race.wants(rounds.runs[1], entrants) {
-        if !race.wants(rounds.runs[0], entrants) && start.elapsed() > rounds.time {
+        let late = rounds.limit.is_some_and(|limit| limit.left(Phase::Race).is_zero());
+        if !race.wants(rounds.runs[0], entrants) && (late || start.elapsed() > rounds.time) {
             break;
         }
         let (_, waited) = placement.wait(&team, PAUSE.min(patience));
         patience = patience.saturating_sub(waited);
         let mut round = Vec::with_capacity(entrants);
-        for (session, long) in sessions.iter_mut().zip(&long) {
-            if !long {
-                warm(|| session.run(&inputs).map(drop))?;
-            }
+        for session in &mut sessions {
+            warm(|| session.run(&inputs).map(drop))?;
             measure(session, &inputs, &mut placement, &mut round)?;
         }
         race.rounds.push(round);

@@ -17,6 +17,7 @@ use crate::clock::{Clock, Runnable, lower_quartile, median};
 use crate::gain::{self, Belief};
 use crate::limit::{Phase, TimeLimit};
 use crate::operand::{device_bytes, operand_bytes};
+use crate::ratios::Ratios;
 use crate::sample::Sampling;
 use crate::shard::Shard;
 use crate::shared::Shared;
@@ -33,11 +34,12 @@ use ovolo::error::Error;
 use ovolo::graph::Graph;
 use ovolo::host;
 use ovolo::op::{Call, Contract, OpError};
-use ovolo::plan::{Base, Step};
+use ovolo::plan::{Base, Plan, Step};
 use ovolo::stage::Target;
 use ovolo::team::Team;
 use ovolo::tensor::TensorType;
 use rustc_hash::FxHashMap;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
@@ -143,6 +145,16 @@ pub struct Tally {
     pub in_plans: usize,
 }
 
+impl Tally {
+    /// Adds what another tuning of the same kernels timed.
+    pub(crate) fn add_runs(&mut self, other: &Self) {
+        self.timed += other.timed;
+        self.wrong += other.wrong;
+        self.rough += other.rough;
+        self.disturbed += other.disturbed;
+    }
+}
+
 /// Times kernels and keeps the times in a table.
 pub struct Tuner<'a> {
     pub(crate) threads: usize,
@@ -166,6 +178,9 @@ pub struct Tuner<'a> {
     pub budget: Duration,
     /// The most time that the tuning of a model takes, if there is a limit.
     pub limit: Option<TimeLimit>,
+    /// The lines of the kernels in the plan by the price list. Within a limit of time, the candidates for their values are
+    /// timed before all others, because most values of other forms of the graph end in no plan.
+    pub(crate) planned: BTreeSet<String>,
 }
 
 struct Job {
@@ -177,6 +192,27 @@ struct Job {
     /// About how many seconds the plan may gain where the times of the kernels for the values that it may compute are
     /// known.
     gain: f64,
+    /// Whether the plan computes one of these values.
+    planned: bool,
+}
+
+/// A value whose candidates are to be timed.
+#[derive(Default)]
+struct Value {
+    /// Whether the plan computes it.
+    planned: bool,
+    /// About how many seconds the plan may gain by the times.
+    gain: f64,
+    /// About how many seconds it takes to time the candidates.
+    takes: f64,
+}
+
+impl Value {
+    /// The order in which values are timed: those of the plan first, and among them those that gain more for each second.
+    fn order(&self, other: &Self) -> Ordering {
+        let worth = |one: &Self| one.gain / one.takes;
+        other.planned.cmp(&self.planned).then(worth(other).total_cmp(&worth(self)))
+    }
 }
 
 /// A kernel among which the extraction chooses.
@@ -238,6 +274,7 @@ impl<'a> Tuner<'a> {
             progress: Box::new(|_| true),
             budget: Duration::from_secs(25),
             limit: None,
+            planned: BTreeSet::new(),
         }
     }
 
@@ -316,13 +353,15 @@ impl<'a> Tuner<'a> {
     ) -> Result<Tally, Error> {
         let measured = self.measured().for_graph(source.graph);
         let (mut jobs, mut tally) = self.jobs(source, options, &measured, chosen);
+        let mut rest = Vec::new();
         if let Some(limit) = self.limit {
             let values: Vec<(usize, f64)> = jobs.iter().map(|job| (job.rivals, job.gain)).collect();
             let count = if limit.left(Phase::Kernels).is_zero() { 0 } else { limit.worthwhile(&values) };
-            let rest = jobs.split_off(count);
-            self.leave(&rest, &mut tally);
+            rest = jobs.split_off(count);
         }
+        let mut ratios = Ratios::default();
         if jobs.is_empty() {
+            self.leave(rest.iter(), &ratios, &mut tally);
             return Ok(tally);
         }
         let names: BTreeSet<&str> = jobs.iter().filter_map(|job| job.call.op.backend()).collect();
@@ -350,7 +389,6 @@ impl<'a> Tuner<'a> {
         for batch in batches(&bytes, size, most) {
             let batch = &jobs[batch];
             if self.late(Phase::Kernels) {
-                self.leave(&jobs[done..], &mut tally);
                 break;
             }
             let end = self.limit.map_or(start + self.budget, |limit| limit.end(Phase::Kernels));
@@ -374,7 +412,10 @@ impl<'a> Tuner<'a> {
                         tally.untimed += 1;
                         without_memory.insert(job.call.op.name);
                     }
-                    _ => tally.timed += 1,
+                    _ => {
+                        tally.timed += 1;
+                        ratios.add(&job.key, entry.price() / job.call.seconds.max(f64::MIN_POSITIVE));
+                    }
                 }
                 tally.rough += usize::from(entry.state == State::Rough);
                 self.stored.table.entries.insert(job.key.clone(), entry.settled());
@@ -392,6 +433,7 @@ impl<'a> Tuner<'a> {
             }
         }
         clock.keep();
+        self.leave(jobs[done..].iter().chain(&rest), &ratios, &mut tally);
         self.tell(start, &without_memory, &tally);
         self.keep();
         Ok(tally)
@@ -423,19 +465,25 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// Keeps the estimates of kernels that are not timed, because the limited time is used up.
-    fn leave(&mut self, jobs: &[Job], tally: &mut Tally) {
+    /// Keeps the estimates of kernels that are not timed, because the limited time is used up. They are multiplied by the ratio
+    /// of times to estimates that most kernels like them do not exceed: the plan has those kernels whose estimates are the
+    /// least, so that it would have all those whose estimates are too small.
+    fn leave<'j>(&mut self, jobs: impl Iterator<Item = &'j Job>, ratios: &Ratios, tally: &mut Tally) {
         for job in jobs {
-            if !self.stored.table.entries.contains_key(&job.key) {
-                self.stored.table.entries.insert(job.key.clone(), job.estimate(State::Untimed).settled());
+            tally.untimed += 1;
+            let known = self.stored.table.entries.get(&job.key);
+            if known.is_some_and(|known| known.state != State::Untimed) {
+                continue;
             }
+            let mut entry = job.estimate(State::Untimed);
+            entry.seconds *= ratios.cautious(&job.key).unwrap_or(1.0).max(1.0);
+            self.stored.table.entries.insert(job.key.clone(), entry.settled());
         }
-        tally.untimed += jobs.len();
         self.keep();
     }
 
-    /// The kernels to be timed; those for the same value are adjacent, and values whose times may gain the plan more, for each
-    /// second of timing, come first.
+    /// The kernels to be timed; those for the same value are adjacent. Values of the plan come first, and among them those whose
+    /// times may gain the plan more for each second of timing.
     fn jobs(
         &mut self,
         source: &Source<'_>,
@@ -450,6 +498,9 @@ impl<'a> Tuner<'a> {
             *best = best.min(candidate.call.seconds);
         }
         let gains = gains(&candidates);
+        let in_plan = |key: &String| self.planned.contains(key) || chosen.contains(key);
+        let planned: BTreeSet<usize> =
+            candidates.iter().filter(|one| in_plan(&one.key)).map(|one| one.rivals).collect();
         // A call may occur in several places, and is hopeless only if it is hopeless in all of them.
         let mut found: BTreeMap<String, (Job, bool)> = BTreeMap::new();
         let mut order: Vec<String> = Vec::new();
@@ -465,7 +516,8 @@ impl<'a> Tuner<'a> {
                 Some((_, known)) => *known &= hopeless,
                 None => {
                     order.push(key.clone());
-                    found.insert(key.clone(), (Job { call, contract, key, rivals, gain: 0.0 }, hopeless));
+                    let job = Job { call, contract, key: key.clone(), rivals, gain: 0.0, planned: false };
+                    found.insert(key, (job, hopeless));
                 }
             }
         }
@@ -474,6 +526,7 @@ impl<'a> Tuner<'a> {
         for key in order {
             let Some((mut job, hopeless)) = found.remove(&key) else { continue };
             job.gain = places[&key].iter().map(|rivals| gains[rivals]).sum();
+            job.planned = places[&key].iter().any(|rivals| planned.contains(rivals));
             let known = job.call.query(self.threads, &job.contract, |query| measured.entry(query));
             match known.map(|entry| entry.state) {
                 Some(State::Skipped) if !hopeless => jobs.push(job),
@@ -488,22 +541,22 @@ impl<'a> Tuner<'a> {
                 None => jobs.push(job),
             }
         }
-        let mut most: FxHashMap<usize, f64> = FxHashMap::default();
-        let mut takes: FxHashMap<usize, f64> = FxHashMap::default();
+        let mut values: FxHashMap<usize, Value> = FxHashMap::default();
         for job in &jobs {
-            let most = most.entry(job.rivals).or_insert(0.0);
-            *most = most.max(job.gain);
-            *takes.entry(job.rivals).or_insert(0.0) += job.takes();
+            let value = values.entry(job.rivals).or_default();
+            value.planned |= job.planned;
+            value.gain = value.gain.max(job.gain);
+            value.takes += job.takes();
         }
         // Rivals take turns, so they stay in one batch.
-        let worth = |job: &Job| most[&job.rivals] / takes[&job.rivals];
-        jobs.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then(a.rivals.cmp(&b.rivals)));
+        let order = |a: &Job, b: &Job| values[&a.rivals].order(&values[&b.rivals]);
+        jobs.sort_by(|a, b| order(a, b).then(a.rivals.cmp(&b.rivals)));
         for job in &mut jobs {
-            job.gain = most[&job.rivals];
+            job.gain = values[&job.rivals].gain;
         }
-        let mut values: Vec<usize> = most.into_keys().collect();
-        values.sort_unstable();
-        jobs.retain(|job| self.shard.has(values.binary_search(&job.rivals).unwrap_or(0)));
+        let mut numbers: Vec<usize> = values.into_keys().collect();
+        numbers.sort_unstable();
+        jobs.retain(|job| self.shard.has(numbers.binary_search(&job.rivals).unwrap_or(0)));
         (jobs, tally)
     }
 
@@ -685,14 +738,21 @@ fn quietest(runnable: &mut Runnable, clock: &mut Clock<'_>, end: Instant, tally:
 
 /// The key of a step's line in the table, and the line's state; `None` if there is no line.
 pub(crate) fn key_of(step: &Step, threads: usize, measured: &Measured) -> Option<(String, State)> {
+    of_step(step, threads, |query| Some((measured.key(query), measured.entry(query)?.state)))
+}
+
+/// The keys of the lines that the table has, or would have, for the steps of a plan.
+pub(crate) fn keys_of(plan: &Plan, measured: &Measured) -> BTreeSet<String> {
+    plan.steps.iter().map(|step| of_step(step, plan.threads, |query| measured.key(query))).collect()
+}
+
+fn of_step<T>(step: &Step, threads: usize, ask: impl FnOnce(&Query<'_>) -> T) -> T {
     let inputs: Vec<&TensorType> = step.input_types.iter().collect();
     let constant: Vec<bool> =
         step.inputs.iter().map(|place| matches!(place.base, Base::Constant(_))).collect();
     let contract = Contract { implementation: step.implementation.clone(), ..Contract::default() };
     let call = Call { op: step.op, attrs: &step.attrs, inputs: &inputs, output: &step.output_type, threads };
-    let query = Query { call, constant: &constant, contract: &contract };
-    let entry = measured.entry(&query)?;
-    Some((measured.key(&query), entry.state))
+    ask(&Query { call, constant: &constant, contract: &contract })
 }
 
 /// For each kernel, the number of the value it computes. Classes connected by conversions hold one value in
@@ -747,6 +807,16 @@ fn gains(candidates: &[Candidate]) -> FxHashMap<usize, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_of_the_plan_are_timed_first_and_then_those_that_gain_more_for_each_second() {
+        let value = |planned: bool, gain: f64, takes: f64| Value { planned, gain, takes };
+        let mut values =
+            [value(false, 9.0, 1.0), value(true, 2.0, 4.0), value(true, 1.0, 1.0), value(false, 9.0, 0.5)];
+        values.sort_by(Value::order);
+        let order = values.map(|one| (one.planned, one.gain / one.takes));
+        assert_eq!(order, [(true, 1.0), (true, 0.5), (false, 18.0), (false, 9.0)]);
+    }
 
     #[test]
     fn a_batch_has_few_kernels_and_takes_few_bytes() {
