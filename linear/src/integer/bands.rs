@@ -6,7 +6,10 @@ use std::ops::Range;
 /// The most pixels of a band.
 pub(super) const BAND: usize = 64;
 
-/// The bands of an image. All but the last have the same number of pixels, a multiple of the rows of a product.
+/// The number of bands for each thread from which on a band more or less does not matter.
+const FEW: usize = 16;
+
+/// The bands of an image. All but the last have the same number of pixels.
 #[derive(Clone, Copy)]
 pub(super) struct Bands {
     pub count: usize,
@@ -15,9 +18,18 @@ pub(super) struct Bands {
 }
 
 impl Bands {
-    /// Divides an image of this many pixels, which is at least one.
+    /// Divides an image of this many pixels, which is at least one, into bands of a multiple of the rows of a product.
     pub(super) fn new(area: usize) -> Self {
         let pixels = area.div_ceil(area.div_ceil(BAND)).next_multiple_of(PAIR_ROWS);
+        Self { count: area.div_ceil(pixels), pixels, area }
+    }
+
+    /// Divides an image of this many pixels, which is at least one, into bands that have nearly the same number of pixels. If
+    /// there are few bands, all threads have equally many.
+    pub(super) fn even(area: usize, threads: usize) -> Self {
+        let count = area.div_ceil(BAND);
+        let few = (2..FEW * threads).contains(&count);
+        let pixels = area.div_ceil(if few { count.next_multiple_of(threads) } else { count });
         Self { count: area.div_ceil(pixels), pixels, area }
     }
 

@@ -11,7 +11,7 @@ use super::bands::{BAND, Bands, tiles};
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
 use super::direct::{Places as TapPlaces, Tile, To};
 use super::geometry::Geometry;
-use super::matrix::{Begun, GRID_ROWS, Grid, Matrices, Panels};
+use super::matrix::{Ahead, Begun, GRID_ROWS, Grid, Matrices, Panels};
 use super::pair::{PAIR_COLUMNS, PAIR_ROWS};
 use super::prepared::{PreparedPair, Weights, depth, pair_columns, room, shared_room, width};
 use super::quad::COLUMNS;
@@ -41,6 +41,8 @@ pub(super) const OP: Lowering = Lowering {
 const TASKS: usize = 4;
 /// Scratch memory is divided at multiples of this number of bytes.
 const ALIGNMENT: usize = 64;
+/// The bytes that are copied at once.
+const VECTOR: usize = 32;
 /// The operands before the extra operands of the chain.
 const OWN: usize = 6;
 
@@ -149,6 +151,7 @@ struct Fused {
     extras: Extras,
     by_output: bool,
     signed: [bool; 2],
+    bands: Bands,
     threads: usize,
 }
 
@@ -173,10 +176,15 @@ impl Fused {
             return None;
         }
         let padded = copied(&geometry);
-        let by_matrices =
-            Matrices::new(Bands::new(geometry.area()).pixels(0).len(), depth(&group) / 4).is_some();
         let as_given = width(&geometry) == geometry.channels && !signed[0] && !apart;
         let source = if as_given { geometry } else { padded };
+        let threads = call.threads.max(1);
+        let even = Bands::even(geometry.area(), threads);
+        let rows = even.pixels(0).len();
+        // Windows that are copied can be filled up.
+        let filling = if source.is_whole() { 0 } else { 4 * Matrices::filling(rows, depth(&group) / 4) };
+        let group = Geometry { filling, ..group };
+        let by_matrices = Matrices::new(rows, depth(&group) / 4).is_some();
         Some(Self {
             geometry,
             groups,
@@ -190,7 +198,8 @@ impl Fused {
             chain,
             by_output: q.shape.count() > 1,
             signed,
-            threads: call.threads.max(1),
+            bands: if by_matrices { even } else { Bands::new(geometry.area()) },
+            threads,
         })
     }
 
@@ -199,7 +208,8 @@ impl Fused {
         let windows = windows.next_multiple_of(ALIGNMENT);
         let shared = if self.shares() { self.panels() * shared_room(&self.group) } else { 0 };
         let panel = if self.shares() { 0 } else { room(&self.group).next_multiple_of(ALIGNMENT) };
-        let copy = if self.copies { self.source.images * bytes(&self.source) } else { 0 };
+        // The last piece of a window may be copied as a vector.
+        let copy = if self.copies { self.source.images * bytes(&self.source) + VECTOR } else { 0 };
         let copy = copy.next_multiple_of(ALIGNMENT);
         let outside = width(&self.geometry).next_multiple_of(ALIGNMENT);
         let taps = if self.direct { BAND / PAIR_ROWS * self.taps().0 * size_of::<TapPlaces>() } else { 0 };
@@ -214,8 +224,7 @@ impl Fused {
     /// Returns whether panels are prepared once for all bands. With `vpdpbusd` there is little to prepare, and the products of
     /// a band take longer than with matrices.
     fn shares(&self) -> bool {
-        (self.by_matrices || !Tile::has_vnni())
-            && self.geometry.images * Bands::new(self.geometry.area()).count > 1
+        (self.by_matrices || !Tile::has_vnni()) && self.geometry.images * self.bands.count > 1
     }
 
     /// Returns the taps of a window and the quads of each. If the pixels of a row of the window are next to each other and
@@ -432,7 +441,9 @@ impl Kernel for Fused {
             image_point: i32::from(point),
         };
         let shared = Shared::<u8>::new(scratch.at(places.copy + places.outside));
-        if self.shares() {
+        // Where panels are used as they are, another round of tasks takes longer than what each task does for its panels.
+        let shares = self.shares() && !weights().needs_no_totals(&self.group);
+        if shares {
             let (panels, room) = (self.panels(), shared_room(&self.group));
             let (of_group, parts) = (panels / self.groups, tasks(panels * room, panels, args.team.threads()));
             args.team.run(parts, |index| {
@@ -443,10 +454,11 @@ impl Kernel for Fused {
                 }
             });
         }
-        let bands = Bands::new(self.geometry.area());
+        let bands = self.bands;
         let pairs = self.groups * self.group.outputs.div_ceil(PAIR_COLUMNS);
-        // Where there are few bands, the outputs are divided as well.
-        let wanted = TASKS * args.team.threads();
+        // Where there are few bands, the outputs are divided as well. But each part copies the windows of its band.
+        let copied = self.by_matrices && !self.source.is_whole();
+        let wanted = if copied { 1 } else { TASKS } * args.team.threads();
         let parts = wanted.div_ceil(self.geometry.images * bands.count).clamp(1, pairs);
         args.team.share(self.threads, self.geometry.images * bands.count * parts, |slot, task| {
             let (band, pairs) = (task / parts, part(pairs, parts, task % parts, 1));
@@ -461,7 +473,7 @@ impl Kernel for Fused {
                 outside: outside.at(0),
                 panels: [0, 1].map(|at| scratch.at(panels + at * places.panel)),
                 weights: weights(),
-                shared: self.shares().then(|| shared.at(0).cast_const()),
+                shared: shares.then(|| shared.at(0).cast_const()),
                 point,
                 output: output.at(0),
                 image: band / bands.count,
@@ -526,7 +538,7 @@ impl Band<'_> {
 
     /// Returns the rows of the products of a group, and the distance between them; `image` is its first channel.
     unsafe fn rows(&self, image: *const u8) -> (*const u8, usize) {
-        let (one, depth) = (&self.fused.source, depth(&self.fused.group));
+        let (one, depth, filling) = (&self.fused.source, depth(&self.fused.group), self.fused.group.filling);
         // SAFETY: as the caller of `run` promises.
         unsafe {
             if one.is_whole() {
@@ -542,6 +554,7 @@ impl Band<'_> {
                         true => self.gather_inside(image, place, to),
                         false => self.gather(image, place, to),
                     }
+                    to.add(depth - filling).write_bytes(0, filling);
                     column += 1;
                     if column == columns {
                         (row, column) = (row + 1, 0);
@@ -556,11 +569,18 @@ impl Band<'_> {
     unsafe fn gather_inside(&self, image: *const u8, [y, x]: [usize; 2], to: *mut u8) {
         let one = &self.fused.source;
         let (row, piece) = (one.image[1] * one.channels, one.window[1] * one.channels);
+        // More bytes than a piece has may be copied where there is room, which others are then written to.
+        let more = piece <= VECTOR && piece + self.fused.group.filling >= VECTOR;
         for step in 0..one.window[0] {
             // SAFETY: the window is in the image, and there is room for it.
             unsafe {
                 let from = image.add((y + step * one.dilations[0]) * row + x * one.channels);
-                copy(from, std::slice::from_raw_parts_mut(to.add(step * piece), piece));
+                if more {
+                    let bytes = from.cast::<[u8; VECTOR]>().read();
+                    to.add(step * piece).cast::<[u8; VECTOR]>().write(bytes);
+                } else {
+                    copy(from, std::slice::from_raw_parts_mut(to.add(step * piece), piece));
+                }
             }
         }
     }
@@ -579,7 +599,8 @@ impl Band<'_> {
         let first = inside(x, 0, 1).filter(|_| whole);
         // SAFETY: the window has this many elements, and the pixels that are read lie in the image.
         unsafe {
-            let window = std::slice::from_raw_parts_mut(to, depth(&self.fused.group));
+            let filled = depth(&self.fused.group) - self.fused.group.filling;
+            let window = std::slice::from_raw_parts_mut(to, filled);
             for (step, line) in window.chunks_exact_mut(one.window[1] * channels).enumerate() {
                 let Some(row) = inside(y, step, 0) else {
                     line.fill(self.point);
@@ -699,6 +720,17 @@ impl Band<'_> {
         }
     }
 
+    /// Returns the weights of the pair after this one, if they are read as they are given, and come from memory: where the
+    /// image has few bands, weights are read about once in a run.
+    fn next(&self, prepared: &PreparedPair, pair: usize) -> Option<[*const i8; 2]> {
+        let fused = self.fused;
+        let few = fused.geometry.images * fused.bands.count <= 2 * fused.threads;
+        let more = (pair + 2) * PAIR_COLUMNS <= fused.group.outputs;
+        let (weights, ..) = prepared.without_points();
+        let distance = PAIR_COLUMNS * depth(&fused.group);
+        (few && more && prepared.is_given()).then(|| weights.map(|panel| panel.wrapping_add(distance)))
+    }
+
     /// Multiplies the rows of the band by a pair of panels of a group, and makes levels of the sums.
     /// `image` is the first channel of the group in an image, and `rows` are the rows of its products once they are needed.
     unsafe fn pair(
@@ -729,26 +761,30 @@ impl Band<'_> {
                 return self.direct(&prepared, output, columns);
             }
             let (rows, stride) = *rows.get_or_insert_with(|| self.rows(image));
-            let finish = |sums: *const i32, part: Range<usize>| {
+            let levels = |source: *const i32, part: Range<usize>| {
                 let pixel = self.pixels.start + part.start;
-                self.started.run(&Rows {
-                    source: sums.cast(),
+                Rows {
+                    source: source.cast(),
                     source_row: PAIR_COLUMNS,
-                    target: self.output.add((self.image * area + pixel) * all.outputs + output),
+                    target: self.output.wrapping_add((self.image * area + pixel) * all.outputs + output),
                     target_row: all.outputs,
                     rows: part.len(),
                     columns,
                     places: self.fused.extras.places(self.image, pixel, output),
-                });
+                }
             };
             if let Some(matrices) = matrices.filter(|_| !prepared.has_points()) {
                 let mut sums = MaybeUninit::<Grid>::uninit();
                 let (weights, constants, _) = prepared.without_points();
-                let panels = Panels { weights, constants: constants.each_ref(), both: columns > COLUMNS };
-                for part in matrices.parts() {
+                let both = columns > COLUMNS;
+                let next = self.next(&prepared, pair);
+                let parts = matrices.parts().count();
+                for (number, part) in matrices.parts().enumerate() {
+                    let ahead = next.map(|next| Ahead::new(next, number, parts));
+                    let panels = Panels { weights, constants: constants.each_ref(), both, ahead };
                     let from = rows.add(part.start * stride);
                     matrices.products(from, stride, part.len(), &panels, sums.as_mut_ptr().cast());
-                    finish(sums.as_ptr().cast(), part);
+                    self.started.run(&levels(sums.as_ptr().cast(), part));
                 }
                 return;
             }
@@ -759,7 +795,7 @@ impl Band<'_> {
                     let from = rows.add((start + tile.start) * stride);
                     prepared.products(from, stride, tile.len(), &mut sums[tile]);
                 }
-                finish(sums.as_ptr().cast(), start..start + sums.len());
+                self.started.run(&levels(sums.as_ptr().cast(), start..start + sums.len()));
             }
         }
     }

@@ -18,6 +18,8 @@ pub(super) struct Geometry {
     pub dilations: [usize; 2],
     /// Padding at the top and at the left.
     pub begin: [usize; 2],
+    /// The zeros that follow the elements of a window where it is multiplied; a multiple of four.
+    pub filling: usize,
 }
 
 impl Geometry {
@@ -41,6 +43,7 @@ impl Geometry {
             strides: two("strides")?,
             dilations: two("dilations")?,
             begin: two("pads")?,
+            filling: 0,
         })
     }
 

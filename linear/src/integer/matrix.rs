@@ -9,6 +9,7 @@
 
 use super::pair::PairSums;
 use super::quad::{COLUMNS, QUAD, has_vnni};
+use crate::lanes::prefetch;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -88,6 +89,20 @@ impl Matrices {
         })
     }
 
+    /// Returns the quads by which an inner dimension is filled up, so that it has as few pieces as possible, and these are equal.
+    /// A product takes as long for a piece with few quads as for one with many. Weights that are filled up have to be copied,
+    /// so that some more pieces are better.
+    pub(super) fn filling(rows: usize, quads: usize) -> usize {
+        if rows < FEWEST[0] || quads < FEWEST[1] || !is_supported() {
+            return 0;
+        }
+        let fewest = quads.div_ceil(QUADS);
+        match Self::new(rows, quads) {
+            Some(equal) if 3 * equal.pieces < 4 * fewest => 0,
+            _ => quads.next_multiple_of(fewest) - quads,
+        }
+    }
+
     /// Returns the rows that are multiplied at once, from the first to the last ones. Some may be multiplied twice.
     pub(super) fn parts(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let Self { count, rows, .. } = *self;
@@ -141,6 +156,35 @@ pub(super) struct Panels<'a> {
     pub constants: [&'a [i32; COLUMNS]; 2],
     /// Whether there is a second one.
     pub both: bool,
+    /// The weights of the panels that come next, if they are to be requested.
+    pub ahead: Option<Ahead>,
+}
+
+/// Weights that are requested while others are multiplied, to be in the second-level cache when it is their turn. A matrix
+/// is loaded row by row, and no such load is early enough for weights that come from memory.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    /// Where the rest of each panel begins.
+    pub panels: [*const i8; 2],
+    /// Of so many quads, each product requests one.
+    pub share: usize,
+}
+
+impl Ahead {
+    /// Returns the weights that a product requests: of each group of `share` quads, the one with this number.
+    pub(super) fn new(panels: [*const i8; 2], number: usize, share: usize) -> Self {
+        Self { panels: panels.map(|panel| panel.wrapping_add(number * QUAD)), share }
+    }
+
+    /// Requests the weights of some quads.
+    fn request(&mut self, quads: usize) {
+        for panel in &mut self.panels {
+            for quad in (0..quads).step_by(self.share) {
+                prefetch(panel.wrapping_add(quad * QUAD));
+            }
+            *panel = panel.wrapping_add(quads * QUAD);
+        }
+    }
 }
 
 impl Begun {
@@ -167,42 +211,54 @@ impl Begun {
         let second = (rows > of_matrix).then(|| rows - of_matrix);
         let below = second.unwrap_or(0);
         let below_to = sums.wrapping_add(below);
-        let [weights, beside] = panels.weights;
+        let (mut a, mut b) = (a, a.wrapping_add(below * stride));
+        let [mut weights, mut beside] = panels.weights;
         let [constants, more] = panels.constants.map(|constants| constants.as_ptr());
-        /// Multiplies all pieces by a way to load and multiply them, and stores the sums.
+        let mut ahead = panels.ahead;
+        /// Multiplies all pieces by a way to load and multiply them, and stores the sums. The compiler uses none of the
+        /// registers, so that they keep their values from one part to the next.
         macro_rules! multiply {
-            ($start:literal, $step:literal, $end:literal $(, $name:ident = $value:expr)*) => {
+            ($start:literal, $step:literal, $end:literal) => {{
+                // At a stride of zero, all rows of sums begin with the constants.
                 std::arch::asm!(
                     $start,
-                    "2:",
-                    $step,
-                    "add {a}, {piece}",
-                    "add {b}, {piece}",
-                    "add {w}, {block}",
-                    "add {v}, {block}",
-                    "dec {count}",
-                    "jnz 2b",
-                    $end,
-                    a = inout(reg) a => _,
-                    b = inout(reg) a.wrapping_add(below * stride) => _,
-                    w = inout(reg) weights => _,
-                    v = inout(reg) beside => _,
-                    count = inout(reg) pieces => _,
-                    stride = in(reg) stride,
-                    // The distance between the rows of weights, and twice as much between those of sums.
-                    apart = in(reg) QUAD,
-                    piece = in(reg) 4 * quads,
-                    block = in(reg) QUAD * quads,
+                    "/* {d} */",
                     c = in(reg) constants,
-                    to = in(reg) sums,
+                    d = in(reg) more,
                     zero = in(reg) 0_usize,
-                    $($name = in(reg) $value,)*
-                    options(nostack)
-                )
-            };
+                    options(nostack, readonly, preserves_flags)
+                );
+                for _ in 0..pieces {
+                    std::arch::asm!(
+                        $step,
+                        "/* {b} {v} */",
+                        a = in(reg) a,
+                        b = in(reg) b,
+                        w = in(reg) weights,
+                        v = in(reg) beside,
+                        stride = in(reg) stride,
+                        apart = in(reg) QUAD,
+                        options(nostack, readonly, preserves_flags)
+                    );
+                    (a, b) = (a.wrapping_add(4 * quads), b.wrapping_add(4 * quads));
+                    (weights, beside) =
+                        (weights.wrapping_add(QUAD * quads), beside.wrapping_add(QUAD * quads));
+                    if let Some(ahead) = &mut ahead {
+                        ahead.request(quads);
+                    }
+                }
+                std::arch::asm!(
+                    $end,
+                    "/* {below} */",
+                    to = in(reg) sums,
+                    below = in(reg) below_to,
+                    // The distance between the rows of the sums.
+                    apart = in(reg) 2 * QUAD,
+                    options(nostack, preserves_flags)
+                );
+            }};
         }
-        // SAFETY: as the caller promises; the sizes are those of the configuration. At a stride of zero, all rows of sums
-        // begin with the constants.
+        // SAFETY: as the caller promises; the sizes are those of the configuration.
         unsafe {
             match (second.is_some(), panels.both) {
                 (true, true) => multiply!(
@@ -218,12 +274,10 @@ impl Begun {
                      tdpbusd tmm1, tmm4, tmm7
                      tdpbusd tmm2, tmm5, tmm6
                      tdpbusd tmm3, tmm5, tmm7",
-                    "tilestored [{to} + 2*{apart}], tmm0
-                     tilestored [{to} + 2*{apart} + 64], tmm1
-                     tilestored [{below} + 2*{apart}], tmm2
-                     tilestored [{below} + 2*{apart} + 64], tmm3",
-                    d = more,
-                    below = below_to
+                    "tilestored [{to} + {apart}], tmm0
+                     tilestored [{to} + {apart} + 64], tmm1
+                     tilestored [{below} + {apart}], tmm2
+                     tilestored [{below} + {apart} + 64], tmm3"
                 ),
                 (true, false) => multiply!(
                     "tileloadd tmm0, [{c} + {zero}]
@@ -233,9 +287,8 @@ impl Begun {
                      tileloadd tmm5, [{b} + {stride}]
                      tdpbusd tmm0, tmm4, tmm6
                      tdpbusd tmm2, tmm5, tmm6",
-                    "tilestored [{to} + 2*{apart}], tmm0
-                     tilestored [{below} + 2*{apart}], tmm2",
-                    below = below_to
+                    "tilestored [{to} + {apart}], tmm0
+                     tilestored [{below} + {apart}], tmm2"
                 ),
                 (false, true) => multiply!(
                     "tileloadd tmm0, [{c} + {zero}]
@@ -245,16 +298,15 @@ impl Begun {
                      tileloadd tmm7, [{v} + {apart}]
                      tdpbusd tmm0, tmm4, tmm6
                      tdpbusd tmm1, tmm4, tmm7",
-                    "tilestored [{to} + 2*{apart}], tmm0
-                     tilestored [{to} + 2*{apart} + 64], tmm1",
-                    d = more
+                    "tilestored [{to} + {apart}], tmm0
+                     tilestored [{to} + {apart} + 64], tmm1"
                 ),
                 (false, false) => multiply!(
                     "tileloadd tmm0, [{c} + {zero}]",
                     "tileloadd tmm6, [{w} + {apart}]
                      tileloadd tmm4, [{a} + {stride}]
                      tdpbusd tmm0, tmm4, tmm6",
-                    "tilestored [{to} + 2*{apart}], tmm0"
+                    "tilestored [{to} + {apart}], tmm0"
                 ),
             }
         }

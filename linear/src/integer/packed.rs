@@ -315,7 +315,7 @@ impl Factors<'_> {
                 let begun = matrices.begin();
                 let mut sums: Grid = [[0; PAIR_COLUMNS]; GRID_ROWS];
                 let weights = both.each_ref().map(|ready| ready.panel.weights.cast_const());
-                let panels = Panels { weights, constants: [&[0; COLUMNS]; 2], both: true };
+                let panels = Panels { weights, constants: [&[0; COLUMNS]; 2], both: true, ahead: None };
                 for part in begun.parts() {
                     let row = rows.start + part.start;
                     let from = self.bytes.add(row * self.width);

@@ -24,9 +24,14 @@ pub(super) fn width(geometry: &Geometry) -> usize {
     geometry.channels.next_multiple_of(4)
 }
 
-/// Returns the elements of a window.
-pub(super) fn depth(geometry: &Geometry) -> usize {
+/// Returns the elements of a window in the weights that are given.
+fn given_depth(geometry: &Geometry) -> usize {
     geometry.window[0] * geometry.window[1] * width(geometry)
+}
+
+/// Returns the elements of a window as it is multiplied.
+pub(super) fn depth(geometry: &Geometry) -> usize {
+    given_depth(geometry) + geometry.filling
 }
 
 /// The bytes of scratch memory for a prepared panel.
@@ -48,7 +53,7 @@ impl Weights {
     /// Returns the weights of a group of these sizes, whose panels are whole.
     pub(super) fn of_group(&self, geometry: &Geometry, group: usize) -> Self {
         let first = group * geometry.outputs;
-        let panels = self.panels.wrapping_add(first / COLUMNS * (depth(geometry) / 4) * QUAD);
+        let panels = self.panels.wrapping_add(first / COLUMNS * (given_depth(geometry) / 4) * QUAD);
         let points = self.points.wrapping_add(if self.by_output { first } else { 0 });
         Self { panels, points, ..*self }
     }
@@ -69,7 +74,8 @@ impl Weights {
         let [columns, more] = pair_columns(geometry.outputs, pair);
         let output = 2 * pair * COLUMNS;
         // Products with a single panel take another way, which computes no totals.
-        let later = !at_once && more > 0 && used_as_given(depth(geometry), self.shift());
+        let later =
+            !at_once && more > 0 && !self.needs_no_totals(geometry) && self.are_used_as_given(geometry);
         // SAFETY: as the caller promises.
         let panels = unsafe {
             let first = Prepared::new(geometry, self, output, columns, scratch[0], later);
@@ -112,6 +118,16 @@ impl Weights {
             *constant = self.image_point.wrapping_mul(product.wrapping_sub(total));
         }
         constants
+    }
+
+    /// Whether the weights need not be read before the products: they are used as they are given, and add nothing to the
+    /// constants. So it is where images are the results of rectifiers.
+    pub(super) fn needs_no_totals(&self, geometry: &Geometry) -> bool {
+        self.image_point == 0 && self.are_used_as_given(geometry)
+    }
+
+    fn are_used_as_given(&self, geometry: &Geometry) -> bool {
+        geometry.filling == 0 && used_as_given(depth(geometry), self.shift())
     }
 
     /// What is added to the bits of weights to give them a sign.
@@ -162,6 +178,11 @@ impl PreparedPair {
         // Weights that are used as they are given have no filling that would count.
         let unknown = self.later.as_ref().map(|(weights, _)| weights.image_point);
         (weights, constants, unknown)
+    }
+
+    /// Returns whether both panels are used where they are given.
+    pub(super) fn is_given(&self) -> bool {
+        self.panels.iter().all(|one| one.facts.as_given)
     }
 
     /// Returns whether the zero points of the weights add something to the products.
@@ -252,14 +273,23 @@ impl Prepared {
         scratch: *mut u8,
         later: bool,
     ) -> Self {
-        let (depth, shift) = (depth(geometry), weights.shift());
-        let quads = depth / 4;
+        let (depth, shift) = (given_depth(geometry), weights.shift());
+        let (given_quads, quads) = (depth / 4, self::depth(geometry) / 4);
         // SAFETY: the panel has weights of this depth, and the scratch memory has room for a prepared one.
         unsafe {
-            let given = weights.panels.add(output / COLUMNS * quads * QUAD);
+            let given = weights.panels.add(output / COLUMNS * given_quads * QUAD);
             let rests = scratch.wrapping_add(quads * Panel::WEIGHTS).cast();
             let room = Panel { weights: scratch.cast(), rests };
-            let facts = if later { Facts::as_given() } else { prepare(given, depth, shift, room) };
+            let mut facts = match later || weights.needs_no_totals(geometry) {
+                true => Facts::as_given(),
+                false => prepare(given, depth, shift, room),
+            };
+            if geometry.filling > 0 {
+                if std::mem::take(&mut facts.as_given) {
+                    std::ptr::copy_nonoverlapping(given, scratch, given_quads * QUAD);
+                }
+                scratch.add(given_quads * QUAD).write_bytes(0, geometry.filling / 4 * QUAD);
+            }
             let mut points = [0; COLUMNS];
             for (at, point) in points[..columns].iter_mut().enumerate() {
                 let own = if weights.by_output { output + at } else { 0 };

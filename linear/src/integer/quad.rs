@@ -474,18 +474,25 @@ impl Preparation<'_> {
         };
         // Adding 128 to a byte changes its highest bit only, and there is no other shift than 0 and 128.
         let shift = _mm512_set1_epi32(i32::from_ne_bytes([self.shift; 4]));
+        // Several sums, so that an instruction does not wait for the one before.
+        const CHAINS: usize = 4;
         let ones = _mm512_set1_epi32(0x0101_0101);
-        let mut total = _mm512_setzero_si512();
+        let mut totals = [_mm512_setzero_si512(); CHAINS];
         // SAFETY: a quad is a vector, and the caller promises the room.
         unsafe {
-            for (at, from) in from.chunks_exact(QUAD).enumerate() {
-                let weights = _mm512_xor_si512(_mm512_loadu_si512(from.as_ptr().cast::<__m512i>()), shift);
-                total = _mm512_dpbusd_epi32(total, ones, weights);
-                if !self.facts.as_given {
-                    let to = self.to.weights.add((first + at) * QUAD).cast::<__m512i>();
-                    _mm512_storeu_si512(to, weights);
+            for (chunk, from) in from.chunks(CHAINS * QUAD).enumerate() {
+                for ((at, from), total) in from.chunks_exact(QUAD).enumerate().zip(&mut totals) {
+                    let weights =
+                        _mm512_xor_si512(_mm512_loadu_si512(from.as_ptr().cast::<__m512i>()), shift);
+                    *total = _mm512_dpbusd_epi32(*total, ones, weights);
+                    if !self.facts.as_given {
+                        let quad = first + chunk * CHAINS + at;
+                        _mm512_storeu_si512(self.to.weights.add(quad * QUAD).cast::<__m512i>(), weights);
+                    }
                 }
             }
+            let [a, b, c, d] = totals;
+            let total = _mm512_add_epi32(_mm512_add_epi32(a, b), _mm512_add_epi32(c, d));
             let to = self.facts.totals.as_mut_ptr().cast::<__m512i>();
             _mm512_storeu_si512(to, _mm512_add_epi32(_mm512_loadu_si512(to), total));
         }
