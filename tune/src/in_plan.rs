@@ -86,7 +86,9 @@ impl Around {
 
     /// The time that is left when a plan has been run; `None` if there is no time to run it.
     pub fn left_after(&self, one: &Planned) -> Option<Duration> {
-        let takes = Duration::from_secs_f64(Rounds::STEPS.seconds(&one.chosen.program, &one.plan));
+        let takes = Rounds::STEPS.seconds(&one.chosen.program, &one.plan);
+        // An estimate may be greater than all durations.
+        let takes = Duration::try_from_secs_f64(takes).unwrap_or(Duration::MAX);
         let left = self.budget.saturating_sub(self.start.elapsed());
         if self.strict { left.checked_sub(takes) } else { Some(left.saturating_sub(takes)) }
     }

@@ -79,9 +79,9 @@ impl TimeLimit {
         (self.left(Phase::Race).as_secs_f64() / self.entrant.max(f64::MIN_POSITIVE)) as usize
     }
 
-    /// When something that has to be whole must have ended.
-    pub(crate) fn latest(self) -> Instant {
-        self.start + self.all.div_f64(1.0 - LATE)
+    /// The seconds that are left for something that has to be whole.
+    pub(crate) fn left_at_most(self) -> f64 {
+        self.all.div_f64(1.0 - LATE).saturating_sub(self.start.elapsed()).as_secs_f64()
     }
 
     /// The time that is left for a phase.
@@ -90,8 +90,8 @@ impl TimeLimit {
     }
 
     /// How many of some kernels are worth timing. Each is given by the number of its value, and the seconds that the plan
-    /// may gain by their times; kernels of one value are adjacent, and those that are worth less come later. The others are the
-    /// last ones, which together gain at most a hundredth of the plan.
+    /// may gain by their times; kernels of one value are adjacent, in the order in which they are timed. The others are the last
+    /// ones, which together gain at most a hundredth of the plan.
     pub(crate) fn worthwhile(self, kernels: &[(usize, f64)]) -> usize {
         let mut rest = 0.0;
         let mut worth = kernels.len();

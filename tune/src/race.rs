@@ -185,13 +185,13 @@ fn in_turns(
     let inputs: Vec<&Tensor> = inputs.iter().collect();
     let team = Arc::new(Team::new(first.threads));
     let mut sessions = Vec::with_capacity(plans.len());
-    let running = Duration::from_secs_f64(plans.iter().map(|(_, plan)| rounds.running(plan)).sum());
+    let running: f64 = plans.iter().map(|(_, plan)| rounds.running(plan)).sum();
     for (number, (program, plan)) in (1_u32..).zip(plans) {
         let start = Instant::now();
         sessions.push(Session::new(program, (*plan).clone(), backends)?.on(&team));
         // The others are taken to need as long as this one.
         let rest = start.elapsed() * u32::try_from(plans.len()).unwrap_or(u32::MAX).saturating_sub(number);
-        if rounds.limit.is_some_and(|limit| Instant::now() + rest + running > limit.latest()) {
+        if rounds.limit.is_some_and(|limit| rest.as_secs_f64() + running > limit.left_at_most()) {
             return Ok(race);
         }
     }

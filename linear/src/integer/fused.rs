@@ -569,7 +569,8 @@ impl Band<'_> {
     unsafe fn gather_inside(&self, image: *const u8, [y, x]: [usize; 2], to: *mut u8) {
         let one = &self.fused.source;
         let (row, piece) = (one.image[1] * one.channels, one.window[1] * one.channels);
-        // More bytes than a piece has may be copied where there is room, which others are then written to.
+        // A whole vector is copied faster than a short piece. What it writes after the piece is replaced by the next piece or
+        // by the filling.
         let more = piece <= VECTOR && piece + self.fused.group.filling >= VECTOR;
         for step in 0..one.window[0] {
             // SAFETY: the window is in the image, and there is room for it.

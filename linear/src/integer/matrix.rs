@@ -219,7 +219,8 @@ impl Begun {
         /// registers, so that they keep their values from one part to the next.
         macro_rules! multiply {
             ($start:literal, $step:literal, $end:literal) => {{
-                // At a stride of zero, all rows of sums begin with the constants.
+                // At a stride of zero, all rows of sums begin with the constants. Operands that some of the ways do not use
+                // stand in comments, because each operand must occur.
                 std::arch::asm!(
                     $start,
                     "/* {d} */",
