@@ -357,7 +357,7 @@ fn settle_in_plans(
         (None, None) => in_plan::BUDGET,
     };
     let mut around = in_plan::Around::new(budget, tuner.limit.is_some());
-    for round in 0..in_plan::ROUNDS {
+    for round in 0.. {
         let measured = tuner.measured().for_graph(source.graph);
         let asked_for = round == 0 && tuner.within.is_some();
         let lacks = asked_for || !in_plan::lacking(&first.planned.plan, &measured).is_empty();
@@ -368,16 +368,22 @@ fn settle_in_plans(
         let drawn = sample::draw_until(&source.saturated, options, sampling, within.spread, end)?;
         within.plans = 0;
         let drawn = drawn.into_iter().map(|one| one.planned).collect();
-        tally.in_plans += around.time(tuner, source.graph, drawn)?;
+        let timed = around.time(tuner, source.graph, drawn)?;
+        tally.in_plans += timed;
         around.guess(tuner, &asked(options));
-        let (again, more) = settle_alone(source, options, tuner, false)?;
-        first = again;
-        tally.add_runs(&more);
-    }
-    // Kernels that the last extraction had timed are priced like the others, so that the plan follows from
-    // the final table.
-    while around.guess(tuner, &asked(options)) {
-        (first, _) = settle_alone(source, options, tuner, false)?;
+        // Kernels that an extraction had timed are priced like the others, so that the plan follows from the table.
+        loop {
+            let (again, more) = settle_alone(source, options, tuner, false)?;
+            first = again;
+            tally.add_runs(&more);
+            if !around.guess(tuner, &asked(options)) {
+                break;
+            }
+        }
+        // No time is added by more of the same plans: a kernel that has no line of its own, for example.
+        if timed == 0 {
+            break;
+        }
     }
     Ok((first, tally))
 }

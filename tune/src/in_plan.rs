@@ -24,12 +24,10 @@ use std::time::{Duration, Instant};
 pub(super) const NEXT: Within = Within { plans: 12, spread: 1 };
 /// The seed of these draws, unlikely to be chosen by a user.
 pub(super) const SEED: u64 = 0x1_0000_0000;
-/// The most extractions, after which a plan may keep kernels that were not timed within one.
-pub(super) const ROUNDS: usize = 6;
 /// The most bytes of constants of plans that are run in turns.
 const BYTES: usize = 1 << 30;
 /// The time after which no further plans are run, by their estimates, if the caller asks for none. The first
-/// plan always runs.
+/// plan always runs. If the time is up, the plan may keep kernels that were not timed within one.
 pub(super) const BUDGET: Duration = Duration::from_secs(8);
 
 /// The table lines of a plan's kernels that have no time within plans but could have one. The steps of a

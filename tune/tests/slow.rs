@@ -38,6 +38,8 @@ fn main() {
 fn kernels_of_a_plan_are_priced_by_their_time_within_plans() {
     let at = folder("in-plans");
     let mut first = tuner(&at);
+    // Whoever asks for plans gets them however long they take, so that a busy machine changes nothing here.
+    first.within = Some(Within { plans: 12, spread: 1 });
     let mut settings = options();
     let (chosen, tally) = ovolo_tune::settle(&graph(), &mut settings, &mut first).unwrap();
     assert!(tally.in_plans > 0);
