@@ -209,6 +209,9 @@ def machine(options):
         except importlib.metadata.PackageNotFoundError:
             continue
     version = subprocess.run([options.ovolo, "--version"], stdout=subprocess.PIPE, text=True).stdout.strip()
+    hidden = os.environ.get("OVOLO_BENCH_PROCESSOR")
+    if hidden:
+        sets = [f"restricted to {hidden}"]
     return (f"{time.strftime('%Y-%m-%d')}, {kind}, {' '.join(sets)}, {os.cpu_count()} processors, "
             f"{options.threads} threads; {version}, {', '.join(versions)}")
 
