@@ -49,11 +49,21 @@ pub fn trial(
     run: impl FnOnce() -> Result<(), Failed> + Send + 'static,
 ) -> Trial {
     let unmet: Vec<&Need> = needs.iter().filter(|need| !need.is_met()).collect();
-    let Some(Need { what, missing, .. }) = unmet.first() else { return Trial::test(name, run) };
+    let Some(Need { what, missing, .. }) = unmet.first() else { return Trial::test(name, || joined(run)) };
     let why = format!("the test needs {what}: {}", missing.as_deref().unwrap_or_default());
     let demanded =
         unmet.iter().all(|need| need.variable.is_some_and(|name| std::env::var_os(name).is_some()));
     Trial::test(name, move || Err(why.into())).with_kind(format!("needs {what}")).with_ignored_flag(!demanded)
+}
+
+/// Runs a test on a thread of its own, and waits until this thread has ended. The threads of the test program may still
+/// destroy their thread-local values while the program exits and libraries destroy what is global; oneDNN accesses freed
+/// memory then.
+fn joined(run: impl FnOnce() -> Result<(), Failed> + Send + 'static) -> Result<(), Failed> {
+    match std::thread::spawn(run).join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 /// The library oneDNN.
