@@ -113,14 +113,16 @@ impl EGraph {
     }
 
     /// Returns the matches of [`EGraph::matches`] that are not known, and the number of the others. Most matches above a
-    /// changed class are known, so they are compared before they are copied.
+    /// changed class are known, so they are compared before they are copied. After `most` matches of both kinds, the search
+    /// ends.
     pub(super) fn unknown_matches(
         &self,
         rule: &Rule,
         reach: Option<&Reach>,
         known: &FxHashSet<Rc<Match>>,
+        most: usize,
     ) -> (Vec<Match>, usize) {
-        let known = Known { all: known, met: Cell::new(0) };
+        let known = Known { all: known, met: Cell::new(0), left: Cell::new(most) };
         let found = self.search(rule, reach, None, Some(&known));
         (found, known.met.get())
     }
@@ -300,6 +302,8 @@ pub(super) struct Known<'a> {
     all: &'a FxHashSet<Rc<Match>>,
     /// How often a search came to one of them.
     met: Cell<usize>,
+    /// How many more matches are wanted, known ones included.
+    left: Cell<usize>,
 }
 
 /// The nodes that the ops of a left side match.
@@ -329,7 +333,13 @@ impl<'a> Search<'a, '_> {
 
     /// Matches the next goal. If there is none left, the match is complete.
     fn next(&mut self) {
+        if self.known.is_some_and(|known| known.left.get() == 0) {
+            return;
+        }
         let Some((pattern, class)) = self.goals.pop() else {
+            if let Some(known) = self.known {
+                known.left.update(|left| left - 1);
+            }
             match self.known {
                 Some(known) if known.all.contains(&*self.bound) => known.met.update(|met| met + 1),
                 _ => self.found.push(self.bound.clone()),

@@ -57,6 +57,13 @@ pub(super) const KNOTS: &str = "an operand is computed from one of the outputs";
 /// A phase may exceed its limit of nodes by this part of it, and by what one match adds.
 const ALLOWANCE: usize = 64;
 
+/// In one round, a phase may find as many matches as this multiple of its limit of nodes, and at least [`FEWEST`]. Rules of
+/// which each match adds nothing, such as one that says that a value is equal to a function of itself, can find millions.
+/// Networks are far below the limit: the largest of 44 finds half as many matches in a round as it may have nodes.
+const MATCHES: usize = 4;
+/// The limit on the matches of a round where the limit of nodes is low.
+const FEWEST: usize = 100_000;
+
 /// The limits of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -64,6 +71,13 @@ pub struct Limits {
     pub rounds: usize,
     /// The largest number of e-nodes. The last matches may exceed it by a little.
     pub nodes: usize,
+}
+
+impl Limits {
+    /// The largest number of matches that one round finds, including those that were known before.
+    fn matches(self) -> usize {
+        self.nodes.saturating_mul(MATCHES).max(FEWEST)
+    }
 }
 
 /// The reason why a phase ended.
@@ -85,6 +99,14 @@ pub enum Stop {
         /// Its share of the nodes added in the phase, in percent.
         percent: usize,
     },
+    /// The limit on the matches of a round was reached: [`Limits::nodes`] sets it. The named rule found the largest share of
+    /// them.
+    Matches {
+        /// The rule that found the most matches.
+        rule: String,
+        /// Its share of the matches of the last round, in percent.
+        percent: usize,
+    },
 }
 
 impl fmt::Display for Stop {
@@ -102,6 +124,13 @@ impl fmt::Display for Stop {
             Self::Nodes { percent: 0, .. } => f.write_str("stopped at the limit on nodes"),
             Self::Nodes { rule, percent } => {
                 write!(f, "stopped at the limit on nodes; `{rule}` added {percent} % of them")
+            }
+            Self::Matches { rule, percent } => {
+                write!(
+                    f,
+                    "stopped at the limit on matches, which follows from the one on nodes; `{rule}` found {percent} % \
+                     of those of the last round"
+                )
             }
         }
     }
@@ -231,12 +260,18 @@ impl EGraph {
         }
         let stop = match stop {
             None => {
-                let (rule, percent) = by_round.last().map(|round| largest(round)).unwrap_or_default();
+                let last = by_round.last().map(|round| largest(round, |rule| rule.nodes));
+                let (rule, percent) = last.unwrap_or_default();
                 Stop::Rounds { rule, percent }
             }
             Some(Round::Full) => {
-                let (rule, percent) = largest(&growth);
+                let (rule, percent) = largest(&growth, |rule| rule.nodes);
                 Stop::Nodes { rule, percent }
+            }
+            Some(Round::Crowded) => {
+                let last = by_round.last().map(|round| largest(round, |rule| rule.tried));
+                let (rule, percent) = last.unwrap_or_default();
+                Stop::Matches { rule, percent }
             }
             Some(_) => Stop::Saturated,
         };
@@ -275,10 +310,12 @@ impl EGraph {
             let now = clock();
             now.saturating_sub(std::mem::replace(&mut then, now))
         };
+        let mut left = limits.matches();
         for (index, rule) in rules.iter().enumerate() {
             let mut tried = self.tried.remove(&rule.name).unwrap_or_default();
-            let (matches, known) = self.unknown_matches(rule, reach.as_ref(), &tried.all);
+            let (matches, known) = self.unknown_matches(rule, reach.as_ref(), &tried.all, left);
             growth[index].tried += matches.len() + known;
+            left -= matches.len() + known;
             for one in matches.into_iter().map(Rc::new) {
                 if tried.all.insert(Rc::clone(&one)) {
                     found.push((index, one));
@@ -286,6 +323,9 @@ impl EGraph {
             }
             self.tried.insert(rule.name.clone(), tried);
             growth[index].time += lap();
+            if left == 0 {
+                break;
+            }
         }
         let mut below = Below::default();
         let knots: Vec<bool> =
@@ -320,7 +360,11 @@ impl EGraph {
             }
         }
         self.close();
-        Ok(if changed { Round::Changed } else { Round::Unchanged })
+        Ok(match (left, changed) {
+            (0, _) => Round::Crowded,
+            (_, true) => Round::Changed,
+            (_, false) => Round::Unchanged,
+        })
     }
 
     fn apply(
@@ -379,15 +423,19 @@ impl EGraph {
     }
 }
 
+/// How a round ended.
 enum Round {
     Changed,
     Unchanged,
+    /// There are too many nodes.
     Full,
+    /// There are too many matches.
+    Crowded,
 }
 
-/// Returns the rule that added the most nodes, and its share in percent.
-fn largest(growth: &[Growth]) -> (String, usize) {
-    let total: usize = growth.iter().map(|rule| rule.nodes).sum();
-    let most = growth.iter().max_by_key(|rule| rule.nodes);
-    most.map(|rule| (rule.rule.clone(), rule.nodes * 100 / total.max(1))).unwrap_or_default()
+/// Returns the rule with the most nodes or matches, and its share in percent.
+fn largest(growth: &[Growth], count: fn(&Growth) -> usize) -> (String, usize) {
+    let total: usize = growth.iter().map(count).sum();
+    let most = growth.iter().max_by_key(|rule| count(rule));
+    most.map(|rule| (rule.rule.clone(), count(rule) * 100 / total.max(1))).unwrap_or_default()
 }

@@ -106,3 +106,26 @@ fn what_no_rule_adds_is_counted_the_other_order_of_operands_and_equal_operands()
     let closed = saturated(blocks, rules);
     assert_eq!((closed.closed, &closed.stop), (1, &Stop::Saturated), "{closed:?}");
 }
+
+#[test]
+fn rules_that_find_ever_more_matches_are_stopped_and_named() {
+    // Each difference is equal to its first operand, so that all are nodes of one class, which is their operand as well.
+    let rules = r#"[
+    Rule(name: "first", from: "(sub ?x ?y)", to: "?x"),
+    Rule(name: "deep", from: "(sub (sub (sub (sub ?a ?b) ?c) ?d) ?e)", to: "(sub ?a ?e)"),
+]"#;
+    let mut graph = "a0: f32[2] = input; s0 = relu(a0); ".to_owned();
+    for at in 1..24 {
+        graph += &format!("a{at}: f32[2] = input; s{at} = sub(s{}, a{at}); ", at - 1);
+    }
+    let graph = text::parse(crate::common::ops(), &format!("graph {{ {graph} return s23 }}")).unwrap();
+    let rules = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", rules)]).unwrap();
+    let mut egraph = EGraph::new(&verify(graph).unwrap());
+    let limits = Limits { rounds: 50, nodes: 1000 };
+    let saturation = egraph.saturate(rules.rules(), limits, &|| Duration::ZERO).unwrap();
+    let Stop::Matches { rule, percent } = &saturation.stop else { panic!("{}", saturation.stop) };
+    assert!(rule == "deep" && *percent > 90, "{}", saturation.stop);
+    let last: usize = saturation.by_round.last().unwrap().iter().map(|one| one.tried).sum();
+    assert_eq!(last, 100_000);
+    assert!(saturation.stop.to_string().contains("`deep` found"), "{}", saturation.stop);
+}
