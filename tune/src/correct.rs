@@ -21,8 +21,11 @@ mod tree;
 pub use quality::Quality;
 pub use table::{TableError, TimedKernel, TimesTable};
 
+use ovolo::team::Team;
 use spread::Spreads;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
+use std::sync::OnceLock;
 use tree::{Sample, Tree};
 
 /// The fewest kernels of one kind for which a correction is fitted.
@@ -82,10 +85,9 @@ impl Corrections {
         for _ in 0..PASSES {
             trees.clear();
             for (kind, samples) in &kinds {
-                let own = samples
-                    .iter()
-                    .map(|(at, sample)| Sample { target: sample.target - of_tables[*at], ..*sample });
-                trees.insert(kind.clone(), Tree::fit(own.collect()));
+                let mut own: Vec<Sample<'_>> = samples.iter().map(|(_, sample)| *sample).collect();
+                own.iter_mut().zip(samples).for_each(|(own, (at, _))| own.target -= of_tables[*at]);
+                trees.insert(kind.clone(), Tree::fit(&own));
             }
             of_tables = effects(tables.len(), &kinds, &trees);
         }
@@ -150,21 +152,27 @@ fn kind(kernel: &TimedKernel) -> Kind {
 pub fn without_each_model(tables: &[TimesTable]) -> Vec<Quality> {
     let kernels = || tables.iter().flat_map(|table| &table.kernels);
     let models: BTreeSet<&str> = kernels().map(|kernel| kernel.model.as_str()).collect();
-    models
-        .into_iter()
-        .map(|model| {
-            let rest = Corrections::without(tables, &[model]);
-            Quality::new(model, kernels().filter(|one| one.model == model), &rest)
-        })
-        .collect()
+    let models: Vec<&str> = models.into_iter().collect();
+    each(models.len(), |at| {
+        let rest = Corrections::without(tables, &[models[at]]);
+        Quality::new(models[at], kernels().filter(|one| one.model == models[at]), &rest)
+    })
 }
 
 /// Predicts each table by corrections that were fitted to the others.
 pub fn without_each_table(tables: &[TimesTable]) -> Vec<Quality> {
-    let rest = |left_out: usize| Corrections::to(tables, |at, _| at != left_out);
-    tables
-        .iter()
-        .enumerate()
-        .map(|(at, table)| Quality::new(&table.name, table.kernels.iter(), &rest(at)))
-        .collect()
+    each(tables.len(), |left_out| {
+        let rest = Corrections::to(tables, |at, _| at != left_out);
+        Quality::new(&tables[left_out].name, tables[left_out].kernels.iter(), &rest)
+    })
+}
+
+/// Computes some results, of which none depends on another, on all processors.
+fn each<T: Send + Sync>(count: usize, compute: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let results: Vec<OnceLock<T>> = (0..count).map(|_| OnceLock::new()).collect();
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    Team::shared(threads).run(count, |at| {
+        results[at].get_or_init(|| compute(at));
+    });
+    results.into_iter().filter_map(OnceLock::into_inner).collect()
 }

@@ -57,12 +57,6 @@ impl Sums {
         self.count += 1;
     }
 
-    fn of(samples: &[Sample<'_>]) -> Self {
-        let mut sums = Self::default();
-        samples.iter().for_each(|sample| sums.add(sample));
-        sums
-    }
-
     /// Returns the sum of the squared distances from the mean.
     fn spread(&self) -> f64 {
         if self.weight > 0.0 { self.square - self.target * self.target / self.weight } else { 0.0 }
@@ -81,10 +75,11 @@ impl Sums {
 impl Tree {
     /// Fits a tree to samples.
     #[allow(clippy::cast_precision_loss)] // Samples are few.
-    pub fn fit(samples: Vec<Sample<'_>>) -> Self {
-        let sums = Sums::of(&samples);
+    pub fn fit(samples: &[Sample<'_>]) -> Self {
+        let node = Node::root(samples);
+        let sums = node.sums(samples);
         let penalty = PENALTY * sums.weight / sums.count.max(1) as f64;
-        grow(samples, DEPTH, sums.spread() * LEAST_GAIN, penalty, 0.0)
+        grow(samples, node, DEPTH, sums.spread() * LEAST_GAIN, penalty, 0.0)
     }
 
     /// Returns the factor for a kernel with these values.
@@ -104,53 +99,86 @@ impl Tree {
     }
 }
 
-/// Grows a tree. `around` is the logarithm of the factor of the regime around these samples.
-fn grow(samples: Vec<Sample<'_>>, depth: usize, least: f64, penalty: f64, around: f64) -> Tree {
-    let sums = Sums::of(&samples);
-    let mean = (sums.target + penalty * around) / (sums.weight + penalty);
-    let found = if depth > 0 { split(&samples, &sums, least) } else { None };
-    let Some((column, limit)) = found else {
-        let limit = LARGEST.ln();
-        return Tree::Leaf(mean.clamp(-limit, limit).exp(), samples.len());
-    };
-    let (above, below): (Vec<_>, Vec<_>) =
-        samples.into_iter().partition(|sample| sample.values[column] >= limit);
-    let part = |samples| grow(samples, depth - 1, least, penalty, mean);
-    Tree::Split(column, limit, Box::new([part(below), part(above)]))
+/// The samples of a regime, by their positions. Each column is sorted once, before the first question: what is sorted stays so
+/// when it is divided.
+struct Node {
+    /// In the order in which they were given.
+    all: Vec<usize>,
+    /// By the values of each column.
+    sorted: Vec<Vec<usize>>,
 }
 
-/// Returns the column and the limit that explain most, if it is at least `least`.
-fn split(samples: &[Sample<'_>], all: &Sums, least: f64) -> Option<(usize, f64)> {
-    let mut best: Option<(f64, usize, f64)> = None;
-    for column in 0..COLUMNS.len() {
-        let mut sorted: Vec<&Sample<'_>> = samples.iter().collect();
-        sorted.sort_by(|a, b| a.values[column].total_cmp(&b.values[column]));
-        let step = (samples.len() / LIMITS).max(1);
-        let (mut below, mut tried) = (Sums::default(), 0);
-        for at in 1..sorted.len() {
-            below.add(sorted[at - 1]);
-            let (low, high) = (sorted[at - 1].values[column], sorted[at].values[column]);
-            if low >= high || at < LEAF || sorted.len() - at < LEAF || at < tried + step {
-                continue;
-            }
-            tried = at;
-            let gain = all.spread() - below.spread() - all.without(&below).spread();
-            if gain < least.max(best.map_or(0.0, |(gain, ..)| gain)) {
-                continue;
-            }
-            if varied(&sorted[..at]) && varied(&sorted[at..]) {
-                best = Some((gain, column, between(low, high)));
+impl Node {
+    fn root(samples: &[Sample<'_>]) -> Self {
+        let all: Vec<usize> = (0..samples.len()).collect();
+        let by = |column: usize| {
+            let mut sorted = all.clone();
+            sorted.sort_by(|a, b| samples[*a].values[column].total_cmp(&samples[*b].values[column]));
+            sorted
+        };
+        Self { sorted: (0..COLUMNS.len()).map(by).collect(), all }
+    }
+
+    fn sums(&self, samples: &[Sample<'_>]) -> Sums {
+        let mut sums = Sums::default();
+        self.all.iter().for_each(|at| sums.add(&samples[*at]));
+        sums
+    }
+
+    /// Divides the samples into those that are not above and those that are.
+    fn divide(self, above: impl Fn(usize) -> bool) -> [Self; 2] {
+        let part = |list: Vec<usize>| list.into_iter().partition(|at| above(*at));
+        let (all, other): (Vec<_>, Vec<_>) = part(self.all);
+        let (sorted, others) = self.sorted.into_iter().map(part).unzip();
+        [Self { all: other, sorted: others }, Self { all, sorted }]
+    }
+
+    /// Returns the column and the limit that explain most, if it is at least `least`.
+    fn split(&self, samples: &[Sample<'_>], all: &Sums, least: f64) -> Option<(usize, f64)> {
+        let mut best: Option<(f64, usize, f64)> = None;
+        let step = (self.all.len() / LIMITS).max(1);
+        for (column, sorted) in self.sorted.iter().enumerate() {
+            let value = |at: usize| samples[sorted[at]].values[column];
+            let (mut below, mut tried) = (Sums::default(), 0);
+            for at in 1..sorted.len() {
+                below.add(&samples[sorted[at - 1]]);
+                let (low, high) = (value(at - 1), value(at));
+                if low >= high || at < LEAF || sorted.len() - at < LEAF || at < tried + step {
+                    continue;
+                }
+                tried = at;
+                let gain = all.spread() - below.spread() - all.without(&below).spread();
+                if gain < least.max(best.map_or(0.0, |(gain, ..)| gain)) {
+                    continue;
+                }
+                if varied(samples, &sorted[..at]) && varied(samples, &sorted[at..]) {
+                    best = Some((gain, column, between(low, high)));
+                }
             }
         }
+        best.map(|(_, column, limit)| (column, limit))
     }
-    best.map(|(_, column, limit)| (column, limit))
 }
 
-/// Returns whether the samples are of enough models.
-fn varied(samples: &[&Sample<'_>]) -> bool {
+/// Grows a tree. `around` is the logarithm of the factor of the regime around these samples.
+fn grow(samples: &[Sample<'_>], node: Node, depth: usize, least: f64, penalty: f64, around: f64) -> Tree {
+    let sums = node.sums(samples);
+    let mean = (sums.target + penalty * around) / (sums.weight + penalty);
+    let found = if depth > 0 { node.split(samples, &sums, least) } else { None };
+    let Some((column, limit)) = found else {
+        let limit = LARGEST.ln();
+        return Tree::Leaf(mean.clamp(-limit, limit).exp(), node.all.len());
+    };
+    let parts = node.divide(|at| samples[at].values[column] >= limit);
+    let part = |node| grow(samples, node, depth - 1, least, penalty, mean);
+    Tree::Split(column, limit, Box::new(parts.map(part)))
+}
+
+/// Returns whether the samples at these positions are of enough models.
+fn varied(samples: &[Sample<'_>], places: &[usize]) -> bool {
     let mut seen = BTreeSet::new();
-    samples.iter().any(|sample| {
-        seen.insert(sample.model);
+    places.iter().any(|at| {
+        seen.insert(samples[*at].model);
         seen.len() >= MODELS
     })
 }
