@@ -21,10 +21,20 @@ pub(crate) fn bytes(random: &mut Random, dtype: DType, shape: &[usize]) -> Tenso
 /// Returns whether the processor multiplies matrices of bytes, and does so for products with so many quads of the inner
 /// dimension: at least 16, which can be divided into pieces of 8 to 16.
 pub(crate) fn has_matrices(quads: usize) -> bool {
-    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let has = |feature: &str| processor.split_whitespace().any(|word| word == feature);
     let divided = quads >= 16 && (8..=16).any(|piece| quads.is_multiple_of(piece));
-    divided && Isa::running() == Isa::Avx512 && has("avx512_vnni") && has("amx_int8")
+    divided && Isa::running() == Isa::Avx512 && has_vnni() && has_amx()
+}
+
+/// Returns whether the processor says that it has AMX for bytes.
+#[cfg(target_arch = "x86_64")]
+fn has_amx() -> bool {
+    // Leaf 7, EDX: bit 24 is AMX-TILE, bit 25 AMX-INT8.
+    std::arch::x86_64::__cpuid_count(7, 0).edx >> 24 & 0b11 == 0b11
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_amx() -> bool {
+    false
 }
 
 #[test]
