@@ -47,6 +47,7 @@ pub(crate) use term::Term;
 pub use what_if::Flip;
 
 use crate::graph::NodeId;
+use crate::rule::Fact;
 use crate::tensor::{Tensor, TensorType};
 use crate::verify::Verified;
 use egg::Id;
@@ -86,7 +87,17 @@ impl EGraph {
         let mut pool = shared::Pool::default();
         let mut ids: Vec<Id> = Vec::with_capacity(graph.len());
         let mut named = Vec::with_capacity(graph.len());
-        for (_, node) in graph.nodes() {
+        // Exporters write a number once for each layer that uses it. Equal ones are one value, so that what layers compute
+        // from them and from the same operands, such as a mask, is computed once.
+        let mut small: FxHashMap<(&TensorType, &[u8]), Id> = FxHashMap::default();
+        for (id, node) in graph.nodes() {
+            let value = graph.constant(id).filter(|value| value.ty().shape.count() <= Fact::SMALL);
+            let known = value.and_then(|value| small.get(&(value.ty(), value.bytes())));
+            if let Some(&known) = known {
+                ids.push(known);
+                named.push((Arc::clone(&node.name), known));
+                continue;
+            }
             let term = if node.op.is_leaf() {
                 Term::leaf(node.op, &node.name)
             } else {
@@ -94,9 +105,12 @@ impl EGraph {
                 let attrs = node.op.complete((*node.attrs).clone());
                 Term { op: node.op, attrs: pool.share(attrs), children }
             };
-            let id = egg.add(term);
-            ids.push(id);
-            named.push((Arc::clone(&node.name), id));
+            let class = egg.add(term);
+            if let Some(value) = value {
+                small.insert((value.ty(), value.bytes()), class);
+            }
+            ids.push(class);
+            named.push((Arc::clone(&node.name), class));
         }
         egg.rebuild();
         let outputs =

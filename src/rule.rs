@@ -253,8 +253,9 @@ impl Rule {
         ),
     ];
 
-    /// The assumption that no value is infinite or NaN, unless it is computed from constants alone. Where one is, the right
-    /// side of a rule may be NaN in more elements than the left side, or in fewer.
+    /// The assumption that no value is infinite or NaN, unless it is computed from constants alone, or is a mask of attention,
+    /// whose elements may be negative infinity. Where another one is, the right side of a rule may be NaN in more elements
+    /// than the left side, or in fewer.
     pub const FINITE: &'static str = "finite";
     /// What rules may assume of values.
     pub const ASSUMPTIONS: [&'static str; 1] = [Self::FINITE];

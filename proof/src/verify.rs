@@ -6,10 +6,11 @@
 //! e-graph builds it, and both sides are evaluated and compared (`check`): types, values, zero in padding,
 //! and independence of padding. `coverage` counts what the instances contained, and a rule without instances
 //! fails. Every instance is compared once more with infinities and NaN among the operands that a run gives
-//! (`Draft::spoiled`), unless the rule assumes that all are finite, and instances with integers once more with
-//! floats of few bits, so that nothing is rounded and the comparison needs no tolerance (`exact`). For a
-//! counterexample, smaller ones are searched for in narrow palettes and then reduced step by step until nothing can
-//! be removed (`shrink`). Derivatives of ops are compared with differences (`gradient`).
+//! (`Draft::spoiled`). If the rule assumes that all are finite, only masks of attention get negative infinities
+//! (`Draft::masked`). Instances with integers are compared once more with floats of few bits, so that nothing is
+//! rounded and the comparison needs no tolerance (`exact`). For a counterexample, smaller ones are searched for in
+//! narrow palettes and then reduced step by step until nothing can be removed (`shrink`). Derivatives of ops are
+//! compared with differences (`gradient`).
 //!
 //! All randomness is seeded by the rule's name and the number of the attempt, so the results depend neither
 //! on the number of threads nor on which other rules are verified.
@@ -250,9 +251,11 @@ fn until(rule: &Rule, ops: &Ops, settings: Settings, stop: &AtomicBool) -> Optio
                     }
                 }
                 seen.add(rule, &draft);
-                let spoiled = (!rule.assumes.contains(&Rule::FINITE))
-                    .then(|| draft.spoiled(&mut rng, left_count))
-                    .flatten();
+                let spoiled = if rule.assumes.contains(&Rule::FINITE) {
+                    draft.masked(&mut rng, left_count)
+                } else {
+                    draft.spoiled(&mut rng, left_count)
+                };
                 if let Some(spoiled) = spoiled {
                     work += draft.work();
                     if let Tried::Wrong(draft, difference) = judge(rule, spoiled) {

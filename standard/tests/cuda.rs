@@ -113,6 +113,7 @@ fn main() {
             machine::products_multiply_more_than_they_read as fn() -> _,
         ),
         ("tensor_cores_are_fed", machine::tensor_cores_are_fed),
+        ("vectors_are_whole", machine::vectors_are_whole),
     ] {
         let needs = vec![need::nvrtc(), need::disassembler()];
         trials.push(trial(format!("machine_code::mix::{name}"), &needs, test));

@@ -75,29 +75,58 @@ pub fn run(words: &[String]) -> Result<(), String> {
     }
     let programs = gpu::built(words)?;
     println!("built in {:.0} s", start.elapsed().as_secs_f64());
-    let (start, mut failed, mut lines) = (Instant::now(), 0, Vec::new());
-    let mut note = |name: &str, since: Instant, result: Result<(), String>| {
+    let (all, mut failed, mut lines) = (Since::now(), 0, Vec::new());
+    let mut note = |name: &str, since: Since, result: Result<(), String>| {
         let said = match &result {
             Ok(()) => "passed".to_owned(),
             Err(why) => format!("FAILED: {why}"),
         };
         failed += usize::from(result.is_err());
-        lines.push(format!("{:>6.1} s  {name}: {said}", since.elapsed().as_secs_f64()));
+        let Since { start, used } = since;
+        let used = processors() - used;
+        lines.push(format!(
+            "{:>6.1} s, {used:>6.1} s of processors  {name}: {said}",
+            start.elapsed().as_secs_f64()
+        ));
         println!("{}", lines[lines.len() - 1]);
     };
     for check in CHECKS {
-        let since = Instant::now();
+        let since = Since::now();
         let run = |tests: &Tests| tests.run(words, check.variables);
         note(check.name, since, check.tests.iter().try_for_each(run));
     }
-    let since = Instant::now();
+    let since = Since::now();
     note(REHEARSAL, since, gpu::rehearse(&programs));
-    let took = start.elapsed();
-    println!("\n{}\n{:>6.1} s  in total", lines.join("\n"), took.as_secs_f64());
+    let (took, used) = (all.start.elapsed(), processors() - all.used);
+    println!("\n{}\n{:>6.1} s, {used:>6.1} s of processors  in total", lines.join("\n"), took.as_secs_f64());
     if took > LIMIT {
         println!("this is more than {} minutes", LIMIT.as_secs() / 60);
     }
     if failed > 0 { Err(format!("{failed} of {} checks failed", CHECKS.len() + 1)) } else { Ok(()) }
+}
+
+/// When a check began, and how many seconds of processors its predecessors had used.
+struct Since {
+    start: Instant,
+    used: f64,
+}
+
+impl Since {
+    fn now() -> Self {
+        Self { start: Instant::now(), used: processors() }
+    }
+}
+
+/// Returns the seconds of processors that ended processes of this one have used, which other work on the machine hardly
+/// changes; zero where the system does not tell.
+fn processors() -> f64 {
+    /// Linux counts in hundredths of a second for programs, on every processor.
+    const EACH: f64 = 0.01;
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the program, in parentheses, may have spaces. The first field after it is the third of all.
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    // The user and the system time of ended processes: fields 16 and 17.
+    fields.skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() * EACH
 }
 
 impl Tests {

@@ -31,19 +31,13 @@ const OLDER: Wheel = Wheel {
     ..CUDNN
 };
 
-/// The networks that a script makes; the tenth, `nasrnn`, is in the repository.
-const NETWORKS: &[&str] = &[
-    "bert_base",
-    "efficientnet_b0",
-    "inception_v3",
-    "mobilenet_v2",
-    "resnet50",
-    "resnext50_32x4d",
-    "squeezenet1_1",
-    "vgg16",
-    "vit_b_16",
-];
-const BATCHES: &[usize] = &[1, 8, 32];
+/// The networks that a script makes, and their batches; the tenth network, `nasrnn`, is in the repository.
+const SURVEYED: &str = include_str!("../../cuda/surveyed.txt");
+
+/// Returns the words of a line of [`SURVEYED`].
+fn surveyed(what: &str) -> impl Iterator<Item = &'static str> {
+    SURVEYED.lines().filter_map(move |line| line.strip_prefix(what)).flat_map(str::split_whitespace)
+}
 
 /// Fetches and makes what is absent, and asks both versions.
 pub fn run(words: &[String]) -> Result<(), String> {
@@ -67,8 +61,8 @@ pub fn run(words: &[String]) -> Result<(), String> {
 fn networks(folder: &Path) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut python = None;
-    for network in NETWORKS {
-        for batch in BATCHES {
+    for network in surveyed("networks") {
+        for batch in surveyed("batches") {
             let file = folder.join(format!("{network}-{batch}.onnx"));
             if file.exists() {
                 continue;
@@ -79,7 +73,7 @@ fn networks(folder: &Path) -> Result<(), String> {
             };
             println!("making {network} for batch {batch}");
             let mut script = Command::new(python);
-            script.arg(root().join("xtask/python/gpu.py")).args(["graph", network, &batch.to_string()]);
+            script.arg(root().join("xtask/python/gpu.py")).args(["graph", network, batch]);
             command(script.arg(&file))?;
         }
     }

@@ -1,14 +1,16 @@
 //! The kernel for products by the usual arithmetic.
 //!
 //! A block of 256 threads computes a tile of the result, from pieces of both operands that it keeps in shared memory
-//! twice: while the threads multiply one piece, they read the next. Each thread computes groups of 4 by 4 elements, and
-//! reads what it multiplies as vectors of 4 elements. With two by two such groups it multiplies 64 times for 4 reads of
+//! twice: while the threads multiply one piece, they read the next, as vectors of 4 elements where rows of `f32` are whole
+//! vectors. Each thread computes groups of 4 by 4 elements, and reads what it multiplies as vectors of 4 elements. With two by two such groups it multiplies 64 times for 4 reads of
 //! shared memory, as in V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008).
 
 use super::Product;
+use crate::expr;
 use crate::kernel::{KernelJob, Launch};
 use crate::reduce::combined;
 use crate::write::Writer;
+use ovolo::tensor::DType;
 
 /// The inner elements of a piece.
 const DEPTH: usize = 8;
@@ -49,6 +51,7 @@ fn tile(product: &Product<'_>, w: &mut Writer, groups: [usize; 2]) -> Result<(),
     let (name, n) = (product.index.name(), |value: usize| product.index.number(value));
     let (sum, sides, each) = (product.sum(), groups.map(|one| one * GROUP), groups.map(|one| one * WIDTH));
     let elements = sides.map(|side| side * DEPTH / (THREADS * THREADS));
+    let vectors = vectors(product, elements);
     w.need(Some("pack"));
     // The extra vector of each row spreads the elements of a column over all banks.
     w.line(&format!("__shared__ Pack<{sum}, {WIDTH}> left[2][{DEPTH}][{}];", sides[0] / WIDTH + 1));
@@ -62,21 +65,19 @@ fn tile(product: &Product<'_>, w: &mut Writer, groups: [usize; 2]) -> Result<(),
     let end = product.depth.next_multiple_of(DEPTH) + DEPTH;
     w.line("#pragma unroll 1");
     w.open(&format!("for ({name} from = 0; from < {}; from += {DEPTH}u)", n(end)));
-    w.line(&format!("{sum} a_next[{}], b_next[{}];", elements[0], elements[1]));
-    read(product, w, sides[1], elements);
+    for (name, elements, vectors) in [("a", elements[0], vectors[0]), ("b", elements[1], vectors[1])] {
+        w.line(&match vectors {
+            true => format!("Pack<{sum}, {WIDTH}> {name}_next[{}];", elements / WIDTH),
+            false => format!("{sum} {name}_next[{elements}];"),
+        });
+    }
+    read_left(product, w, elements[0], vectors[0]);
+    read_right(product, w, sides[1], elements[1], vectors[1]);
     w.open("if (from > 0u)");
     multiply(w, sum, groups);
     w.close();
-    for (operand, from, elements) in [("left", "a", elements[0]), ("right", "b", elements[1])] {
-        w.unrolled("e", elements);
-        w.line(&format!("const unsigned at = threadIdx.x + e * {}u;", THREADS * THREADS));
-        let (k, place) = match operand {
-            "left" => (format!("at % {DEPTH}u"), format!("at / {DEPTH}u")),
-            _ => (format!("at / {}u", sides[1]), format!("at % {}u", sides[1])),
-        };
-        w.line(&format!("{operand}[next][{k}][{place} / {WIDTH}u].of[{place} % {WIDTH}u] = {from}_next[e];"));
-        w.close();
-    }
+    keep_left(w, elements[0], vectors[0]);
+    keep_right(w, sides[1], elements[1], vectors[1]);
     w.line("__syncthreads();");
     w.line("next = 1u - next;");
     w.close();
@@ -93,31 +94,102 @@ fn tile(product: &Product<'_>, w: &mut Writer, groups: [usize; 2]) -> Result<(),
     Ok(())
 }
 
-/// Reads a thread's elements of the pieces that begin at `from`; what is outside of the operands is zero.
-fn read(product: &Product<'_>, w: &mut Writer, side: usize, elements: [usize; 2]) {
-    let (name, n, sum) = (product.index.name(), |value: usize| product.index.number(value), product.sum());
-    w.unrolled("e", elements[0]);
+/// Whether each thread reads whole vectors of the left and of the right operand. Those of windows lie apart.
+fn vectors(product: &Product<'_>, elements: [usize; 2]) -> [bool; 2] {
+    let single = |at: usize| product.call.inputs[product.operands[at]].dtype == DType::F32;
+    let whole = |at: usize, row: usize| single(at) && row % WIDTH == 0 && elements[at] % WIDTH == 0;
+    [whole(0, product.depth), product.right.0.is_empty() && whole(1, product.columns)]
+}
+
+/// Opens the loop over what a thread reads of a piece, and says where it is: the number of the element or vector.
+fn each(w: &mut Writer, count: usize) {
+    w.unrolled("e", count);
     w.line(&format!("const unsigned at = threadIdx.x + e * {}u;", THREADS * THREADS));
-    w.line(&format!("const {name} k = from + at % {DEPTH}u;"));
-    w.line(&format!("const {name} row = first_row + at / {DEPTH}u;"));
-    w.line(&format!("{sum} value = 0;"));
-    let left = product.read(w, product.operands[0], &product.left);
-    w.line(&format!("if (k < {} && row < {}) value = {left};", n(product.depth), n(product.rows)));
+}
+
+/// Reads a thread's part of the left piece that begins at `from`; what is outside of the operand is zero.
+fn read_left(product: &Product<'_>, w: &mut Writer, elements: usize, vectors: bool) {
+    let (name, n, sum) = (product.index.name(), |value: usize| product.index.number(value), product.sum());
+    let inside = format!("k < {} && row < {}", n(product.depth), n(product.rows));
+    if vectors {
+        each(w, elements / WIDTH);
+        w.line(&format!("const {name} k = from + at % {}u * {WIDTH}u;", DEPTH / WIDTH));
+        w.line(&format!("const {name} row = first_row + at / {}u;", DEPTH / WIDTH));
+        w.line(&format!("Pack<{sum}, {WIDTH}> value = {{}};"));
+        let operand = expr::parameter(product.operands[0]);
+        w.line(&format!("if ({inside}) value = load<{WIDTH}>(&{operand}[{}]);", product.left));
+    } else {
+        each(w, elements);
+        w.line(&format!("const {name} k = from + at % {DEPTH}u;"));
+        w.line(&format!("const {name} row = first_row + at / {DEPTH}u;"));
+        w.line(&format!("{sum} value = 0;"));
+        let left = product.read(w, product.operands[0], &product.left);
+        w.line(&format!("if ({inside}) value = {left};"));
+    }
     w.line("a_next[e] = value;");
     w.close();
-    w.unrolled("e", elements[1]);
-    w.line(&format!("const unsigned at = threadIdx.x + e * {}u;", THREADS * THREADS));
-    w.line(&format!("const {name} k = from + at / {side}u;"));
-    w.line(&format!("const {name} column = first_column + at % {side}u;"));
-    w.line(&format!("{sum} value = 0;"));
-    w.open(&format!("if (k < {} && column < {})", n(product.depth), n(product.columns)));
-    let (lines, at, inside) = &product.right;
-    lines.iter().for_each(|line| w.line(line));
-    let right = product.read(w, product.operands[1], at);
-    let inside = inside.as_ref().map(|inside| format!("if ({inside}) ")).unwrap_or_default();
-    w.line(&format!("{inside}value = {right};"));
-    w.close();
+}
+
+/// Does the same for the right piece.
+fn read_right(product: &Product<'_>, w: &mut Writer, side: usize, elements: usize, vectors: bool) {
+    let (name, n, sum) = (product.index.name(), |value: usize| product.index.number(value), product.sum());
+    let inside = format!("k < {} && column < {}", n(product.depth), n(product.columns));
+    let (lines, offset, exists) = &product.right;
+    if vectors {
+        let along = side / WIDTH;
+        each(w, elements / WIDTH);
+        w.line(&format!("const {name} k = from + at / {along}u;"));
+        w.line(&format!("const {name} column = first_column + at % {along}u * {WIDTH}u;"));
+        w.line(&format!("Pack<{sum}, {WIDTH}> value = {{}};"));
+        let operand = expr::parameter(product.operands[1]);
+        w.line(&format!("if ({inside}) value = load<{WIDTH}>(&{operand}[{offset}]);"));
+    } else {
+        each(w, elements);
+        w.line(&format!("const {name} k = from + at / {side}u;"));
+        w.line(&format!("const {name} column = first_column + at % {side}u;"));
+        w.line(&format!("{sum} value = 0;"));
+        w.open(&format!("if ({inside})"));
+        lines.iter().for_each(|line| w.line(line));
+        let right = product.read(w, product.operands[1], offset);
+        let exists = exists.as_ref().map(|exists| format!("if ({exists}) ")).unwrap_or_default();
+        w.line(&format!("{exists}value = {right};"));
+        w.close();
+    }
     w.line("b_next[e] = value;");
+    w.close();
+}
+
+/// Stores what a thread has read of the left piece. A vector lies along the depth, and the rows of a piece are adjacent in
+/// shared memory.
+fn keep_left(w: &mut Writer, elements: usize, vectors: bool) {
+    let place = |k: &str, row: &str| format!("left[next][{k}][{row} / {WIDTH}u].of[{row} % {WIDTH}u]");
+    if vectors {
+        let along = DEPTH / WIDTH;
+        each(w, elements / WIDTH);
+        w.line(&format!("const unsigned row = at / {along}u;"));
+        w.unrolled("i", WIDTH);
+        let place = place(&format!("at % {along}u * {WIDTH}u + i"), "row");
+        w.line(&format!("{place} = a_next[e].of[i];"));
+        w.close();
+    } else {
+        each(w, elements);
+        w.line(&format!("const unsigned row = at / {DEPTH}u;"));
+        w.line(&format!("{} = a_next[e];", place(&format!("at % {DEPTH}u"), "row")));
+    }
+    w.close();
+}
+
+/// Stores what a thread has read of the right piece.
+fn keep_right(w: &mut Writer, side: usize, elements: usize, vectors: bool) {
+    if vectors {
+        let along = side / WIDTH;
+        each(w, elements / WIDTH);
+        w.line(&format!("right[next][at / {along}u][at % {along}u] = b_next[e];"));
+    } else {
+        each(w, elements);
+        w.line(&format!("const unsigned column = at % {side}u;"));
+        w.line(&format!("right[next][at / {side}u][column / {WIDTH}u].of[column % {WIDTH}u] = b_next[e];"));
+    }
     w.close();
 }
 

@@ -277,6 +277,35 @@ impl Draft {
         Some(spoiled)
     }
 
+    /// Returns the first `count` values, which are the left sides, with negative infinity in some elements of the masks of
+    /// attention. Where attention gives zeros for rows without keys, some rows have none; elsewhere each row keeps a key,
+    /// because its result would be NaN. `None` if no mask is a leaf.
+    pub fn masked(&self, rng: &mut Rng, count: usize) -> Option<Self> {
+        let mut masked = Self { right: Vec::new(), ..self.clone() };
+        masked.values.truncate(count);
+        let mut changed = false;
+        for value in &self.values[..count] {
+            let mask = value.inputs.get(3).filter(|_| value.op.is_some_and(|op| op.meaning() == "attention"));
+            let Some(&mask) = mask else { continue };
+            let leaf = self.values[mask].leaf.as_ref().filter(|leaf| leaf.values.is_any());
+            let (Some(leaf), Some(tensor)) = (leaf, self.tensor(mask)) else { continue };
+            let mut values = tensor.to_f64();
+            let keys = tensor.ty().shape.last().copied().unwrap_or(1).max(1);
+            let zeros = value.attrs.expect_int("nan_as_zero") == 1;
+            for row in values.chunks_mut(keys) {
+                let kept = (!zeros || rng.percent(50)).then(|| rng.below(row.len()));
+                for (at, element) in row.iter_mut().enumerate() {
+                    if kept.is_none() || kept != Some(at) && rng.percent(30) {
+                        *element = f64::NEG_INFINITY;
+                    }
+                }
+            }
+            masked.values[mask].leaf = Some(Leaf::new(leaf.constant, Filling::Given(values)));
+            changed = true;
+        }
+        changed.then_some(masked)
+    }
+
     /// The largest magnitude of the floating-point leaves.
     pub fn largest_number(&self) -> f64 {
         let leaves = (0..self.values.len()).filter(|at| self.values[*at].ty.dtype.is_float());

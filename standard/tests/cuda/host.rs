@@ -33,6 +33,41 @@ pub fn compiler() -> Result<PathBuf, String> {
     names.into_iter().find(works).ok_or("there is no C++ compiler: install g++".to_owned())
 }
 
+/// Runs the compiler, unless the object is there and an earlier process has made it from the same text with the same
+/// words. Several parts of `cargo xtask cuda-checks` need the same objects.
+///
+/// # Errors
+/// What the compiler says.
+pub fn compile(compiler: &Path, words: &[&str], source: &Path, object: &Path) -> Result<(), String> {
+    let made = format!("{} {}\n{}", compiler.display(), words.join(" "), whole(source)?);
+    let note = object.with_extension("made");
+    if object.exists() && std::fs::read_to_string(&note).is_ok_and(|there| there == made) {
+        return Ok(());
+    }
+    // A compiler that is interrupted may leave a part of an object.
+    let _ = std::fs::remove_file(&note);
+    let output = Command::new(compiler).args(words).arg("-o").arg(object).arg(source).output();
+    let output = output.map_err(|error| format!("{}: {error}", compiler.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}\n{}", source.display(), said.chars().take(4000).collect::<String>()));
+    }
+    std::fs::write(&note, made).map_err(|error| format!("{}: {error}", note.display()))
+}
+
+/// Returns the text of a source and of the files beside it that it includes.
+fn whole(source: &Path) -> Result<String, String> {
+    let mut text =
+        std::fs::read_to_string(source).map_err(|error| format!("{}: {error}", source.display()))?;
+    let included =
+        |line: &str| Some(line.strip_prefix("#include \"")?.trim_end().trim_end_matches('"').to_owned());
+    let names: Vec<String> = text.lines().filter_map(included).collect();
+    for name in names {
+        text += &whole(&source.with_file_name(name))?;
+    }
+    Ok(text)
+}
+
 /// Compiles a module for the processor, and returns the library's path.
 pub fn translate(compiler: &Path, name: &str, module: &Module) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -44,18 +79,10 @@ pub fn translate(compiler: &Path, name: &str, module: &Module) -> PathBuf {
     }
     std::fs::write(&source, text).unwrap();
     let checks = if std::env::var_os(CHECKED).is_some() { &CHECKS[..] } else { &[] };
-    // Each kernel runs once on a few elements: optimising it would take longer than that saves.
-    let output = Command::new(compiler)
-        .args(["-std=c++17", "-O0", "-fPIC", "-shared", "-fno-strict-aliasing", "-w"])
-        .args(checks)
-        // The shim jumps between stacks, which the checks of hardened compilers take for a mistake.
-        .args(["-U_FORTIFY_SOURCE", "-o"])
-        .arg(&object)
-        .arg(&source)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{}", source.display(), said.chars().take(4000).collect::<String>());
+    // Each kernel runs once on a few elements: optimising it would take longer than that saves. The shim jumps between
+    // stacks, which the checks of hardened compilers take for a mistake.
+    let words = ["-std=c++17", "-O0", "-fPIC", "-shared", "-fno-strict-aliasing", "-w", "-U_FORTIFY_SOURCE"];
+    compile(compiler, &[&words, checks].concat(), &source, &object).unwrap();
     object
 }
 

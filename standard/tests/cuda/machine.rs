@@ -1,8 +1,8 @@
-//! Tests the machine code of products, as NVIDIA's disassembler shows it: how often the instructions stand there that
-//! multiply, and those that read shared memory.
+//! Tests the machine code of kernels, as NVIDIA's disassembler shows it: in products, how often the instructions stand there
+//! that multiply, and those that read shared memory; in elementwise kernels, how wide reads and writes are.
 
 use super::case::Case;
-use super::nvrtc;
+use super::nvrtc::{self, ARCHITECTURES};
 use libtest_mimic::Failed;
 use ovolo::attr::Attrs;
 use ovolo::tensor::{DType, Tensor, TensorType};
@@ -12,10 +12,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// A100; RTX 4090; H100 and H200; RTX 5090.
-const ARCHITECTURES: [Architecture; 4] =
-    [Architecture(8, 0), Architecture(8, 9), Architecture(9, 0), Architecture(12, 0)];
 
 /// The disassembler that `cargo xtask nvrtc` fetches, or the one that `OVOLO_NVDISASM` names.
 pub fn disassembler() -> Result<PathBuf, String> {
@@ -65,6 +61,14 @@ impl Mix {
         self.0.iter().filter(|(found, _)| begins(found)).map(|(_, count)| count).sum()
     }
 
+    /// Returns how many of them access 128 bits.
+    fn wide(&self, name: &str) -> usize {
+        let wide = self.0.iter().filter(|(found, _)| {
+            found.split('.').next() == Some(name) && found.split('.').any(|part| part == "128")
+        });
+        wide.map(|(_, count)| count).sum()
+    }
+
     /// Returns an error with all counts unless a condition holds.
     fn demand(&self, what: &str, holds: bool) -> Result<(), Failed> {
         if holds { Ok(()) } else { Err(format!("{what}: {:?}", self.0).into()) }
@@ -76,7 +80,7 @@ fn zeros(dtype: DType, shape: &[usize]) -> Tensor {
 }
 
 /// Products by the usual arithmetic multiply at least eight times for each read of shared memory, which takes 128 bits,
-/// and keep nothing on the stack.
+/// read vectors of operands whose rows are whole vectors, and keep nothing on the stack.
 pub fn products_multiply_more_than_they_read() -> Result<(), Failed> {
     let square = || zeros(DType::F32, &[2048, 2048]);
     let image = || {
@@ -87,16 +91,44 @@ pub fn products_multiply_more_than_they_read() -> Result<(), Failed> {
         ]
     };
     for architecture in ARCHITECTURES {
-        for case in [
-            Case::new("matmul", Attrs::new(), vec![square(), square()]),
-            Case::new("conv", Attrs::new().ints("pads", &[1; 4]), image()),
+        // All reads of a product of matrices are of vectors, and those of a convolution's weights are.
+        for (case, all) in [
+            (Case::new("matmul", Attrs::new(), vec![square(), square()]), true),
+            (Case::new("conv", Attrs::new().ints("pads", &[1; 4]), image()), false),
         ] {
             let mix = Mix::of(case, architecture)?;
             let (multiply, read) = (mix.count("FFMA"), mix.count("LDS"));
             let title = format!("{architecture}: {multiply} multiplications, {read} reads");
             mix.demand(&title, multiply >= 256 && read > 0 && multiply >= 8 * read)?;
             mix.demand(&title, mix.count("LDS.128") == read)?;
+            let (wide, reads) = (mix.wide("LDG"), mix.count("LDG"));
+            mix.demand(&format!("{title}, {wide} of {reads} reads"), wide > 0 && (wide == reads || !all))?;
             mix.demand(&title, mix.count("LDL") + mix.count("STL") == 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// Elementwise kernels read and write vectors of 16 bytes where the elements of all operands are adjacent and fill
+/// vectors, and keep nothing on the stack.
+pub fn vectors_are_whole() -> Result<(), Failed> {
+    for architecture in ARCHITECTURES {
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            let image = || zeros(dtype, &[64, 4096]);
+            let row = || zeros(dtype, &[4096]);
+            for (op, operands) in
+                [("relu", vec![image()]), ("add", vec![image(), image()]), ("mul", vec![image(), row()])]
+            {
+                let reads = operands.len();
+                let mix = Mix::of(Case::new(op, Attrs::new(), operands), architecture)?;
+                for (access, least) in [("LDG", reads), ("STG", 1)] {
+                    let (wide, all) = (mix.wide(access), mix.count(access));
+                    let title =
+                        format!("{architecture}, {op} of {dtype}: {wide} of {all} {access} are of 16 bytes");
+                    mix.demand(&title, wide >= least && wide == all)?;
+                }
+                mix.demand(&format!("{architecture}, {op}"), mix.count("LDL") + mix.count("STL") == 0)?;
+            }
         }
     }
     Ok(())
@@ -114,8 +146,7 @@ pub fn tensor_cores_are_fed() -> Result<(), Failed> {
             let (multiply, copies) = (mix.count("HMMA"), mix.count("LDGSTS"));
             let title = format!("{architecture}, {dtype}: {multiply} multiplications, {copies} copies");
             mix.demand(&title, multiply == 32 && copies >= 4)?;
-            let wide = mix.0.iter().filter(|(name, _)| name.starts_with("LDGSTS") && name.contains(".128"));
-            mix.demand(&title, wide.map(|(_, count)| count).sum::<usize>() == copies)?;
+            mix.demand(&title, mix.wide("LDGSTS") == copies)?;
             let fragments = mix.count("LDSM");
             mix.demand(
                 &title,

@@ -1,12 +1,13 @@
-//! Tests the machine code of generated kernels: it is compiled for two architectures, and uses no stack.
+//! Tests the machine code of generated kernels: it is compiled for four architectures, and uses no stack.
 
 use super::case::{self, Case, FAMILIES};
 use libtest_mimic::Failed;
 use ovolo_cuda::nvrtc::{self, Architecture, Compiler, Figures};
 use ovolo_cuda::{KernelJob, Module};
 
-/// The architectures that kernels are compiled for: A100; H100 and H200.
-pub const ARCHITECTURES: [Architecture; 2] = [Architecture(8, 0), Architecture(9, 0)];
+/// The architectures that kernels are compiled for: A100; H100 and H200; RTX 4090; RTX 5090.
+pub const ARCHITECTURES: [Architecture; 4] =
+    [Architecture(8, 0), Architecture(9, 0), Architecture(8, 9), Architecture(12, 0)];
 
 /// The compiler.
 pub fn compiler() -> Result<&'static Compiler, String> {

@@ -82,11 +82,9 @@ fn file(name: &str) -> PathBuf {
 
 /// Compiles the source of a stand-in.
 fn compile(compiler: &Path, source: &str, definitions: &[&str], object: &Path) {
-    run(Command::new(compiler)
-        .args(["-std=c++17", "-O2", "-ftree-vectorize", "-fPIC", "-c", "-o"])
-        .arg(object)
-        .args(definitions)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cuda/{source}.cpp"))));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cuda/{source}.cpp"));
+    let words = ["-std=c++17", "-O2", "-ftree-vectorize", "-fPIC", "-c"];
+    host::compile(compiler, &[&words, definitions].concat(), &source, object).unwrap();
 }
 
 /// Makes a library of a compiled stand-in. Those of libraries call the driver.

@@ -39,13 +39,18 @@ fn matrices(r: &mut Random, cases: &mut Vec<Option<Case>>) {
     }
     // Enough large squares that they are used.
     for dtype in [DType::F32, DType::I32] {
-        let operands = vec![r.tensor(dtype, &[128, 115, 9]), r.tensor(dtype, &[9, 120])];
-        cases.push(Case::new("matmul", Attrs::new(), operands));
+        // Rows of the right operand are whole vectors, then those of the left one, then those of both.
+        for [depth, columns] in [[9, 120], [12, 118], [12, 120]] {
+            let operands = vec![r.tensor(dtype, &[128, 115, depth]), r.tensor(dtype, &[depth, columns])];
+            cases.push(Case::new("matmul", Attrs::new(), operands));
+        }
     }
-    let image = r.tensor(DType::F32, &[2, 3, 100, 99]);
-    let weights = vec![r.tensor(DType::F32, &[128, 3, 3, 3]), r.tensor(DType::F32, &[128])];
-    let window = Attrs::new().ints("strides", &[1, 1]).ints("pads", &[1; 4]);
-    cases.push(Case::new("conv", window, std::iter::once(image).chain(weights).collect()));
+    for channels in [3, 4] {
+        let image = r.tensor(DType::F32, &[2, channels, 100, 99]);
+        let weights = vec![r.tensor(DType::F32, &[128, channels, 3, 3]), r.tensor(DType::F32, &[128])];
+        let window = Attrs::new().ints("strides", &[1, 1]).ints("pads", &[1; 4]);
+        cases.push(Case::new("conv", window, std::iter::once(image).chain(weights).collect()));
+    }
 }
 
 /// Convolutions.

@@ -37,20 +37,8 @@ const FOLDER: &str = "OVOLO_SURVEY_FOLDER";
 
 const DEVICES: [&Description; 3] = [&H100, &A100, &RTX_4090];
 const PIPELINES: [&str; 4] = ["cuda", "cuda-tf32", "cuda-f16", "cuda-bf16"];
-const BATCHES: [usize; 3] = [1, 8, 32];
-
-/// The networks of which there is a file for each batch.
-const NETWORKS: [&str; 9] = [
-    "bert_base",
-    "efficientnet_b0",
-    "inception_v3",
-    "mobilenet_v2",
-    "resnet50",
-    "resnext50_32x4d",
-    "squeezenet1_1",
-    "vgg16",
-    "vit_b_16",
-];
+/// The batches, and the networks of which there is a file for each batch. `cargo xtask cuda-survey` makes these files.
+const SURVEYED: &str = include_str!("../../../../surveyed.txt");
 /// The network of which there is none: it has neither convolutions nor attention, which batch 1 shows.
 const OTHER: &str = "nasrnn";
 /// The network of the repository whose counts are checked again, with its pipeline.
@@ -76,6 +64,21 @@ struct Asked {
     candidates: usize,
 }
 
+/// Returns the words of a line of [`SURVEYED`].
+fn surveyed(what: &str) -> impl Iterator<Item = &'static str> {
+    let line = SURVEYED.lines().find_map(|line| line.strip_prefix(what));
+    line.expect("the file has the line").split_whitespace()
+}
+
+/// Returns the names of the networks of which there is a file for each batch.
+fn names() -> Vec<&'static str> {
+    surveyed("networks").collect()
+}
+
+fn batches() -> Vec<usize> {
+    surveyed("batches").map(|batch| batch.parse().expect("a batch is a number")).collect()
+}
+
 /// Returns the name of a device in the choice and in the names of files.
 fn device_name(device: &Description) -> String {
     device.name.replace(' ', "-")
@@ -98,7 +101,8 @@ fn survey() {
             choice.split_whitespace().filter(|word| all.iter().any(|one| one == word)).collect();
         words.is_empty() || words.contains(&name)
     };
-    let (devices, batches) = (DEVICES.map(device_name), BATCHES.map(|one| one.to_string()));
+    let devices = DEVICES.map(device_name);
+    let all_batches: Vec<String> = surveyed("batches").map(str::to_owned).collect();
     let pipelines = PIPELINES.map(str::to_owned);
     let folder =
         PathBuf::from(std::env::var_os(FOLDER).unwrap_or_else(|| panic!("{FOLDER} names no folder")));
@@ -106,7 +110,7 @@ fn survey() {
     std::fs::create_dir_all(&answers).expect("the folder of the answers can be made");
     let registry = registry();
     let mut wrong = Vec::new();
-    for batch in BATCHES.into_iter().filter(|one| chosen(&one.to_string(), &batches)) {
+    for batch in batches().into_iter().filter(|one| chosen(&one.to_string(), &all_batches)) {
         for pipeline in PIPELINES.into_iter().filter(|one| chosen(one, &pipelines)) {
             let place = |device: &Description| Place {
                 version,
@@ -223,8 +227,8 @@ impl Collected {
 /// Returns the networks for a batch, with their files.
 fn networks(folder: &Path, batch: usize) -> Vec<(String, PathBuf)> {
     let folder = folder.join("networks");
-    let file = |name: &&str| ((*name).to_owned(), folder.join(format!("{name}-{batch}.onnx")));
-    let mut files: Vec<(String, PathBuf)> = NETWORKS.iter().map(file).collect();
+    let file = |name: &str| (name.to_owned(), folder.join(format!("{name}-{batch}.onnx")));
+    let mut files: Vec<(String, PathBuf)> = surveyed("networks").map(file).collect();
     if batch == 1 {
         let other = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../tests/models/{OTHER}.onnx"));
         files.push((OTHER.to_owned(), other));

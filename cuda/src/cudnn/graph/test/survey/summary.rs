@@ -4,7 +4,7 @@
 //! share graphs. Only lines of combinations all of whose graphs have answers are there.
 
 use super::store::Answer;
-use super::{BATCHES, DEVICES, NETWORKS, OTHER, PIPELINES, device_name};
+use super::{DEVICES, OTHER, PIPELINES, batches, device_name, names};
 use ovolo::file;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -186,7 +186,7 @@ impl Summary {
                 line.slowest % 1000 / 100,
             );
         }
-        let all = 2 * DEVICES.len() * PIPELINES.len() * BATCHES.len();
+        let all = 2 * DEVICES.len() * PIPELINES.len() * batches().len();
         let _ = write!(
             text,
             "\n{} of the {all} combinations of two versions, three devices, four pipelines and three batches are \
@@ -224,7 +224,7 @@ fn counts_are_complete() {
     let summary = Summary::open();
     assert!(!summary.0.is_empty(), "nothing is counted");
     for (place, lines) in &summary.0 {
-        let mut expected: Vec<&str> = NETWORKS.to_vec();
+        let mut expected: Vec<&str> = names();
         expected.extend((place.batch == 1).then_some(OTHER));
         expected.push(ALL);
         assert_eq!(lines.iter().map(|line| line.network.as_str()).collect::<Vec<_>>(), expected, "{place:?}");
