@@ -97,7 +97,8 @@ fn tile(product: &Product<'_>, w: &mut Writer, groups: [usize; 2]) -> Result<(),
 /// Whether each thread reads whole vectors of the left and of the right operand. Those of windows lie apart.
 fn vectors(product: &Product<'_>, elements: [usize; 2]) -> [bool; 2] {
     let single = |at: usize| product.call.inputs[product.operands[at]].dtype == DType::F32;
-    let whole = |at: usize, row: usize| single(at) && row % WIDTH == 0 && elements[at] % WIDTH == 0;
+    let whole =
+        |at: usize, row: usize| single(at) && row.is_multiple_of(WIDTH) && elements[at].is_multiple_of(WIDTH);
     [whole(0, product.depth), product.right.0.is_empty() && whole(1, product.columns)]
 }
 
