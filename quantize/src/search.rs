@@ -229,9 +229,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns the cheaper one of two versions, of which the second one may lose too much.
+    /// Returns the cheaper one of two versions, of which the second one may lose too much. Of two that cost the same, such as
+    /// those whose plan computes a layer in float32 in any case, it is the one that loses less.
     fn better(&self, best: Point, other: Point, most: f64) -> Point {
-        if other.loss <= most && self.cost(&other) < self.cost(&best) { other } else { best }
+        let rank = |point: &Point| (self.cost(point), point.loss);
+        if other.loss <= most && rank(&other) < rank(&best) { other } else { best }
     }
 
     /// Compiles a version, and measures its loss.

@@ -54,7 +54,7 @@ const CHECKS: &[Check] = &[
     Check {
         name: "machine code of kernels for sm_80, 89, 90 and 120",
         tests: &[cuda(&["machine_code::"])],
-        variables: &[NVRTC],
+        variables: &[NVRTC, ("OVOLO_TEST_ARCHITECTURES", "all")],
     },
     Check {
         name: "values of kernels, under the checks of the C++ compiler",

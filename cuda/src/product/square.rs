@@ -2,8 +2,8 @@
 //!
 //! A block of 256 threads computes a tile of the result, from pieces of both operands that it keeps in shared memory
 //! twice: while the threads multiply one piece, they read the next, as vectors of 4 elements where rows of `f32` are whole
-//! vectors. Each thread computes groups of 4 by 4 elements, and reads what it multiplies as vectors of 4 elements. With two by two such groups it multiplies 64 times for 4 reads of
-//! shared memory, as in V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008).
+//! vectors. Each thread computes groups of 4 by 4 elements, and reads what it multiplies as vectors of 4 elements. With two
+//! by two such groups it multiplies 64 times for 4 reads of shared memory, as in V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008).
 
 use super::Product;
 use crate::expr;
@@ -94,12 +94,15 @@ fn tile(product: &Product<'_>, w: &mut Writer, groups: [usize; 2]) -> Result<(),
     Ok(())
 }
 
-/// Whether each thread reads whole vectors of the left and of the right operand. Those of windows lie apart.
+/// Whether each thread reads whole vectors of the left and of the right operand. Elements of windows lie apart. Where the
+/// rows of the left operand are not whole vectors, those of the right one are read element by element as well: with both ways
+/// in one kernel, there are too few registers on `sm_120`.
 fn vectors(product: &Product<'_>, elements: [usize; 2]) -> [bool; 2] {
     let single = |at: usize| product.call.inputs[product.operands[at]].dtype == DType::F32;
     let whole =
         |at: usize, row: usize| single(at) && row.is_multiple_of(WIDTH) && elements[at].is_multiple_of(WIDTH);
-    [whole(0, product.depth), product.right.0.is_empty() && whole(1, product.columns)]
+    let left = whole(0, product.depth);
+    [left, left && product.right.0.is_empty() && whole(1, product.columns)]
 }
 
 /// Opens the loop over what a thread reads of a piece, and says where it is: the number of the element or vector.

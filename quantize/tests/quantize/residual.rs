@@ -93,7 +93,7 @@ fn layers_that_pay_together_are_found_where_none_pays_alone() {
         assert!(search.gains.iter().all(|gain| gain.cost > 0.0), "{:?}", search.gains);
         let point = search.within(0.1).unwrap();
         assert!(point.seconds < search.float.seconds, "{point:?}");
-        // The last convolution is faster in float32, so it is taken out again.
+        // The plan computes the last convolution in float32 in any case, so it is taken out again.
         assert_eq!(point.chosen, [true, true, true, true, true, false]);
         // All layers together lose more than this, and those with the least error lose less.
         let close = search.within(0.01).unwrap();
