@@ -15,12 +15,18 @@ const RULES: &str = r#"[
 ]"#;
 
 fn grown(limits: Limits) -> (usize, usize, Saturation) {
+    grown_by(RULES, "add", 7, limits)
+}
+
+/// Grows a chain of `count` ops, of which each reads the one before it and an input. Returns the number of nodes before and
+/// after.
+fn grown_by(rules: &str, op: &str, count: usize, limits: Limits) -> (usize, usize, Saturation) {
     let mut graph = "a0: f32[2] = input; s0 = relu(a0); ".to_owned();
-    for at in 1..8 {
-        graph += &format!("a{at}: f32[2] = input; s{at} = add(s{}, a{at}); ", at - 1);
+    for at in 1..=count {
+        graph += &format!("a{at}: f32[2] = input; s{at} = {op}(s{}, a{at}); ", at - 1);
     }
-    let graph = text::parse(crate::common::ops(), &format!("graph {{ {graph} return s7 }}")).unwrap();
-    let rules = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", RULES)]).unwrap();
+    let graph = text::parse(crate::common::ops(), &format!("graph {{ {graph} return s{count} }}")).unwrap();
+    let rules = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", rules)]).unwrap();
     let mut egraph = EGraph::new(&verify(graph).unwrap());
     let before = egraph.nodes();
     let saturation = egraph.saturate(rules.rules(), limits, &|| Duration::ZERO).unwrap();
@@ -114,15 +120,7 @@ fn rules_that_find_ever_more_matches_are_stopped_and_named() {
     Rule(name: "first", from: "(sub ?x ?y)", to: "?x"),
     Rule(name: "deep", from: "(sub (sub (sub (sub ?a ?b) ?c) ?d) ?e)", to: "(sub ?a ?e)"),
 ]"#;
-    let mut graph = "a0: f32[2] = input; s0 = relu(a0); ".to_owned();
-    for at in 1..24 {
-        graph += &format!("a{at}: f32[2] = input; s{at} = sub(s{}, a{at}); ", at - 1);
-    }
-    let graph = text::parse(crate::common::ops(), &format!("graph {{ {graph} return s23 }}")).unwrap();
-    let rules = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", rules)]).unwrap();
-    let mut egraph = EGraph::new(&verify(graph).unwrap());
-    let limits = Limits { rounds: 50, nodes: 1000 };
-    let saturation = egraph.saturate(rules.rules(), limits, &|| Duration::ZERO).unwrap();
+    let (_, _, saturation) = grown_by(rules, "sub", 23, Limits { rounds: 50, nodes: 1000 });
     let Stop::Matches { rule, percent } = &saturation.stop else { panic!("{}", saturation.stop) };
     assert!(rule == "deep" && *percent > 90, "{}", saturation.stop);
     let last: usize = saturation.by_round.last().unwrap().iter().map(|one| one.tried).sum();

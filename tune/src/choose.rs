@@ -380,7 +380,7 @@ fn settle_in_plans(
                 break;
             }
         }
-        // No time is added by more of the same plans: a kernel that has no line of its own, for example.
+        // No kernel got a time, so running the same plan once more would not help.
         if timed == 0 {
             break;
         }
