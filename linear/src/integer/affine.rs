@@ -34,6 +34,9 @@ pub(super) struct Bytes {
     pub bounds: [u8; 2],
     /// What is changed in the bits of a byte without a sign to make a level of it.
     pub flip: u8,
+    /// The distance to the middle between two levels within which a sum may round to another level if its factor and its
+    /// term are divided by the scale first; see [`Bytes::near`].
+    pub near: f32,
 }
 
 impl Bytes {
@@ -44,6 +47,23 @@ impl Bytes {
     /// and the product and its sum with `z` by `u (|q| + |q + z|)`. Both `|q|` and `|q + z|` are less than 257 where a middle
     /// decides: less than `4 * 257 u < 6.2e-5` in all.
     const NEAR: f32 = 8e-5;
+    /// From this distance on, too many sums are near a middle.
+    const FARTHEST: f32 = 5e-4;
+
+    /// Returns the distance to the middle between two levels within which a sum of a product and a term may round to another
+    /// level if the factor and the term are multiplied by the inverse of the scale first. `term` is the largest magnitude of
+    /// a term, times this inverse.
+    ///
+    /// Let `u = 2^-24`, `p` the product and `t` the term, both divided by the scale, and `q = p + t` their quotient, to which
+    /// the zero point `z` is added. Step by step, the product is rounded by `u |p|`, and the sum and the quotient by `u |q|`
+    /// each. With the inverse, the factor is rounded twice and the inverse once more, by `3 u |p|` in all; the term by
+    /// `u |t| + u |t + z|`; and their sum by `u |q + z|`. Where a middle decides, `|q|` and `|q + z|` are less than 257 and
+    /// `|z|` less than 256, so `|p|` is less than `257 + |t|`: less than `u (6 |t| + 2100)` in all.
+    pub fn near(term: f32) -> f32 {
+        const UNIT: f32 = f32::EPSILON / 2.0;
+        UNIT * (6.0 * term + 2100.0)
+    }
+
     /// The largest magnitudes of factors and terms, divided by the scale: a result then fits into 32 bits.
     pub const FACTOR: f32 = 0.5;
     pub const TERM: f32 = 1e6;
@@ -234,16 +254,32 @@ impl Sums {
                 terms[at] = if term.1 == 0 { V::splat(*term.0) } else { V::load(term.0.add(column)) };
             }
             let rounding = self.rounding;
+            let (inverse, zero) = (V::splat(rounding.inverse), V::splat(rounding.zero));
+            let (mut divided, mut added) = (factors, terms);
+            for at in 0..WIDE {
+                (divided[at], added[at]) = (factors[at].mul(inverse), terms[at].mul_add(inverse, zero));
+            }
+            let once = rounding.near <= Bytes::FARTHEST;
+            let near = V::splat(0.5 - rounding.near);
             let mut row = 0;
             while row < self.rows {
                 // The last rows are some that were done before, if they do not fill the vectors.
                 row = row.min(self.rows - rows);
                 let mut x = [V::splat(0.0); 4];
+                let mut levels = x;
+                let mut farthest = V::splat(0.0);
                 for at in 0..4 {
                     let from = (row + at / WIDE) * self.source_row + first + at % WIDE * V::COUNT;
-                    x[at] = V::of_i32(self.source.add(from)).mul(factors[at % WIDE]).add(terms[at % WIDE]);
+                    x[at] = V::of_i32(self.source.add(from));
+                    levels[at] = x[at].mul_add(divided[at % WIDE], added[at % WIDE]);
+                    farthest = levels[at].fraction().greater(farthest);
                 }
-                let levels = rounding.levels(x);
+                if !once || V::any(near.less(farthest)) {
+                    for at in 0..4 {
+                        x[at] = x[at].mul(factors[at % WIDE]).add(terms[at % WIDE]);
+                    }
+                    levels = rounding.levels(x);
+                }
                 let to = self.target.add(row * self.target_row + first);
                 V::store_bytes::<WIDE>(levels, rounding.bounds, rounding.flip, to, self.target_row);
                 row += rows;

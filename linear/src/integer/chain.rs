@@ -180,16 +180,30 @@ impl Chain {
         };
         let inverse = rounding.inverse?;
         let fits = |at: usize, most: f32| {
-            let Extra { operand, kind, count } = self.extras[at];
-            // SAFETY: the operand has this many elements.
-            let numbers = || unsafe { std::slice::from_raw_parts(args.inputs[operand].cast::<f32>(), count) };
-            kind == Kind::F32 && !numbers().iter().any(|number| (number * inverse).abs() > most)
+            // SAFETY: as the caller promises.
+            let numbers = || unsafe { self.numbers(args, at) };
+            self.extras[at].kind == Kind::F32
+                && !numbers().iter().any(|number| (number * inverse).abs() > most)
         };
         let bounded = fits(factor, Bytes::FACTOR) && term.is_none_or(|term| fits(term, Bytes::TERM));
         if self.source != Kind::I32 || !bounded {
             return None;
         }
-        Some((self.bytes(rounding, inverse), (factor, term)))
+        // SAFETY: as the caller promises.
+        let terms = term.map_or(&[][..], |term| unsafe { self.numbers(args, term) });
+        let largest = terms.iter().fold(0.0_f32, |most, number| most.max((number * inverse).abs()));
+        let bytes = Bytes { near: Bytes::near(largest), ..self.bytes(rounding, inverse) };
+        Some((bytes, (factor, term)))
+    }
+
+    /// Returns the numbers of an extra operand of floats.
+    ///
+    /// # Safety
+    /// The operands must be those of the call.
+    unsafe fn numbers<'a>(&self, args: &Args<'a>, at: usize) -> &'a [f32] {
+        let Extra { operand, count, .. } = self.extras[at];
+        // SAFETY: the operand has this many elements.
+        unsafe { std::slice::from_raw_parts(args.inputs[operand].cast(), count) }
     }
 
     /// Returns how numbers become bytes.
@@ -199,7 +213,7 @@ impl Chain {
         let Rounding { scale, zero, least, most, .. } = *rounding;
         let zero = (zero + i32::from(flip)) as f32;
         let bounds = [least, most].map(|byte| (byte + zero) as u8);
-        Bytes { scale, inverse, zero, least, most, bounds, flip }
+        Bytes { scale, inverse, zero, least, most, bounds, flip, near: f32::INFINITY }
     }
 
     /// Returns the terms of a sum or a product, if the steps add levels to levels or multiply them, and how the result becomes

@@ -4,17 +4,19 @@
 //! lie, and where the chain is a product and a sum by output, sums become levels while they are in registers; see
 //! [`Tile`]. Otherwise the windows of a band of pixels are copied to be the rows of a product; those of one
 //! pixel are rows already. The sums of a few rows are then still in the first-level cache when the chain makes levels of
-//! them. So it is with AMX as well, where the products are those of [`matrix`](super::matrix). Each group of channels has
-//! products of its own.
+//! them. With AMX, the products are those of [`matrix`](super::matrix), whose registers read windows [where they
+//! lie](super::strips), unless too little of each is adjacent. Each group of channels has products of its own.
 
-use super::bands::{BAND, Bands, tiles};
+use super::bands::{BAND, Bands, band, tiles};
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
 use super::direct::{Places as TapPlaces, Tile, To};
 use super::geometry::Geometry;
-use super::matrix::{Ahead, Begun, GRID_ROWS, Grid, Matrices, Panels};
+use super::matrix::{Ahead, Begun, GRID_ROWS, Grid, Matrices, Panels, Windows};
+use super::padded::{Padded, copied};
 use super::pair::{PAIR_COLUMNS, PAIR_ROWS};
 use super::prepared::{PreparedPair, Weights, depth, pair_columns, room, shared_room, width};
 use super::quad::COLUMNS;
+use super::strips::Strips;
 use crate::args::{Shared, part, tasks};
 use crate::{ISAS, plain_contract, reference};
 use ovolo::attr::Attrs;
@@ -147,10 +149,13 @@ struct Fused {
     direct: bool,
     /// Whether matrices are multiplied.
     by_matrices: bool,
+    /// How matrices read windows where they lie.
+    strips: Option<Strips>,
     chain: Chain,
     extras: Extras,
     by_output: bool,
     signed: [bool; 2],
+    /// The bands of pixels of an image, for windows that are not read by strips.
     bands: Bands,
     threads: usize,
 }
@@ -179,12 +184,25 @@ impl Fused {
         let as_given = width(&geometry) == geometry.channels && !signed[0] && !apart;
         let source = if as_given { geometry } else { padded };
         let threads = call.threads.max(1);
-        let even = Bands::even(geometry.area(), threads);
-        let rows = even.pixels(0).len();
+        // Matrices read only what is in an image.
+        let inside = if padded.fits_in(&source) { source } else { padded };
+        let strips = match source.is_whole() {
+            true => None,
+            false => Strips::new(&inside, &group, groups),
+        };
+        let (source, as_given) = match strips.is_some() && !padded.fits_in(&source) {
+            true => (padded, false),
+            false => (source, as_given),
+        };
+        // Windows that are copied have few pixels, to be in a cache together.
+        let most = if source.is_whole() { band(group.channels) } else { BAND };
+        let even = Bands::even(geometry.area(), most, threads);
+        let rows = even.range(0).len();
         // Windows that are copied can be filled up.
-        let filling = if source.is_whole() { 0 } else { 4 * Matrices::filling(rows, depth(&group) / 4) };
+        let fills = !source.is_whole() && strips.is_none();
+        let filling = if fills { 4 * Matrices::filling(rows, depth(&group) / 4) } else { 0 };
         let group = Geometry { filling, ..group };
-        let by_matrices = Matrices::new(rows, depth(&group) / 4).is_some();
+        let by_matrices = strips.is_some() || Matrices::new(rows, depth(&group) / 4).is_some();
         Some(Self {
             geometry,
             groups,
@@ -199,6 +217,7 @@ impl Fused {
             by_output: q.shape.count() > 1,
             signed,
             bands: if by_matrices { even } else { Bands::new(geometry.area()) },
+            strips,
             threads,
         })
     }
@@ -214,6 +233,11 @@ impl Fused {
         let outside = width(&self.geometry).next_multiple_of(ALIGNMENT);
         let taps = if self.direct { BAND / PAIR_ROWS * self.taps().0 * size_of::<TapPlaces>() } else { 0 };
         Places { copy, outside, shared, windows, taps, panel, of_thread: windows + taps + 2 * panel }
+    }
+
+    /// Returns how images are copied, if they are.
+    fn padded(&self) -> Padded<'_> {
+        Padded { from: &self.geometry, to: &self.source, apart: self.apart }
     }
 
     /// Returns the number of panels of all groups.
@@ -237,108 +261,6 @@ impl Fused {
             false => (rows * columns, quads),
         }
     }
-
-    /// Copies a row of an image, as bytes without a sign. The zero point stands around the image, and zeros follow the
-    /// channels of each pixel. The channels of the images may be adjacent or apart.
-    ///
-    /// # Safety
-    /// The buffers must be those of the call.
-    unsafe fn copy_row(&self, images: *const u8, row: usize, (flip, point): (u8, u8), copy: *mut u8) {
-        let (from, to) = (&self.geometry, &self.source);
-        let [rows, columns] = to.image;
-        let (image, y) = (row / rows, (row % rows).checked_sub(from.begin[0]).filter(|y| *y < from.image[0]));
-        // SAFETY: as the caller promises.
-        unsafe {
-            let line = columns * to.channels;
-            let line = std::slice::from_raw_parts_mut(copy.add(row * line), line);
-            if !self.apart && from.channels == to.channels {
-                let row = y.map(|y| images.add((image * from.image[0] + y) * from.image[1] * from.channels));
-                return self.copy_pixels(row, (flip, point), line);
-            }
-            line.fill(0);
-            let Some(y) = y else {
-                let pixels = line.chunks_exact_mut(to.channels);
-                pixels.for_each(|pixel| pixel[..from.channels].iter_mut().for_each(|to| *to = point));
-                return;
-            };
-            let (place, area) = (y * from.image[1], from.image[0] * from.image[1]);
-            if self.apart && to.channels == 4 {
-                let (pixels, _) = line.as_chunks_mut::<4>();
-                let count = from.image[1].min(pixels.len().saturating_sub(from.begin[1]));
-                let channels: Vec<&[u8]> = (0..from.channels)
-                    .map(|channel| images.add((image * from.channels + channel) * area + place))
-                    .map(|first| std::slice::from_raw_parts(first, count))
-                    .collect();
-                let mut outside = [0; 4];
-                outside[..from.channels].fill(point);
-                pixels.fill(outside);
-                if count > 0 {
-                    quads(&channels, flip, &mut pixels[from.begin[1]..][..count]);
-                }
-                return;
-            }
-            let pixels = line.chunks_exact_mut(to.channels);
-            let (first, pixel_step, channel_step) = match self.apart {
-                true => (image * from.channels * area + place, 1, area),
-                false => ((image * area + place) * from.channels, from.channels, 1),
-            };
-            for (column, pixel) in pixels.enumerate() {
-                let x = column.checked_sub(from.begin[1]).filter(|x| *x < from.image[1]);
-                for (channel, to) in pixel[..from.channels].iter_mut().enumerate() {
-                    *to = match x {
-                        Some(x) => *images.add(first + x * pixel_step + channel * channel_step) ^ flip,
-                        None => point,
-                    };
-                }
-            }
-        }
-    }
-
-    /// Copies a row of pixels with all their channels, or the zero point if there is none.
-    ///
-    /// # Safety
-    /// The row must be one of the images.
-    unsafe fn copy_pixels(&self, row: Option<*const u8>, (flip, point): (u8, u8), line: &mut [u8]) {
-        let from = &self.geometry;
-        let Some(row) = row else { return line.fill(point) };
-        let first = (from.begin[1] * from.channels).min(line.len());
-        let count = (from.image[1] * from.channels).min(line.len() - first);
-        let (before, rest) = line.split_at_mut(first);
-        let (pixels, after) = rest.split_at_mut(count);
-        before.fill(point);
-        after.fill(point);
-        // SAFETY: the row has as many elements.
-        unsafe { std::ptr::copy_nonoverlapping(row, pixels.as_mut_ptr(), count) };
-        if flip != 0 {
-            pixels.iter_mut().for_each(|byte| *byte ^= flip);
-        }
-    }
-}
-
-/// Writes the pixels of up to four channels that lie apart, with zeros for channels that there are not. It is written so that
-/// the compiler uses vectors.
-fn quads(channels: &[&[u8]], flip: u8, to: &mut [[u8; 4]]) {
-    const CHUNK: usize = 64;
-    for (at, to) in to.chunks_mut(CHUNK).enumerate() {
-        let zeros = [0; CHUNK];
-        let of = |channel: usize| match channels.get(channel) {
-            Some(row) => (&row[at * CHUNK..][..to.len()], u32::from(flip)),
-            None => (&zeros[..to.len()], 0),
-        };
-        let [(a, p), (b, q), (c, r), (d, s)] = [of(0), of(1), of(2), of(3)];
-        for ((((to, a), b), c), d) in to.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            let [a, b, c, d] = [a, b, c, d].map(|byte| u32::from(*byte));
-            *to = ((a ^ p) | (b ^ q) << 8 | (c ^ r) << 16 | (d ^ s) << 24).to_le_bytes();
-        }
-    }
-}
-
-/// Returns the sizes for images that were copied with their padding, and with pixels of a multiple of four channels.
-fn copied(one: &Geometry) -> Geometry {
-    let image = [0, 1].map(|axis| {
-        (one.pixels[axis] - 1) * one.strides[axis] + (one.window[axis] - 1) * one.dilations[axis] + 1
-    });
-    Geometry { image, channels: width(one), begin: [0, 0], ..*one }
 }
 
 /// Copies a few bytes, a multiple of four.
@@ -425,7 +347,7 @@ impl Kernel for Fused {
             args.team.run(parts, |index| {
                 for row in part(rows, parts, index, 1) {
                     // SAFETY: only this task writes this row of the copy.
-                    unsafe { self.copy_row(operands[0].at(0), row, (flip, point), copy.at(0)) };
+                    unsafe { self.padded().copy_row(operands[0].at(0), row, (flip, point), copy.at(0)) };
                 }
             });
             images = copy;
@@ -454,15 +376,24 @@ impl Kernel for Fused {
                 }
             });
         }
-        let bands = self.bands;
+        let weights_have_points = (0..if self.by_output { self.geometry.outputs } else { 1 })
+            // SAFETY: there are as many zero points.
+            .any(|output| unsafe { weights().has_point(output) });
+        let strips = self.strips.as_ref().filter(|_| !weights_have_points);
+        let bands = strips.map_or(self.bands, |strips| strips.bands(&self.group, self.threads));
         let pairs = self.groups * self.group.outputs.div_ceil(PAIR_COLUMNS);
         // Where there are few bands, the outputs are divided as well. But each part copies the windows of its band.
-        let copied = self.by_matrices && !self.source.is_whole();
+        let copied = self.by_matrices && !self.source.is_whole() && strips.is_none();
         let wanted = if copied { 1 } else { TASKS } * args.team.threads();
         let parts = wanted.div_ceil(self.geometry.images * bands.count).clamp(1, pairs);
         args.team.share(self.threads, self.geometry.images * bands.count * parts, |slot, task| {
             let (band, pairs) = (task / parts, part(pairs, parts, task % parts, 1));
             let own = places.copy + places.outside + places.shared + slot * places.of_thread;
+            let range = bands.range(band % bands.count);
+            let (strips, pixels) = match strips {
+                Some(strips) => (Some((strips, range.clone())), strips.pixels(&range)),
+                None => (None, range),
+            };
             let panels = own + places.windows + places.taps;
             let one = Band {
                 fused: self,
@@ -477,7 +408,9 @@ impl Kernel for Fused {
                 point,
                 output: output.at(0),
                 image: band / bands.count,
-                pixels: bands.pixels(band % bands.count),
+                bands: bands.count,
+                pixels,
+                strips,
             };
             // SAFETY: only this thread uses its part of the scratch memory, and only this task writes these outputs of
             // these pixels.
@@ -503,7 +436,11 @@ struct Band<'a> {
     point: u8,
     output: *mut u8,
     image: usize,
+    /// The bands of an image.
+    bands: usize,
     pixels: Range<usize>,
+    /// The tiles of these pixels, if there are strips.
+    strips: Option<(&'a Strips, Range<usize>)>,
 }
 
 impl Band<'_> {
@@ -520,7 +457,10 @@ impl Band<'_> {
             if self.fused.direct {
                 self.find_taps(image);
             }
-            let matrices = Matrices::new(self.pixels.len(), depth(&self.fused.group) / 4);
+            let matrices = match &self.strips {
+                Some((strips, _)) => Some(strips.matrices()),
+                None => Matrices::new(self.pixels.len(), depth(&self.fused.group) / 4),
+            };
             let begun = matrices.filter(|_| self.fused.by_matrices).map(Matrices::begin);
             let mut pair = pairs.start;
             while pair < pairs.end {
@@ -725,7 +665,7 @@ impl Band<'_> {
     /// image has few bands, weights are read about once in a run.
     fn next(&self, prepared: &PreparedPair, pair: usize) -> Option<[*const i8; 2]> {
         let fused = self.fused;
-        let few = fused.geometry.images * fused.bands.count <= 2 * fused.threads;
+        let few = fused.geometry.images * self.bands <= 2 * fused.threads;
         let more = (pair + 2) * PAIR_COLUMNS <= fused.group.outputs;
         let (weights, ..) = prepared.without_points();
         let distance = PAIR_COLUMNS * depth(&fused.group);
@@ -761,34 +701,53 @@ impl Band<'_> {
             if self.fused.direct && !prepared.has_points() {
                 return self.direct(&prepared, output, columns);
             }
-            let (rows, stride) = *rows.get_or_insert_with(|| self.rows(image));
-            let levels = |source: *const i32, part: Range<usize>| {
-                let pixel = self.pixels.start + part.start;
+            let levels = |source: *const i32, pixels: Range<usize>| {
+                let pixel = pixels.start;
                 Rows {
                     source: source.cast(),
                     source_row: PAIR_COLUMNS,
                     target: self.output.wrapping_add((self.image * area + pixel) * all.outputs + output),
                     target_row: all.outputs,
-                    rows: part.len(),
+                    rows: pixels.len(),
                     columns,
                     places: self.fused.extras.places(self.image, pixel, output),
                 }
             };
-            if let Some(matrices) = matrices.filter(|_| !prepared.has_points()) {
-                let mut sums = MaybeUninit::<Grid>::uninit();
+            let inside = |part: Range<usize>| self.pixels.start + part.start..self.pixels.start + part.end;
+            let matrices = matrices.filter(|_| !prepared.has_points());
+            if let Some(matrices) = matrices {
                 let (weights, constants, _) = prepared.without_points();
-                let both = columns > COLUMNS;
                 let next = self.next(&prepared, pair);
-                let parts = matrices.parts().count();
-                for (number, part) in matrices.parts().enumerate() {
-                    let ahead = next.map(|next| Ahead::new(next, number, parts));
-                    let panels = Panels { weights, constants: constants.each_ref(), both, ahead };
-                    let from = rows.add(part.start * stride);
-                    matrices.products(from, stride, part.len(), &panels, sums.as_mut_ptr().cast());
-                    self.started.run(&levels(sums.as_ptr().cast(), part));
+                let mut sums = MaybeUninit::<Grid>::uninit();
+                let products =
+                    |number: usize, parts: usize, windows: &Windows<'_>, to: &mut MaybeUninit<Grid>| {
+                        let ahead = next.map(|next| Ahead::new(next, number, parts));
+                        let both = columns > COLUMNS;
+                        let panels = Panels { weights, constants: constants.each_ref(), both, ahead };
+                        matrices.products(windows, &panels, to.as_mut_ptr().cast());
+                    };
+                if let Some((strips, tiles)) = &self.strips {
+                    let parts = strips.parts(tiles);
+                    let count = parts.len();
+                    for (number, part) in parts.enumerate() {
+                        products(number, count, &strips.windows(image, &part), &mut sums);
+                        for (row, pixels) in strips.sums(&part) {
+                            let sums = sums.as_ptr().cast::<i32>().add(row * PAIR_COLUMNS);
+                            self.started.run(&levels(sums, pixels));
+                        }
+                    }
+                } else {
+                    let (rows, stride) = *rows.get_or_insert_with(|| self.rows(image));
+                    let count = matrices.parts().count();
+                    for (number, part) in matrices.parts().enumerate() {
+                        let windows = matrices.rows(rows.add(part.start * stride), stride, part.len());
+                        products(number, count, &windows, &mut sums);
+                        self.started.run(&levels(sums.as_ptr().cast(), inside(part)));
+                    }
                 }
                 return;
             }
+            let (rows, stride) = *rows.get_or_insert_with(|| self.rows(image));
             let mut sums = [[0; PAIR_COLUMNS]; SUMS];
             for start in (0..count).step_by(SUMS) {
                 let sums = &mut sums[..SUMS.min(count - start)];
@@ -796,7 +755,7 @@ impl Band<'_> {
                     let from = rows.add((start + tile.start) * stride);
                     prepared.products(from, stride, tile.len(), &mut sums[tile]);
                 }
-                self.started.run(&levels(sums.as_ptr().cast(), start..start + sums.len()));
+                self.started.run(&levels(sums.as_ptr().cast(), inside(start..start + sums.len())));
             }
         }
     }

@@ -52,6 +52,11 @@ impl Geometry {
         self.pixels[0] * self.pixels[1]
     }
 
+    /// Returns whether images of another convolution have all pixels of the windows, from their first pixel on.
+    pub(super) fn fits_in(&self, other: &Self) -> bool {
+        other.begin == [0, 0] && (0..2).all(|axis| self.image[axis] <= other.image[axis])
+    }
+
     /// Returns whether each window is one pixel.
     pub(super) fn is_pointwise(&self) -> bool {
         self.window == [1, 1]

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 /// The most rows of a matrix.
-const ROWS: usize = 16;
+pub(super) const ROWS: usize = 16;
 /// The most rows that are multiplied at once.
 pub(super) const GRID_ROWS: usize = 2 * ROWS;
 /// The most quads of the inner dimension that a matrix has.
@@ -68,7 +68,7 @@ pub(super) struct Matrices {
     count: usize,
     /// The rows of each matrix. The last matrix has some rows of the one before, if they do not fill it.
     rows: usize,
-    /// The quads of a piece of the inner dimension, and the number of the pieces.
+    /// The quads of a piece of the inner dimension, and the number of the pieces of a run.
     quads: usize,
     pieces: usize,
 }
@@ -79,6 +79,16 @@ impl Matrices {
         if rows < FEWEST[0] || quads < FEWEST[1] || !is_supported() {
             return None;
         }
+        Self::of_pieces(rows, quads)
+    }
+
+    /// Returns the division of the rows of one matrix, whose inner dimension is runs of this many quads; `None` if the
+    /// processor has no matrices, or if runs are short.
+    pub(super) fn of_runs(rows: usize, quads: usize) -> Option<Self> {
+        if is_supported() { Self::of_pieces(rows, quads) } else { None }
+    }
+
+    fn of_pieces(rows: usize, quads: usize) -> Option<Self> {
         let pieces = (quads.div_ceil(QUADS)..=quads).find(|pieces| quads.is_multiple_of(*pieces))?;
         let of_piece = quads / pieces;
         (of_piece >= FEWEST_OF_PIECE).then(|| Self {
@@ -87,6 +97,11 @@ impl Matrices {
             quads: of_piece,
             pieces,
         })
+    }
+
+    /// Returns the number of pieces of a run.
+    pub(super) fn pieces(&self) -> usize {
+        self.pieces
     }
 
     /// Returns the quads by which an inner dimension is filled up, so that it has as few pieces as possible, and these are equal.
@@ -187,31 +202,42 @@ impl Ahead {
     }
 }
 
+/// Rows that are multiplied at once: those of one matrix or of two.
+pub(super) struct Windows<'a> {
+    /// The first row of the first matrix.
+    pub first: *const u8,
+    /// The first row of the second matrix, and the row of sums that it has.
+    pub second: Option<(*const u8, usize)>,
+    /// The distance between the rows of a matrix in bytes.
+    pub stride: usize,
+    /// Where the runs of each row begin: the distances in bytes from its first element.
+    pub runs: &'a [usize],
+}
+
 impl Begun {
     /// Returns the rows that are multiplied at once; see [`Matrices::parts`].
     pub(super) fn parts(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         self.matrices.parts()
     }
 
-    /// Writes the products of rows, which are one of the parts, and lie `stride` bytes apart from `a` on.
+    /// Returns rows that are one of the parts, and lie `stride` bytes apart from `first` on.
+    pub(super) fn rows(&self, first: *const u8, stride: usize, rows: usize) -> Windows<'static> {
+        // The rows of the second matrix end with the last row.
+        let second = rows.checked_sub(self.matrices.rows).filter(|below| *below > 0);
+        let second = second.map(|below| (first.wrapping_add(below * stride), below));
+        Windows { first, second, stride, runs: &[0] }
+    }
+
+    /// Writes the products of rows.
     ///
     /// # Safety
     /// All elements must be in bounds.
     #[cfg(target_arch = "x86_64")]
-    pub(super) unsafe fn products(
-        &self,
-        a: *const u8,
-        stride: usize,
-        rows: usize,
-        panels: &Panels<'_>,
-        sums: *mut PairSums,
-    ) {
-        let Matrices { rows: of_matrix, quads, pieces, .. } = self.matrices;
-        // The rows of the second matrix end with the last row.
-        let second = (rows > of_matrix).then(|| rows - of_matrix);
-        let below = second.unwrap_or(0);
+    pub(super) unsafe fn products(&self, windows: &Windows<'_>, panels: &Panels<'_>, sums: *mut PairSums) {
+        let Matrices { quads, pieces, .. } = self.matrices;
+        let Windows { first, second, stride, runs } = *windows;
+        let (under, below) = second.unwrap_or((first, 0));
         let below_to = sums.wrapping_add(below);
-        let (mut a, mut b) = (a, a.wrapping_add(below * stride));
         let [mut weights, mut beside] = panels.weights;
         let [constants, more] = panels.constants.map(|constants| constants.as_ptr());
         let mut ahead = panels.ahead;
@@ -229,23 +255,26 @@ impl Begun {
                     zero = in(reg) 0_usize,
                     options(nostack, readonly, preserves_flags)
                 );
-                for _ in 0..pieces {
-                    std::arch::asm!(
-                        $step,
-                        "/* {b} {v} */",
-                        a = in(reg) a,
-                        b = in(reg) b,
-                        w = in(reg) weights,
-                        v = in(reg) beside,
-                        stride = in(reg) stride,
-                        apart = in(reg) QUAD,
-                        options(nostack, readonly, preserves_flags)
-                    );
-                    (a, b) = (a.wrapping_add(4 * quads), b.wrapping_add(4 * quads));
-                    (weights, beside) =
-                        (weights.wrapping_add(QUAD * quads), beside.wrapping_add(QUAD * quads));
-                    if let Some(ahead) = &mut ahead {
-                        ahead.request(quads);
+                for run in runs {
+                    let (mut a, mut b) = (first.wrapping_add(*run), under.wrapping_add(*run));
+                    for _ in 0..pieces {
+                        std::arch::asm!(
+                            $step,
+                            "/* {b} {v} */",
+                            a = in(reg) a,
+                            b = in(reg) b,
+                            w = in(reg) weights,
+                            v = in(reg) beside,
+                            stride = in(reg) stride,
+                            apart = in(reg) QUAD,
+                            options(nostack, readonly, preserves_flags)
+                        );
+                        (a, b) = (a.wrapping_add(4 * quads), b.wrapping_add(4 * quads));
+                        (weights, beside) =
+                            (weights.wrapping_add(QUAD * quads), beside.wrapping_add(QUAD * quads));
+                        if let Some(ahead) = &mut ahead {
+                            ahead.request(quads);
+                        }
                     }
                 }
                 std::arch::asm!(
@@ -314,7 +343,7 @@ impl Begun {
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    pub(super) unsafe fn products(&self, _: *const u8, _: usize, _: usize, _: &Panels<'_>, _: *mut PairSums) {
+    pub(super) unsafe fn products(&self, _: &Windows<'_>, _: &Panels<'_>, _: *mut PairSums) {
         unreachable!("matrices are not supported")
     }
 }

@@ -319,7 +319,8 @@ impl Factors<'_> {
                 for part in begun.parts() {
                     let row = rows.start + part.start;
                     let from = self.bytes.add(row * self.width);
-                    begun.products(from, self.width, part.len(), &panels, sums.as_mut_ptr());
+                    let windows = begun.rows(from, self.width, part.len());
+                    begun.products(&windows, &panels, sums.as_mut_ptr());
                     self.write(panel, row, &both.each_ref(), sums[..part.len()].as_flattened_mut());
                 }
                 return;

@@ -130,6 +130,15 @@ impl Weights {
         geometry.filling == 0 && used_as_given(depth(geometry), self.shift())
     }
 
+    /// Returns whether the zero point of the weights of an output is another number than zero.
+    ///
+    /// # Safety
+    /// The output must be one of the convolution.
+    pub(super) unsafe fn has_point(&self, output: usize) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe { self.points.add(output).read() != self.shift() }
+    }
+
     /// What is added to the bits of weights to give them a sign.
     fn shift(&self) -> u8 {
         if self.signed { 0 } else { 128 }

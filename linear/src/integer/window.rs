@@ -150,7 +150,7 @@ impl Kernel for Convolution {
         let output = Shared::<i32>::output(args);
         args.team.share(self.threads, self.geometry.images * bands.count * parts, |slot, task| {
             let (band, pairs) = (task / parts, part(pairs, parts, task % parts, 1));
-            let pixels = bands.pixels(band % bands.count);
+            let pixels = bands.range(band % bands.count);
             let one = Band {
                 convolution: self,
                 copy: copy.at(0),

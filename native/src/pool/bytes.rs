@@ -58,18 +58,52 @@ unsafe fn row(pool: &Pool, x: &[u8], y: &mut [u8], row: usize, flip: u8) {
 #[inline(always)]
 fn body(pool: &Pool, x: &[u8], y: &mut [u8], row: usize, flip: u8) {
     let (lanes, width) = (pool.lanes, pool.input[1]);
-    let down = pool.windows[0][row];
+    let down = &pool.windows[0][row];
     for (across, to) in pool.windows[1].iter().zip(y.chunks_exact_mut(lanes)) {
-        to.fill(0);
-        for r in 0..down.taken {
-            let line = (down.first + r * down.step) * width + across.first;
-            for tap in 0..across.taken {
-                let from = &x[(line + tap * across.step) * lanes..][..lanes];
-                for (to, from) in to.iter_mut().zip(from) {
-                    *to = (*to).max(*from ^ flip);
+        let window = Window {
+            from: &x[(down.first * width + across.first) * lanes..],
+            taken: [down.taken, across.taken],
+            apart: [down.step * width * lanes, across.step * lanes],
+        };
+        let mut lane = 0;
+        /// The maxima of a window are in registers until all its elements are taken.
+        macro_rules! pieces {
+            ($bytes:literal) => {
+                while lanes - lane >= $bytes {
+                    window.maxima::<$bytes>(lane, flip, &mut to[lane..]);
+                    lane += $bytes;
+                }
+            };
+        }
+        pieces!(64);
+        pieces!(16);
+        pieces!(1);
+    }
+}
+
+/// The elements of a window.
+struct Window<'a> {
+    /// The input from the first element on.
+    from: &'a [u8],
+    /// Rows and columns.
+    taken: [usize; 2],
+    /// The bytes from a row to the next, and from a column to the next.
+    apart: [usize; 2],
+}
+
+impl Window<'_> {
+    /// Writes the maxima of some lanes.
+    #[inline(always)]
+    fn maxima<const N: usize>(&self, lane: usize, flip: u8, to: &mut [u8]) {
+        let mut maxima = [0; N];
+        for row in 0..self.taken[0] {
+            for column in 0..self.taken[1] {
+                let from = &self.from[row * self.apart[0] + column * self.apart[1] + lane..][..N];
+                for (most, from) in maxima.iter_mut().zip(from) {
+                    *most = (*most).max(*from ^ flip);
                 }
             }
         }
-        to.iter_mut().for_each(|to| *to ^= flip);
+        to[..N].iter_mut().zip(maxima).for_each(|(to, most)| *to = most ^ flip);
     }
 }

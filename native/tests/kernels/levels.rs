@@ -94,7 +94,7 @@ fn check(random: &mut Random, op: &'static str, weights: &str, images: &[&str], 
 #[test]
 fn convolutions_of_levels_are_exact() {
     let mut random = Random::new(17);
-    let cases: [Case; 12] = [
+    let cases: [Case; 20] = [
         ([1, 1, 1, 1], [1, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
         // For matrices: one of rows and one panel, an odd number of both, and several bands.
         ([1, 64, 3, 5], [10, 1, 1], [1, 1], [1, 1], [0, 0, 0, 0]),
@@ -108,6 +108,16 @@ fn convolutions_of_levels_are_exact() {
         ([1, 8, 9, 9], [49, 3, 2], [1, 2], [2, 3], [2, 3, 0, 1]),
         ([3, 4, 4, 4], [48, 3, 3], [1, 1], [1, 1], [2, 2, 2, 2]),
         ([1, 32, 7, 7], [64, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
+        // Windows that matrices read where they lie: rows that tiles fill, that they do not fill, and that are so short that
+        // tiles go on over their ends; strides, dilations, and images that are not padded.
+        ([1, 32, 5, 28], [33, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
+        ([2, 64, 3, 35], [16, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
+        ([2, 64, 7, 7], [40, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]),
+        ([1, 32, 9, 8], [20, 1, 3], [1, 1], [1, 1], [0, 1, 0, 1]),
+        ([1, 64, 9, 31], [33, 3, 3], [2, 2], [1, 1], [1, 1, 1, 1]),
+        ([1, 64, 11, 19], [20, 3, 3], [1, 1], [2, 2], [1, 2, 0, 1]),
+        ([2, 64, 9, 29], [48, 1, 1], [2, 2], [1, 1], [0, 0, 0, 0]),
+        ([1, 32, 6, 17], [16, 2, 3], [1, 1], [1, 1], [0, 0, 0, 0]),
     ];
     for case in &cases {
         check(&mut random, "native.conv-requantize", "AcdB16a4b", &["nhwc", "plain"], case, 1);
@@ -118,7 +128,9 @@ fn convolutions_of_levels_are_exact() {
 fn convolutions_of_groups_of_levels_are_exact() {
     let mut random = Random::new(41);
     // Groups whose panels are one or two, padding, strides and dilations, and windows of one pixel.
-    let cases: [(Case, usize); 7] = [
+    let cases: [(Case, usize); 9] = [
+        (([2, 128, 5, 28], [96, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]), 2),
+        (([1, 96, 9, 7], [48, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]), 3),
         (([1, 64, 9, 9], [96, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]), 2),
         (([1, 32, 9, 11], [32, 3, 3], [1, 1], [1, 1], [1, 1, 1, 1]), 2),
         (([2, 64, 7, 7], [64, 3, 3], [2, 2], [1, 1], [0, 1, 1, 0]), 2),
@@ -201,9 +213,14 @@ fn levels_of_scaled_sums_are_those_of_every_chain() {
         let zeros = zeros.to_layout(&layout("nhwc"));
         // Most levels within their bounds, most of them outside, numbers that fit into no integer, and quotients in the middle
         // between two levels.
-        for (factors, terms, scale) in
-            [(4e-3, 3.0, 0.0371), (0.8, 500.0, 0.0123), (3e7, 2e30, 1e-3), (1.0, 0.0, 82.0), (1.0, 0.0, 94.0)]
-        {
+        for (factors, terms, scale) in [
+            (4e-3, 3.0, 0.0371),
+            (4e-3, 30.0, 0.0371),
+            (0.8, 500.0, 0.0123),
+            (3e7, 2e30, 1e-3),
+            (1.0, 0.0, 82.0),
+            (1.0, 0.0, 94.0),
+        ] {
             let mut factor = by_column(&mut random, outputs, factors);
             let term = by_column(&mut random, outputs, terms);
             if terms == 0.0 {
@@ -260,7 +277,7 @@ fn depthwise_convolutions_of_levels_are_exact() {
 fn maxima_of_levels_are_exact() {
     let mut random = Random::new(23);
     for dtype in [DType::U8, DType::I8] {
-        for shape in [[2, 33, 9, 12], [1, 1, 5, 5]] {
+        for shape in [[2, 33, 9, 12], [1, 1, 5, 5], [1, 147, 4, 5]] {
             for name in ["nhwc", "plain"] {
                 let x = bytes(&mut random, dtype, &shape);
                 let x = if name == "plain" { x } else { x.to_layout(&layout(name)) };
