@@ -30,6 +30,8 @@ mod pixels;
 mod prepared;
 mod quad;
 mod requantize;
+mod rounding;
+pub mod rows;
 mod sums;
 mod table;
 mod window;
