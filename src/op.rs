@@ -28,6 +28,7 @@ mod integer;
 mod kernel;
 pub(crate) mod law;
 mod layout;
+mod levels;
 mod lookup;
 mod lowered;
 mod matmul;
@@ -325,6 +326,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     winograd::ops,
     strassen::ops,
     normalize::ops,
+    levels::ops,
     embed::ops,
     reduce::ops,
     shape::ops,

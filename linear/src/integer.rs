@@ -31,6 +31,8 @@ mod pixels;
 mod prepared;
 mod quad;
 mod requantize;
+mod rounding;
+pub mod rows;
 mod strips;
 mod sums;
 mod table;

@@ -15,6 +15,8 @@ mod recurrent;
 mod sparse;
 mod strassen;
 
+pub use integer::rows;
+
 use ovolo::op::Lowering;
 use ovolo_vector::isa::ISAS;
 use ovolo_vector::{

@@ -15,6 +15,7 @@ mod embed;
 mod forest;
 mod fourier;
 mod gather;
+mod levels;
 mod map;
 mod normalize;
 mod pool;
@@ -80,6 +81,7 @@ const FAMILIES: &[&[Lowering]] = &[
     map::OPS,
     softmax::OPS,
     normalize::OPS,
+    levels::OPS,
     embed::OPS,
     reduce::OPS,
     select::OPS,

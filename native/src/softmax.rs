@@ -53,7 +53,7 @@ struct Softmax {
 }
 
 /// The number of columns that are computed together if the axis is not the last.
-const COLUMNS: usize = 16;
+pub(super) const COLUMNS: usize = 16;
 
 impl Kernel for Softmax {
     unsafe fn run(&self, args: &Args<'_>) {
@@ -93,7 +93,7 @@ widened! {
     ///
     /// # Safety
     /// Both must be in bounds.
-    unsafe fn softmax_columns(
+    pub(super) unsafe fn softmax_columns(
         source: *const f32, target: *mut f32, length: usize, stride: usize, columns: usize, log: bool,
     ) = columns_on;
 }

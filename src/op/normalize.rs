@@ -46,7 +46,7 @@ fn except_channels(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Vec<Vec<
     vec![(0..types[0].shape.rank()).map(|axis| (axis != 1).then_some(axis)).collect()]
 }
 
-fn softmax() -> OpDef {
+pub(super) fn softmax() -> OpDef {
     OpDef {
         name: "softmax",
         doc: "exp(x) divided by its sum along an axis",
@@ -88,7 +88,7 @@ fn log_softmax() -> OpDef {
     }
 }
 
-fn layer_norm() -> OpDef {
+pub(super) fn layer_norm() -> OpDef {
     OpDef {
         name: "layer-norm",
         doc: "(x - mean) / sqrt(variance + epsilon) * scale + bias over the axes from `axis` on",

@@ -8,6 +8,7 @@ use ovolo::graph::{Graph, text};
 use ovolo::onnx::proto::{GraphProto, NodeProto, OperatorSetId, TensorProto};
 use ovolo::onnx::{ImportOptions, from_bytes, load};
 use ovolo::session::Session;
+use ovolo::stage::Scale;
 use ovolo::tensor::{DType, Tensor};
 use prost::Message as _;
 use std::collections::BTreeSet;
@@ -418,5 +419,70 @@ fn layers_depart_by_one_level_in_one_of_a_thousand_elements_and_not_where_intege
         let allowed = if moves { 0 } else { steps.len() / 1000 };
         assert!(departing <= allowed, "{name}: {departing} of {} depart", steps.len());
         assert!(steps.iter().all(|steps| *steps <= 1.0), "{name}: departs by more than a level");
+    }
+}
+
+/// Attention of levels with a layer norm after it, in which each value is quantised.
+const ATTENTION: &str = "
+    q: u8[2,24,16] = input
+    k: u8[2,16,24] = input
+    v: u8[2,24,32] = input
+    u: f32[] = const [0.03125]
+    p: u8[] = const [120]
+    scale: f32[] = const [0.0625]
+    zero: u8[] = const [100]
+    share: f32[] = const [0.00390625]
+    none: u8[] = const [0]
+    g: f32[32] = const splat 0.75
+    b: f32[32] = const splat 0.25
+    qf = dequantize(q, u, p)
+    kf = dequantize(k, u, p)
+    vf = dequantize(v, u, p)
+    scores = matmul(qf, kf)
+    scores.q = quantize(scores, scale, zero)
+    scores.f = dequantize(scores.q, scale, zero)
+    shares = softmax(scores.f) {axis: 2}
+    shares.q = quantize(shares, share, none)
+    shares.f = dequantize(shares.q, share, none)
+    sums = matmul(shares.f, vf)
+    sums.q = quantize(sums, u, p)
+    sums.f = dequantize(sums.q, u, p)
+    normal = layer-norm(sums.f, g, b) {axis: 2}
+    y = quantize(normal, u, p)
+    return shares = shares.q
+    return y";
+
+#[test]
+fn shares_and_normal_rows_between_products_are_levels_in_one_pass() {
+    let graph = graph(ATTENTION);
+    let inputs: Vec<Tensor> =
+        graph.inputs().map(|(_, node)| levels(&node.name, node.ty.dtype, &node.ty.shape)).collect();
+    let (outputs, ops) = run(&graph, &inputs, 0.0);
+    assert!(on_levels(&ops), "{ops:?}");
+    for op in ["native.softmax-requantize", "native.layer-norm-requantize"] {
+        assert!(ops.contains(op), "{op} is not among {ops:?}");
+    }
+    for output in outputs {
+        let levels: BTreeSet<u64> = output.to_f64().iter().map(|level| level.to_bits()).collect();
+        assert!(levels.len() > 16, "{} levels", levels.len());
+    }
+}
+
+#[test]
+fn prices_decide_whether_normal_rows_are_levels_in_one_pass() {
+    let (graph, options) = (graph(ATTENTION), common::options(1));
+    let saturated = options.saturate(&graph).unwrap();
+    let (priced, choice) = (options.price(&saturated).unwrap(), options.choice(&graph).unwrap());
+    for norm in ["softmax", "layer-norm"] {
+        let fused = format!("native.{norm}-requantize");
+        let scale = Scale { ops: fused.clone(), factor: 1000.0 };
+        let supposed = priced.what_if(&choice, &[scale]).unwrap();
+        let is = |node: &Option<String>, op: &str| {
+            node.as_ref().is_some_and(|node| node.split([' ', '{']).next() == Some(op))
+        };
+        assert!(supposed.flips.iter().any(|flip| is(&flip.before, &fused)), "{:?}", supposed.flips);
+        let apart = format!("native.{norm}");
+        assert!(supposed.flips.iter().any(|flip| is(&flip.after, &apart)), "{:?}", supposed.flips);
+        assert!(!supposed.flips.iter().any(|flip| is(&flip.after, &fused)), "{:?}", supposed.flips);
     }
 }

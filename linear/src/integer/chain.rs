@@ -6,6 +6,7 @@
 use super::added::{Added, Term};
 use super::affine::{Bytes, Sums};
 use super::levels::Levels;
+use super::rounding::Rounding;
 use crate::chain::{Action, Area, Simple, apply};
 use crate::lanes::widened;
 use ovolo::backend::Args;
@@ -139,15 +140,7 @@ impl Chain {
                 }
             }
             let (scale, zero) = (scale(self.scale), zero(self.scale + 1, self.signed));
-            let (least, most) = if self.signed { (-128.0, 127.0) } else { (0.0, 255.0) };
-            let inverse = 1.0 / scale;
-            let mut rounding = Rounding {
-                scale,
-                inverse: inverse.is_normal().then_some(inverse),
-                zero: zero as i32,
-                least: least - zero,
-                most: most - zero,
-            };
+            let mut rounding = Rounding::new(scale, zero, self.signed);
             let mut steps = self.simple.as_deref();
             while let Some([first @ .., (last, _)]) = steps
                 && rounding.take(*last)
@@ -192,7 +185,7 @@ impl Chain {
         // SAFETY: as the caller promises.
         let terms = term.map_or(&[][..], |term| unsafe { self.numbers(args, term) });
         let largest = terms.iter().fold(0.0_f32, |most, number| most.max((number * inverse).abs()));
-        let bytes = Bytes { near: Bytes::near(largest), ..self.bytes(rounding, inverse) };
+        let bytes = Bytes { near: Bytes::near(largest), ..Self::bytes(rounding, inverse) };
         Some((bytes, (factor, term)))
     }
 
@@ -207,10 +200,8 @@ impl Chain {
     }
 
     /// Returns how numbers become bytes.
-    fn bytes(&self, rounding: &Rounding, inverse: f32) -> Bytes {
-        // A byte with a sign is one without, minus 128.
-        let flip = if self.signed { 128 } else { 0 };
-        let Rounding { scale, zero, least, most, .. } = *rounding;
+    fn bytes(rounding: &Rounding, inverse: f32) -> Bytes {
+        let Rounding { scale, zero, least, most, flip, .. } = *rounding;
         let zero = (zero + i32::from(flip)) as f32;
         let bounds = [least, most].map(|byte| (byte + zero) as u8);
         Bytes { scale, inverse, zero, least, most, bounds, flip, near: f32::INFINITY }
@@ -264,7 +255,7 @@ impl Chain {
         (fit && Added::is_supported()).then(|| Combined {
             terms: [own, other_term],
             multiplied,
-            rounding: self.bytes(rounding, inverse),
+            rounding: Self::bytes(rounding, inverse),
             other: *other,
         })
     }
@@ -332,72 +323,6 @@ impl Operand {
             for n in 0..N {
                 to[n] = to[n].sub(zero).mul(scale);
             }
-        }
-    }
-}
-
-/// How results become levels.
-#[derive(Clone, Copy)]
-struct Rounding {
-    scale: f32,
-    /// One divided by the scale, if that is a normal number.
-    inverse: Option<f32>,
-    zero: i32,
-    /// The least and the greatest level, minus the zero point.
-    least: f32,
-    most: f32,
-}
-
-/// The distance to the middle between two levels within which a product with the inverse of the scale may round to
-/// another level than the quotient. Both are less than 256, so they differ by less than 2^-14.
-const NEAR: f32 = 1e-4;
-
-impl Rounding {
-    /// Narrows the levels to those that a last step leaves, if that makes the step superfluous. Greater numbers never have
-    /// lesser levels, so the level of a bounded number is the bounded level.
-    fn take(&mut self, last: Simple) -> bool {
-        let (least, most) = match last {
-            Simple::Relu => (0.0, f32::INFINITY),
-            Simple::Clip(least, most) => (least, most),
-            _ => return false,
-        };
-        let level = |x: f32| (x / self.scale).max(self.least).min(self.most).round_ties_even();
-        // NaN gets the least level with and without the step, so the least level must stay the same.
-        if !(self.scale > 0.0 && least <= most && level(least) == self.least) {
-            return false;
-        }
-        self.most = level(most);
-        true
-    }
-
-    /// Returns numbers that round to the levels of others, minus the zero point. NaN has the least level.
-    ///
-    /// A quotient takes several times as long as a product, so numbers are multiplied by the inverse of the scale, and
-    /// divided only where a product lies near the middle between two levels.
-    // Loops in place of iterators: closures that hold vectors are not always inlined.
-    #[allow(clippy::needless_range_loop)]
-    #[inline(always)]
-    unsafe fn levels<V: Levels, const N: usize>(&self, x: [V; N]) -> [V; N] {
-        // SAFETY: the processor has the instruction set, as the caller promises.
-        unsafe {
-            let (least, most) = (V::splat(self.least), V::splat(self.most));
-            let mut levels = x;
-            if let Some(inverse) = self.inverse {
-                let inverse = V::splat(inverse);
-                let mut farthest = V::splat(0.0);
-                for at in 0..N {
-                    levels[at] = x[at].mul(inverse).max(least).min(most);
-                    farthest = levels[at].fraction().greater(farthest);
-                }
-                if !V::any(V::splat(0.5 - NEAR).less(farthest)) {
-                    return levels;
-                }
-            }
-            let scale = V::splat(self.scale);
-            for at in 0..N {
-                levels[at] = x[at].div(scale).max(least).min(most);
-            }
-            levels
         }
     }
 }

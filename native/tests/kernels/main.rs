@@ -29,6 +29,7 @@ mod narrow;
 mod order;
 mod pool;
 mod recurrent;
+mod rows;
 mod sample;
 mod scatter;
 mod sparse;

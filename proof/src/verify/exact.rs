@@ -241,7 +241,7 @@ fn elements(draft: &Draft, value: &DraftValue) -> Option<usize> {
 /// The operand of an op that is a scale, if it has one.
 fn scale(op: Op) -> Option<usize> {
     match op.meaning() {
-        "quantize" | "dequantize" | "requantize" => Some(1),
+        "quantize" | "dequantize" | "requantize" | "softmax-requantize" | "layer-norm-requantize" => Some(1),
         "conv-requantize" => Some(4),
         _ => None,
     }

@@ -400,6 +400,8 @@ pub const EQUIVALENT: &[Reason] = &[
         "levels of other types, and chains that begin with other integers, are the same; there is a rule for each type so that \
          instances of it are drawn",
         &[
+            "requantize-layer-norm-of-u8: without is-dtype(?q, u8)",
+            "requantize-layer-norm-u8: without is-dtype(?z, u8)",
             "requantize-map-u8: without is-dtype(?z, u8)",
             "requantize-sums-u8: without is-dtype(?x, i32)",
             "requantize-sums-u8: without is-dtype(?z, u8)",
