@@ -47,7 +47,10 @@ impl Fit {
             ));
         }
         let without: Vec<&str> = self.without.iter().map(String::as_str).collect();
-        let corrections = Corrections::without(&tables, &without);
+        let corrections = match &without[..] {
+            [] => Corrections::new(&tables),
+            models => Corrections::without(&tables, models),
+        };
         let (kinds, regimes) = corrections.size();
         if kinds == 0 {
             return Err("there is no kind of kernels of which the tables have enough: time more models with `ovolo tune`, and \
