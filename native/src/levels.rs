@@ -5,7 +5,7 @@
 //! compute it, so the levels are those that these and `native.quantize` give, to the last one.
 
 use super::args::{Shared, part, tasks};
-use super::normalize::layer_row;
+use super::normalize::{Rows, layer_row};
 use super::softmax::{COLUMNS, softmax_columns, softmax_row};
 use super::{ISAS, plain_contract};
 use ovolo::backend::{Args, Call, Contract, Kernel};
@@ -193,9 +193,7 @@ impl Kernel for Softmax {
 
 struct LayerNorm {
     ends: Ends,
-    rows: usize,
-    length: usize,
-    epsilon: f32,
+    rows: Rows,
 }
 
 impl LayerNorm {
@@ -203,20 +201,14 @@ impl LayerNorm {
     const SCALE: usize = TARGET + 2;
 
     fn new(call: &Call<'_>) -> Self {
-        let shape = &call.output.shape;
-        let axis = call.attrs.expect_int("axis") as usize;
-        Self {
-            ends: Ends::new(call, TARGET, Self::SCALE + 2),
-            rows: shape[..axis].iter().product(),
-            length: shape[axis..].iter().product(),
-            epsilon: call.attrs.expect_float("epsilon") as f32,
-        }
+        Self { ends: Ends::new(call, TARGET, Self::SCALE + 2), rows: Rows::new(call) }
     }
 }
 
 fn layer_contract(call: &Call<'_>) -> Result<Contract, OpError> {
     let norm = LayerNorm::new(call);
-    Ok(contract(call, &norm.ends, "rows", block(norm.length) * norm.length))
+    let length = norm.rows.length;
+    Ok(contract(call, &norm.ends, "rows", block(length) * length))
 }
 
 fn layer_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
@@ -225,7 +217,7 @@ fn layer_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
 
 impl Kernel for LayerNorm {
     unsafe fn run(&self, args: &Args<'_>) {
-        let Self { ends, rows: count, length, epsilon } = *self;
+        let Self { ends, rows: Rows { rows: count, length, epsilon } } = *self;
         let block = block(length);
         let (source, output) = (Source::new(args, &ends), Shared::<u8>::output(args));
         let [scale, bias] = [0, 1].map(|at| Shared::<f32>::input(args, Self::SCALE + at));

@@ -38,14 +38,15 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
 }
 
 /// Rows that are normalised each on its own.
-struct Rows {
-    rows: usize,
-    length: usize,
-    epsilon: f32,
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub rows: usize,
+    pub length: usize,
+    pub epsilon: f32,
 }
 
 impl Rows {
-    fn new(call: &Call<'_>) -> Self {
+    pub(super) fn new(call: &Call<'_>) -> Self {
         let shape = &call.output.shape;
         let axis = call.attrs.expect_int("axis") as usize;
         Self {

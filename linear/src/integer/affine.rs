@@ -56,8 +56,8 @@ impl Bytes {
     ///
     /// Let `u = 2^-24`, `p` the product and `t` the term, both divided by the scale, and `q = p + t` their quotient, to which
     /// the zero point `z` is added. Step by step, the product is rounded by `u |p|`, and the sum and the quotient by `u |q|`
-    /// each. With the inverse, the factor is rounded twice and the inverse once more, by `3 u |p|` in all; the term by
-    /// `u |t| + u |t + z|`; and their sum by `u |q + z|`. Where a middle decides, `|q|` and `|q + z|` are less than 257 and
+    /// each. With the inverse, the product has the roundings of the inverse and of the factor, and one of its own on processors
+    /// without FMA: `3 u |p|` in all. The term has `u |t| + u |t + z|`, and their sum `u |q + z|`. Where a middle decides, `|q|` and `|q + z|` are less than 257 and
     /// `|z|` less than 256, so `|p|` is less than `257 + |t|`: less than `u (6 |t| + 2100)` in all.
     pub fn near(term: f32) -> f32 {
         const UNIT: f32 = f32::EPSILON / 2.0;

@@ -376,10 +376,12 @@ impl Kernel for Fused {
                 }
             });
         }
-        let weights_have_points = (0..if self.by_output { self.geometry.outputs } else { 1 })
+        // Zero points of weights add to the sums what only other products compute.
+        let points = if self.by_output { self.geometry.outputs } else { 1 };
+        let strips = self.strips.as_ref().filter(|_| {
             // SAFETY: there are as many zero points.
-            .any(|output| unsafe { weights().has_point(output) });
-        let strips = self.strips.as_ref().filter(|_| !weights_have_points);
+            !(0..points).any(|output| unsafe { weights().has_point(output) })
+        });
         let bands = strips.map_or(self.bands, |strips| strips.bands(&self.group, self.threads));
         let pairs = self.groups * self.group.outputs.div_ceil(PAIR_COLUMNS);
         // Where there are few bands, the outputs are divided as well. But each part copies the windows of its band.

@@ -4,7 +4,6 @@ use super::levels::Levels;
 use crate::chain::Simple;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::Isa;
-use crate::lanes::widened;
 
 /// How results become levels.
 #[derive(Clone, Copy)]
@@ -89,12 +88,6 @@ impl Rounding {
     }
 }
 
-/// The numbers that one step of [`Rounding::write`] makes levels of, in four vectors of eight or of sixteen.
-#[cfg(target_arch = "x86_64")]
-const EIGHTS: usize = 32;
-#[cfg(target_arch = "x86_64")]
-const SIXTEENS: usize = 64;
-
 impl Rounding {
     /// Writes the levels of some numbers.
     ///
@@ -105,142 +98,64 @@ impl Rounding {
         unsafe {
             #[cfg(target_arch = "x86_64")]
             match Isa::running() {
-                Isa::Avx512 if count >= SIXTEENS && is_x86_feature_detected!("avx512bw") => {
-                    return self.sixteens(from, to, count);
-                }
-                Isa::Avx512 | Isa::Avx2 if count >= EIGHTS => return self.eights(from, to, count),
+                Isa::Avx512 if is_x86_feature_detected!("avx512bw") => return self.avx512(from, to, count),
+                Isa::Avx512 | Isa::Avx2 => return self.avx2(from, to, count),
                 _ => {}
             }
-            few(self, from, to, count);
+            self.write_on::<[f32; 8]>(from, to, count);
         }
     }
 
-    /// Returns the bits of the least distance from a whole number that is near the middle between two. Numbers without a sign
-    /// are ordered as their bits are.
-    #[cfg(target_arch = "x86_64")]
-    fn near() -> i32 {
-        (0.5 - NEAR).to_bits().cast_signed()
-    }
-
-    /// Writes levels, 64 at a time, of which the last ones may be some that were written before.
-    // Loops in place of iterators: closures that hold vectors are not always inlined.
-    #[allow(clippy::needless_range_loop)]
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx2,fma")]
-    unsafe fn sixteens(&self, from: *const f32, to: *mut u8, count: usize) {
-        use std::arch::x86_64::*;
-        // SAFETY: as the caller of `write` promises, and there are at least 64 elements.
-        unsafe {
-            let (least, most) = (_mm512_set1_ps(self.least), _mm512_set1_ps(self.most));
-            let (scale, inverse) = (_mm512_set1_ps(self.scale), _mm512_set1_ps(self.inverse.unwrap_or(0.0)));
-            let (zero, near) =
-                (_mm512_set1_epi32(self.zero + i32::from(self.flip)), _mm512_set1_epi32(Self::near()));
-            let magnitude = _mm512_set1_epi32(i32::MAX);
-            // Each part of 16 bytes has four bytes of each vector.
-            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-            let mut at = 0;
-            while at < count {
-                at = at.min(count - SIXTEENS);
-                let (mut x, mut whole) = ([_mm512_setzero_ps(); 4], [_mm512_setzero_si512(); 4]);
-                let mut farthest = _mm512_setzero_si512();
-                for n in 0..4 {
-                    x[n] = _mm512_loadu_ps(from.add(at + 16 * n));
-                    // NaN becomes the second operand.
-                    let level = _mm512_max_ps(_mm512_mul_ps(x[n], inverse), least);
-                    let level = _mm512_min_ps(level, most);
-                    whole[n] = _mm512_cvtps_epi32(level);
-                    let fraction = _mm512_sub_ps(level, _mm512_cvtepi32_ps(whole[n]));
-                    let distance = _mm512_and_si512(_mm512_castps_si512(fraction), magnitude);
-                    farthest = _mm512_max_epi32(farthest, distance);
-                }
-                if self.inverse.is_none() || _mm512_cmpgt_epi32_mask(farthest, near) != 0 {
-                    for n in 0..4 {
-                        let level = _mm512_max_ps(_mm512_div_ps(x[n], scale), least);
-                        whole[n] = _mm512_cvtps_epi32(_mm512_min_ps(level, most));
-                    }
-                }
-                for n in 0..4 {
-                    whole[n] = _mm512_add_epi32(whole[n], zero);
-                }
-                let bytes = super::levels::bytes(whole, [0, 255], self.flip);
-                let bytes = _mm512_permutexvar_epi32(order, bytes);
-                _mm512_storeu_si512(to.add(at).cast::<__m512i>(), bytes);
-                at += SIXTEENS;
-            }
-        }
+    unsafe fn avx512(&self, from: *const f32, to: *mut u8, count: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { self.write_on::<std::arch::x86_64::__m512>(from, to, count) }
     }
 
-    /// As [`sixteens`](Rounding::sixteens), 32 at a time.
-    // Loops in place of iterators: closures that hold vectors are not always inlined.
-    #[allow(clippy::needless_range_loop)]
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn eights(&self, from: *const f32, to: *mut u8, count: usize) {
-        use std::arch::x86_64::*;
-        // SAFETY: as the caller of `write` promises, and there are at least 32 elements.
-        unsafe {
-            let (least, most) = (_mm256_set1_ps(self.least), _mm256_set1_ps(self.most));
-            let (scale, inverse) = (_mm256_set1_ps(self.scale), _mm256_set1_ps(self.inverse.unwrap_or(0.0)));
-            let (zero, near) =
-                (_mm256_set1_epi32(self.zero + i32::from(self.flip)), _mm256_set1_epi32(Self::near()));
-            let magnitude = _mm256_set1_epi32(i32::MAX);
-            let mut at = 0;
-            while at < count {
-                at = at.min(count - EIGHTS);
-                let (mut x, mut whole) = ([_mm256_setzero_ps(); 4], [_mm256_setzero_si256(); 4]);
-                let mut farthest = _mm256_setzero_si256();
-                for n in 0..4 {
-                    x[n] = _mm256_loadu_ps(from.add(at + 8 * n));
-                    // NaN becomes the second operand.
-                    let level = _mm256_max_ps(_mm256_mul_ps(x[n], inverse), least);
-                    let level = _mm256_min_ps(level, most);
-                    whole[n] = _mm256_cvtps_epi32(level);
-                    let fraction = _mm256_sub_ps(level, _mm256_cvtepi32_ps(whole[n]));
-                    let distance = _mm256_and_si256(_mm256_castps_si256(fraction), magnitude);
-                    farthest = _mm256_max_epi32(farthest, distance);
-                }
-                let close = _mm256_movemask_epi8(_mm256_cmpgt_epi32(farthest, near)) != 0;
-                if self.inverse.is_none() || close {
-                    for n in 0..4 {
-                        let level = _mm256_max_ps(_mm256_div_ps(x[n], scale), least);
-                        whole[n] = _mm256_cvtps_epi32(_mm256_min_ps(level, most));
-                    }
-                }
-                for n in 0..4 {
-                    whole[n] = _mm256_add_epi32(whole[n], zero);
-                }
-                let bytes = super::levels::bytes_of_eights(whole, [0, 255], self.flip);
-                _mm256_storeu_si256(to.add(at).cast::<__m256i>(), bytes);
-                at += EIGHTS;
-            }
-        }
+    unsafe fn avx2(&self, from: *const f32, to: *mut u8, count: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { self.write_on::<std::arch::x86_64::__m256>(from, to, count) }
     }
-}
 
-widened! {
-    /// Writes the levels of some numbers, a vector at a time.
-    unsafe fn few(rounding: &Rounding, from: *const f32, to: *mut u8, count: usize) = few_on;
-}
-
-/// # Safety
-/// As for [`Rounding::write`]; the processor must have the instruction set of `V`.
-#[inline(always)]
-unsafe fn few_on<V: Levels>(rounding: &Rounding, from: *const f32, to: *mut u8, count: usize) {
-    // SAFETY: as the caller promises.
-    unsafe {
+    /// Writes levels by four vectors at a time, of which the last ones may be some that were written before; fewer numbers
+    /// than these hold by one vector at a time.
+    // Loops in place of iterators: closures that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
+    #[inline(always)]
+    unsafe fn write_on<V: Levels>(&self, from: *const f32, to: *mut u8, count: usize) {
+        let step = 4 * V::COUNT;
         let mut at = 0;
-        while at < count {
-            let rest = count - at;
-            if rest < V::COUNT {
-                let mut some = [0; 16];
-                let [numbers] = rounding.levels([V::load_first(from.add(at), rest)]);
-                numbers.store_levels(rounding.zero, some.as_mut_ptr());
-                std::ptr::copy_nonoverlapping(some.as_ptr(), to.add(at), rest);
-            } else {
-                let [numbers] = rounding.levels([V::load(from.add(at))]);
-                numbers.store_levels(rounding.zero, to.add(at));
+        // SAFETY: as the caller promises.
+        unsafe {
+            if count < step {
+                while at < count {
+                    let rest = (count - at).min(V::COUNT);
+                    let mut some = [0; 16];
+                    let [numbers] = self.levels([V::load_first(from.add(at), rest)]);
+                    numbers.store_levels(self.zero, some.as_mut_ptr());
+                    std::ptr::copy_nonoverlapping(some.as_ptr(), to.add(at), rest);
+                    at += V::COUNT;
+                }
+                return;
             }
-            at += V::COUNT;
+            let zero = V::splat((self.zero + i32::from(self.flip)) as f32);
+            while at < count {
+                at = at.min(count - step);
+                let mut numbers = [V::splat(0.0); 4];
+                for n in 0..4 {
+                    numbers[n] = V::load(from.add(at + n * V::COUNT));
+                }
+                let mut levels = self.levels(numbers);
+                for n in 0..4 {
+                    // A half would become another integer after an odd zero point was added.
+                    levels[n] = levels[n].round_even().add(zero);
+                }
+                V::store_bytes::<4>(levels, [0, 255], self.flip, to.add(at), 0);
+                at += step;
+            }
         }
     }
 }

@@ -4,8 +4,10 @@
 //! this distance. The elements of a window that are adjacent in the image are a run: a row of the window, or the channels
 //! of one of its pixels. Pieces of the inner dimension must not cross the end of a run.
 //!
-//! Pixels are adjacent within a row of the result. Where its rows are short, and windows move by one pixel, a matrix may
-//! also go on over the end of a row: the sums of positions that are no pixels are left out.
+//! There are two ways to divide the pixels of a result. In the first one, each row of the result is a line, and the windows
+//! of a matrix belong to one line. In the second one, which is for windows that move by one pixel, the image is a single
+//! line: a position follows the last pixel of a row for each column of the padded image that begins no window of this row.
+//! Matrices are then full where rows are short, and the sums of positions that are no pixels are left out.
 
 use super::bands::{BAND, Bands, band};
 use super::geometry::Geometry;
@@ -19,13 +21,15 @@ const MOST_WORK: [usize; 2] = [3, 2];
 
 /// How the pixels of a result are divided among matrices.
 pub(super) struct Strips {
-    /// The positions of a line, the distance between two of them in an image in bytes, and how many of them are from a row
-    /// of the result to the next.
+    /// The positions of a line.
     positions: usize,
+    /// The distance between the windows of adjacent positions in an image, in bytes.
     apart: usize,
-    row: usize,
-    /// The lines of an image, and their distance in bytes.
+    /// If an image is one line, the number of positions from a row of the result to the next.
+    row: Option<usize>,
+    /// The lines of an image.
     lines: usize,
+    /// The distance between the windows of adjacent lines in an image, in bytes.
     lines_apart: usize,
     /// The columns of the result.
     columns: usize,
@@ -60,7 +64,6 @@ impl Strips {
         let [height, width] = source.pixels;
         let ways =
             [(height, width, source.strides[0] * line), (1, (height - 1) * source.image[1] + width, 0)];
-        // The second way is for windows that move by one pixel.
         let ways = &ways[..if source.strides == [1, 1] { 2 } else { 1 }];
         let of = |&(lines, positions, lines_apart): &(usize, usize, usize)| {
             let tile = positions.div_ceil(positions.div_ceil(ROWS));
@@ -68,7 +71,7 @@ impl Strips {
             Some(Self {
                 positions,
                 apart: source.strides[1] * source.channels,
-                row: if lines == 1 { source.image[1] } else { 0 },
+                row: (lines_apart == 0).then_some(source.image[1]),
                 lines,
                 lines_apart,
                 columns: width,
@@ -114,7 +117,8 @@ impl Strips {
         tiles.clone().step_by(2).map(move |tile| Part { tiles: tile..(tile + 2).min(end) })
     }
 
-    /// Returns the line of a tile, its first position, and how many positions before that it has in addition.
+    /// Returns the line of a tile, its first position that no other tile has, and how many positions of the tile before it
+    /// has as well.
     fn place(&self, tile: usize) -> (usize, usize, usize) {
         let (line, first) = (tile / self.tiles_of_line(), tile % self.tiles_of_line() * self.tile);
         let begin = first.min(self.positions - self.tile);
@@ -135,8 +139,8 @@ impl Strips {
     /// Returns the number of pixels before a position.
     fn pixel(&self, position: usize) -> usize {
         match self.row {
-            0 => position,
-            row => position / row * self.columns + (position % row).min(self.columns),
+            None => position,
+            Some(row) => position / row * self.columns + (position % row).min(self.columns),
         }
     }
 
@@ -145,7 +149,7 @@ impl Strips {
         self.pixel(self.before(tiles.start))..self.pixel(self.before(tiles.end))
     }
 
-    /// Returns the windows of a part in an image, whose sums are to be written from a row of sums on.
+    /// Returns the windows of a part in an image.
     pub(super) fn windows(&self, image: *const u8, part: &Part) -> Windows<'_> {
         let place = |tile: usize| {
             let (line, first, more) = self.place(tile);
@@ -158,23 +162,16 @@ impl Strips {
         Windows { first: place(part.tiles.start), second, stride: self.apart, runs: &self.runs }
     }
 
-    /// Returns how many sums of a part come before those of its first position.
-    fn before_first(&self, part: &Part) -> usize {
-        self.place(part.tiles.start).2
-    }
-
-    /// Returns the sums of a part that are those of adjacent pixels: the first row of sums, and the pixels.
+    /// Returns the adjacent pixels of a part, row by row of the result if an image is one line, each with the row of sums of
+    /// the first of them.
     pub(super) fn sums(&self, part: &Part) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
         let positions = self.before(part.tiles.start)..self.before(part.tiles.end);
-        let first = self.before_first(part);
-        let (row, columns) = match self.row {
-            // All positions are pixels.
-            0 => (usize::MAX, usize::MAX),
-            row => (row, self.columns),
-        };
-        let pixel = self.pixel(positions.start);
+        // The sums of positions that also belong to the tile before come first.
+        let (.., first) = self.place(part.tiles.start);
+        // Without rows that end, all positions are pixels.
+        let (row, columns) = self.row.map_or((usize::MAX, usize::MAX), |row| (row, self.columns));
         let mut at = positions.start;
-        let mut next = pixel;
+        let mut next = self.pixel(at);
         std::iter::from_fn(move || {
             if at % row >= columns {
                 at = at.next_multiple_of(row);
