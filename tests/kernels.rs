@@ -117,6 +117,12 @@ fn needs(rule: &Rule, runs: &dyn Fn(&Graph) -> bool) -> Vec<Need> {
     if rule.stem() == LIBRARY {
         needs.push(need::onednn());
     }
+    if rule.name.starts_with("onednn-conv-integer-AcdB16b") {
+        needs.push(need::amx());
+    } else if ["onednn-conv-integer-", "onednn-matmul-integer"].iter().any(|name| rule.name.starts_with(name))
+    {
+        needs.push(need::vnni());
+    }
     let avx512 = need::avx512();
     if from_library(rule) && !avx512.is_met() && !fired(rule).any(|(_, after)| runs(&after)) {
         needs.push(avx512);

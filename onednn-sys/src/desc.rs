@@ -14,6 +14,12 @@ pub enum DataType {
     Bf16 = 2,
     /// IEEE 754 binary32.
     F32 = 3,
+    /// Signed integers of 32 bits.
+    I32 = 4,
+    /// Signed integers of 8 bits.
+    I8 = 5,
+    /// Unsigned integers of 8 bits.
+    U8 = 6,
 }
 
 /// The layout of a descriptor: strides and blocks.

@@ -91,19 +91,20 @@ impl PrimitiveDesc {
         Ok(Self { raw, library })
     }
 
-    /// Describes a convolution.
+    /// Describes a convolution of the first descriptor by the second one, which gives the third one.
     ///
     /// # Errors
     /// If no implementation supports it.
     pub fn convolution(
         library: &'static Library,
         algorithm: Algorithm,
-        descs: [&Desc; 4],
+        descs: [&Desc; 3],
+        bias: Option<&Desc>,
         window: &Window,
         attr: &Attr,
     ) -> Result<Self, Error> {
         let create = library.api.convolution_forward_primitive_desc_create;
-        Self::windowed(library, ("a convolution", create), algorithm, descs, window, attr)
+        Self::windowed(library, ("a convolution", create), algorithm, descs, bias, window, attr)
     }
 
     /// Describes a transposed convolution. The weights are outputs by inputs, as for a convolution.
@@ -112,13 +113,14 @@ impl PrimitiveDesc {
     /// If no implementation supports it.
     pub fn deconvolution(
         library: &'static Library,
-        descs: [&Desc; 4],
+        [src, weights, bias, dst]: [&Desc; 4],
         window: &Window,
         attr: &Attr,
     ) -> Result<Self, Error> {
         let create = library.api.deconvolution_forward_primitive_desc_create;
         let direct = Algorithm::DECONVOLUTION_DIRECT;
-        Self::windowed(library, ("a transposed convolution", create), direct, descs, window, attr)
+        let descs = [src, weights, dst];
+        Self::windowed(library, ("a transposed convolution", create), direct, descs, Some(bias), window, attr)
     }
 
     /// Calls one of the two functions for convolutions.
@@ -126,15 +128,18 @@ impl PrimitiveDesc {
         library: &'static Library,
         (what, create): (&'static str, Convolution),
         algorithm: Algorithm,
-        [src, weights, bias, dst]: [&Desc; 4],
+        [src, weights, dst]: [&Desc; 3],
+        bias: Option<&Desc>,
         window: &Window,
         attr: &Attr,
     ) -> Result<Self, Error> {
         window.check(&window.strides, src, what)?;
         let attr = attr.finish()?;
         let (strides, dilations) = (dims(&window.strides), window.skipped());
+        let bias = bias.map_or(std::ptr::null_mut(), |bias| bias.raw);
         Self::new(library, what, |raw| {
-            // SAFETY: descriptors, attributes and arrays live until the call returns.
+            // SAFETY: descriptors, attributes and arrays live until the call returns; a null pointer stands for no
+            // bias.
             unsafe {
                 create(
                     raw,
@@ -143,7 +148,7 @@ impl PrimitiveDesc {
                     algorithm.0,
                     src.raw,
                     weights.raw,
-                    bias.raw,
+                    bias,
                     dst.raw,
                     strides.as_ptr(),
                     dilations.as_ptr(),

@@ -77,4 +77,6 @@ const TAGS: &[(&str, c_int)] = &[
     ("ABc8b16a", 690), ("ABcd8b16a", 691), ("ABcde8b16a", 692), ("AB8b8a", 693),
     ("ABcd16b16a2b", 87), ("ABcd8b16a2b", 104), ("aBCde8c16b2c", 161), ("ABcd16b32a2b", 358), ("ABcd16b48a2b", 359),
     ("ABcd16b64a2b", 360), ("BA16a16b2a", 381), ("BA16a32b2a", 382), ("BA16a48b2a", 383), ("BA16a64b2a", 384),
+    ("AcdB16a4b", 213), ("AcdB32a4b", 301), ("AcdB48a4b", 304), ("AcdB64a4b", 307), ("AcdB16b16a4b", 396),
+    ("AcdB16b32a4b", 415), ("AcdB16b48a4b", 417), ("AcdB16b64a4b", 419), ("BA16a64b4a", 388),
 ];

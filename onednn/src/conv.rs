@@ -23,7 +23,7 @@
 use super::step::{Chain, Ranges, dense, offset};
 use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
-use onednn_sys::{Algorithm, Arg, Library, PrimitiveDesc, Window};
+use onednn_sys::{Algorithm, Arg, DataType, Library, PrimitiveDesc, Window};
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowered, Lowering, OpError, post};
 use ovolo::tensor::{Layout, TensorType};
@@ -188,36 +188,65 @@ fn least_common(a: usize, b: usize) -> usize {
     (1..=b).map(|times| a * times).find(|multiple| multiple.is_multiple_of(b)).unwrap_or(a * b)
 }
 
+/// What convolutions of floats and of integers do differently.
+pub(super) struct Kind<'a> {
+    /// The element types of the image, the weights and the result.
+    pub data: [DataType; 3],
+    /// Whether the third operand is a bias of the image's type.
+    pub biased: bool,
+    /// The steps after the convolution.
+    pub chain: Chain<'a>,
+    /// Selects one of the library's implementations.
+    pub choose: &'a dyn Fn(PrimitiveDesc) -> Result<PrimitiveDesc, OpError>,
+}
+
 /// Describes the primitive for a part of a convolution: the sizes of what it reads and of what it writes, and the number of
 /// groups.
 fn describe(
     library: &'static Library,
     call: &Call<'_>,
+    kind: &Kind<'_>,
     [read, written]: [Vec<usize>; 2],
     groups: usize,
     window: &Window,
     attr: &onednn_sys::Attr,
 ) -> Result<PrimitiveDesc, OpError> {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
-    let data = desc::data_type(x.dtype)?;
-    let src = desc::shaped(library, &read, &x.layout, data)?;
-    let dst = desc::shaped(library, &written, &y.layout, data)?;
+    let src = desc::shaped(library, &read, &x.layout, kind.data[0])?;
+    let dst = desc::shaped(library, &written, &y.layout, kind.data[2])?;
     let outputs = written[1];
     let mut shape = w.shape.to_vec();
     shape[0] = outputs;
     let weights = TensorType { shape: shape.as_slice().into(), ..w.clone() };
-    let weights = desc::weights(library, &weights, groups)?;
-    let bias = desc::shaped(library, &[outputs], &Default::default(), data)?;
-    let operands = [&src, &weights, &bias, &dst];
-    PrimitiveDesc::convolution(library, Algorithm::CONVOLUTION_DIRECT, operands, window, attr)
+    let weights = desc::weights(library, &weights, groups, kind.data[1])?;
+    let bias = match kind.biased {
+        true => Some(desc::shaped(library, &[outputs], &Default::default(), kind.data[0])?),
+        false => None,
+    };
+    let operands = [&src, &weights, &dst];
+    let direct = Algorithm::CONVOLUTION_DIRECT;
+    PrimitiveDesc::convolution(library, direct, operands, bias.as_ref(), window, attr)
         .map_err(OpError::backend)
 }
 
-/// Divides a convolution between threads.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
-    let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
+/// Divides a convolution of floats between threads.
+fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let number = |name: &str| usize::try_from(call.attrs.expect_int(name)).unwrap_or(0);
-    let (groups, index) = (number("groups"), number("implementation"));
+    let index = number("implementation");
+    let kind = Kind {
+        data: [desc::data_type(call.inputs[0].dtype)?; 3],
+        biased: true,
+        chain: Chain { steps: call.attrs.post(), inputs: call.inputs, first: 3, sum: number("sum") },
+        choose: &|made| choose(made, index),
+    };
+    divided(library, call, &kind)
+}
+
+/// Divides a convolution between threads.
+pub(super) fn divided(library: &'static Library, call: &Call<'_>, kind: &Kind<'_>) -> Result<Work, OpError> {
+    let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
+    let groups = usize::try_from(call.attrs.expect_int("groups")).unwrap_or(0);
+    let chain = &kind.chain;
     let of_groups = w.layout.order(4)[..2] == [0, 1] && w.layout.block(0) > 1 && w.layout.block(1) == 1;
     if groups == 1 && w.shape[1] == 1 && of_groups {
         // The library's primitive cache cannot tell these strides from those of `Ohwi`: it accepts them only after it
@@ -227,7 +256,6 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, O
             w.layout
         )));
     }
-    let chain = Chain { steps: call.attrs.post(), inputs: call.inputs, first: 3, sum: number("sum") };
     let axes = [0, 1].map(|axis| Axis::new(call, axis, w.shape[2 + axis]));
     let depth: usize = w.shape[1..].iter().product();
     let mut threads = threads(call, y.shape.count().saturating_mul(depth));
@@ -265,11 +293,14 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, O
         let mut places = vec![
             ArgPlace::Input(0, offset(x, &input)),
             ArgPlace::Input(1, w.layout.offset(&w.shape, &first) * w.dtype.size()),
-            ArgPlace::Input(2, outputs.start * x.dtype.size()),
             ArgPlace::Output(offset(y, &ranges)),
             ArgPlace::Scratch,
         ];
-        let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::BIAS, Arg::DST, Arg::SCRATCH];
+        let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::DST, Arg::SCRATCH];
+        if kind.biased {
+            args.push(Arg::BIAS);
+            places.push(ArgPlace::Input(2, outputs.start * x.dtype.size()));
+        }
         let attr = chain.attr(library, &ranges, &mut args, &mut places)?;
         let key: Vec<i64> = sizes(&input)
             .into_iter()
@@ -287,8 +318,9 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, O
                     after: vec![rows.after, columns.after],
                 };
                 let own = own.max(1).min(groups);
-                let made = describe(library, call, [sizes(&input), sizes(&ranges)], own, &window, &attr)?;
-                let variant = work.variant(choose(made, index)?, args);
+                let made =
+                    describe(library, call, kind, [sizes(&input), sizes(&ranges)], own, &window, &attr)?;
+                let variant = work.variant((kind.choose)(made)?, args);
                 known.push((key, variant));
                 variant
             }

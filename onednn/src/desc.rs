@@ -14,6 +14,16 @@ pub(super) fn data_type(dtype: DType) -> Result<DataType, OpError> {
     }
 }
 
+/// Returns the element type of integers that the library multiplies or sums.
+pub(super) fn integer_type(dtype: DType) -> Result<DataType, OpError> {
+    match dtype {
+        DType::I8 => Ok(DataType::I8),
+        DType::U8 => Ok(DataType::U8),
+        DType::I32 => Ok(DataType::I32),
+        other => Err(OpError::kernel(format!("the element type is {other}: it must be i8, u8 or i32"))),
+    }
+}
+
 /// Returns the letter of a dimension in the library's names.
 fn letter(dim: usize, upper: bool) -> char {
     let first = if upper { b'A' } else { b'a' };
@@ -54,8 +64,9 @@ pub(super) fn shaped(
     let desc = tagged(library, &name(layout, shape.len()), shape, data)?;
     let ty = TensorType::plain(DType::F32, shape).with_layout(layout.clone());
     let size = match data {
-        DataType::F32 => 4,
+        DataType::F32 | DataType::I32 => 4,
         DataType::Bf16 => 2,
+        DataType::I8 | DataType::U8 => 1,
     };
     let bytes = layout.padded_count(&ty.shape) * size;
     if desc.bytes() == bytes {
@@ -95,11 +106,15 @@ pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<D
 }
 
 /// Returns the descriptor of weights `[O, I / groups, h, w]`. oneDNN has an additional dimension for the groups.
-pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize) -> Result<Desc, OpError> {
+pub(super) fn weights(
+    library: &'static Library,
+    ty: &TensorType,
+    groups: usize,
+    data: DataType,
+) -> Result<Desc, OpError> {
     if groups == 1 {
-        return describe(library, ty);
+        return shaped(library, &ty.shape, &ty.layout, data);
     }
-    let data = data_type(ty.dtype)?;
     let [outputs, inputs] = [ty.shape[0] / groups, ty.shape[1]];
     let layout = &ty.layout;
     let shape = [groups, outputs, inputs, ty.shape[2], ty.shape[3]];

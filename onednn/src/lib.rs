@@ -8,6 +8,7 @@ mod attention;
 mod concat;
 mod conv;
 mod desc;
+mod integer;
 mod map;
 mod matmul;
 mod normalize;
@@ -73,6 +74,7 @@ const FAMILIES: &[&[Lowering]] = &[
     transposed::OPS,
     resize::OPS,
     matmul::OPS,
+    integer::OPS,
     pool::OPS,
     normalize::OPS,
     map::OPS,

@@ -3,7 +3,7 @@
 use super::step::{Chain, Ranges};
 use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
-use onednn_sys::{Arg, Desc, Library, PrimitiveDesc};
+use onednn_sys::{Arg, DataType, Desc, Library, PrimitiveDesc};
 use ovolo::attr::{Attrs, Step};
 use ovolo::op::{Form, Layouts, Lowered, Lowering, OpError};
 use ovolo::tensor::TensorType;
@@ -25,10 +25,25 @@ fn packed(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorTy
     }
 }
 
-/// Divides a matrix product between threads.
-pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
+/// What products of floats and of integers do differently.
+pub(super) struct Kind<'a> {
+    /// The element types of both factors and of the result.
+    pub data: [DataType; 3],
+    /// The steps after the product.
+    pub steps: &'a [Step],
+    /// Selects one of the library's implementations.
+    pub choose: fn(PrimitiveDesc) -> Result<PrimitiveDesc, OpError>,
+}
+
+/// Divides a matrix product of floats between threads.
+fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let [a, b] = [call.inputs[0], call.inputs[1]];
-    if b.shape.rank() == 2 { flat(library, call) } else { stacked(library, call, a, b) }
+    if b.shape.rank() == 2 {
+        let data = [desc::data_type(a.dtype)?; 3];
+        flat(library, call, &Kind { data, steps: call.attrs.post(), choose: |made| choose(made, 0) })
+    } else {
+        stacked(library, call, a, b)
+    }
 }
 
 /// Splits off the bias at the start of a chain: an addition of one row, for which the library has an argument.
@@ -47,17 +62,14 @@ fn bias<'a>(steps: &'a [Step], inputs: &[&TensorType], columns: usize) -> (&'a [
 }
 
 /// Divides a product `[.., m, k]` by one matrix, in which the rows of all stacks are treated alike.
-fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
+pub(super) fn flat(library: &'static Library, call: &Call<'_>, kind: &Kind<'_>) -> Result<Work, OpError> {
     let (a, b, y) = (call.inputs[0], call.inputs[1], call.output);
-    let data = desc::data_type(a.dtype)?;
-    let size = a.dtype.size();
     let (depth, columns) = (b.shape[0], b.shape[1]);
     let rows = y.shape.count() / columns.max(1);
     if y.shape.count() == 0 || depth == 0 {
         return Err(OpError::kernel("a dimension is 0"));
     }
-    // The result and the operands of the steps, as matrices that broadcast.
-    let matrix = TensorType { shape: (&[rows, columns][..]).into(), ..y.clone() };
+    // The operands of the steps, as matrices that broadcast.
     let flattened: Vec<TensorType> = call
         .inputs
         .iter()
@@ -65,7 +77,7 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
         .map(|(at, ty)| if at < 2 { Ok((*ty).clone()) } else { as_matrix(ty, y, rows, columns) })
         .collect::<Result<_, _>>()?;
     let inputs: Vec<&TensorType> = flattened.iter().collect();
-    let (steps, biased) = bias(call.attrs.post(), &inputs, columns);
+    let (steps, biased) = bias(kind.steps, &inputs, columns);
     let chain = Chain { steps, inputs: &inputs, first: 2 + usize::from(biased), sum: 0 };
     let threads = threads(call, y.shape.count().saturating_mul(depth));
     // The larger operand is divided, so that only one thread reads each of its bytes.
@@ -85,29 +97,30 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
         let at = ranges[0].start * columns + ranges[1].start;
         let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::DST, Arg::SCRATCH];
         let mut places = vec![
-            ArgPlace::Input(0, ranges[0].start * depth * size),
-            ArgPlace::Input(1, b.layout.offset(&b.shape, &[0, ranges[1].start]) * size),
-            ArgPlace::Output(at * size),
+            ArgPlace::Input(0, ranges[0].start * depth * a.dtype.size()),
+            ArgPlace::Input(1, b.layout.offset(&b.shape, &[0, ranges[1].start]) * b.dtype.size()),
+            ArgPlace::Output(at * y.dtype.size()),
             ArgPlace::Scratch,
         ];
         if biased {
             args.push(Arg::BIAS);
-            places.push(ArgPlace::Input(2, ranges[1].start * size));
+            places.push(ArgPlace::Input(2, ranges[1].start * y.dtype.size()));
         }
         let attr = chain.attr(library, &ranges, &mut args, &mut places)?;
         let variant = match known.iter().find(|(sizes, _)| *sizes == [m, n]) {
             Some((_, variant)) => *variant,
             None => {
-                let src = desc::shaped(library, &[m, depth], &Default::default(), data)?;
-                let dst = strided(library, &matrix, [m, n])?;
-                let weights = desc::shaped(library, &[depth, n], &b.layout, data)?;
+                let [left, right, result] = kind.data;
+                let src = desc::shaped(library, &[m, depth], &Default::default(), left)?;
+                let dst = strided(library, columns, [m, n], result)?;
+                let weights = desc::shaped(library, &[depth, n], &b.layout, right)?;
                 let row = match biased {
-                    true => Some(desc::shaped(library, &[1, n], &Default::default(), data)?),
+                    true => Some(desc::shaped(library, &[1, n], &Default::default(), result)?),
                     false => None,
                 };
                 let made = PrimitiveDesc::matmul(library, [&src, &weights, &dst], row.as_ref(), &attr)
                     .map_err(OpError::backend)?;
-                let variant = work.variant(choose(made, 0)?, args);
+                let variant = work.variant((kind.choose)(made)?, args);
                 known.push(([m, n], variant));
                 variant
             }
@@ -117,13 +130,17 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     Ok(work)
 }
 
-/// Returns the descriptor of a part of a plain matrix, with the row stride of the whole.
-fn strided(library: &'static Library, whole: &TensorType, [m, n]: [usize; 2]) -> Result<Desc, OpError> {
-    let data = desc::data_type(whole.dtype)?;
-    if n == whole.shape[1] {
+/// Returns the descriptor of a part of a plain matrix with so many columns.
+fn strided(
+    library: &'static Library,
+    columns: usize,
+    [m, n]: [usize; 2],
+    data: DataType,
+) -> Result<Desc, OpError> {
+    if n == columns {
         return desc::shaped(library, &[m, n], &Default::default(), data);
     }
-    Desc::strided(library, &[m, n], data, &[whole.shape[1], 1]).map_err(OpError::backend)
+    Desc::strided(library, &[m, n], data, &[columns, 1]).map_err(OpError::backend)
 }
 
 /// Returns the operand of a step as a matrix: all rows, one row, one column, or one element.

@@ -192,20 +192,30 @@ impl Kernel for Divided {
 }
 
 /// Moves on to implementation `index` among those that are not the reference. The error says that there is none.
-pub(super) fn choose(mut desc: PrimitiveDesc, index: usize) -> Result<PrimitiveDesc, OpError> {
+pub(super) fn choose(desc: PrimitiveDesc, index: usize) -> Result<PrimitiveDesc, OpError> {
+    match choose_among(desc, index, |name| !name.contains("ref")) {
+        Ok(chosen) => Ok(chosen),
+        Err(0) => Err(OpError::kernel("oneDNN has only its reference implementation for this")),
+        Err(count) => Err(OpError::kernel(format!("oneDNN has {count} implementation(s) for this"))),
+    }
+}
+
+/// Moves on to implementation `index` among those whose names fit. Otherwise returns how many there are.
+pub(super) fn choose_among(
+    mut desc: PrimitiveDesc,
+    index: usize,
+    fits: impl Fn(&str) -> bool,
+) -> Result<PrimitiveDesc, usize> {
     let mut seen = 0;
     loop {
-        if !desc.name().contains("ref") {
+        if fits(&desc.name()) {
             if seen == index {
                 return Ok(desc);
             }
             seen += 1;
         }
         if !desc.advance() {
-            return Err(match seen {
-                0 => OpError::kernel("oneDNN has only its reference implementation for this"),
-                _ => OpError::kernel(format!("oneDNN has {seen} implementation(s) for this")),
-            });
+            return Err(seen);
         }
     }
 }

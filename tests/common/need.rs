@@ -83,6 +83,30 @@ pub fn avx512() -> Need {
     Need::new("AVX-512", found, "OVOLO_REQUIRE_AVX512")
 }
 
+/// A processor with AVX-512 VNNI, for which oneDNN has kernels of bytes with exact sums.
+pub fn vnni() -> Need {
+    Need::new("VNNI", feature(2, 11), "OVOLO_REQUIRE_VNNI")
+}
+
+/// A processor with AMX, whose registers are matrices of bytes.
+pub fn amx() -> Need {
+    Need::new("AMX", feature(3, 25), "OVOLO_REQUIRE_AMX")
+}
+
+/// Asks `cpuid` for a bit of the extended features, in EBX (1), ECX (2) or EDX (3).
+fn feature(register: usize, bit: u32) -> Result<(), String> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__cpuid, __cpuid_count};
+        let found = __cpuid_count(7, 0);
+        let registers = [found.eax, found.ebx, found.ecx, found.edx];
+        if __cpuid(0).eax >= 7 && registers[register] & (1 << bit) != 0 {
+            return Ok(());
+        }
+    }
+    Err(format!("`cpuid` does not report it (leaf 7, register {register}, bit {bit})"))
+}
+
 /// Native kernels for AVX-512, unless `OVOLO_ISA` asks for others.
 pub fn running_avx512() -> Need {
     crate::common::isa();

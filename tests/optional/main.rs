@@ -47,6 +47,7 @@ fn main() {
         onednn::convolutions_agree_in_every_layout_that_has_a_kernel,
         onednn::chains_follow_a_convolution,
         onednn::products_agree,
+        onednn::sums_of_bytes_are_exact,
         onednn::pools_agree,
         onednn::rows_and_elements_agree,
         onednn::attention_agrees,

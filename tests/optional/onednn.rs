@@ -5,7 +5,7 @@ use crate::need;
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::backend::{Call, Contract};
 use ovolo::op::OpError;
-use ovolo::tensor::{DType, Tensor, TensorType};
+use ovolo::tensor::{DType, Shape, Tensor, TensorType};
 
 /// Sums reach some tens, and single precision keeps six digits of these.
 const TOLERANCE: f64 = 1e-4;
@@ -60,9 +60,9 @@ fn wide() -> bool {
 }
 
 /// A convolution: images, channels, outputs, groups, size, kernel, padding, stride, dilation.
-type Shape = (usize, usize, usize, usize, [usize; 2], usize, [i64; 4], i64, i64);
+type Window = (usize, usize, usize, usize, [usize; 2], usize, [i64; 4], i64, i64);
 
-const SHAPES: &[Shape] = &[
+const SHAPES: &[Window] = &[
     (1, 16, 32, 1, [8, 9], 3, [1, 1, 1, 1], 1, 1),
     (1, 17, 33, 1, [7, 5], 3, [1, 1, 1, 1], 1, 1),
     (1, 64, 96, 1, [9, 9], 1, [0, 0, 0, 0], 1, 1),
@@ -100,7 +100,7 @@ const LAYOUTS: &[[&str; 3]] = &[
     ["plain", "Ohwi8o", "nChw8c"],
 ];
 
-fn operands(shape: &Shape, layouts: &[&str; 3], random: &mut Random) -> (Attrs, [Tensor; 3]) {
+fn operands(shape: &Window, layouts: &[&str; 3], random: &mut Random) -> (Attrs, [Tensor; 3]) {
     let (images, channels, outputs, groups, [height, width], kernel, pads, stride, dilation) = *shape;
     let attrs = Attrs::new()
         .int("groups", i64::try_from(groups).unwrap())
@@ -230,6 +230,72 @@ pub fn products_agree() {
     }
     let (a, b) = (random.f32([2, 3, 7, 16]), random.f32([2, 3, 16, 9]));
     runs("onednn.matmul", &complete("onednn.matmul", Attrs::new()), &[&a, &b], "");
+}
+
+/// Returns bytes near the ends of their range, whose sums of many products need more bits than f32 has.
+fn extremes(random: &mut Random, dtype: DType, shape: impl Into<Shape>) -> Tensor {
+    let shape = shape.into();
+    let top = if dtype == DType::U8 { 255.0 } else { 127.0 };
+    let values: Vec<f64> =
+        (0..shape.count()).map(|_| top - f64::from(u8::from(random.below(8) == 0))).collect();
+    Tensor::from_f64(dtype, shape, &values)
+}
+
+pub fn sums_of_bytes_are_exact() {
+    type Draw = fn(&mut Random, DType, Shape) -> Tensor;
+    let random = &mut Random::new(11);
+    let mut names: Vec<String> = Vec::new();
+    let draws: [Draw; 2] = [|random, dtype, shape| random.tensor(dtype, shape), extremes];
+    for (draw, dtype) in draws.iter().flat_map(|draw| [(draw, DType::U8), (draw, DType::I8)]) {
+        let window = [
+            (1, 64, 64, 1, 9, [0, 0, 0, 0], 1, 1),
+            (2, 96, 24, 1, 7, [0, 0, 0, 0], 1, 1),
+            (1, 512, 48, 3, 5, [1, 1, 1, 1], 1, 1),
+            (1, 128, 32, 3, 8, [0, 1, 2, 1], 2, 1),
+            (1, 32, 96, 3, 9, [2, 2, 2, 2], 1, 2),
+            (1, 3, 64, 7, 21, [3, 3, 3, 3], 2, 1),
+            (1, 20, 16, 5, 9, [2, 2, 2, 2], 1, 1),
+        ];
+        for (images, channels, outputs, kernel, size, pads, stride, dilation) in window {
+            let x = draw(random, dtype, [images, channels, size, size].into());
+            let w = draw(random, DType::I8, [outputs, channels, kernel, kernel].into());
+            let attrs = Attrs::new().ints("pads", &pads).ints("strides", &[stride, stride]);
+            let attrs = complete("onednn.conv-integer", attrs.ints("dilations", &[dilation, dilation]));
+            let x = layout(&x, "nhwc");
+            for blocks in ["AcdB16b64a4b", "AcdB16b32a4b", "AcdB64a4b", "AcdB48a4b", "AcdB32a4b", "AcdB16a4b"]
+            {
+                let w = layout(&w, blocks);
+                if ask("onednn.conv-integer", &attrs, &[&x, &w], 2).is_ok() {
+                    let found = verify("onednn.conv-integer", &attrs, &[&x, &w], 0.0).implementation;
+                    names.push(format!("{dtype} {blocks} {found}"));
+                }
+            }
+        }
+        for (rows, depth, columns) in [(1, 64, 64), (7, 1030, 200), (64, 3072, 130)] {
+            let a = draw(random, dtype, [rows, depth].into());
+            let b = layout(&draw(random, DType::I8, [depth, columns].into()), "BA16a64b4a");
+            let attrs = complete("onednn.matmul-integer", Attrs::new());
+            if ask("onednn.matmul-integer", &attrs, &[&a, &b], 2).is_ok() {
+                let found = verify("onednn.matmul-integer", &attrs, &[&a, &b], 0.0).implementation;
+                names.push(format!("{dtype} matmul {found}"));
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    println!("{names:#?}");
+    let has = |part: &str| names.iter().any(|name| name.contains(part));
+    if need::vnni().is_met() {
+        for part in ["AcdB64a4b brgconv", "AcdB48a4b brgconv", "AcdB32a4b brgconv", "u8 matmul brg:"] {
+            assert!(has(part), "no sums by {part}: {names:#?}");
+        }
+    }
+    if need::amx().is_met() {
+        for part in ["AcdB16b64a4b brgconv_1x1", "AcdB16b32a4b brgconv", "amx"] {
+            assert!(has(part), "no sums by {part}: {names:#?}");
+        }
+    }
+    assert!(names.iter().all(|name| name.contains("vnni") || name.contains("amx")), "{names:#?}");
 }
 
 pub fn pools_agree() {
