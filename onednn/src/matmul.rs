@@ -32,7 +32,7 @@ pub(super) struct Kind<'a> {
     /// The steps after the product.
     pub steps: &'a [Step],
     /// Selects one of the library's implementations.
-    pub choose: fn(PrimitiveDesc) -> Result<PrimitiveDesc, OpError>,
+    pub choose: &'a dyn Fn(PrimitiveDesc) -> Result<PrimitiveDesc, OpError>,
 }
 
 /// Divides a matrix product of floats between threads.
@@ -40,7 +40,7 @@ fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, OpError> {
     let [a, b] = [call.inputs[0], call.inputs[1]];
     if b.shape.rank() == 2 {
         let data = [desc::data_type(a.dtype)?; 3];
-        flat(library, call, &Kind { data, steps: call.attrs.post(), choose: |made| choose(made, 0) })
+        flat(library, call, &Kind { data, steps: call.attrs.post(), choose: &|made| choose(made, 0) })
     } else {
         stacked(library, call, a, b)
     }

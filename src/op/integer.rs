@@ -7,17 +7,20 @@ use super::{Arity, AttrDef, Draw, Flags, OpDef, OpError, Sample, matmul, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
 
+/// The factors of a product, which their zero points follow.
+const FACTORS: usize = 2;
+
 pub(super) fn ops() -> Vec<OpDef> {
     vec![
         OpDef {
             name: "matmul-integer",
-            doc: "(a - p) (b - q) in i32, for a[..,M,K] and b[..,K,N] of 8-bit integers; the zero points p and q broadcast to a and b, and are the same along K",
-            arity: Arity::Exactly(4),
+            doc: "(a - p) (b - q) in i32, for a[..,M,K] and b[..,K,N] of 8-bit integers; the zero points p and q broadcast to a and b, and are the same along K. One that is absent is zero",
+            arity: Arity::Between(FACTORS, 2 * FACTORS),
             attrs: Vec::new(),
             flags: Flags::independent(matmul::factors),
             infer: infer_matmul,
             eval: |attrs, operands, ty| {
-                let [a, b] = [0, 1].map(|at| centred(operands[at], operands[at + 2]));
+                let [a, b] = [0, 1].map(|at| centred(operands[at], operands.get(at + FACTORS).copied()));
                 matmul::eval(&attrs.clone().with("post", Attr::Post(Vec::new())), &[&a, &b], ty)
             },
             flops: matmul::flops,
@@ -26,8 +29,8 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         OpDef {
             name: "conv-integer",
-            doc: "convolution in i32 of x[N,C,H,W] - p with w[O,C/groups,h,w] - q, for 8-bit integers, a zero point p of one element and zero points q of one element or [O]; padding is zero after p is subtracted",
-            arity: Arity::Exactly(4),
+            doc: "convolution in i32 of x[N,C,H,W] - p with w[O,C/groups,h,w] - q, for 8-bit integers, a zero point p of one element and zero points q of one element or [O]; padding is zero after p is subtracted. Zero points that are absent are zero",
+            arity: Arity::Between(FACTORS, 2 * FACTORS),
             attrs: convolution_attrs(),
             flags: Flags::independent(convolution),
             infer: infer_convolution,
@@ -162,8 +165,8 @@ fn window(name: &'static str, default: &[i64], doc: &'static str) -> AttrDef {
 /// Checks that both factors have 8 bits, and each zero point has the type of its factor.
 fn bytes(types: &[&TensorType]) -> Result<(), OpError> {
     plain(types)?;
-    for operand in 0..4 {
-        let wanted = types[operand % 2].dtype;
+    for operand in 0..types.len() {
+        let wanted = types[operand % FACTORS].dtype;
         if !matches!(wanted, DType::I8 | DType::U8) || types[operand].dtype != wanted {
             return Err(OpError::operand(operand, types[operand], ", not 8-bit integers"));
         }
@@ -178,8 +181,8 @@ fn wide(ty: &TensorType) -> TensorType {
 
 fn infer_matmul(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     bytes(types)?;
-    for (operand, from_end) in [(2, 1), (3, 2)] {
-        let (point, factor) = (&types[operand].shape, &types[operand - 2].shape);
+    for (operand, from_end) in [(2, 1), (3, 2)].into_iter().take(types.len() - FACTORS) {
+        let (point, factor) = (&types[operand].shape, &types[operand - FACTORS].shape);
         let along = point.rank().checked_sub(from_end).map_or(1, |axis| point[axis]);
         if along != 1 || point.broadcast(factor).as_ref() != Some(factor) {
             return Err(OpError::operand(operand, types[operand], format!(", and its factor is {factor}")));
@@ -190,20 +193,21 @@ fn infer_matmul(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpEr
 }
 
 /// Returns a factor minus its zero point.
-fn centred(factor: &Tensor, point: &Tensor) -> Tensor {
+fn centred(factor: &Tensor, point: Option<&Tensor>) -> Tensor {
     let shape = &factor.ty().shape;
-    let index = Broadcast::new(&point.ty().shape, shape);
-    let point = point.to_i128().unwrap_or_default();
-    let values = factor.to_i128().unwrap_or_default();
-    let values: Vec<i128> =
-        values.iter().enumerate().map(|(at, value)| value - point[index.at(at)]).collect();
+    let mut values = factor.to_i128().unwrap_or_default();
+    if let Some(point) = point {
+        let index = Broadcast::new(&point.ty().shape, shape);
+        let point = point.to_i128().unwrap_or_default();
+        values.iter_mut().enumerate().for_each(|(at, value)| *value -= point[index.at(at)]);
+    }
     Tensor::from_i128(DType::I32, shape.clone(), &values)
 }
 
 pub(super) fn infer_convolution(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, OpError> {
     bytes(types)?;
     let outputs = types[1].shape.first().copied().unwrap_or(0);
-    for (operand, most) in [(2, 1), (3, outputs)] {
+    for (operand, most) in [(2, 1), (3, outputs)].into_iter().take(types.len() - FACTORS) {
         let point = types[operand];
         if point.shape.rank() > 1 || (point.shape.count() != 1 && point.shape.count() != most) {
             return Err(OpError::operand(operand, point, ", which is no zero point"));
@@ -220,9 +224,10 @@ pub(super) fn eval_convolution(attrs: &Attrs, operands: &[&Tensor], ty: &TensorT
     let attrs = attrs.clone().with("post", Attr::Post(Vec::new()));
     let double = |tensor: &Tensor| Tensor::from_f64(DType::F64, tensor.ty().shape.clone(), &tensor.to_f64());
     let outputs = operands[1].ty().shape[0];
-    let points = operands[3].ty().shape.count();
-    let per_output = operands[3].reshaped(Shape::from(&[points, 1, 1, 1][..]));
-    let (x, w) = (double(&centred(operands[0], operands[2])), double(&centred(operands[1], &per_output)));
+    let per_output =
+        operands.get(3).map(|point| point.reshaped(Shape::from(&[point.ty().shape.count(), 1, 1, 1][..])));
+    let x = double(&centred(operands[0], operands.get(2).copied()));
+    let w = double(&centred(operands[1], per_output.as_ref()));
     let bias = Tensor::zeros(TensorType::plain(DType::F64, [outputs]));
     // The sums are whole numbers that binary64 holds exactly.
     let sums = eval_conv(&attrs, &[&x, &w, &bias], &TensorType { dtype: DType::F64, ..ty.clone() });
@@ -235,13 +240,23 @@ fn draw_matmul(draw: &mut dyn Draw) -> Option<Sample> {
     let bytes = [DType::U8, DType::I8];
     let (a, b, dims, rank) = (draw.pick(&bytes), draw.pick(&bytes), draw.shape(3), draw.below(2));
     let batch = draw.shape(rank);
-    let operands = vec![
+    let mut operands = vec![
         TensorType::plain(a, [&batch[..], &dims[..2]].concat()),
         TensorType::plain(b, [&batch[..], &dims[1..]].concat()),
         TensorType::plain(a, vec![]),
         TensorType::plain(b, if draw.percent(50) { vec![] } else { vec![dims[2]] }),
     ];
+    drop_points(draw, &mut operands);
     Some(Sample::new(Attrs::new(), operands))
+}
+
+/// Leaves out zero points where they may be absent, in some samples.
+fn drop_points(draw: &mut dyn Draw, operands: &mut Vec<TensorType>) {
+    let limits = draw.operands();
+    operands.truncate(*limits.end());
+    if *limits.start() == FACTORS && draw.percent(30) {
+        operands.truncate(FACTORS + draw.below(2));
+    }
 }
 
 /// Draws convolutions of bytes. In some, each channel is a group of its own.
@@ -266,12 +281,13 @@ pub(super) fn draw_conv(draw: &mut dyn Draw) -> Option<Sample> {
             (channels, outputs) = (groups * of_group, groups * draw.pick(&[1, 3, of_group, 16]));
         }
     }
-    let operands = vec![
+    let mut operands = vec![
         TensorType::plain(x, vec![batch, channels, image[0], image[1]]),
         TensorType::plain(w, vec![outputs, of_group, window[0], window[1]]),
         TensorType::plain(x, vec![]),
         TensorType::plain(w, if draw.percent(50) { vec![] } else { vec![outputs] }),
     ];
+    drop_points(draw, &mut operands);
     let attrs = Attrs::new()
         .sizes("strides", &strides)
         .sizes("dilations", &dilations)
