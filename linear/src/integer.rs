@@ -17,6 +17,7 @@ mod depthwise;
 mod direct;
 mod dot;
 mod few;
+mod formula;
 mod fused;
 mod geometry;
 mod level;

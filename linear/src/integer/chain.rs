@@ -5,6 +5,7 @@
 
 use super::added::{Added, Term};
 use super::affine::{Bytes, Sums};
+use super::formula::{Formula, Key};
 use super::levels::Levels;
 use super::rounding::Rounding;
 use crate::chain::{Action, Area, Simple, apply};
@@ -13,11 +14,15 @@ use ovolo::backend::Args;
 use ovolo::op::Call;
 use ovolo::tensor::{DType, TensorType};
 use std::mem::MaybeUninit;
+use std::sync::{Mutex, PoisonError};
 
 /// The most extra operands of a chain.
 pub(super) const EXTRAS: usize = 7;
 /// The elements of the buffer.
 pub(super) const AREA: usize = 1024;
+/// The fewest results of a kernel for which a formula is looked for when it first runs: this takes as long as a few of its
+/// runs.
+const FORMULA: usize = 16 * 1024;
 /// If a row has at least this number of vectors, those of one row are in registers together; otherwise those of several
 /// rows are.
 const GROUP: usize = 4;
@@ -72,6 +77,10 @@ pub(super) struct Chain {
     signed: bool,
     /// The position of the scale of the results, which their zero point follows.
     scale: usize,
+    /// The number of results of a run.
+    results: usize,
+    /// The formula of the last run that added levels to levels or multiplied them, if there is one for its operands.
+    formula: Mutex<Option<(Key, Option<Formula>)>>,
 }
 
 impl Chain {
@@ -106,7 +115,16 @@ impl Chain {
             })
             .collect();
         let simple = steps.iter().map(|(action, extra)| Some((action.simple()?, *extra))).collect();
-        Some(Self { steps, simple, extras, source: Kind::new(source)?, signed, scale })
+        Some(Self {
+            steps,
+            simple,
+            extras,
+            source: Kind::new(source)?,
+            signed,
+            scale,
+            results: call.output.shape.count(),
+            formula: Mutex::new(None),
+        })
     }
 
     /// Leaves no steps in registers, for operands whose columns are far from each other.
@@ -252,12 +270,31 @@ impl Chain {
         };
         let own = term(std::ptr::null(), self.source, point, scale)?;
         let other_term = term(other_levels.from, other_levels.kind, other_levels.zero, other_levels.scale)?;
+        let (terms, rounding) = ([own, other_term], Self::bytes(rounding, inverse));
         (fit && Added::is_supported()).then(|| Combined {
-            terms: [own, other_term],
+            terms,
             multiplied,
-            rounding: Self::bytes(rounding, inverse),
+            formula: self.formula(&terms, multiplied, &rounding),
+            rounding,
             other: *other,
         })
+    }
+
+    /// Returns a formula for the levels of two terms, which is looked for in the first run.
+    fn formula(&self, terms: &[Term; 2], multiplied: bool, rounding: &Bytes) -> Option<Formula> {
+        if self.results < FORMULA {
+            return None;
+        }
+        let key = Formula::key(terms, multiplied, rounding);
+        let mut last = self.formula.lock().unwrap_or_else(PoisonError::into_inner);
+        match *last {
+            Some((known, formula)) if known == key => formula,
+            _ => {
+                let formula = Formula::find(terms, multiplied, rounding);
+                *last = Some((key, formula));
+                formula
+            }
+        }
     }
 }
 
@@ -266,6 +303,7 @@ impl Chain {
 struct Combined {
     terms: [Term; 2],
     multiplied: bool,
+    formula: Option<Formula>,
     rounding: Bytes,
     /// The number of the second operand.
     other: usize,
@@ -410,14 +448,14 @@ impl Started<'_> {
 
     /// Returns the sum or the product of levels that rows are, if they are one, and both operands lie along the rows.
     fn two_levels(&self, rows: &Rows) -> Option<Added> {
-        let Combined { terms, multiplied, rounding, other } = self.combined?;
+        let Combined { terms, multiplied, formula, rounding, other } = self.combined?;
         let place = rows.places[other];
         let terms = [
             Term { from: rows.source, row: rows.source_row, ..terms[0] },
             Term { from: terms[1].from.wrapping_add(place.first), row: place.row, ..terms[1] },
         ];
         let Rows { target, target_row, rows, columns, .. } = *rows;
-        let added = Added { terms, multiplied, target, target_row, rows, columns, rounding };
+        let added = Added { terms, multiplied, formula, target, target_row, rows, columns, rounding };
         (place.column == 1).then_some(added)
     }
 

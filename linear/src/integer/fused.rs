@@ -721,6 +721,21 @@ impl Band<'_> {
                 let (weights, constants, _) = prepared.without_points();
                 let next = self.next(&prepared, pair);
                 let mut sums = MaybeUninit::<Grid>::uninit();
+                // The operands of the steps are mostly those of the outputs, and the same for all pixels.
+                let mut bytes = self.started.bytes(&levels(std::ptr::null(), 0..0));
+                let mut write = |source: *const i32, pixels: Range<usize>| {
+                    if let Some(bytes) = &mut bytes {
+                        bytes.source = source;
+                        bytes.target = self
+                            .output
+                            .wrapping_add((self.image * area + pixels.start) * all.outputs + output);
+                        bytes.rows = pixels.len();
+                        if bytes.write(columns) == columns {
+                            return;
+                        }
+                    }
+                    self.started.run(&levels(source, pixels));
+                };
                 let products =
                     |number: usize, parts: usize, windows: &Windows<'_>, to: &mut MaybeUninit<Grid>| {
                         let ahead = next.map(|next| Ahead::new(next, number, parts));
@@ -734,8 +749,7 @@ impl Band<'_> {
                     for (number, part) in parts.enumerate() {
                         products(number, count, &strips.windows(image, &part), &mut sums);
                         for (row, pixels) in strips.sums(&part) {
-                            let sums = sums.as_ptr().cast::<i32>().add(row * PAIR_COLUMNS);
-                            self.started.run(&levels(sums, pixels));
+                            write(sums.as_ptr().cast::<i32>().add(row * PAIR_COLUMNS), pixels);
                         }
                     }
                 } else {
@@ -744,7 +758,7 @@ impl Band<'_> {
                     for (number, part) in matrices.parts().enumerate() {
                         let windows = matrices.rows(rows.add(part.start * stride), stride, part.len());
                         products(number, count, &windows, &mut sums);
-                        self.started.run(&levels(sums.as_ptr().cast(), inside(part)));
+                        write(sums.as_ptr().cast(), inside(part));
                     }
                 }
                 return;

@@ -100,10 +100,14 @@ mod x86 {
         let [a, b, c, d] = four;
         // SAFETY: the processor has the instructions, as the caller promises.
         unsafe {
-            let bytes = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
-            let bytes = _mm512_max_epu8(bytes, _mm512_set1_epi8(least.cast_signed()));
-            let bytes = _mm512_min_epu8(bytes, _mm512_set1_epi8(most.cast_signed()));
-            _mm512_xor_si512(bytes, _mm512_set1_epi8(flip.cast_signed()))
+            let mut bytes = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+            // Mostly, bytes are bounded already.
+            if ([least, most], flip) != ([0, u8::MAX], 0) {
+                bytes = _mm512_max_epu8(bytes, _mm512_set1_epi8(least.cast_signed()));
+                bytes = _mm512_min_epu8(bytes, _mm512_set1_epi8(most.cast_signed()));
+                bytes = _mm512_xor_si512(bytes, _mm512_set1_epi8(flip.cast_signed()));
+            }
+            bytes
         }
     }
 
@@ -117,10 +121,12 @@ mod x86 {
         let [a, b, c, d] = four;
         // SAFETY: the processor has the instructions, as the caller promises.
         unsafe {
-            let bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
-            let bytes = _mm256_max_epu8(bytes, _mm256_set1_epi8(least.cast_signed()));
-            let bytes = _mm256_min_epu8(bytes, _mm256_set1_epi8(most.cast_signed()));
-            let bytes = _mm256_xor_si256(bytes, _mm256_set1_epi8(flip.cast_signed()));
+            let mut bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+            if ([least, most], flip) != ([0, u8::MAX], 0) {
+                bytes = _mm256_max_epu8(bytes, _mm256_set1_epi8(least.cast_signed()));
+                bytes = _mm256_min_epu8(bytes, _mm256_set1_epi8(most.cast_signed()));
+                bytes = _mm256_xor_si256(bytes, _mm256_set1_epi8(flip.cast_signed()));
+            }
             // Each half has four bytes of each vector.
             _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
         }

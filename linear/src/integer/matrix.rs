@@ -239,22 +239,34 @@ impl Begun {
         let (under, below) = second.unwrap_or((first, 0));
         let below_to = sums.wrapping_add(below);
         let [mut weights, mut beside] = panels.weights;
+        // Constants are zero where images have no zero point; then the sums need not be loaded.
+        let nothing = panels.constants.iter().all(|constants| **constants == [0; COLUMNS]);
         let [constants, more] = panels.constants.map(|constants| constants.as_ptr());
         let mut ahead = panels.ahead;
         /// Multiplies all pieces by a way to load and multiply them, and stores the sums. The compiler uses none of the
         /// registers, so that they keep their values from one part to the next.
         macro_rules! multiply {
             ($start:literal, $step:literal, $end:literal) => {{
-                // At a stride of zero, all rows of sums begin with the constants. Operands that some of the ways do not use
-                // stand in comments, because each operand must occur.
-                std::arch::asm!(
-                    $start,
-                    "/* {d} */",
-                    c = in(reg) constants,
-                    d = in(reg) more,
-                    zero = in(reg) 0_usize,
-                    options(nostack, readonly, preserves_flags)
-                );
+                if nothing {
+                    std::arch::asm!(
+                        "tilezero tmm0",
+                        "tilezero tmm1",
+                        "tilezero tmm2",
+                        "tilezero tmm3",
+                        options(nomem, nostack, preserves_flags)
+                    );
+                } else {
+                    // At a stride of zero, all rows of sums begin with the constants. Operands that some of the ways do not
+                    // use stand in comments, because each operand must occur.
+                    std::arch::asm!(
+                        $start,
+                        "/* {d} */",
+                        c = in(reg) constants,
+                        d = in(reg) more,
+                        zero = in(reg) 0_usize,
+                        options(nostack, readonly, preserves_flags)
+                    );
+                }
                 for run in runs {
                     let (mut a, mut b) = (first.wrapping_add(*run), under.wrapping_add(*run));
                     for _ in 0..pieces {
