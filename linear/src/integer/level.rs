@@ -3,6 +3,7 @@
 //! The loops are written so that the compiler makes vectors of them. A float is rounded by the addition of a number so
 //! large that its last bit is worth one: halves go to the even integer, as the definition wants it.
 
+use super::rounding::Rounding;
 use crate::args::{Buffers, Shared, part, tasks};
 use crate::lanes::Isa;
 use crate::{ISAS, plain_contract, reference};
@@ -153,7 +154,15 @@ impl<T: Level> Kernel for Levels<T> {
                             std::slice::from_raw_parts(Shared::<f32>::input(args, 0).at(from), place.len());
                         let y =
                             std::slice::from_raw_parts_mut(Shared::<T>::output(args).at(from), place.len());
-                        quantize(x, &spread, y);
+                        match spread.single() {
+                            // It seldom has to divide.
+                            Some((scale, zero)) => Rounding::new(scale, zero, T::LEAST < 0.0).write(
+                                x.as_ptr(),
+                                y.as_mut_ptr().cast(),
+                                y.len(),
+                            ),
+                            None => quantize(x, &spread, y),
+                        }
                     } else {
                         let x = std::slice::from_raw_parts(Shared::<T>::input(args, 0).at(from), place.len());
                         let y =
