@@ -244,7 +244,7 @@ impl Rule {
         ),
         (
             "precision",
-            "`\"bf16\"`, `\"f16\"` or `\"tf32\"` for a rule that rounds to it; otherwise `\"f32\"`",
+            "`\"tf32\"`, `\"f16\"`, `\"bf16\"`, `\"int8\"` or `\"int4\"` for a rule that rounds to it; otherwise `\"f32\"`",
         ),
         (
             "assume",

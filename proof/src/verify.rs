@@ -27,6 +27,7 @@ mod generate;
 mod gradient;
 mod hint;
 mod independence;
+mod level;
 mod member;
 mod palette;
 mod refusal;

@@ -26,6 +26,7 @@ impl Scope<'_> {
             constant: data.constant,
             value: data.value.as_ref(),
             leaf: data.leaf.as_ref(),
+            sources: &data.sources,
             root,
         }
     }

@@ -31,7 +31,12 @@ pub(crate) struct ClassFacts {
     pub value: Option<Tensor>,
     /// The value, if it is one of the graph's constants, or one of them in another order that may be mostly zeros.
     pub leaf: Option<Tensor>,
+    /// The graph's constants among whose elements all of its elements are; empty if that is not known.
+    pub sources: Arc<[Tensor]>,
 }
+
+/// Ops whose elements are all elements of their operands.
+const MOVES: &[&str] = &["concat", "expand", "reshape", "slice", "transpose"];
 
 impl Facts {
     pub(super) fn declare(&mut self, name: &Arc<str>, ty: TensorType, value: Option<Tensor>) {
@@ -72,6 +77,7 @@ impl egg::Analysis<Term> for Facts {
                 constant: term.op == CONST,
                 value: small.cloned(),
                 leaf: value.clone(),
+                sources: value.iter().cloned().collect(),
             };
         }
         let types: Vec<&TensorType> = term.children.iter().map(|&child| &egraph[child].data.ty).collect();
@@ -97,17 +103,37 @@ impl egg::Analysis<Term> for Facts {
             }
             _ => None,
         };
-        ClassFacts { ty, constant, value, leaf }
+        let sources = match &term.children[..] {
+            [only] if MOVES.contains(&def.name) => Arc::clone(&egraph[*only].data.sources),
+            all if constant && MOVES.contains(&def.name) => {
+                let parts: Vec<&[Tensor]> = all.iter().map(|&child| &*egraph[child].data.sources).collect();
+                let known = parts.iter().all(|part| !part.is_empty());
+                if known { parts.concat().into() } else { Arc::default() }
+            }
+            _ => Arc::default(),
+        };
+        ClassFacts { ty, constant, value, leaf, sources }
     }
 
     fn merge(&mut self, to: &mut ClassFacts, from: ClassFacts) -> DidMerge {
         debug_assert_eq!(to.ty, from.ty, "types are compared before classes are united");
         let constant = to.constant || from.constant;
         let gains = |one: &Option<Tensor>, other: &Option<Tensor>| one.is_none() && other.is_some();
+        let finds =
+            |one: &ClassFacts, other: &ClassFacts| one.sources.is_empty() && !other.sources.is_empty();
         let merged = DidMerge(
-            constant != to.constant || gains(&to.value, &from.value) || gains(&to.leaf, &from.leaf),
-            constant != from.constant || gains(&from.value, &to.value) || gains(&from.leaf, &to.leaf),
+            constant != to.constant
+                || gains(&to.value, &from.value)
+                || gains(&to.leaf, &from.leaf)
+                || finds(to, &from),
+            constant != from.constant
+                || gains(&from.value, &to.value)
+                || gains(&from.leaf, &to.leaf)
+                || finds(&from, to),
         );
+        if finds(to, &from) {
+            to.sources = from.sources;
+        }
         to.constant = constant;
         to.value = to.value.take().or(from.value);
         to.leaf = to.leaf.take().or(from.leaf);

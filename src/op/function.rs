@@ -87,17 +87,29 @@ fn value(function: Function, parameters: &[f64], operands: &[Tensor], ty: &Tenso
     match operands.iter().map(Tensor::to_i128).collect::<Option<Vec<Vec<i128>>>>() {
         Some(values) => integers(formula, parameters, &spread(values, operands, ty), ty),
         None => {
-            let values = spread(operands.iter().map(Tensor::to_f64).collect(), operands, ty);
-            let values: Vec<f64> = values.iter().map(|one| formula.evaluate(parameters, one)).collect();
+            let values: Vec<Vec<f64>> = operands.iter().map(Tensor::to_f64).collect();
+            let index = places(operands, ty);
+            // Weights have millions of elements, so no list is made for each of them.
+            let mut given = Vec::with_capacity(operands.len());
+            let element = |at: usize| {
+                given.clear();
+                given.extend(values.iter().zip(&index).map(|(values, index)| values[index.at(at)]));
+                formula.evaluate(parameters, &given)
+            };
+            let values: Vec<f64> = (0..ty.shape.count()).map(element).collect();
             Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
         }
     }
 }
 
+/// Returns where each operand has the elements for those of the result.
+fn places(operands: &[Tensor], ty: &TensorType) -> Vec<Broadcast> {
+    operands.iter().map(|operand| Broadcast::new(&operand.ty().shape, &ty.shape)).collect()
+}
+
 /// Returns the operands of each element of the result.
 fn spread<T: Copy>(values: Vec<Vec<T>>, operands: &[Tensor], ty: &TensorType) -> Vec<Vec<T>> {
-    let index: Vec<Broadcast> =
-        operands.iter().map(|operand| Broadcast::new(&operand.ty().shape, &ty.shape)).collect();
+    let index = places(operands, ty);
     let element = |at: usize| values.iter().zip(&index).map(|(values, index)| values[index.at(at)]).collect();
     (0..ty.shape.count()).map(element).collect()
 }

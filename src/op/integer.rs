@@ -134,11 +134,18 @@ fn with_levels(operands: &[&Tensor], each: impl Fn(f32, f32, f32) -> f32) -> Vec
     let shape = &operands[0].ty().shape;
     let places = [1, 2].map(|at| Broadcast::new(&operands[at].ty().shape, shape));
     let [values, scales, zeros] = [0, 1, 2].map(|at| operands[at].to_layout(&Layout::PLAIN).to_f64());
-    let one = |(at, value): (usize, &f64)| {
-        let (scale, zero) = (scales[places[0].at(at)], zeros[places[1].at(at)]);
-        f64::from(each(*value as f32, scale as f32, zero as f32))
-    };
-    values.iter().enumerate().map(one).collect()
+    // Along the last axis, scales and zero points follow each other or stay the same.
+    let length = shape.last().copied().unwrap_or(1).max(1);
+    let steps = places.each_ref().map(|place| place.steps().last().map_or(0, |step| step.unsigned_abs()));
+    let mut result = Vec::with_capacity(values.len());
+    for (row, values) in values.chunks(length).enumerate() {
+        let [scale, zero] = places.each_ref().map(|place| place.at(row * length));
+        result.extend(values.iter().enumerate().map(|(at, value)| {
+            let (scale, zero) = (scales[scale + at * steps[0]], zeros[zero + at * steps[1]]);
+            f64::from(each(*value as f32, scale as f32, zero as f32))
+        }));
+    }
+    result
 }
 
 pub(super) fn eval_quantize(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {

@@ -129,14 +129,32 @@ fn eval(attrs: &Attrs, operand: &Tensor, ty: &TensorType, float: fn(&[f64]) -> f
     let axes = sizes(attrs, "axes").expect("infer accepted");
     if let Some(values) = operand.to_i128() {
         let range = ty.dtype.integer_range().unwrap_or_default();
-        let lines = gather(&values, operand.ty(), &axes);
-        let result: Vec<i128> = lines.iter().map(|line| int(line, range)).collect();
+        let result = reduced(&values, operand.ty(), &axes, |line| int(line, range));
         Tensor::from_i128(ty.dtype, ty.shape.clone(), &result)
     } else {
         let values = operand.to_f64();
-        let result: Vec<f64> = gather(&values, operand.ty(), &axes).iter().map(|line| float(line)).collect();
+        let result = reduced(&values, operand.ty(), &axes, float);
         Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
     }
+}
+
+/// Calls a function on the elements that each element of the result reduces.
+fn reduced<T: Copy, R>(values: &[T], ty: &TensorType, axes: &[usize], each: impl Fn(&[T]) -> R) -> Vec<R> {
+    let adjacent = axes.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    let (Some(&first), Some(&last), true) = (axes.first(), axes.last(), adjacent) else {
+        return gather(values, ty, axes).iter().map(|line| each(line)).collect();
+    };
+    // The lines of adjacent axes are gathered one after the other.
+    let size = |axes: std::ops::Range<usize>| ty.shape[axes].iter().product::<usize>();
+    let (outer, length, inner) = (size(0..first), size(first..last + 1), size(last + 1..ty.shape.rank()));
+    let mut line = Vec::with_capacity(length);
+    let starts = (0..outer).flat_map(|outer| (0..inner).map(move |at| outer * length * inner + at));
+    let one = |start: usize| {
+        line.clear();
+        line.extend((0..length).map(|at| values[start + at * inner]));
+        each(&line)
+    };
+    starts.map(one).collect()
 }
 
 /// Returns, for each element of the result, the elements that it reduces.

@@ -17,6 +17,9 @@ pub struct Fact<'a> {
     pub value: Option<&'a Tensor>,
     /// The value, if it is one of the graph's constants.
     pub leaf: Option<&'a Tensor>,
+    /// The graph's constants among whose elements all of its elements are; empty if that is not known, or if it is no
+    /// constant.
+    pub sources: &'a [Tensor],
     /// Whether it is a value that the match computes: the operand equals the result.
     pub root: bool,
 }

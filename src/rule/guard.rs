@@ -110,6 +110,18 @@ pub(super) const GUARDS: &[Word] = &[
         })
     }),
     Word::guard(
+        "finite",
+        "no element of the constant is infinite or NaN. The constant is one of the graph's, or has elements of such in another order",
+        &[Operand],
+        |v| {
+            let sources = operand(v, 0)?.sources;
+            say(!sources.is_empty(), || format!("the elements of {} are not known", v.show(0)))?;
+            say(sources.iter().all(Tensor::is_finite), || {
+                format!("{} has an element that is infinite or NaN", v.show(0))
+            })
+        },
+    ),
+    Word::guard(
         "product-holds",
         "the constants of one element have a product that their type holds: where it is of floats, neither infinite nor \
          rounded to few digits, unless a factor is zero",

@@ -397,6 +397,19 @@ impl Tensor {
         4 * in_use <= 3 * sample.len()
     }
 
+    /// Returns whether no element is infinite or NaN. Bytes that are lent are read where they lie.
+    pub(crate) fn is_finite(&self) -> bool {
+        const PART: usize = 1 << 14;
+        let finite = |element: &[u8; 4]| f32::from_ne_bytes(*element).is_finite();
+        match (self.ty.dtype, self.bytes.elements_given()) {
+            (DType::F32, None) => {
+                let mut parts = self.bytes.given().as_chunks().0.chunks(PART);
+                parts.all(|part| part.iter().fold(true, |all, element| all & finite(element)))
+            }
+            _ => self.taken().to_f64().iter().all(|element| element.is_finite()),
+        }
+    }
+
     /// Returns the number of blocks of a dense layout in which this value has anything but zeros; `None` if there are more
     /// than half of all. If far more elements of a sample are not zero, the others are not read.
     pub(crate) fn blocks_in_use(&self, layout: &Layout) -> Option<usize> {

@@ -14,6 +14,8 @@ fn both_sides_of_every_example_have_one_value() {
         let tolerance = match rule.precision {
             Precision::F32 => 1e-5,
             Precision::Tf32 | Precision::F16 | Precision::Bf16 => 1e-2,
+            Precision::Int8 => 3e-2,
+            Precision::Int4 => 3e-1,
         };
         for example in &rule.examples {
             let Example::Fires { graph, after: Some(after), .. } = example else { continue };

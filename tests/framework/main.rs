@@ -36,6 +36,7 @@ mod stage;
 mod threads;
 mod tidy;
 mod units;
+mod weights;
 mod why_not;
 
 // Some of the files of `src/` that `units` compiles once more use it, and it is not public.

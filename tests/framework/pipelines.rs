@@ -23,6 +23,8 @@ const VARIANTS: &[Variant] = &[
     Variant { name: "cuda-bf16", of: "cuda", without: &[], why: "" },
     Variant { name: "cuda-f16", of: "cuda", without: &[], why: "" },
     Variant { name: "cuda-tf32", of: "cuda", without: &[], why: "" },
+    Variant { name: "int4-weights", of: "native", without: &[], why: "" },
+    Variant { name: "int8-weights", of: "native", without: &[], why: "" },
     Variant { name: "merged", of: "native", without: &[], why: "" },
     Variant {
         name: "strict",

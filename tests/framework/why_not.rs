@@ -66,6 +66,8 @@ const NOES: &[(&str, &str, &str)] = &[
     ("(relu ?x)", "shape-is(?x, [2,16])", "y = relu(x); return y"),
     ("(sub ?x ?z)", "broadcasts-to(?x, ?z)", "z: f32[17] = input; y = sub(x, z); return y"),
     ("(sub ?x ?z)", "value-is(?z, 0.0)", "z: f32[1] = const [0.5]; y = sub(x, z); return y"),
+    ("(relu ?x)", "finite(?x)", "y = relu(x); return y"),
+    ("(sub ?x ?z)", "finite(?z)", "z: f32[1] = const [inf]; y = sub(x, z); return y"),
     (
         "(mul (mul ?x ?a) ?z)",
         "product-holds(?a, ?z)",

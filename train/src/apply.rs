@@ -270,6 +270,7 @@ impl Facts<'_, '_> {
             constant: value.is_some(),
             value: value.filter(|value| value.ty().shape.count() <= Fact::SMALL),
             leaf: value,
+            sources: value.map(std::slice::from_ref).unwrap_or_default(),
             root: false,
         }
     }

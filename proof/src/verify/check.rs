@@ -13,6 +13,7 @@
 use super::build::{types_differ, widened};
 use super::draft::{Draft, Exactness, Filling};
 use super::exact::exactness;
+use super::level;
 use super::untyped::Untyped;
 use ovolo::attr::Attrs;
 use ovolo::op::Op;
@@ -97,11 +98,15 @@ pub(super) enum Compared {
 /// Evaluates both sides and compares them.
 ///
 /// A rule that rounds must satisfy two conditions: it is an equality of real numbers, in which casts between
-/// floats change nothing; and in the types as they are, it is off by no more than rounding, provided that the
-/// steps of its chains do not magnify rounding.
+/// floats change nothing, and levels of weights are not rounded; and in the types as they are, it is off by no more
+/// than rounding, provided that the steps of its chains do not magnify rounding.
 pub(super) fn compare(draft: &Draft) -> Compared {
     let precisions = match draft.precision {
         rule::Precision::F32 => vec![Precision::for_draft(draft)],
+        rounding if rounding.levels() => {
+            let rounded = linear(draft).then_some(Precision { wide: false, tolerance: TOLERANCE });
+            [Precision { wide: true, tolerance: TOLERANCE }].into_iter().chain(rounded).collect()
+        }
         rounding => {
             let tolerance = if rounding == rule::Precision::Bf16 { BF16 } else { F16 };
             let rounded = linear(draft).then_some(Precision { wide: false, tolerance });
@@ -137,7 +142,10 @@ fn compare_in(draft: &Draft, precision: &Precision) -> Option<Compared> {
             continue;
         }
         let (left, right) = (left.to_f64(), right.to_f64());
-        let differing = differences(&left, &right, precision.tolerance);
+        let slack = (!precision.wide && draft.precision.levels())
+            .then(|| level::slack(draft, draft.right[side], &values))
+            .flatten();
+        let differing = differences(&left, &right, precision.tolerance, slack.as_deref());
         let number = |at: &usize| left[*at].is_finite() && right[*at].is_finite();
         if let Some(first) = differing.first() {
             let at = *differing.iter().find(|at| number(at)).unwrap_or(first);
@@ -254,7 +262,12 @@ fn evaluate(draft: &Draft, precision: &Precision, poison: bool) -> Vec<Option<Te
             Some(op) => {
                 let operands: Option<Vec<&Tensor>> =
                     value.inputs.iter().map(|input| values[*input].as_ref()).collect();
-                operands.map(|operands| eval(op, &value.attrs, &operands, &value.ty, precision.wide))
+                operands.map(|operands| {
+                    let real = (precision.wide && draft.precision.levels())
+                        .then(|| level::unrounded(value, &operands))
+                        .flatten();
+                    real.unwrap_or_else(|| eval(op, &value.attrs, &operands, &value.ty, precision.wide))
+                })
             }
         };
         values[at] = result;
@@ -307,21 +320,22 @@ fn strained(draft: &Draft, values: &[Option<Tensor>]) -> bool {
 
 /// The first element in which they differ.
 fn first_difference(left: &[f64], right: &[f64], tolerance: f64) -> Option<usize> {
-    differences(left, right, tolerance).first().copied()
+    differences(left, right, tolerance, None).first().copied()
 }
 
-/// The elements in which they differ.
-fn differences(left: &[f64], right: &[f64], tolerance: f64) -> Vec<usize> {
+/// The elements in which they differ by more than the tolerance and, where there is some, the slack of each.
+fn differences(left: &[f64], right: &[f64], tolerance: f64, slack: Option<&[f64]>) -> Vec<usize> {
     let finite = || left.iter().filter(|value| value.is_finite());
     #[allow(clippy::cast_precision_loss)]
     let typical = finite().map(|value| value.abs()).sum::<f64>() / finite().count().max(1) as f64;
-    let differ = |(left, right): (&f64, &f64)| {
+    let differ = |at: &usize| {
+        let (left, right) = (left[*at], right[*at]);
         let same = left == right || left.is_nan() && right.is_nan();
-        let close =
-            (left - right).abs() <= tolerance * left.abs().max(right.abs()).max(typical).max(SMALLEST);
+        let most = tolerance * left.abs().max(right.abs()).max(typical).max(SMALLEST);
+        let close = (left - right).abs() <= most + slack.map_or(0.0, |slack| slack[*at]);
         !(same || close && left.is_finite() && right.is_finite())
     };
-    left.iter().zip(right).enumerate().filter(|(_, pair)| differ(*pair)).map(|(at, _)| at).collect()
+    (0..left.len().min(right.len())).filter(differ).collect()
 }
 
 fn index_of(at: usize, shape: &[usize]) -> Vec<usize> {

@@ -324,7 +324,8 @@ impl Draft {
         let value = &self.values[at];
         let leaf = value.leaf.as_ref().filter(|leaf| leaf.constant).and_then(|_| self.tensor(at));
         let small = leaf.filter(|_| value.ty.shape.count() <= Fact::SMALL);
-        Fact { ty: &value.ty, constant: value.constant, value: small, leaf, root: false }
+        let sources = leaf.map(std::slice::from_ref).unwrap_or_default();
+        Fact { ty: &value.ty, constant: value.constant, value: small, leaf, sources, root: false }
     }
 
     /// Describes the right sides: each value with its op, attributes, operands and type.

@@ -26,12 +26,20 @@ const COARSE: f64 = 1e-2;
 /// The same in TF32 and `f16`, which keep three more bits.
 const FINER: f64 = 3e-3;
 
+/// The same where weights become levels of 8 bits. A weight is off by at most half a level, 1/254 of the largest one of its
+/// column: 1e-2 of the typical one where the largest is four times as large, over the depth of a small network.
+const BYTES: f64 = 3e-2;
+/// The same in levels of 4 bits, half of which is 1/14 of the largest one of a block.
+const NIBBLES: f64 = 3e-1;
+
 /// The tolerance for members of a pipeline with this precision.
 pub(crate) fn tolerance(precision: Precision) -> f64 {
     match precision {
         Precision::F32 => TOLERANCE,
         Precision::Tf32 | Precision::F16 => FINER,
         Precision::Bf16 => COARSE,
+        Precision::Int8 => BYTES,
+        Precision::Int4 => NIBBLES,
     }
 }
 

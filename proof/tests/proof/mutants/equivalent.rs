@@ -18,6 +18,10 @@ pub const MISSED: &[Reason] = &[
         "no instance draws a scale so large that its levels overflow",
         &["quantize-of-dequantize: without less(scalar-of(?s), 1e30)"],
     ),
+    (
+        "no constant is drawn that is infinite or NaN",
+        &["weights-to-blocks-of-i4: without finite(?w)", "weights-to-i8: without finite(?w)"],
+    ),
 ];
 
 /// The reasons why the others are not wrong.
@@ -488,7 +492,11 @@ pub const EQUIVALENT: &[Reason] = &[
     ),
     (
         "a cast to integers drops the fraction",
-        &["windows-mean-of-levels: right 0: 0 is 0.125", "windows-mean-of-levels: right 0: 1 is 1.125"],
+        &[
+            "weights-to-blocks-of-i4: right 0: 0 is 0.125",
+            "windows-mean-of-levels: right 0: 0 is 0.125",
+            "windows-mean-of-levels: right 0: 1 is 1.125",
+        ],
     ),
     (
         "a factor of one element is as good; it has one for each channel so that the chain is a product by channel",
@@ -510,6 +518,20 @@ pub const EQUIVALENT: &[Reason] = &[
         &[
             "gate-before-max-pool-gradient: right 0: strides of max-pool dropped",
             "gate-before-max-pool-gradient: right 0: strides of max-pool-gradient dropped",
+        ],
+    ),
+    (
+        "the number only has to be larger than zero, and far below any weight",
+        &[
+            "weights-to-blocks-of-i4: right 0: 0.000000000000000000000000000001 is 0.0000000000000000000000000000011250000000000001",
+            "weights-to-i8: right 0: 0.000000000000000000000000000001 is 0.0000000000000000000000000000011250000000000001",
+        ],
+    ),
+    (
+        "the right side has a type only where all rows share a scale: where there are 32 of them, or where there is one",
+        &[
+            "weights-to-blocks-of-i4: right 0: rows-per-scale of matmul-narrow dropped",
+            "weights-to-i8: right 0: no reduce-max",
         ],
     ),
     (

@@ -4,7 +4,7 @@
 #[path = "../../../../src/rule/precision.rs"]
 mod source;
 
-use source::Precision::{self, Bf16, F16, F32, Tf32};
+use source::Precision::{self, Bf16, F16, F32, Int4, Int8, Tf32};
 
 #[test]
 fn a_pipeline_allows_its_own_precision_and_those_that_round_less() {
@@ -14,4 +14,7 @@ fn a_pipeline_allows_its_own_precision_and_those_that_round_less() {
     assert_eq!(allowed(Tf32), [F32, Tf32]);
     assert_eq!(allowed(F16), [F32, Tf32, F16]);
     assert_eq!(allowed(Bf16), [F32, Tf32, Bf16]);
+    // Values that are no weights stay as they are.
+    assert_eq!(allowed(Int8), [F32, Int8]);
+    assert_eq!(allowed(Int4), [F32, Int8, Int4]);
 }
