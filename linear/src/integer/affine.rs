@@ -175,6 +175,93 @@ impl Bytes {
             super::levels::bytes_of_eights(whole, self.bounds, self.flip)
         }
     }
+    /// Returns the bytes of four vectors of sums, each times its factor plus its term, in the order of [`bytes`](Bytes::bytes):
+    /// by one multiplication and addition, and step by step where that may round to another level.
+    ///
+    /// # Safety
+    /// The processor must have AVX512DQ and AVX512BW.
+    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(super) unsafe fn bytes_of_sums(
+        &self,
+        sums: [std::arch::x86_64::__m512i; 4],
+        factors: [std::arch::x86_64::__m512; 4],
+        terms: [std::arch::x86_64::__m512; 4],
+    ) -> std::arch::x86_64::__m512i {
+        use std::arch::x86_64::*;
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.near <= Self::FARTHEST {
+                let (inverse, zero) = (_mm512_set1_ps(self.inverse), _mm512_set1_ps(self.zero));
+                let mut whole = [_mm512_setzero_si512(); 4];
+                let mut farthest = _mm512_setzero_ps();
+                for at in 0..4 {
+                    let divided = _mm512_mul_ps(factors[at], inverse);
+                    let added = _mm512_fmadd_ps(terms[at], inverse, zero);
+                    let level = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[at]), divided, added);
+                    whole[at] = _mm512_cvtps_epi32(level);
+                    farthest = level.fraction().greater(farthest);
+                }
+                let near = _mm512_set1_ps(0.5 - self.near);
+                if _mm512_cmp_ps_mask::<_CMP_LT_OQ>(near, farthest) == 0 {
+                    return super::levels::bytes(whole, self.bounds, self.flip);
+                }
+            }
+            let mut x = [_mm512_setzero_ps(); 4];
+            for at in 0..4 {
+                x[at] = _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums[at]), factors[at]), terms[at]);
+            }
+            self.bytes(x)
+        }
+    }
+
+    /// Returns the bytes of four vectors of eight sums, in their order, as [`bytes_of_sums`](Bytes::bytes_of_sums) does for
+    /// vectors of sixteen.
+    ///
+    /// # Safety
+    /// The processor must have AVX2 and FMA.
+    // Loops in place of iterators: closures and iterators that hold vectors are not always inlined.
+    #[allow(clippy::needless_range_loop)]
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(super) unsafe fn bytes_of_eight_sums(
+        &self,
+        sums: [std::arch::x86_64::__m256i; 4],
+        factors: [std::arch::x86_64::__m256; 4],
+        terms: [std::arch::x86_64::__m256; 4],
+    ) -> std::arch::x86_64::__m256i {
+        use std::arch::x86_64::*;
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.near <= Self::FARTHEST {
+                let (inverse, zero) = (_mm256_set1_ps(self.inverse), _mm256_set1_ps(self.zero));
+                let magnitude = _mm256_set1_epi32(i32::MAX);
+                let mut whole = [_mm256_setzero_si256(); 4];
+                let mut farthest = _mm256_setzero_si256();
+                for at in 0..4 {
+                    let divided = _mm256_mul_ps(factors[at], inverse);
+                    let added = _mm256_fmadd_ps(terms[at], inverse, zero);
+                    let level = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[at]), divided, added);
+                    whole[at] = _mm256_cvtps_epi32(level);
+                    let fraction = _mm256_sub_ps(level, _mm256_cvtepi32_ps(whole[at]));
+                    let distance = _mm256_and_si256(_mm256_castps_si256(fraction), magnitude);
+                    farthest = _mm256_max_epi32(farthest, distance);
+                }
+                // Numbers without a sign are ordered as their bits are.
+                let near = _mm256_set1_epi32((0.5 - self.near).to_bits().cast_signed());
+                if _mm256_movemask_epi8(_mm256_cmpgt_epi32(farthest, near)) == 0 {
+                    return super::levels::bytes_of_eights(whole, self.bounds, self.flip);
+                }
+            }
+            let mut x = [_mm256_setzero_ps(); 4];
+            for at in 0..4 {
+                x[at] = _mm256_add_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sums[at]), factors[at]), terms[at]);
+            }
+            self.bytes_of_eights(x)
+        }
+    }
 }
 
 impl Sums {

@@ -432,17 +432,28 @@ impl Started<'_> {
         // SAFETY: as the caller promises.
         unsafe {
             match self.steps {
-                Some(steps) => {
+                Some(_) => {
                     if let Some(added) = self.two_levels(rows) {
                         return added.write();
                     }
                     let done = self.bytes(rows).map_or(0, |sums| sums.write(rows.columns));
-                    if done < rows.columns {
-                        in_registers(self, steps, &rows.from(done, self.chain.source.size()));
-                    }
+                    self.finish(rows, done);
                 }
                 None => in_buffer(self, rows),
             }
+        }
+    }
+
+    /// Writes the levels of the columns that [`Sums::write`] has left, those from `done` on.
+    ///
+    /// # Safety
+    /// As for [`Started::run`]; the chain must be a common one.
+    pub(super) unsafe fn finish(&self, rows: &Rows, done: usize) {
+        if let Some(steps) = self.steps
+            && done < rows.columns
+        {
+            // SAFETY: as the caller promises.
+            unsafe { in_registers(self, steps, &rows.from(done, self.chain.source.size())) };
         }
     }
 

@@ -724,17 +724,15 @@ impl Band<'_> {
                 // The operands of the steps are mostly those of the outputs, and the same for all pixels.
                 let mut bytes = self.started.bytes(&levels(std::ptr::null(), 0..0));
                 let mut write = |source: *const i32, pixels: Range<usize>| {
-                    if let Some(bytes) = &mut bytes {
-                        bytes.source = source;
-                        bytes.target = self
-                            .output
-                            .wrapping_add((self.image * area + pixels.start) * all.outputs + output);
-                        bytes.rows = pixels.len();
-                        if bytes.write(columns) == columns {
-                            return;
-                        }
+                    let Some(bytes) = &mut bytes else { return self.started.run(&levels(source, pixels)) };
+                    bytes.source = source;
+                    bytes.target =
+                        self.output.wrapping_add((self.image * area + pixels.start) * all.outputs + output);
+                    bytes.rows = pixels.len();
+                    let done = bytes.write(columns);
+                    if done < columns {
+                        self.started.finish(&levels(source, pixels), done);
                     }
-                    self.started.run(&levels(source, pixels));
                 };
                 let products =
                     |number: usize, parts: usize, windows: &Windows<'_>, to: &mut MaybeUninit<Grid>| {
