@@ -5,7 +5,6 @@
 //! zero points are subtracted from integers, which is as exact.
 
 use super::affine::Bytes;
-use super::formula::Formula;
 use crate::lanes::Isa;
 
 /// Levels of one operand.
@@ -26,8 +25,6 @@ pub(super) struct Added {
     pub terms: [Term; 2],
     /// Whether it is a product.
     pub multiplied: bool,
-    /// A formula that gives the same levels in less time, if one is known.
-    pub formula: Option<Formula>,
     pub target: *mut u8,
     pub target_row: usize,
     pub rows: usize,
@@ -47,10 +44,6 @@ impl Added {
     /// All elements must be in bounds, results divided by the scale of the levels must fit into 32 bits, and this way must be
     /// [supported](Added::is_supported).
     pub(super) unsafe fn write(&self) {
-        if let Some(formula) = &self.formula {
-            // SAFETY: as the caller promises.
-            return unsafe { formula.write(self) };
-        }
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as the caller promises.
         unsafe {
@@ -76,7 +69,7 @@ impl Added {
         const LANES: usize = 8;
         const BYTES: usize = 4 * LANES;
         // Copies, which no result that is written can change.
-        let Self { rounding, target, target_row, rows, columns, terms, multiplied, .. } = *self;
+        let Self { rounding, target, target_row, rows, columns, terms, multiplied } = *self;
         let flips = [0, 1].map(|n: usize| _mm_set1_epi8(terms[n].flip.cast_signed()));
         let zeros = [0, 1].map(|n: usize| _mm256_set1_epi32(terms[n].zero));
         let scales = [0, 1].map(|n: usize| _mm256_set1_ps(terms[n].scale));

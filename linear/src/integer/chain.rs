@@ -433,8 +433,10 @@ impl Started<'_> {
         unsafe {
             match self.steps {
                 Some(_) => {
-                    if let Some(added) = self.two_levels(rows) {
-                        return added.write();
+                    match self.two_levels(rows) {
+                        Some((added, Some(formula))) => return formula.write(&added),
+                        Some((added, None)) => return added.write(),
+                        None => {}
                     }
                     let done = self.bytes(rows).map_or(0, |sums| sums.write(rows.columns));
                     self.finish(rows, done);
@@ -457,8 +459,9 @@ impl Started<'_> {
         }
     }
 
-    /// Returns the sum or the product of levels that rows are, if they are one, and both operands lie along the rows.
-    fn two_levels(&self, rows: &Rows) -> Option<Added> {
+    /// Returns the sum or the product of levels that rows are, if they are one, and both operands lie along the rows; and a
+    /// formula that gives the same levels in less time, if one is known.
+    fn two_levels(&self, rows: &Rows) -> Option<(Added, Option<Formula>)> {
         let Combined { terms, multiplied, formula, rounding, other } = self.combined?;
         let place = rows.places[other];
         let terms = [
@@ -466,8 +469,8 @@ impl Started<'_> {
             Term { from: terms[1].from.wrapping_add(place.first), row: place.row, ..terms[1] },
         ];
         let Rows { target, target_row, rows, columns, .. } = *rows;
-        let added = Added { terms, multiplied, formula, target, target_row, rows, columns, rounding };
-        (place.column == 1).then_some(added)
+        let added = Added { terms, multiplied, target, target_row, rows, columns, rounding };
+        (place.column == 1).then_some((added, formula))
     }
 
     /// Returns how the sums of rows become bytes, if the chain is a product and a sum by column; then these sums may be in

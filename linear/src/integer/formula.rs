@@ -81,23 +81,22 @@ impl Formula {
         let mut results = [[0_u8; LEVELS]; 2];
         (0..=u8::MAX).all(|first| {
             let first = [first; LEVELS];
-            for (formula, target) in [None, Some(self)].into_iter().zip(&mut results) {
-                let terms = [
+            let [definition, formula] = results.each_mut().map(|target| Added {
+                terms: [
                     Term { from: first.as_ptr(), row: 0, ..terms[0] },
                     Term { from: second.as_ptr(), row: 0, ..terms[1] },
-                ];
-                let added = Added {
-                    terms,
-                    multiplied,
-                    formula,
-                    target: target.as_mut_ptr(),
-                    target_row: LEVELS,
-                    rows: 1,
-                    columns: LEVELS,
-                    rounding: *rounding,
-                };
-                // SAFETY: the operands and the target have this many elements, and the caller of `find` promises the rest.
-                unsafe { added.write() };
+                ],
+                multiplied,
+                target: target.as_mut_ptr(),
+                target_row: LEVELS,
+                rows: 1,
+                columns: LEVELS,
+                rounding: *rounding,
+            });
+            // SAFETY: the operands and the target have this many elements, and the caller of `find` promises the rest.
+            unsafe {
+                definition.write();
+                self.write(&formula);
             }
             results[0] == results[1]
         })

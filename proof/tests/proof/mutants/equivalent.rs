@@ -436,6 +436,16 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
+        "the sums are the same: the library says that it has no kernel for such groups, types or layouts",
+        &[
+            "onednn-conv-integer-AcdB16a4b: left 0: any groups of conv-integer",
+            "onednn-conv-integer-AcdB16a4b: right 0: no pack (2)",
+            "onednn-conv-integer-AcdB16a4b: without is-dtype(?w, i8)",
+            "onednn-matmul-integer: right 0: no pack",
+            "onednn-matmul-integer: without is-dtype(?b, i8)",
+        ],
+    ),
+    (
         "maxima and concatenations of all types are the same with channels innermost; other rules are for floats",
         &[
             "pack-concat-of-levels-native: without any(is-dtype(?x, u8), is-dtype(?x, i8))",
