@@ -216,15 +216,14 @@ impl Tile<'_> {
             macro_rules! rows {
                 ($($row:literal)*) => {$(
                     if $row < R && $row % (4 / C) == 0 {
-                        let mut own = [_mm512_setzero_si512(); 4];
-                        let (mut by, mut and) = ([factors[0]; 4], [terms[0]; 4]);
+                        let mut x = [_mm512_setzero_ps(); 4];
                         for at in 0..4 {
                             // The last row stands in for rows that there are not.
-                            own[at] = totals[($row + at / C).min(R - 1)][at % C];
-                            (by[at], and[at]) = (factors[at % C], terms[at % C]);
+                            let sum = totals[($row + at / C).min(R - 1)][at % C];
+                            let product = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), factors[at % C]);
+                            x[at] = _mm512_add_ps(product, terms[at % C]);
                         }
-                        let bytes = rounding.bytes_of_sums(own, by, and);
-                        let bytes = _mm512_permutexvar_epi32(order, bytes);
+                        let bytes = _mm512_permutexvar_epi32(order, rounding.bytes(x));
                         let to = |at: usize| {
                             let row = ($row + at).min(R - 1);
                             target.wrapping_add(row * apart).cast::<i8>()

@@ -338,12 +338,14 @@ mod avx2 {
                         macro_rules! pixels {
                             ($($pixel:literal)*) => {$(
                                 if $pixel < P {
-                                    let mut own = [_mm256_setzero_si256(); 4];
+                                    let mut x = [_mm256_setzero_ps(); 4];
                                     for at in 0..4 {
                                         // The last pixel stands in for those that there are not.
-                                        own[at] = totals[row][($pixel + at).min(P - 1)];
+                                        let sum = totals[row][($pixel + at).min(P - 1)];
+                                        let product = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), factor);
+                                        x[at] = _mm256_add_ps(product, term);
                                     }
-                                    let bytes = rounding.bytes_of_eight_sums(own, [factor; 4], [term; 4]);
+                                    let bytes = rounding.bytes_of_eights(x);
                                     let (low, high) =
                                         (_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes));
                                     let to = to.add($pixel * one.channels);

@@ -319,18 +319,24 @@ impl Segment<'_> {
                     images = images.add(FOUR);
                 }
             }
-            let from = constants.add(FOUR).cast::<f32>();
-            let (mut factors, mut terms) = ([_mm512_setzero_ps(); FOUR], [_mm512_setzero_ps(); FOUR]);
+            let factors = constants.add(FOUR).cast::<f32>();
+            let terms = factors.add(FOUR * 16);
+            let mut x = [[[_mm512_setzero_ps(); FOUR]; P]; R];
             for at in 0..FOUR {
-                factors[at] = _mm512_loadu_ps(from.add(16 * at));
-                terms[at] = _mm512_loadu_ps(from.add(16 * (FOUR + at)));
+                let factor = _mm512_loadu_ps(factors.add(16 * at));
+                let term = _mm512_loadu_ps(terms.add(16 * at));
+                for row in 0..R {
+                    for pixel in 0..P {
+                        let product = _mm512_mul_ps(_mm512_cvtepi32_ps(totals[row][pixel][at]), factor);
+                        x[row][pixel][at] = _mm512_add_ps(product, term);
+                    }
+                }
             }
             // A copy, which no result that is written can change.
             let rounding = self.run.sums.rounding;
             for row in 0..R {
                 for pixel in 0..P {
-                    let bytes = rounding.bytes_of_sums(totals[row][pixel], factors, terms);
-                    self.write(bytes, row, first + pixel);
+                    self.write(rounding.bytes(x[row][pixel]), row, first + pixel);
                 }
             }
         }

@@ -176,14 +176,14 @@ impl Part<'_> {
             macro_rules! rows {
                 ($($row:literal)*) => {$(
                     if $row < R {
-                        let mut own = [_mm256_setzero_si256(); 4];
-                        let (mut by, mut and) = ([factors[0]; 4], [terms[0]; 4]);
+                        let mut x = [_mm256_setzero_ps(); 4];
                         for at in 0..4 {
                             // The last row stands in for one that there is not.
-                            own[at] = totals[($row + at / 2).min(R - 1)][at % 2];
-                            (by[at], and[at]) = (factors[at % 2], terms[at % 2]);
+                            let sum = totals[($row + at / 2).min(R - 1)][at % 2];
+                            let product = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), factors[at % 2]);
+                            x[at] = _mm256_add_ps(product, terms[at % 2]);
                         }
-                        let bytes = rounding.bytes_of_eight_sums(own, by, and);
+                        let bytes = rounding.bytes_of_eights(x);
                         let to = target.wrapping_add($row * apart);
                         Self::store(_mm256_castsi256_si128(bytes), to, columns);
                         if $row + 1 < R {
