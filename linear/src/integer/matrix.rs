@@ -202,6 +202,32 @@ impl Ahead {
     }
 }
 
+impl Panels<'_> {
+    /// Returns whether all constants are zero, as they are where images have no zero point. The sums need not be loaded then.
+    fn add_nothing(&self) -> bool {
+        self.constants.iter().all(|constants| **constants == [0; COLUMNS])
+    }
+}
+
+/// Sets the matrices of sums to zero.
+///
+/// # Safety
+/// The processor must be prepared for products; see [`Matrices::begin`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn clear() {
+    // SAFETY: as the caller promises; no code of the compiler uses these registers.
+    unsafe {
+        std::arch::asm!(
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+}
+
 /// Rows that are multiplied at once: those of one matrix or of two.
 pub(super) struct Windows<'a> {
     /// The first row of the first matrix.
@@ -239,22 +265,14 @@ impl Begun {
         let (under, below) = second.unwrap_or((first, 0));
         let below_to = sums.wrapping_add(below);
         let [mut weights, mut beside] = panels.weights;
-        // Constants are zero where images have no zero point; then the sums need not be loaded.
-        let nothing = panels.constants.iter().all(|constants| **constants == [0; COLUMNS]);
         let [constants, more] = panels.constants.map(|constants| constants.as_ptr());
         let mut ahead = panels.ahead;
         /// Multiplies all pieces by a way to load and multiply them, and stores the sums. The compiler uses none of the
         /// registers, so that they keep their values from one part to the next.
         macro_rules! multiply {
             ($start:literal, $step:literal, $end:literal) => {{
-                if nothing {
-                    std::arch::asm!(
-                        "tilezero tmm0",
-                        "tilezero tmm1",
-                        "tilezero tmm2",
-                        "tilezero tmm3",
-                        options(nomem, nostack, preserves_flags)
-                    );
+                if panels.add_nothing() {
+                    clear();
                 } else {
                     // At a stride of zero, all rows of sums begin with the constants. Operands that some of the ways do not
                     // use stand in comments, because each operand must occur.
