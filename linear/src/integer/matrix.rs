@@ -279,9 +279,7 @@ impl Begun {
                     std::arch::asm!(
                         $start,
                         "/* {d} */",
-                        c = in(reg) constants,
-                        d = in(reg) more,
-                        zero = in(reg) 0_usize,
+                        c = in(reg) constants, d = in(reg) more, zero = in(reg) 0_usize,
                         options(nostack, readonly, preserves_flags)
                     );
                 }
@@ -302,9 +300,7 @@ impl Begun {
                         (a, b) = (a.wrapping_add(4 * quads), b.wrapping_add(4 * quads));
                         (weights, beside) =
                             (weights.wrapping_add(QUAD * quads), beside.wrapping_add(QUAD * quads));
-                        if let Some(ahead) = &mut ahead {
-                            ahead.request(quads);
-                        }
+                        ahead.iter_mut().for_each(|ahead| ahead.request(quads));
                     }
                 }
                 std::arch::asm!(
