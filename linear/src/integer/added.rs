@@ -102,13 +102,7 @@ impl Added {
                         };
                     }
                     let bytes = rounding.bytes_of_eights(x);
-                    let to = target.add(row * target_row + column);
-                    if count == BYTES {
-                        _mm256_storeu_si256(to.cast(), bytes);
-                    } else {
-                        _mm256_storeu_si256(some[0].as_mut_ptr().cast(), bytes);
-                        std::ptr::copy_nonoverlapping(some[0].as_ptr(), to, count);
-                    }
+                    super::levels::store_first(bytes, target.add(row * target_row + column), count);
                 }
             }
         }

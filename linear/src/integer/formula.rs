@@ -173,13 +173,7 @@ impl Formula {
                         whole[at] = _mm256_cvtps_epi32(result);
                     }
                     let bytes = super::levels::bytes_of_eights(whole, rounding.bounds, rounding.flip);
-                    let to = target.add(row * target_row + column);
-                    if count == BYTES {
-                        _mm256_storeu_si256(to.cast(), bytes);
-                    } else {
-                        _mm256_storeu_si256(some[0].as_mut_ptr().cast(), bytes);
-                        std::ptr::copy_nonoverlapping(some[0].as_ptr(), to, count);
-                    }
+                    super::levels::store_first(bytes, target.add(row * target_row + column), count);
                 }
             }
         }
@@ -239,5 +233,51 @@ impl Formula {
                 }
             }
         }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// Returns the operands of a residual connection, and how its results become bytes.
+    fn connection() -> ([Term; 2], Bytes) {
+        let term = |zero, scale| Term { from: std::ptr::null(), row: 0, flip: 0, zero, scale };
+        let (scale, zero) = (0.0341, 3.0);
+        let rounding = Bytes {
+            scale,
+            inverse: 1.0 / scale,
+            zero,
+            least: -zero,
+            most: 255.0 - zero,
+            bounds: [0, 255],
+            flip: 0,
+            near: f32::INFINITY,
+        };
+        ([term(17, 0.0213), term(9, 0.0377)], rounding)
+    }
+
+    #[test]
+    fn formulas_are_found_for_sums_and_products() {
+        if !Added::is_supported() {
+            return;
+        }
+        let (terms, rounding) = connection();
+        assert!(matches!(Formula::find(&terms, false, &rounding), Some(Formula::Sum { .. })));
+        assert!(matches!(Formula::find(&terms, true, &rounding), Some(Formula::Product { .. })));
+    }
+
+    #[test]
+    fn a_formula_that_is_wrong_for_some_pairs_is_refused() {
+        if !Added::is_supported() {
+            return;
+        }
+        let (terms, rounding) = connection();
+        let Some(Formula::Sum { factors: [a, b], term }) = Formula::find(&terms, false, &rounding) else {
+            panic!("there is a formula")
+        };
+        // Results are multiples of 1/341, so that a hundredth changes those of few pairs, which are next to a middle.
+        let wrong = Formula::Sum { factors: [a, b], term: term + 0.01 };
+        assert!(!wrong.holds(&terms, false, &rounding));
     }
 }

@@ -86,7 +86,7 @@ impl Levels for [f32; 8] {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{bytes, bytes_of_eights};
+pub(super) use x86::{bytes, bytes_of_eights, store_first};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -129,6 +129,20 @@ mod x86 {
             }
             // Each half has four bytes of each vector.
             _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
+        }
+    }
+
+    /// Writes the first `count` bytes of a vector. It needs AVX2.
+    #[inline(always)]
+    pub(in super::super) unsafe fn store_first(bytes: __m256i, to: *mut u8, count: usize) {
+        // SAFETY: there is room for this many bytes, as the caller promises.
+        unsafe {
+            if count == size_of::<__m256i>() {
+                return _mm256_storeu_si256(to.cast(), bytes);
+            }
+            let mut all = [0_u8; size_of::<__m256i>()];
+            _mm256_storeu_si256(all.as_mut_ptr().cast(), bytes);
+            std::ptr::copy_nonoverlapping(all.as_ptr(), to, count);
         }
     }
 
