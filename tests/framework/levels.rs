@@ -224,6 +224,39 @@ fn a_transposed_convolution_with_strides_is_one_of_levels_for_all_phases() {
     }
 }
 
+/// Sums and products of two levels are computed by a formula where it gives all results of the definition. Results are
+/// multiples of some thousandth of a level, so that a formula that nobody compared with it gives other levels for some pairs.
+#[test]
+fn all_pairs_of_levels_have_the_sum_and_the_product_of_their_definition() {
+    let shape = [256, 1024];
+    let pairs = |level: fn(usize) -> usize| {
+        let values: Vec<f64> = (0..shape[0] * shape[1]).map(|at| level(at) as f64).collect();
+        Tensor::from_f64(DType::U8, shape, &values)
+    };
+    let inputs = [pairs(|at| at % 256), pairs(|at| at / 256 % 256)];
+    let scales = [[0.0213, 0.0377, 0.0341], [0.05, 0.03, 0.07], [0.011, 0.9, 0.83], [0.1, 0.1, 0.2]];
+    for [first, second, scale] in scales {
+        for op in ["add", "mul"] {
+            let graph = graph(&format!(
+                "x: u8[256,1024] = input
+                y: u8[256,1024] = input
+                s: f32[] = const [{first}]
+                t: f32[] = const [{second}]
+                u: f32[] = const [{scale}]
+                p: u8[] = const [17]
+                q: u8[] = const [9]
+                r: u8[] = const [3]
+                a = dequantize(x, s, p)
+                b = dequantize(y, t, q)
+                c = {op}(a, b)
+                z = quantize(c, u, r)
+                return z"
+            ));
+            assert!(on_levels(&run(&graph, &inputs, 0.0).1), "{op} of {first} and {second}");
+        }
+    }
+}
+
 #[test]
 fn operators_on_levels_end_in_levels() {
     for name in ["qlinear_conv", "qlinear_conv_depthwise", "qlinear_conv_one", "qlinear_matmul"] {
