@@ -13,6 +13,7 @@ mod bands;
 mod batched;
 mod chain;
 mod convolution;
+mod couples;
 mod depthwise;
 mod direct;
 mod dot;

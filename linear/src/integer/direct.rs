@@ -5,6 +5,8 @@
 //! or of AVX-VNNI.
 
 #[cfg(target_arch = "x86_64")]
+mod coupled;
+#[cfg(target_arch = "x86_64")]
 mod light;
 
 use super::affine::Sums;
@@ -36,6 +38,8 @@ pub(super) struct Tile<'a> {
     pub weights: [*const i8; 2],
     /// What was split from pairs of each panel, for both halves of quads. With `vpdpbusd` no pair is split.
     pub rests: [[&'a [Rest]; 2]; 2],
+    /// Whether each panel is one of [`couples`](super::couples).
+    pub couples: [bool; 2],
     /// The number of panels.
     pub panels: usize,
     /// The first channel of a tap.
@@ -105,7 +109,7 @@ impl Tile<'_> {
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (constants, to, self.taps, self.quads, self.weights, self.rests, self.unknown);
+        let _ = (constants, to, self.taps, self.quads, self.weights, self.rests, self.couples, self.unknown);
     }
 
     /// Returns an operand of the chain for the columns of both panels.

@@ -9,6 +9,7 @@
 
 use super::bands::{BAND, Bands, band, tiles};
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
+use super::couples;
 use super::direct::{Places as TapPlaces, Tile, To};
 use super::geometry::Geometry;
 use super::matrix::{Ahead, Begun, GRID_ROWS, Grid, Matrices, Panels, Windows};
@@ -43,6 +44,8 @@ pub(super) const OP: Lowering = Lowering {
 const TASKS: usize = 4;
 /// Scratch memory is divided at multiples of this number of bytes.
 const ALIGNMENT: usize = 64;
+/// From this number of pixels on, finding couples of quads takes less time than they save.
+const COUPLED: usize = 128;
 /// The bytes that are copied at once.
 const VECTOR: usize = 32;
 /// The operands before the extra operands of the chain.
@@ -355,13 +358,24 @@ impl Kernel for Fused {
         let outside = Shared::<u8>::new(scratch.at(places.copy));
         // SAFETY: the scratch memory has room for the channels of a pixel.
         unsafe { outside.at(0).write_bytes(point, width(&self.geometry)) };
-        let weights = || Weights {
+        let weights = |of_tap| Weights {
             panels: operands[1].at(0),
             points: operands[3].at(0),
             by_output: self.by_output,
             signed: self.signed[1],
             image_point: i32::from(point),
+            of_tap,
         };
+        // Zero points of weights add to the sums what only other products compute.
+        let points = if self.by_output { self.geometry.outputs } else { 1 };
+        // SAFETY: there are as many zero points.
+        let has_points = || (0..points).any(|output| unsafe { weights(None).has_point(output) });
+        let of_tap = (self.direct
+            && couples::is_supported()
+            && self.geometry.images * self.geometry.area() >= COUPLED
+            && !has_points())
+        .then(|| self.taps().1);
+        let weights = || weights(of_tap);
         let shared = Shared::<u8>::new(scratch.at(places.copy + places.outside));
         // Where panels are used as they are, another round of tasks takes longer than what each task does for its panels.
         let shares = self.shares() && !weights().needs_no_totals(&self.group);
@@ -376,12 +390,7 @@ impl Kernel for Fused {
                 }
             });
         }
-        // Zero points of weights add to the sums what only other products compute.
-        let points = if self.by_output { self.geometry.outputs } else { 1 };
-        let strips = self.strips.as_ref().filter(|_| {
-            // SAFETY: there are as many zero points.
-            !(0..points).any(|output| unsafe { weights().has_point(output) })
-        });
+        let strips = self.strips.as_ref().filter(|_| !has_points());
         let bands = strips.map_or(self.bands, |strips| strips.bands(&self.group, self.threads));
         let pairs = self.groups * self.group.outputs.div_ceil(PAIR_COLUMNS);
         // Where there are few bands, the outputs are divided as well. But each part copies the windows of its band.
@@ -628,7 +637,9 @@ impl Band<'_> {
         // SAFETY: the scratch memory of the panels is written again after all windows of the band.
         let rests = unsafe { prepared.rests() };
         let channel = output / self.fused.group.outputs * self.fused.group.channels;
-        let mut tile = Tile { taps: &[], windows: 0, quads, weights, rests, panels, channel, unknown };
+        let couples = prepared.couples();
+        let mut tile =
+            Tile { taps: &[], windows: 0, quads, weights, rests, couples, panels, channel, unknown };
         let first =
             self.output.wrapping_add((self.image * all.area() + self.pixels.start) * all.outputs + output);
         let mut rows = Rows {

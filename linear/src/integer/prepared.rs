@@ -1,5 +1,6 @@
 //! A panel of a convolution's weights, prepared for products, with what zero points add to these.
 
+use super::couples::{self, couple};
 use super::geometry::Geometry;
 use super::pair::{Pair, PairSums};
 use super::quad::{COLUMNS, Facts, Panel, QUAD, Rest, prepare, used_as_given};
@@ -17,6 +18,8 @@ pub(super) struct Weights {
     pub signed: bool,
     /// The zero point of the images, as a number without a sign.
     pub image_point: i32,
+    /// The quads of a tap, if quads of taps may become [couples]. No weight may then have another zero point than zero.
+    pub of_tap: Option<usize>,
 }
 
 /// Returns the elements of a pixel, with zeros that fill it up.
@@ -36,7 +39,8 @@ pub(super) fn depth(geometry: &Geometry) -> usize {
 
 /// The bytes of scratch memory for a prepared panel.
 pub(super) fn room(geometry: &Geometry) -> usize {
-    depth(geometry) / 4 * (Panel::WEIGHTS + Panel::RESTS)
+    let more = if couples::is_supported() { Panel::COUPLES } else { 0 };
+    depth(geometry) / 4 * (Panel::WEIGHTS + Panel::RESTS + more)
 }
 
 /// The bytes of scratch memory for a panel that is prepared for all threads.
@@ -179,6 +183,11 @@ impl PreparedPair {
         self.panels.each_ref().map(|one| unsafe { one.panel.lists(self.depth / 4, &one.facts) })
     }
 
+    /// Returns which of the panels are those of [couples].
+    pub(super) fn couples(&self) -> [bool; 2] {
+        self.panels.each_ref().map(|one| one.facts.couples)
+    }
+
     /// Returns the weights of both panels, which must have no zero points, and the constants of their columns. If these are
     /// unknown, they are minus the last number times the sum of the column's weights.
     pub(super) fn without_points(&self) -> ([*const i8; 2], [[i32; COLUMNS]; 2], Option<i32>) {
@@ -289,9 +298,11 @@ impl Prepared {
             let given = weights.panels.add(output / COLUMNS * given_quads * QUAD);
             let rests = scratch.wrapping_add(quads * Panel::WEIGHTS).cast();
             let room = Panel { weights: scratch.cast(), rests };
-            let mut facts = match later || weights.needs_no_totals(geometry) {
-                true => Facts::as_given(),
-                false => prepare(given, depth, shift, room),
+            let mut facts = match weights.of_tap {
+                _ if later || weights.needs_no_totals(geometry) => Facts::as_given(),
+                Some(of_tap) => couple(given, quads, of_tap, shift, scratch)
+                    .unwrap_or_else(|| prepare(given, depth, shift, room)),
+                None => prepare(given, depth, shift, room),
             };
             if geometry.filling > 0 {
                 if std::mem::take(&mut facts.as_given) {
@@ -304,7 +315,10 @@ impl Prepared {
                 let own = if weights.by_output { output + at } else { 0 };
                 *point = i32::from((*weights.points.add(own)).wrapping_add(shift).cast_signed());
             }
-            let constants = weights.constants(geometry, &points, &facts.totals);
+            let mut constants = weights.constants(geometry, &points, &facts.totals);
+            for (constant, turned) in constants.iter_mut().zip(facts.turned) {
+                *constant = constant.wrapping_add(turned);
+            }
             Self { panel: room.or_given(&facts, given), facts, points, constants }
         }
     }

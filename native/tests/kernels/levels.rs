@@ -124,6 +124,61 @@ fn convolutions_of_levels_are_exact() {
     }
 }
 
+/// With AVX2 alone, quads of weights that are small enough are multiplied two at a time, large weights are turned, and panels
+/// with a pair of -128 are split. Images have the greatest bytes, with which a sum of too many products would saturate.
+#[test]
+fn convolutions_of_small_and_of_large_weights_are_exact() {
+    let mut random = Random::new(43);
+    // Some quads, more than a part has, windows of several rows, and columns that do not fill half a panel.
+    let cases: [([usize; 4], [usize; 3]); 6] = [
+        ([1, 16, 12, 13], [40, 1, 1]),
+        ([1, 140, 11, 12], [13, 1, 1]),
+        ([2, 1100, 7, 10], [24, 1, 1]),
+        ([1, 24, 13, 12], [16, 3, 3]),
+        ([1, 360, 12, 11], [9, 1, 3]),
+        ([1, 3, 14, 13], [20, 3, 3]),
+    ];
+    for (image, [outputs, rows, columns]) in cases {
+        for (most, large, least) in [(30, 0, 0), (60, 7, 0), (127, 50, 0), (40, 5, 1)] {
+            let values: Vec<f64> = (0..outputs * image[1] * rows * columns)
+                .map(|_| {
+                    let magnitude = if random.below(100) < large { 127 } else { random.below(most + 1) };
+                    match random.below(2000) {
+                        0 if least == 1 => -128.0,
+                        draw => magnitude as f64 * if draw % 2 == 0 { 1.0 } else { -1.0 },
+                    }
+                })
+                .collect();
+            let w = Tensor::from_f64(DType::I8, vec![outputs, image[1], rows, columns], &values)
+                .to_layout(&layout("AcdB16a4b"));
+            let high: Vec<f64> = (0..image.iter().product())
+                .map(|_| 255.0 - (random.below(4) * random.below(86)) as f64)
+                .collect();
+            let x = Tensor::from_f64(DType::U8, image.to_vec(), &high).to_layout(&layout("nhwc"));
+            let (p, q) = (
+                Tensor::from_f64(DType::U8, vec![], &[9.0]),
+                Tensor::zeros(TensorType::plain(DType::I8, [])),
+            );
+            let (scale, bias) = (scales(&mut random, outputs), floats(&mut random, &[1, outputs, 1, 1], 0.5));
+            let (s, z) = (Tensor::scalar(16.0_f32), Tensor::from_f64(DType::U8, vec![], &[128.0]));
+            for (steps, extras) in
+                [(&["mul", "add"][..], vec![&scale, &bias]), (&["mul", "abs"], vec![&scale])]
+            {
+                let post = steps.iter().map(|op| Step { op: (*op).into(), parameters: Vec::new() }).collect();
+                let (down, right) = ((rows / 2) as i64, (columns / 2) as i64);
+                let attrs = Attrs::new()
+                    .with("strides", Attr::Ints(vec![1, 1]))
+                    .with("dilations", Attr::Ints(vec![1, 1]))
+                    .with("pads", Attr::Ints(vec![down, right, down, right]))
+                    .with("groups", Attr::Int(1))
+                    .with("post", Attr::Post(post));
+                let operands: Vec<&Tensor> = [&x, &w, &p, &q, &s, &z].into_iter().chain(extras).collect();
+                verify("native.conv-requantize", &attrs, &operands, 0.0);
+            }
+        }
+    }
+}
+
 #[test]
 fn convolutions_of_groups_of_levels_are_exact() {
     let mut random = Random::new(41);
