@@ -35,7 +35,7 @@ const LIGHT: i8 = 128_u8.cast_signed();
 #[cfg(target_arch = "x86_64")]
 const TRIES: usize = 12;
 
-/// A kind of records: the number of quads, of which the first ones have a mask.
+/// A kind of records. Of the quads of a record, the first ones have a mask.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
     pub quads: usize,
@@ -75,7 +75,8 @@ pub(super) fn is_supported() -> bool {
 }
 
 /// Writes a panel as couples of quads, and returns the facts about it. `of_tap` is the number of quads that lie together in a
-/// row; the partner of a quad is one of them. Returns `None` if some quad is heavy alone, or couples are not [supported](is_supported).
+/// row; the partner of a quad is one of them. Returns `None` if a quad is heavy
+/// even after weights are turned, or if couples are not [supported](is_supported).
 ///
 /// # Safety
 /// The panel must have this many quads, and `to` must have room for [`Panel::WEIGHTS`], [`Panel::RESTS`] and
@@ -217,7 +218,8 @@ mod avx2 {
                     if is_light(load) {
                         self.plain.push(at as u8);
                     } else {
-                        // Both weights have one sign, or one of them is zero. There is no number 128 that -128 could become.
+                        // A pair is turned if both weights have one sign, or one of them is zero. A weight of -128 is not turned, because a
+                        // signed byte cannot hold 128.
                         let same = _mm256_cmpeq_epi16(_mm256_min_epi16(positive, negative), zero);
                         let second = _mm256_slli_epi16::<8>(same);
                         let mask = _mm256_andnot_si256(_mm256_cmpeq_epi8(weights, light), second);
@@ -270,7 +272,7 @@ mod avx2 {
             std::mem::swap(&mut masked, &mut self.masked);
             std::mem::swap(&mut plain, &mut self.plain);
             let mut alone = List::EMPTY;
-            // What has a mask already comes first: two quads with masks together take longer.
+            // Quads with masks are the first to look for partners without one, because a couple with two masks takes longer.
             while let Some(one) = masked.pop() {
                 match plain.find(|other| self.fit(one, other)) {
                     Some(other) => add(1, [one, other]),

@@ -11,7 +11,7 @@ struct Half<'a> {
     tile: &'a Tile<'a>,
     /// The first column, counted from that of the tile.
     column: usize,
-    /// The columns that there are.
+    /// The number of columns that the result has here, at most [`HALF_COLUMNS`].
     columns: usize,
     records: *const u8,
 }
