@@ -1,7 +1,7 @@
 //! Products of 8-bit integers, summed in 32 bits, and what stands around them: `native.matmul-integer`,
 //! `native.matmul-integer-packed`, `native.conv-integer`, `native.conv-integer-packed`, `native.lstm-integer`,
-//! `native.quantize`, `native.dequantize`, `native.requantize`, `native.table`, `native.conv-requantize` and
-//! `native.conv-requantize-depthwise`.
+//! `native.quantize`, `native.dequantize`, `native.requantize`, `native.table`, `native.conv-requantize`,
+//! `native.conv-requantize-coupled` and `native.conv-requantize-depthwise`.
 //!
 //! Factors minus their zero points fit into 16 bits. Neighbours along the inner dimension are multiplied in pairs and
 //! added, for which processors have an instruction. Those that multiply bytes in fours do that instead, where packing a
@@ -45,8 +45,13 @@ use super::args::{Shared, part};
 use super::lanes::Isa;
 use super::{plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Lowering, OpError};
+use ovolo::op::{Lowering, OpDef, OpError};
 use ovolo::tensor::{DType, Shape, TensorType};
+
+/// Returns the op that makes couples of weights.
+pub(super) fn definition() -> OpDef {
+    couples::definition()
+}
 
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[
@@ -60,6 +65,7 @@ pub(super) const OPS: &[Lowering] = &[
     requantize::OP,
     lookup::OP,
     fused::OP,
+    fused::COUPLED,
     depthwise::OP,
 ];
 

@@ -17,7 +17,7 @@ mod strassen;
 
 pub use integer::rows;
 
-use ovolo::op::Lowering;
+use ovolo::op::{Lowering, OpDef};
 use ovolo_vector::isa::ISAS;
 use ovolo_vector::{
     args, block, broadcast, chain, lanes, math, padding, plain_contract, prefetch, reference, tile,
@@ -27,6 +27,11 @@ use ovolo_vector::{
 /// list.
 pub const FAMILIES: &[&[Lowering]] =
     &[matmul::OPS, integer::OPS, recurrent::OPS, attention::OPS, conv::OPS, deform::OPS];
+
+/// Returns the logical ops that make operands of these families alone.
+pub fn logical_ops() -> Vec<OpDef> {
+    vec![integer::definition()]
+}
 
 /// The build fingerprint of the crate: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");

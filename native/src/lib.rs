@@ -41,7 +41,7 @@ pub use ovolo_vector::isa::{Isa, PlannedIsa, UnknownIsa};
 
 use ovolo::backend::features::InstructionSets;
 use ovolo::backend::{Backend, Contract, Probes};
-use ovolo::op::{Fallback, Form, Layouts, Lowering, Op, OpError};
+use ovolo::op::{Fallback, Form, Layouts, Lowering, Op, OpDef, OpError};
 use ovolo::registry::{Registry, RegistryError};
 use ovolo::scalar::Function;
 use ovolo_vector::isa::{ISAS, Isas};
@@ -54,6 +54,11 @@ pub const BUILD: &str = env!("OVOLO_BUILD");
 /// The backend `native`.
 pub struct Native;
 
+/// Returns the logical ops that make operands of these kernels alone. A registry needs them before the backend.
+pub fn logical_ops() -> Vec<OpDef> {
+    ovolo_linear::logical_ops()
+}
+
 /// Adds the backend and its ops to a registry.
 ///
 /// # Errors
@@ -63,6 +68,9 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add_build("ovolo-vector", ovolo_vector::BUILD);
     registry.add_build("ovolo-linear", ovolo_linear::BUILD);
     registry.add_build("ovolo-native", BUILD);
+    for op in logical_ops() {
+        registry.add_op(op)?;
+    }
     registry.add_backend(Arc::new(Native))
 }
 

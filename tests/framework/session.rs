@@ -146,6 +146,9 @@ fn sound<'a>(call: &Call<'a>) -> Call<'a> {
 /// A registry whose only backend has kernels that panic on demand.
 static FAULTY: LazyLock<Arc<Registry>> = LazyLock::new(|| {
     let mut registry = Registry::new();
+    for op in ovolo_native::logical_ops() {
+        registry.add_op(op).unwrap();
+    }
     registry.add_backend(Arc::new(Faulty)).unwrap();
     Arc::new(registry)
 });

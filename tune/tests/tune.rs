@@ -245,12 +245,21 @@ unsafe impl Backend for Mistaken {
     }
 }
 
+/// Returns a registry with the ops that make operands of native kernels.
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    for op in ovolo_native::logical_ops() {
+        registry.add_op(op).unwrap();
+    }
+    registry
+}
+
 #[test]
 fn a_wrong_kernel_is_recorded_and_never_chosen() {
     let folder = folder("wrong");
     let mut tuner = tuner(&folder);
     // The ops are registered apart from those of the other tests in the same process.
-    let mut registry = Registry::new();
+    let mut registry = registry();
     registry.add_backend(Arc::new(Mistaken)).unwrap();
     ovolo_onednn::register(&mut registry).unwrap();
     ovolo_cuda::register(&mut registry).unwrap();
@@ -424,7 +433,7 @@ unsafe impl Backend for Slow {
 #[test]
 fn a_plan_that_follows_from_the_table_and_loses_the_race_is_not_chosen() {
     let folder = folder("loses");
-    let mut registry = Registry::new();
+    let mut registry = registry();
     registry.add_backend(Arc::new(Slow)).unwrap();
     ovolo_onednn::register(&mut registry).unwrap();
     ovolo_cuda::register(&mut registry).unwrap();

@@ -1,39 +1,46 @@
-//! Panels for `vpmaddubsw` whose quads are multiplied two at a time, so that two vectors of products are added in 16 bits.
+//! Weights for `vpmaddubsw` whose quads are multiplied two at a time, so that two vectors of products are added in 16 bits.
 //!
 //! `vpmaddubsw` multiplies 32 unsigned bytes by 32 signed ones, and adds adjacent products in 16 bits. As bytes are at most 255,
 //! 16 bits hold a sum of products if the positive weights add up to at most 128, and the negative ones to at least -128: we
 //! call such weights *light*. With four products in a sum in place of two, 32 sums take five instructions and not six. So we
-//! look for *couples* of quads that are light together. Quads are added in any order, so that each may have one of many as
-//! its partner.
+//! look for *couples* of quads (four channels of a tap, for eight outputs) that are light together. Quads of a tap are added
+//! in any order, so that each may have one of many as its partner.
 //!
 //! Two weights of one sign may be heavy alone. For any byte `x` and weight `w`, `x w = (255 - x) (-w) + 255 w`. So the second
 //! weight of each such pair is *turned*: it gets the other sign, and a mask inverts the bits of its byte. The terms `255 w`
-//! are the same for all rows; they are part of what is added to the sums of the column. A quad with a mask takes one
-//! instruction more. All sums are exact.
+//! are the same for all windows; they are part of what is added to the sums of the output. A quad with a mask takes one
+//! instruction more. A quad that is still heavy (a signed byte cannot hold 128, so -128 is not turned) becomes two quads with
+//! halves of its weights. All sums are exact.
 //!
-//! Half a panel (eight columns) is a sequence of parts, and each part has up to [`PART`] quads. A part has the number of its
-//! records of each [kind](Kind), and then the records: for each quad its mask, if it has one, and its weights, and then the
-//! quads' places in a row, in bytes.
+//! `couple-weights` makes this form from constant weights, once. For each eight outputs it has the sums of their weights, what
+//! is added for weights that were turned, and then the taps: how many records of each [kind](Kind) a tap has, and the records.
+//! A record has for each of its quads the mask, if there is one, and the weights, and then the quads' places in a pixel, in
+//! bytes. What follows the last record is zero.
 
-#[cfg(target_arch = "x86_64")]
-use super::quad::QUAD;
-use super::quad::{COLUMNS, Facts, Panel, has_avx_vnni, has_vnni};
+use super::quad::{COLUMNS, has_avx_vnni, has_vnni};
 use crate::lanes::Isa;
+use ovolo::attr::{Attr, AttrKind, Attrs};
+use ovolo::op::{Arity, AttrDef, Draw, Flags, Made, OpDef, OpError, Sample};
+use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 
-/// The most quads of a part.
-pub(super) const PART: usize = 252;
-/// The columns of half a panel.
-pub(super) const HALF_COLUMNS: usize = COLUMNS / 2;
+/// The outputs whose weights lie together: half a panel.
+pub(super) const OUTPUTS: usize = COLUMNS / 2;
+/// The channels of a quad.
+const CHANNELS: usize = 4;
 /// The bytes of a vector.
-const VECTOR: usize = 32;
-/// The bytes at the beginning of a part: how many records of each kind there are.
-pub(super) const HEADER: usize = 8;
+const VECTOR: usize = OUTPUTS * CHANNELS;
+/// The bytes of eight numbers for the outputs.
+const NUMBERS: usize = OUTPUTS * size_of::<i32>();
+/// The bytes before the first tap: the sums of the weights, and what is added for weights that were turned.
+pub(super) const SUMS: usize = 2 * NUMBERS;
+/// The bytes at the beginning of a tap: how many records of each kind there are, as numbers of 16 bits.
+pub(super) const HEADER: usize = 12;
+/// The most bytes of a quad: those of two records, if it was halved.
+const QUAD: usize = 2 * KINDS[4].bytes();
 /// The largest sum of the weights of one sign that are added in 16 bits.
-#[cfg(target_arch = "x86_64")]
-const LIGHT: i8 = 128_u8.cast_signed();
+const LIGHT: u8 = 128;
 /// The quads that are tried as a partner of another one.
-#[cfg(target_arch = "x86_64")]
-const TRIES: usize = 12;
+const TRIES: usize = 24;
 
 /// A kind of records. Of the quads of a record, the first ones have a mask.
 #[derive(Clone, Copy)]
@@ -58,260 +65,303 @@ impl Kind {
     }
 }
 
-/// The most bytes of half a panel for each quad. A part may have a single quad.
-const BYTES: usize = KINDS[3].bytes() + HEADER;
+const _: () = assert!(KINDS[3].bytes() <= QUAD && KINDS[2].bytes() <= 2 * QUAD);
+const _: () = assert!(KINDS.len() * size_of::<u16>() <= HEADER);
 
-const _: () = assert!(KINDS[2].bytes() <= 2 * BYTES && KINDS[1].bytes() <= 2 * BYTES);
-const _: () = assert!(2 * BYTES <= Panel::COUPLES + Panel::WEIGHTS + Panel::RESTS);
-
-/// Returns where a half of a panel with this many quads begins.
-pub(super) fn half_of(panel: *const u8, half: usize, quads: usize) -> *const u8 {
-    panel.wrapping_add(half * quads * BYTES)
-}
-
-/// Returns whether panels of couples are faster than others: with AVX2 and without `vpdpbusd`.
+/// Returns whether kernels multiply by couples: with AVX2 and without `vpdpbusd`.
 pub(super) fn is_supported() -> bool {
     cfg!(target_arch = "x86_64") && Isa::running() >= Isa::Avx2 && !has_vnni() && !has_avx_vnni()
 }
 
-/// Writes a panel as couples of quads, and returns the facts about it. `of_tap` is the number of quads that lie together in a
-/// row; the partner of a quad is one of them. Returns `None` if a quad is heavy
-/// even after weights are turned, or if couples are not [supported](is_supported).
-///
-/// # Safety
-/// The panel must have this many quads, and `to` must have room for [`Panel::WEIGHTS`], [`Panel::RESTS`] and
-/// [`Panel::COUPLES`] bytes for each of them.
-pub(super) unsafe fn couple(
-    b: *const u8,
-    quads: usize,
-    of_tap: usize,
-    shift: u8,
-    to: *mut u8,
-) -> Option<Facts> {
-    debug_assert!(quads.is_multiple_of(of_tap));
-    #[cfg(target_arch = "x86_64")]
-    if is_supported() {
-        let mut facts = Facts::of_couples();
-        let mut part = avx2::Part::new();
-        for half in 0..2 {
-            let mut to = half_of(to, half, quads).cast_mut();
-            for tap in (0..quads).step_by(of_tap) {
-                let parts = of_tap.div_ceil(PART);
-                for at in 0..parts {
-                    let (first, end) = (of_tap * at / parts, of_tap * (at + 1) / parts);
-                    // SAFETY: the quads are those of the panel, the caller promises the room, and there is AVX2.
-                    unsafe {
-                        let from = b.add((tap + first) * QUAD + half * VECTOR);
-                        if !part.read(from, end - first, shift, half, &mut facts) {
-                            return None;
-                        }
-                        to = part.write(first, to);
-                    }
-                }
-            }
-        }
-        return Some(facts);
-    }
-    let _ = (b, of_tap, shift, to);
-    None
+/// Returns the bytes of the weights of eight outputs.
+fn bytes(taps: usize, quads: usize) -> usize {
+    SUMS + taps * (HEADER + quads * QUAD)
 }
 
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use super::{Facts, HALF_COLUMNS, HEADER, KINDS, LIGHT, PART, QUAD, TRIES, VECTOR};
-    use std::arch::x86_64::*;
+/// The couples among the operands of a convolution.
+pub(super) const MADE: Made = Made {
+    operand: 1,
+    maker: "couple-weights",
+    source: |attrs, made| Some((weights(attrs, made)?, Attrs::new())),
+    sample: |draw| {
+        let window = [1 + draw.below(3), 1 + draw.below(3)];
+        (Attrs::new().sizes("kernel", &window), drawn(draw, window))
+    },
+};
 
-    /// The numbers of some quads of a part.
-    struct List {
-        quads: [u8; PART],
-        count: usize,
-    }
+/// Declares the attribute by which a convolution knows its window.
+pub(super) fn kernel_attr() -> AttrDef {
+    AttrDef::new("kernel", AttrKind::Ints, None, "rows and columns of the window")
+}
 
-    impl List {
-        const EMPTY: Self = Self { quads: [0; PART], count: 0 };
+/// Returns the type of the weights of which couples were made; `None` if there are none of this type.
+pub(super) fn weights(attrs: &Attrs, made: &TensorType) -> Option<TensorType> {
+    let Some(Attr::Ints(window)) = attrs.get("kernel") else { return None };
+    let [rows, columns] = window[..] else { return None };
+    let window = [usize::try_from(rows).ok()?, usize::try_from(columns).ok()?];
+    let [parts, bytes] = made.shape[..] else { return None };
+    let of_tap = bytes.checked_sub(SUMS)?.checked_div(window[0].checked_mul(window[1])?)?;
+    let quads = of_tap.checked_sub(HEADER)? / QUAD;
+    Some(TensorType::plain(DType::I8, [OUTPUTS * parts, CHANNELS * quads, window[0], window[1]]))
+}
 
-        fn push(&mut self, quad: u8) {
-            self.quads[self.count] = quad;
-            self.count += 1;
-        }
+/// Draws weights that have couples.
+fn drawn(draw: &mut dyn Draw, window: [usize; 2]) -> TensorType {
+    let sizes = [OUTPUTS, CHANNELS].map(|unit| unit * (1 + draw.below(3)));
+    TensorType::plain(DType::I8, [sizes[0], sizes[1], window[0], window[1]])
+}
 
-        /// Returns the last quad, which is no more in the list.
-        fn pop(&mut self) -> Option<u8> {
-            self.count = self.count.checked_sub(1)?;
-            Some(self.quads[self.count])
-        }
-
-        /// Returns one of the last quads for which a condition holds, which is no more in the list.
-        #[inline(always)]
-        fn find(&mut self, fits: impl Fn(u8) -> bool) -> Option<u8> {
-            let last = self.count.checked_sub(1)?;
-            for at in (0..=last).rev().take(TRIES) {
-                let quad = self.quads[at];
-                if fits(quad) {
-                    self.quads[at] = self.quads[last];
-                    self.count = last;
-                    return Some(quad);
-                }
-            }
-            None
-        }
-    }
-
-    /// A part that is made.
-    pub(super) struct Part {
-        /// For each quad and each pair of its weights the sum of its positive weights, and minus the sum of its negative ones.
-        loads: [[u8; VECTOR]; PART],
-        masks: [[u8; VECTOR]; PART],
-        weights: [[u8; VECTOR]; PART],
-        /// The quads that have a mask, and those that have none.
-        masked: List,
-        plain: List,
-    }
-
-    impl Part {
-        pub(super) fn new() -> Self {
-            let vectors = [[0; VECTOR]; PART];
-            let (masked, plain) = (List::EMPTY, List::EMPTY);
-            Self { loads: vectors, masks: vectors, weights: vectors, masked, plain }
-        }
-
-        /// Reads the quads of half a panel, turns what is heavy alone, and adds to the totals of the columns and to what is
-        /// added to their sums. Returns `false` if a quad is still heavy.
-        ///
-        /// # Safety
-        /// All quads must be in bounds, and the processor must have AVX2.
-        #[target_feature(enable = "avx2")]
-        pub(super) unsafe fn read(
-            &mut self,
-            from: *const u8,
-            count: usize,
-            shift: u8,
-            half: usize,
-            facts: &mut Facts,
-        ) -> bool {
-            let shift = _mm256_set1_epi8(shift.cast_signed());
-            let (zero, bytes, words) = (_mm256_setzero_si256(), _mm256_set1_epi8(1), _mm256_set1_epi16(1));
-            let light = _mm256_set1_epi8(LIGHT);
-            let mut totals = zero;
-            let mut turned = zero;
-            // Returns the sums of the positive and of the negative weights of pairs, as bytes and as words.
-            let loads = |weights: __m256i| {
-                let positive = _mm256_max_epi8(weights, zero);
-                let negative = _mm256_sub_epi8(zero, _mm256_min_epi8(weights, zero));
-                let [positive, negative] =
-                    [positive, negative].map(|magnitudes| _mm256_maddubs_epi16(magnitudes, bytes));
-                (_mm256_packus_epi16(positive, negative), positive, negative)
+/// Returns the op that makes couples. It is only evaluated for constants, as `winograd-weights` is.
+pub(super) fn definition() -> OpDef {
+    OpDef {
+        name: "couple-weights",
+        doc: "weights w[O,C,r,s] of i8 in the form of couples, whose products are added in 16 bits: u8[O/8,bytes], for O and C that are multiples of 8 and 4",
+        arity: Arity::Exactly(1),
+        attrs: Vec::new(),
+        flags: Flags::default(),
+        infer: |_, types| {
+            let w = types[0];
+            let [outputs, channels, rows, columns] = w.shape[..] else {
+                return Err(OpError::operand(0, w, ", not weights of four dimensions"));
             };
-            let is_light = |loads: __m256i| {
-                let over = _mm256_subs_epu8(loads, light);
-                _mm256_testz_si256(over, over) == 1
+            if w.dtype != DType::I8 || !w.layout.is_plain() {
+                return Err(OpError::operand(0, w, ", not i8 in the default layout"));
+            }
+            let whole = outputs % OUTPUTS + channels % CHANNELS == 0;
+            if !whole || rows * columns == 0 {
+                return Err(OpError::operand(
+                    0,
+                    w,
+                    format!(
+                        ": {outputs} outputs and {channels} channels are not multiples of 8 and 4, or the window is empty"
+                    ),
+                ));
+            }
+            Ok(TensorType::plain(DType::U8, [outputs / OUTPUTS, bytes(rows * columns, channels / CHANNELS)]))
+        },
+        eval: |_, operands, ty| {
+            let w = operands[0].to_layout(&Layout::PLAIN);
+            let [_, channels, rows, columns] = w.ty().shape[..] else {
+                unreachable!("inference has checked it")
             };
-            // SAFETY: as the caller promises; half a quad is a vector.
-            unsafe {
-                for at in 0..count {
-                    let weights =
-                        _mm256_xor_si256(_mm256_loadu_si256(from.add(at * QUAD).cast::<__m256i>()), shift);
-                    let pairs = _mm256_maddubs_epi16(bytes, weights);
-                    totals = _mm256_add_epi32(totals, _mm256_madd_epi16(pairs, words));
-                    let (mut load, positive, negative) = loads(weights);
-                    let mut own = weights;
-                    if is_light(load) {
-                        self.plain.push(at as u8);
-                    } else {
-                        // A pair is turned if both weights have one sign, or one of them is zero. A weight of -128 is not turned, because a
-                        // signed byte cannot hold 128.
-                        let same = _mm256_cmpeq_epi16(_mm256_min_epi16(positive, negative), zero);
-                        let second = _mm256_slli_epi16::<8>(same);
-                        let mask = _mm256_andnot_si256(_mm256_cmpeq_epi8(weights, light), second);
-                        own = _mm256_sub_epi8(_mm256_xor_si256(weights, mask), mask);
-                        (load, ..) = loads(own);
-                        if !is_light(load) {
-                            return false;
-                        }
-                        let moved = _mm256_maddubs_epi16(bytes, _mm256_and_si256(weights, mask));
-                        turned = _mm256_add_epi32(turned, _mm256_madd_epi16(moved, _mm256_set1_epi16(255)));
-                        self.masked.push(at as u8);
-                        _mm256_storeu_si256(self.masks[at].as_mut_ptr().cast(), mask);
-                    }
-                    _mm256_storeu_si256(self.weights[at].as_mut_ptr().cast(), own);
-                    _mm256_storeu_si256(self.loads[at].as_mut_ptr().cast(), load);
-                }
-                for (sums, more) in [(&mut facts.totals, totals), (&mut facts.turned, turned)] {
-                    let sums = sums.as_mut_ptr().add(half * HALF_COLUMNS).cast::<__m256i>();
-                    _mm256_storeu_si256(sums, _mm256_add_epi32(_mm256_loadu_si256(sums), more));
-                }
+            let (taps, size) = (rows * columns, channels * rows * columns);
+            let mut result = Tensor::zeros(ty.clone());
+            let parts = w.elements::<i8>().chunks_exact((OUTPUTS * size).max(1));
+            for (weights, to) in parts.zip(result.elements_mut::<u8>().chunks_exact_mut(ty.shape[1])) {
+                couple(
+                    |output, channel, tap| weights[output * size + channel * taps + tap],
+                    channels,
+                    taps,
+                    to,
+                );
             }
-            true
-        }
+            result
+        },
+        flops: |_, _, _| 0.0,
+        sample: Some(|draw| {
+            let window = [1 + draw.below(3), 1 + draw.below(3)];
+            Some(Sample::new(Attrs::new(), [drawn(draw, window)]))
+        }),
+        lowered: None,
+    }
+}
 
-        /// Returns whether two quads are light together.
-        #[target_feature(enable = "avx2")]
-        #[inline]
-        fn fit(&self, one: u8, other: u8) -> bool {
-            // SAFETY: the loads of a quad are a vector.
-            let [one, other] = [one, other]
-                .map(|quad| unsafe { _mm256_loadu_si256(self.loads[usize::from(quad)].as_ptr().cast()) });
-            let over = _mm256_subs_epu8(_mm256_adds_epu8(one, other), _mm256_set1_epi8(LIGHT));
-            _mm256_testz_si256(over, over) == 1
-        }
+/// For each pair of weights the sum of its positive weights, and minus the sum of its negative ones. Those above 255 are 255.
+type Loads = [u8; VECTOR];
 
-        /// Finds partners, writes the part and returns its end. `first` is the number of its first quad.
-        ///
-        /// # Safety
-        /// There must be room for the part, and the processor must have AVX2.
-        #[target_feature(enable = "avx2")]
-        pub(super) unsafe fn write(&mut self, first: usize, to: *mut u8) -> *mut u8 {
-            // The records of each kind: two quads, or the same one twice.
-            let mut records = [const { [[0_u8; 2]; PART] }; KINDS.len()];
-            let mut counts = [0_usize; KINDS.len()];
-            let mut add = |kind: usize, quads: [u8; 2]| {
-                records[kind][counts[kind]] = quads;
-                counts[kind] += 1;
-            };
-            let (mut masked, mut plain) = (List::EMPTY, List::EMPTY);
-            std::mem::swap(&mut masked, &mut self.masked);
-            std::mem::swap(&mut plain, &mut self.plain);
-            let mut alone = List::EMPTY;
-            // Quads with masks are the first to look for partners without one, because a couple with two masks takes longer.
-            while let Some(one) = masked.pop() {
-                match plain.find(|other| self.fit(one, other)) {
-                    Some(other) => add(1, [one, other]),
-                    None => alone.push(one),
-                }
+/// A quad of a tap, or a half of its weights.
+struct Quad {
+    place: u32,
+    weights: [i8; VECTOR],
+    mask: [u8; VECTOR],
+    loads: Loads,
+}
+
+fn loads(weights: &[i8; VECTOR]) -> Loads {
+    let mut loads = [0; VECTOR];
+    let (positive, negative) = loads.split_at_mut(VECTOR / 2);
+    for (pair, (positive, negative)) in weights.as_chunks().0.iter().zip(positive.iter_mut().zip(negative)) {
+        let [one, other]: [i8; 2] = *pair;
+        *positive = one.max(0).cast_unsigned() + other.max(0).cast_unsigned();
+        *negative = one.min(0).unsigned_abs().saturating_add(other.min(0).unsigned_abs());
+    }
+    loads
+}
+
+/// Returns whether quads are light together.
+fn are_light(one: &Loads, other: &Loads) -> bool {
+    let sums = one.iter().zip(other).map(|(one, other)| one.saturating_add(*other));
+    sums.fold(0, u8::max) <= LIGHT
+}
+
+impl Quad {
+    fn new(place: u32, weights: [i8; VECTOR]) -> Self {
+        Self { place, weights, mask: [0; VECTOR], loads: loads(&weights) }
+    }
+
+    fn is_light(&self) -> bool {
+        are_light(&self.loads, &[0; VECTOR])
+    }
+
+    /// Turns the second weight of each pair of one sign. Adds the terms that are then missing to those of the outputs.
+    fn turned(mut self, terms: &mut [i32; OUTPUTS]) -> Self {
+        for at in (1..VECTOR).step_by(2) {
+            let [one, other] = [self.weights[at - 1], self.weights[at]];
+            let turns = (one >= 0 && other >= 0 || one <= 0 && other <= 0) && other != i8::MIN;
+            if turns {
+                (self.mask[at], self.weights[at]) = (u8::MAX, -other);
+                terms[at / CHANNELS] += 255 * i32::from(other);
             }
-            for (mut list, [couple, single]) in [(plain, [0, 4]), (alone, [2, 3])] {
-                while let Some(one) = list.pop() {
-                    match list.find(|other| self.fit(one, other)) {
-                        Some(other) => add(couple, [one, other]),
-                        None => add(single, [one; 2]),
-                    }
-                }
+        }
+        self.loads = loads(&self.weights);
+        self
+    }
+}
+
+/// Makes the couples of eight outputs from their weights by output, channel and tap.
+fn couple(weight: impl Fn(usize, usize, usize) -> i8, channels: usize, taps: usize, to: &mut [u8]) {
+    let (mut totals, mut turned) = ([0_i32; OUTPUTS], [0_i32; OUTPUTS]);
+    let mut end = SUMS;
+    for tap in 0..taps {
+        let (mut plain, mut masked) = (Vec::new(), Vec::new());
+        for channel in (0..channels).step_by(CHANNELS) {
+            let weights: [i8; VECTOR] =
+                std::array::from_fn(|at| weight(at / CHANNELS, channel + at % CHANNELS, tap));
+            for (total, weights) in totals.iter_mut().zip(weights.as_chunks::<CHANNELS>().0) {
+                *total += weights.iter().map(|weight| i32::from(*weight)).sum::<i32>();
             }
-            // SAFETY: the caller promises the room.
-            unsafe {
-                for (at, count) in counts.iter().enumerate() {
-                    to.add(at).write(*count as u8);
-                }
-                let mut to = to.add(HEADER);
-                for (kind, (records, count)) in KINDS.iter().zip(records.iter().zip(counts)) {
-                    for record in &records[..count] {
-                        for (at, quad) in record[..kind.quads].iter().map(|at| usize::from(*at)).enumerate() {
-                            if at < kind.masks {
-                                to.cast::<[u8; VECTOR]>().write(self.masks[quad]);
-                                to = to.add(VECTOR);
-                            }
-                            to.cast::<[u8; VECTOR]>().write(self.weights[quad]);
-                            to = to.add(VECTOR);
-                        }
-                        for quad in &record[..kind.quads] {
-                            let place = 4 * (first + usize::from(*quad));
-                            to.cast::<u32>().write_unaligned(place as u32);
-                            to = to.add(size_of::<u32>());
-                        }
-                    }
-                }
-                to
+            let place = u32::try_from(channel).expect("a pixel has fewer channels");
+            let quad = Quad::new(place, weights);
+            if quad.is_light() {
+                plain.push(quad);
+                continue;
             }
+            let mut terms = turned;
+            let quad = quad.turned(&mut terms);
+            if quad.is_light() {
+                masked.push(quad);
+                turned = terms;
+            } else {
+                let half = weights.map(|weight| weight >> 1);
+                let other = std::array::from_fn(|at| weights[at] - half[at]);
+                plain.extend([half, other].map(|weights| Quad::new(place, weights)));
+            }
+        }
+        end += write(&records(plain, masked), &mut to[end..]);
+    }
+    for (number, to) in totals.iter().chain(&turned).zip(to.as_chunks_mut().0) {
+        *to = number.to_le_bytes();
+    }
+}
+
+/// Removes one of the last quads of a list that is light together with this one, and returns it.
+fn partner(of: &Quad, list: &mut Vec<Quad>) -> Option<Quad> {
+    let found = list.iter().rev().take(TRIES).position(|other| are_light(&of.loads, &other.loads))?;
+    Some(list.swap_remove(list.len() - 1 - found))
+}
+
+/// Returns the records of a tap, by their kinds.
+fn records(mut plain: Vec<Quad>, mut masked: Vec<Quad>) -> [Vec<[Option<Quad>; 2]>; KINDS.len()] {
+    let mut records: [Vec<[Option<Quad>; 2]>; KINDS.len()] = Default::default();
+    let mut alone = Vec::new();
+    // Quads with masks are the first to look for partners without one, because a couple with two masks takes longer.
+    while let Some(one) = masked.pop() {
+        match partner(&one, &mut plain) {
+            Some(other) => records[1].push([Some(one), Some(other)]),
+            None => alone.push(one),
         }
     }
+    for (mut list, [couple, single]) in [(plain, [0, 4]), (alone, [2, 3])] {
+        while let Some(one) = list.pop() {
+            let other = partner(&one, &mut list);
+            records[if other.is_some() { couple } else { single }].push([Some(one), other]);
+        }
+    }
+    records
+}
+
+/// Writes the records of a tap, and returns their bytes.
+fn write(records: &[Vec<[Option<Quad>; 2]>; KINDS.len()], to: &mut [u8]) -> usize {
+    for (of_kind, to) in records.iter().zip(to.as_chunks_mut().0) {
+        *to = u16::try_from(of_kind.len()).expect("a tap has fewer quads").to_le_bytes();
+    }
+    let mut end = HEADER;
+    let mut put = |bytes: &[u8]| {
+        to[end..][..bytes.len()].copy_from_slice(bytes);
+        end += bytes.len();
+    };
+    for (kind, of_kind) in KINDS.iter().zip(records) {
+        for record in of_kind {
+            for (at, quad) in record.iter().flatten().enumerate() {
+                if at < kind.masks {
+                    put(&quad.mask);
+                }
+                put(&quad.weights.map(i8::cast_unsigned));
+            }
+            record.iter().flatten().for_each(|quad| put(&quad.place.to_le_bytes()));
+        }
+    }
+    end
+}
+
+/// Returns whether all records of the weights of eight outputs lie in their bytes, and read no channel beyond the last one.
+/// So it is for what `couple-weights` makes; but a graph in text form may have anything here.
+pub(super) fn are_readable(part: &[u8], taps: usize, channels: usize) -> bool {
+    let Some(mut rest) = part.get(SUMS..) else { return false };
+    let mut end = 0;
+    for _ in 0..taps {
+        let Some((header, mut records)) = rest.split_at_checked(HEADER) else { return false };
+        for (kind, count) in KINDS.iter().zip(header.as_chunks().0) {
+            let bytes = usize::from(u16::from_le_bytes(*count)) * kind.bytes();
+            let Some((of_kind, after)) = records.split_at_checked(bytes) else { return false };
+            for record in of_kind.chunks_exact(kind.bytes()) {
+                let (_, places) = record.split_at((kind.quads + kind.masks) * VECTOR);
+                for place in places.as_chunks().0 {
+                    end = end.max(u32::from_le_bytes(*place) as usize + CHANNELS);
+                }
+            }
+            records = after;
+        }
+        rest = records;
+    }
+    end <= channels
+}
+
+/// Returns the weights of which couples were made. Those of parts that are [no couples](are_readable) are zero.
+pub(super) fn uncoupled(attrs: &Attrs, couples: &Tensor) -> Tensor {
+    let ty = weights(attrs, couples.ty()).expect("inference has checked the couples");
+    let [_, channels, rows, columns] = ty.shape[..] else { unreachable!("weights have four dimensions") };
+    let (taps, size) = (rows * columns, channels * rows * columns);
+    let mut result = Tensor::zeros(ty);
+    let parts = couples.elements::<u8>().chunks_exact(couples.ty().shape[1]);
+    for (part, to) in parts.zip(result.elements_mut::<i8>().chunks_exact_mut((OUTPUTS * size).max(1))) {
+        if !are_readable(part, taps, channels) {
+            continue;
+        }
+        let mut rest = &part[SUMS..];
+        for tap in 0..taps {
+            let (header, mut records) = rest.split_at(HEADER);
+            for (kind, count) in KINDS.iter().zip(header.as_chunks().0) {
+                for _ in 0..u16::from_le_bytes(*count) {
+                    let (record, after) = records.split_at(kind.bytes());
+                    records = after;
+                    let (vectors, places) = record.split_at((kind.quads + kind.masks) * VECTOR);
+                    let mut vectors = vectors.chunks_exact(VECTOR);
+                    for (at, place) in places.as_chunks().0.iter().enumerate() {
+                        let mask = if at < kind.masks { vectors.next() } else { None };
+                        let first = u32::from_le_bytes(*place) as usize;
+                        for (lane, weight) in vectors.next().into_iter().flatten().enumerate() {
+                            let turned = mask.is_some_and(|mask| mask[lane] != 0);
+                            let weight = if turned { weight.wrapping_neg() } else { *weight };
+                            let channel = first + lane % CHANNELS;
+                            let to = &mut to[lane / CHANNELS * size + channel * taps + tap];
+                            *to = to.wrapping_add(weight.cast_signed());
+                        }
+                    }
+                }
+            }
+            rest = records;
+        }
+    }
+    result
 }

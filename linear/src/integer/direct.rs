@@ -10,7 +10,8 @@ mod coupled;
 mod light;
 
 use super::affine::Sums;
-use super::pair::{PAIR_ROWS, PairSums};
+use super::couples::OUTPUTS;
+use super::pair::{PAIR_COLUMNS, PAIR_ROWS, PairSums};
 #[cfg(target_arch = "x86_64")]
 use super::quad::QUAD;
 use super::quad::{COLUMNS, Rest, has_vnni};
@@ -38,8 +39,8 @@ pub(super) struct Tile<'a> {
     pub weights: [*const i8; 2],
     /// What was split from pairs of each panel, for both halves of quads. With `vpdpbusd` no pair is split.
     pub rests: [[&'a [Rest]; 2]; 2],
-    /// Whether each panel is one of [`couples`](super::couples).
-    pub couples: [bool; 2],
+    /// If the weights are [`couples`](super::couples), their sizes. They are then as they were given.
+    pub couples: Option<Couples>,
     /// The number of panels.
     pub panels: usize,
     /// The first channel of a tap.
@@ -47,6 +48,17 @@ pub(super) struct Tile<'a> {
     /// What is added to the sums of each column. If it is unknown, it is minus this zero point times the sum of the
     /// column's weights.
     pub unknown: Option<i32>,
+}
+
+/// The sizes of weights that are [`couples`](super::couples).
+#[derive(Clone, Copy)]
+pub(super) struct Couples {
+    /// The bytes of eight outputs.
+    pub bytes: usize,
+    /// The outputs of the tile, a multiple of eight.
+    pub outputs: usize,
+    /// Whether the weights of each eight outputs are couples; others count as zeros.
+    pub readable: [bool; PAIR_COLUMNS / OUTPUTS],
 }
 
 /// Where the results of a tile go.

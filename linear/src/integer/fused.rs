@@ -1,4 +1,5 @@
-//! `native.conv-requantize`: a convolution of bytes and the chain after it, from levels to levels.
+//! `native.conv-requantize` and `native.conv-requantize-coupled`: a convolution of bytes and the chain after it, from levels to
+//! levels.
 //!
 //! The channels of a pixel are adjacent in the images and in the result. With AVX2 and more, windows are read where they
 //! lie, and where the chain is a product and a sum by output, sums become levels while they are in registers; see
@@ -10,7 +11,7 @@
 use super::bands::{BAND, Bands, band, tiles};
 use super::chain::{AREA, Chain, EXTRAS, Place, Rows, Started};
 use super::couples;
-use super::direct::{Places as TapPlaces, Tile, To};
+use super::direct::{Couples, Places as TapPlaces, Tile, To};
 use super::geometry::Geometry;
 use super::matrix::{Ahead, Begun, GRID_ROWS, Grid, Matrices, Panels, Windows};
 use super::padded::{Padded, copied};
@@ -22,7 +23,7 @@ use crate::args::{Shared, part, tasks};
 use crate::{ISAS, plain_contract, reference};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
-use ovolo::op::{Form, Layouts, Lowered, Lowering, OpError};
+use ovolo::op::{Attributes, Form, Layouts, Lowered, Lowering, OpError, Reference};
 use ovolo::tensor::{DType, Layout, TensorType};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -37,20 +38,58 @@ pub(super) const OP: Lowering = Lowering {
         ],
     },
     instruction_sets: ISAS,
-    ..Lowering::new("native.conv-requantize", "conv-requantize", contract, kernel)
+    ..Lowering::new(
+        "native.conv-requantize",
+        "conv-requantize",
+        |call| contract_of(call, Fused::new(call)),
+        |call| kernel_of(call, Fused::new(call)),
+    )
+};
+
+/// The op for weights that are [couples] of quads.
+pub(super) const COUPLED: Lowering = Lowering {
+    doc: Some(
+        "requantize(conv-integer(x, w, p, q), s, z, e..) for weights in the form of couples, which AVX2 multiplies",
+    ),
+    attributes: Attributes::Also(|| vec![couples::kernel_attr()]),
+    layouts: Layouts::Typed {
+        infer: |lowered, attrs, types| infer(lowered, attrs, types, "plain", false),
+        samples: &[Form::new(&["nhwc", "plain", "plain", "plain", "plain", "plain"], "nhwc")],
+    },
+    makes: &[couples::MADE],
+    reference: Reference::Prepared(|attrs, operands| {
+        let weights = couples::uncoupled(attrs, operands[1]);
+        operands
+            .iter()
+            .enumerate()
+            .map(|(at, one)| if at == 1 { weights.clone() } else { (*one).clone() })
+            .collect()
+    }),
+    flops: Some(coupled_flops),
+    instruction_sets: ISAS,
+    ..Lowering::new(
+        "native.conv-requantize-coupled",
+        "conv-requantize",
+        |call| contract_of(call, Fused::coupled(call)),
+        |call| kernel_of(call, Fused::coupled(call)),
+    )
 };
 
 /// The tasks for each thread, if there are enough.
 const TASKS: usize = 4;
 /// Scratch memory is divided at multiples of this number of bytes.
 const ALIGNMENT: usize = 64;
-/// From this number of pixels on, finding couples of quads takes less time than they save: 320 with Zen 3, 160 with an Intel
-/// Xeon.
-const COUPLED: usize = 256;
 /// The bytes that are copied at once.
 const VECTOR: usize = 32;
 /// The operands before the extra operands of the chain.
 const OWN: usize = 6;
+
+/// Returns the operations of a convolution of couples, those of `conv-requantize`.
+#[allow(clippy::cast_precision_loss)]
+fn coupled_flops(attrs: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
+    let window = couples::weights(attrs, types[1]).map_or(0, |w| w.shape[1] * w.shape[2] * w.shape[3]);
+    (2 * window + 5 + attrs.post().len()) as f64 * output.shape.count() as f64
+}
 
 /// Infers the type of the result, and checks the layouts. The images may be in the default one if `plain` is set.
 ///
@@ -153,6 +192,8 @@ struct Fused {
     direct: bool,
     /// Whether matrices are multiplied.
     by_matrices: bool,
+    /// If the weights are [couples], the bytes of eight outputs.
+    couples: Option<usize>,
     /// How matrices read windows where they lie.
     strips: Option<Strips>,
     chain: Chain,
@@ -171,7 +212,18 @@ const _: () = assert!(SUMS * PAIR_COLUMNS <= AREA && GRID_ROWS * PAIR_COLUMNS <=
 
 impl Fused {
     fn new(call: &Call<'_>) -> Option<Self> {
-        let [x, w, _, q] = call.inputs.first_chunk()?;
+        Self::of(call, call.inputs[1])
+    }
+
+    /// Returns the convolution of weights that are [couples]; `None` if the processor does not multiply by them.
+    fn coupled(call: &Call<'_>) -> Option<Self> {
+        let couples = call.inputs[1];
+        let one = Self::of(call, &couples::weights(call.attrs, couples)?)?;
+        (couples::is_supported() && one.direct).then(|| Self { couples: Some(couples.shape[1]), ..one })
+    }
+
+    fn of(call: &Call<'_>, w: &TensorType) -> Option<Self> {
+        let [x, _, _, q] = call.inputs.first_chunk()?;
         let chain = Chain::new(call, 4, DType::I32)?;
         let geometry = Geometry::new(call.attrs, &x.shape, &w.shape, &call.output.shape)?;
         let groups = usize::try_from(call.attrs.expect_int("groups")).ok()?;
@@ -216,6 +268,7 @@ impl Fused {
             apart,
             direct: Tile::is_supported() && !by_matrices,
             by_matrices,
+            couples: None,
             extras: Extras::new(&chain, call)?,
             chain,
             by_output: q.shape.count() > 1,
@@ -230,7 +283,11 @@ impl Fused {
         let windows = if self.source.is_whole() { 0 } else { BAND * depth(&self.group) };
         let windows = windows.next_multiple_of(ALIGNMENT);
         let shared = if self.shares() { self.panels() * shared_room(&self.group) } else { 0 };
-        let panel = if self.shares() { 0 } else { room(&self.group).next_multiple_of(ALIGNMENT) };
+        let panel = if self.shares() || self.couples.is_some() {
+            0
+        } else {
+            room(&self.group).next_multiple_of(ALIGNMENT)
+        };
         // The last piece of a window may be copied as a vector.
         let copy = if self.copies { self.source.images * bytes(&self.source) + VECTOR } else { 0 };
         let copy = copy.next_multiple_of(ALIGNMENT);
@@ -250,17 +307,20 @@ impl Fused {
     }
 
     /// Returns whether panels are prepared once for all bands. With `vpdpbusd` there is little to prepare, and the products of
-    /// a band take longer than with matrices.
+    /// a band take longer than with matrices. Couples are prepared already.
     fn shares(&self) -> bool {
-        (self.by_matrices || !Tile::has_vnni()) && self.geometry.images * self.bands.count > 1
+        self.couples.is_none()
+            && (self.by_matrices || !Tile::has_vnni())
+            && self.geometry.images * self.bands.count > 1
     }
 
     /// Returns the taps of a window and the quads of each. If the pixels of a row of the window are next to each other and
-    /// none of them is outside of the image, the row is one tap.
+    /// none of them is outside of the image, the row is one tap. Couples are those of a pixel.
     fn taps(&self) -> (usize, usize) {
         let [rows, columns] = self.source.window;
         let quads = width(&self.group) / 4;
-        match self.copies && self.groups == 1 && self.source.dilations[1] == 1 {
+        let adjacent = self.copies && self.groups == 1 && self.source.dilations[1] == 1;
+        match adjacent && self.couples.is_none() {
             true => (rows, columns * quads),
             false => (rows * columns, quads),
         }
@@ -315,10 +375,11 @@ struct Places {
     of_thread: usize,
 }
 
-fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
-    let Some(fused) = Fused::new(call) else { return reference::contract(call) };
+fn contract_of(call: &Call<'_>, fused: Option<Fused>) -> Result<Contract, OpError> {
+    let Some(fused) = fused else { return reference::contract(call) };
     let places = fused.places();
     let implementation = match (fused.by_matrices, fused.groups > 1) {
+        _ if fused.couples.is_some() => "couples",
         (true, true) => "groups of matrices",
         (true, false) => "matrices",
         (false, true) => "groups",
@@ -328,8 +389,8 @@ fn contract(call: &Call<'_>) -> Result<Contract, OpError> {
     Ok(Contract { scratch, ..plain_contract(implementation) })
 }
 
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, OpError> {
-    match Fused::new(call) {
+fn kernel_of(call: &Call<'_>, fused: Option<Fused>) -> Result<Box<dyn Kernel>, OpError> {
+    match fused {
         Some(fused) => Ok(Box::new(fused)),
         None => reference::kernel(call),
     }
@@ -359,24 +420,17 @@ impl Kernel for Fused {
         let outside = Shared::<u8>::new(scratch.at(places.copy));
         // SAFETY: the scratch memory has room for the channels of a pixel.
         unsafe { outside.at(0).write_bytes(point, width(&self.geometry)) };
-        let weights = |of_tap| Weights {
+        let weights = || Weights {
             panels: operands[1].at(0),
             points: operands[3].at(0),
             by_output: self.by_output,
             signed: self.signed[1],
             image_point: i32::from(point),
-            of_tap,
         };
         // Zero points of weights add to the sums what only other products compute.
         let points = if self.by_output { self.geometry.outputs } else { 1 };
         // SAFETY: there are as many zero points.
-        let has_points = || (0..points).any(|output| unsafe { weights(None).has_point(output) });
-        let of_tap = (self.direct
-            && couples::is_supported()
-            && self.geometry.images * self.geometry.area() >= COUPLED
-            && !has_points())
-        .then(|| self.taps().1);
-        let weights = || weights(of_tap);
+        let has_points = || (0..points).any(|output| unsafe { weights().has_point(output) });
         let shared = Shared::<u8>::new(scratch.at(places.copy + places.outside));
         // Where panels are used as they are, another round of tasks takes longer than what each task does for its panels.
         let shares = self.shares() && !weights().needs_no_totals(&self.group);
@@ -630,17 +684,69 @@ impl Band<'_> {
     /// Multiplies the windows of the band by a pair of panels, and makes levels of the sums. The weights must have no zero
     /// points.
     unsafe fn direct(&self, prepared: &PreparedPair, output: usize, columns: usize) {
+        let (weights, constants, unknown) = prepared.without_points();
+        // SAFETY: the scratch memory of the panels is written again after all windows of the band.
+        let rests = unsafe { prepared.rests() };
+        let tile = Tile { weights, rests, unknown, ..self.tile(output, columns) };
+        // SAFETY: as the caller promises.
+        unsafe { self.tiles(tile, constants, None, output, columns) };
+    }
+
+    /// Multiplies the windows of the band by a pair of panels of [couples], and makes levels of the sums.
+    unsafe fn coupled(&self, output: usize, columns: usize, bytes: usize) {
+        let first = |panel: usize| (output + panel * COLUMNS) / couples::OUTPUTS * bytes;
+        let weights = [0, 1].map(|panel| self.weights.panels.wrapping_add(first(panel)).cast());
+        let (taps, quads) = self.fused.taps();
+        let readable = std::array::from_fn(|part| {
+            let at = output + part * couples::OUTPUTS;
+            let from = self.weights.panels.wrapping_add(at / couples::OUTPUTS * bytes);
+            // SAFETY: as the caller of `run` promises.
+            let part = || unsafe { std::slice::from_raw_parts(from, bytes) };
+            at < output + columns && couples::are_readable(part(), taps, 4 * quads)
+        });
+        let sizes = Couples { bytes, outputs: columns, readable };
+        let tile = Tile { weights, couples: Some(sizes), ..self.tile(output, columns) };
+        let (mut constants, mut points) = ([[0; COLUMNS]; 2], [[0; COLUMNS]; 2]);
+        for panel in 0..tile.panels {
+            let (output, columns) = (output + panel * COLUMNS, (columns - panel * COLUMNS).min(COLUMNS));
+            // SAFETY: as the caller of `run` promises.
+            (constants[panel], points[panel]) =
+                unsafe { self.weights.of_couples(&self.fused.group, output, columns, bytes) };
+        }
+        let points = (points != [[0; COLUMNS]; 2]).then_some(points);
+        // SAFETY: as the caller of `run` promises.
+        unsafe { self.tiles(tile, constants, points, output, columns) };
+    }
+
+    /// Returns a tile of these outputs, without windows and weights.
+    fn tile(&self, output: usize, columns: usize) -> Tile<'_> {
+        let (_, quads) = self.fused.taps();
+        Tile {
+            taps: &[],
+            windows: 0,
+            quads,
+            weights: [std::ptr::null(); 2],
+            rests: [[&[]; 2]; 2],
+            couples: None,
+            panels: columns.div_ceil(COLUMNS),
+            channel: output / self.fused.group.outputs * self.fused.group.channels,
+            unknown: None,
+        }
+    }
+
+    /// Multiplies the windows of the band by the weights of a tile, and makes levels of the sums. From these, the given zero
+    /// points of the weights times the sums of the windows are subtracted.
+    unsafe fn tiles(
+        &self,
+        mut tile: Tile<'_>,
+        mut constants: [[i32; COLUMNS]; 2],
+        points: Option<[[i32; COLUMNS]; 2]>,
+        output: usize,
+        columns: usize,
+    ) {
         let all = &self.fused.geometry;
         let (taps, quads) = self.fused.taps();
         let mut sums = [[0; PAIR_COLUMNS]; PAIR_ROWS];
-        let (weights, mut constants, unknown) = prepared.without_points();
-        let panels = columns.div_ceil(COLUMNS);
-        // SAFETY: the scratch memory of the panels is written again after all windows of the band.
-        let rests = unsafe { prepared.rests() };
-        let channel = output / self.fused.group.outputs * self.fused.group.channels;
-        let couples = prepared.couples();
-        let mut tile =
-            Tile { taps: &[], windows: 0, quads, weights, rests, couples, panels, channel, unknown };
         let first =
             self.output.wrapping_add((self.image * all.area() + self.pixels.start) * all.outputs + output);
         let mut rows = Rows {
@@ -653,7 +759,7 @@ impl Band<'_> {
             places: self.fused.extras.places(self.image, self.pixels.start, output),
         };
         // Its operands are those of the outputs, and the same for all pixels.
-        let mut bytes = self.started.bytes(&rows);
+        let mut bytes = if points.is_some() { None } else { self.started.bytes(&rows) };
         for (at, pixels) in tiles(self.pixels.len()).enumerate() {
             let target = first.wrapping_add(pixels.start * all.outputs);
             // SAFETY: as the caller of `run` promises; the taps were written by `find_taps`.
@@ -665,6 +771,20 @@ impl Band<'_> {
                     tile.run(&mut constants, To::Bytes(bytes, columns));
                 } else {
                     tile.run(&mut constants, To::Sums(sums.as_mut_ptr()));
+                    for (window, sums) in sums.iter_mut().enumerate().take(pixels.len()) {
+                        let Some(points) = &points else { break };
+                        let pixel = |places: &TapPlaces| {
+                            std::slice::from_raw_parts(places[window].add(tile.channel), 4 * quads)
+                        };
+                        let total: i32 = tile
+                            .taps
+                            .iter()
+                            .flat_map(pixel)
+                            .fold(0_i32, |sum, byte| sum.wrapping_add(i32::from(*byte)));
+                        for (sum, point) in sums.iter_mut().zip(points.as_flattened()) {
+                            *sum = sum.wrapping_sub(point.wrapping_mul(total));
+                        }
+                    }
                     (rows.target, rows.rows) = (target, pixels.len());
                     rows.places =
                         self.fused.extras.places(self.image, self.pixels.start + pixels.start, output);
@@ -703,6 +823,9 @@ impl Band<'_> {
         let count = self.pixels.len();
         // SAFETY: as the caller of `run` promises.
         unsafe {
+            if let Some(bytes) = self.fused.couples {
+                return self.coupled(output, columns, bytes);
+            }
             let mut prepared = match self.shared {
                 Some(panels) => {
                     let first = group * one.outputs.div_ceil(COLUMNS) + pair * (PAIR_COLUMNS / COLUMNS);

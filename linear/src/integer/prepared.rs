@@ -1,6 +1,6 @@
 //! A panel of a convolution's weights, prepared for products, with what zero points add to these.
 
-use super::couples::{self, couple};
+use super::couples;
 use super::geometry::Geometry;
 use super::pair::{Pair, PairSums};
 use super::quad::{COLUMNS, Facts, Panel, QUAD, Rest, prepare, used_as_given};
@@ -18,8 +18,6 @@ pub(super) struct Weights {
     pub signed: bool,
     /// The zero point of the images, as a number without a sign.
     pub image_point: i32,
-    /// The quads of a tap, if quads of taps may become [couples]. No weight may then have another zero point than zero.
-    pub of_tap: Option<usize>,
 }
 
 /// Returns the elements of a pixel, with zeros that fill it up.
@@ -39,8 +37,7 @@ pub(super) fn depth(geometry: &Geometry) -> usize {
 
 /// The bytes of scratch memory for a prepared panel.
 pub(super) fn room(geometry: &Geometry) -> usize {
-    let more = if couples::is_supported() { Panel::COUPLES } else { 0 };
-    depth(geometry) / 4 * (Panel::WEIGHTS + Panel::RESTS + more)
+    depth(geometry) / 4 * (Panel::WEIGHTS + Panel::RESTS)
 }
 
 /// The bytes of scratch memory for a panel that is prepared for all threads.
@@ -143,6 +140,50 @@ impl Weights {
         unsafe { self.points.add(output).read() != self.shift() }
     }
 
+    /// Returns the zero points of the outputs of a panel, of which the first is `output`.
+    ///
+    /// # Safety
+    /// The outputs must be those of the convolution.
+    unsafe fn points(&self, output: usize, columns: usize) -> [i32; COLUMNS] {
+        let mut points = [0; COLUMNS];
+        for (at, point) in points[..columns].iter_mut().enumerate() {
+            let own = if self.by_output { output + at } else { 0 };
+            // SAFETY: as the caller promises.
+            let bits = unsafe { self.points.add(own).read() };
+            *point = i32::from(bits.wrapping_add(self.shift()).cast_signed());
+        }
+        points
+    }
+
+    /// Returns the constants and the zero points of the outputs of a panel of [couples], of which the first is `output`.
+    ///
+    /// # Safety
+    /// The outputs must be those of the convolution, and the weights must be its couples, with this number of bytes for eight
+    /// outputs.
+    pub(super) unsafe fn of_couples(
+        &self,
+        geometry: &Geometry,
+        output: usize,
+        columns: usize,
+        bytes: usize,
+    ) -> ([i32; COLUMNS], [i32; COLUMNS]) {
+        let (mut totals, mut turned) = ([0; COLUMNS], [0; COLUMNS]);
+        for at in (0..columns).step_by(couples::OUTPUTS) {
+            let part = self.panels.wrapping_add((output + at) / couples::OUTPUTS * bytes);
+            // SAFETY: as the caller promises.
+            let sums = unsafe { part.cast::<[[i32; couples::OUTPUTS]; 2]>().read_unaligned() };
+            totals[at..at + couples::OUTPUTS].copy_from_slice(&sums[0]);
+            turned[at..at + couples::OUTPUTS].copy_from_slice(&sums[1]);
+        }
+        // SAFETY: as the caller promises.
+        let points = unsafe { self.points(output, columns) };
+        let mut constants = self.constants(geometry, &points, &totals);
+        for (constant, turned) in constants.iter_mut().zip(turned) {
+            *constant = constant.wrapping_add(turned);
+        }
+        (constants, points)
+    }
+
     /// What is added to the bits of weights to give them a sign.
     fn shift(&self) -> u8 {
         if self.signed { 0 } else { 128 }
@@ -181,11 +222,6 @@ impl PreparedPair {
     pub(super) unsafe fn rests(&self) -> [[&[Rest]; 2]; 2] {
         // SAFETY: the panels are prepared, and the caller promises that they stay as they are.
         self.panels.each_ref().map(|one| unsafe { one.panel.lists(self.depth / 4, &one.facts) })
-    }
-
-    /// Returns which of the panels are those of [couples].
-    pub(super) fn couples(&self) -> [bool; 2] {
-        self.panels.each_ref().map(|one| one.facts.couples)
     }
 
     /// Returns the weights of both panels, which must have no zero points, and the constants of their columns. If these are
@@ -298,11 +334,10 @@ impl Prepared {
             let given = weights.panels.add(output / COLUMNS * given_quads * QUAD);
             let rests = scratch.wrapping_add(quads * Panel::WEIGHTS).cast();
             let room = Panel { weights: scratch.cast(), rests };
-            let mut facts = match weights.of_tap {
-                _ if later || weights.needs_no_totals(geometry) => Facts::as_given(),
-                Some(of_tap) => couple(given, quads, of_tap, shift, scratch)
-                    .unwrap_or_else(|| prepare(given, depth, shift, room)),
-                None => prepare(given, depth, shift, room),
+            let mut facts = if later || weights.needs_no_totals(geometry) {
+                Facts::as_given()
+            } else {
+                prepare(given, depth, shift, room)
             };
             if geometry.filling > 0 {
                 if std::mem::take(&mut facts.as_given) {
@@ -310,15 +345,8 @@ impl Prepared {
                 }
                 scratch.add(given_quads * QUAD).write_bytes(0, geometry.filling / 4 * QUAD);
             }
-            let mut points = [0; COLUMNS];
-            for (at, point) in points[..columns].iter_mut().enumerate() {
-                let own = if weights.by_output { output + at } else { 0 };
-                *point = i32::from((*weights.points.add(own)).wrapping_add(shift).cast_signed());
-            }
-            let mut constants = weights.constants(geometry, &points, &facts.totals);
-            for (constant, turned) in constants.iter_mut().zip(facts.turned) {
-                *constant = constant.wrapping_add(turned);
-            }
+            let points = weights.points(output, columns);
+            let constants = weights.constants(geometry, &points, &facts.totals);
             Self { panel: room.or_given(&facts, given), facts, points, constants }
         }
     }

@@ -53,21 +53,12 @@ pub(super) struct Facts {
     pub whole: bool,
     /// Whether the weights are used where they are given, and the prepared panel has none.
     pub as_given: bool,
-    /// Whether the panel is one of [`couples`](super::couples).
-    pub couples: bool,
-    /// What is added to the sums of each column, for weights that were turned.
-    pub turned: [i32; COLUMNS],
 }
 
 impl Facts {
     /// The facts about weights that are [used as they are given](used_as_given), without their totals.
     pub(super) fn as_given() -> Self {
         Self { whole: true, as_given: true, ..Self::default() }
-    }
-
-    /// The facts about a panel of [`couples`](super::couples), without its totals.
-    pub(super) fn of_couples() -> Self {
-        Self { couples: true, ..Self::default() }
     }
 }
 
@@ -91,8 +82,6 @@ impl Panel {
     pub(super) const WEIGHTS: usize = QUAD;
     /// The most bytes of rests for each quad.
     pub(super) const RESTS: usize = 2 * size_of::<Rest>();
-    /// The most bytes for each quad that a panel of [`couples`](super::couples) takes in addition.
-    pub(super) const COUPLES: usize = 16;
 
     /// Returns the two lists of rests.
     ///

@@ -162,7 +162,6 @@ impl Kernel for Convolution {
                     by_output: self.by_output,
                     signed: self.signed[1],
                     image_point: i32::from(point),
-                    of_tap: None,
                 },
                 output: output.at(0),
                 image: band / bands.count,

@@ -194,7 +194,7 @@ fn levels_after_a_chain_are_those_of_the_definition() {
 }
 
 /// Returns whether the processor multiplies bytes in fours.
-fn has_vnni() -> bool {
+pub(crate) fn has_vnni() -> bool {
     #[cfg(target_arch = "x86_64")]
     return match Isa::running() {
         Isa::Avx512 => std::is_x86_feature_detected!("avx512vnni"),

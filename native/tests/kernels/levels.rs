@@ -2,9 +2,10 @@
 //! compute the levels is exact.
 
 use crate::check::{Random, run, verify};
-use crate::integer::{bytes, has_matrices};
+use crate::integer::{bytes, has_matrices, has_vnni};
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
+use ovolo_native::Isa;
 
 /// Images, channels, rows and columns; outputs and the rows and columns of a window; strides, dilations and pads.
 type Case = ([usize; 4], [usize; 3], [i64; 2], [i64; 2], [i64; 4]);
@@ -34,6 +35,39 @@ fn levels(random: &mut Random, dtype: DType, shape: &[usize]) -> [Tensor; 3] {
     [bytes(random, dtype, shape).to_layout(&layout("nhwc")), one(DType::F32, 0.5), one(dtype, 9.0)]
 }
 
+/// Returns weights in the form of couples.
+fn couples(w: &Tensor) -> Tensor {
+    let definition = crate::fixture::ops().get("couple-weights").unwrap();
+    let ty = definition.result(&Attrs::new(), &[w.ty()]).unwrap();
+    definition.evaluate(&Attrs::new(), &[w], &ty)
+}
+
+/// Returns the implementation of `native.conv-requantize-coupled` on this processor.
+fn coupled() -> &'static str {
+    if Isa::running() >= Isa::Avx2 && !has_vnni() { "couples" } else { "reference" }
+}
+
+/// Verifies a convolution of couples, whose reference has the weights back, and that the definition gives the same.
+fn check_couples(attrs: &Attrs, operands: &[&Tensor]) {
+    let (w, ops) = (operands[1], crate::fixture::ops());
+    let window: Vec<i64> = w.ty().shape[2..].iter().map(|size| *size as i64).collect();
+    let (attrs, of_couples) = (attrs.clone(), attrs.clone().ints("kernel", &window));
+    let made = couples(w);
+    let mut operands = operands.to_vec();
+    let logical = ops.get("conv-requantize").unwrap();
+    let plain: Vec<Tensor> = operands.iter().map(|one| one.to_layout(&Layout::PLAIN)).collect();
+    let plain: Vec<&Tensor> = plain.iter().collect();
+    let types: Vec<&TensorType> = plain.iter().map(|one| one.ty()).collect();
+    let attrs = logical.complete(attrs);
+    let expected = logical.evaluate(&attrs, &plain, &logical.result(&attrs, &types).unwrap());
+    operands[1] = &made;
+    let contract = verify("native.conv-requantize-coupled", &of_couples, &operands, 0.0);
+    assert_eq!(contract.implementation, coupled());
+    let ty = expected.ty().with_layout(layout("nhwc"));
+    let (_, found) = run("native.conv-requantize-coupled", &of_couples, &operands, &ty, 2, None);
+    assert!(found.to_layout(&Layout::PLAIN).bytes() == expected.bytes(), "{:?}", w.ty());
+}
+
 /// Verifies a convolution with all types, zero points and several chains; `images` are the layouts of its images.
 fn check(random: &mut Random, op: &'static str, weights: &str, images: &[&str], case: &Case, groups: usize) {
     let (image, [outputs, rows, columns], strides, dilations, pads) = case;
@@ -51,9 +85,10 @@ fn check(random: &mut Random, op: &'static str, weights: &str, images: &[&str], 
     // Windows that are copied are filled up, so that any number of quads can be divided.
     let copied = (*rows, *columns, *strides) != (1, 1, [1, 1]) || pads.iter().any(|pad| *pad != 0);
     let divided = if copied && quads >= 16 { 16 } else { quads };
+    let of_couples = op == "native.conv-requantize-coupled";
     let by_matrices = op == "native.conv-requantize" && pixels >= 8 && has_matrices(divided);
     let types = [DType::U8, DType::I8].into_iter().flat_map(|a| [(a, DType::U8), (a, DType::I8)]);
-    for (number, (a, b)) in types.enumerate() {
+    for (number, (a, b)) in types.enumerate().filter(|(_, (_, b))| !of_couples || *b == DType::I8) {
         let x = bytes(random, a, image);
         let w = bytes(random, b, &[*outputs, image[1] / groups, *rows, *columns]).to_layout(&layout(weights));
         let (scale, bias) = (scales(random, *outputs), floats(random, &[1, *outputs, 1, 1], 0.5));
@@ -82,6 +117,10 @@ fn check(random: &mut Random, op: &'static str, weights: &str, images: &[&str], 
                 let x = if *images == "plain" { x.clone() } else { x.to_layout(&layout(images)) };
                 let operands: Vec<&Tensor> =
                     [&x, &w, &p, &q, &s, &z].into_iter().chain(extras.clone()).collect();
+                if of_couples {
+                    check_couples(&attrs, &operands);
+                    continue;
+                }
                 let contract = verify(op, &attrs, &operands, 0.0);
                 let common = ["panels", "groups", "lanes"].contains(&contract.implementation.as_str());
                 let matrices = ["matrices", "groups of matrices"].contains(&contract.implementation.as_str());
@@ -121,36 +160,39 @@ fn convolutions_of_levels_are_exact() {
     ];
     for case in &cases {
         check(&mut random, "native.conv-requantize", "AcdB16a4b", &["nhwc", "plain"], case, 1);
+        let (image, [outputs, ..], ..) = case;
+        if image[1] % 4 == 0 && outputs % 8 == 0 {
+            check(&mut random, "native.conv-requantize-coupled", "plain", &["nhwc"], case, 1);
+        }
     }
 }
 
-/// With AVX2 alone, quads of weights that are small enough are multiplied two at a time, large weights are turned, and panels
-/// with a pair of -128 are split. Images have the greatest bytes, with which a sum of too many products would saturate.
+/// With AVX2 alone, pairs of large weights are split, or, among couples, turned; quads with a pair of -128 are halved. Images have the greatest bytes, with which a sum of too many products would saturate.
 #[test]
 fn convolutions_of_small_and_of_large_weights_are_exact() {
     let mut random = Random::new(43);
-    // Some quads, more than a part has, windows of several rows, and columns that do not fill half a panel.
+    // One quad, some, and many; windows of several rows; and outputs that fill one panel and a half.
     let cases: [([usize; 4], [usize; 3]); 6] = [
         ([1, 16, 12, 13], [40, 1, 1]),
-        ([1, 140, 11, 12], [13, 1, 1]),
+        ([1, 140, 11, 12], [8, 1, 1]),
         ([2, 1100, 7, 10], [24, 1, 1]),
         ([1, 24, 13, 12], [16, 3, 3]),
-        ([1, 360, 12, 11], [9, 1, 3]),
-        ([1, 3, 14, 13], [20, 3, 3]),
+        ([1, 360, 12, 11], [8, 1, 3]),
+        ([1, 4, 14, 13], [56, 3, 3]),
     ];
     for (image, [outputs, rows, columns]) in cases {
-        for (most, large, least) in [(30, 0, 0), (60, 7, 0), (127, 50, 0), (40, 5, 1)] {
+        for (most, large, least) in [(30, 0, 0), (60, 7, 0), (127, 50, 0), (40, 5, 1), (90, 30, 700)] {
             let values: Vec<f64> = (0..outputs * image[1] * rows * columns)
                 .map(|_| {
                     let magnitude = if random.below(100) < large { 127 } else { random.below(most + 1) };
                     match random.below(2000) {
-                        0 if least == 1 => -128.0,
+                        draw if draw < least => -128.0,
                         draw => magnitude as f64 * if draw % 2 == 0 { 1.0 } else { -1.0 },
                     }
                 })
                 .collect();
-            let w = Tensor::from_f64(DType::I8, vec![outputs, image[1], rows, columns], &values)
-                .to_layout(&layout("AcdB16a4b"));
+            let w = Tensor::from_f64(DType::I8, vec![outputs, image[1], rows, columns], &values);
+            let packed = w.to_layout(&layout("AcdB16a4b"));
             let high: Vec<f64> = (0..image.iter().product())
                 .map(|_| 255.0 - (random.below(4) * random.below(86)) as f64)
                 .collect();
@@ -172,7 +214,9 @@ fn convolutions_of_small_and_of_large_weights_are_exact() {
                     .with("pads", Attr::Ints(vec![down, right, down, right]))
                     .with("groups", Attr::Int(1))
                     .with("post", Attr::Post(post));
-                let operands: Vec<&Tensor> = [&x, &w, &p, &q, &s, &z].into_iter().chain(extras).collect();
+                let mut operands: Vec<&Tensor> = [&x, &w, &p, &q, &s, &z].into_iter().chain(extras).collect();
+                check_couples(&attrs, &operands);
+                operands[1] = &packed;
                 verify("native.conv-requantize", &attrs, &operands, 0.0);
             }
         }
@@ -196,6 +240,7 @@ fn convolutions_of_groups_of_levels_are_exact() {
     ];
     for (case, groups) in &cases {
         check(&mut random, "native.conv-requantize", "AcdB16a4b", &["nhwc"], case, *groups);
+        check(&mut random, "native.conv-requantize-coupled", "plain", &["nhwc"], case, *groups);
     }
 }
 

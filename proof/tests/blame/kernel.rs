@@ -89,6 +89,9 @@ impl Kernel for Disturbed {
 
 fn registry(op: &'static str) -> Arc<Registry> {
     let mut registry = Registry::new();
+    for op in ovolo_native::logical_ops() {
+        registry.add_op(op).unwrap();
+    }
     registry.add_backend(Arc::new(Faulty(op))).unwrap();
     Arc::new(registry)
 }

@@ -5,6 +5,7 @@ use ovolo::onnx::ImportOptions;
 use ovolo::onnx::proto::{AttributeProto, NodeProto};
 use ovolo::plan::Step;
 use ovolo::tensor::{DType, Tensor};
+use ovolo_native::Isa;
 use ovolo_quantize::{Calibration, Document, Metric, Objective, Ranges, Search, calibrate};
 use prost::Message;
 
@@ -87,11 +88,31 @@ fn a_residual_block_computes_from_levels_to_levels() {
     });
 }
 
+/// Whether the processor has `vpdpbusd` in the instruction set that kernels use.
+#[cfg(target_arch = "x86_64")]
+fn has_vnni() -> bool {
+    match Isa::running() {
+        Isa::Avx512 => std::is_x86_feature_detected!("avx512vnni"),
+        Isa::Avx2 => std::is_x86_feature_detected!("avxvnni"),
+        _ => false,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_vnni() -> bool {
+    false
+}
+
 #[test]
 fn layers_that_pay_together_are_found_where_none_pays_alone() {
     with_search(|_, _, search| {
         assert!(search.gains.iter().all(|gain| gain.cost > 0.0), "{:?}", search.gains);
         let point = search.within(0.1).unwrap();
+        if !has_vnni() {
+            // Without `vpdpbusd`, Winograd's algorithm for floats takes less time than all layers of integers together.
+            assert_eq!(point, search.float);
+            return;
+        }
         assert!(point.seconds < search.float.seconds, "{point:?}");
         // The plan computes the last convolution in float32 in any case, so it is taken out again.
         assert_eq!(point.chosen, [true, true, true, true, true, false]);

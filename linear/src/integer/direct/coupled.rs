@@ -1,18 +1,18 @@
-//! The products of a tile with AVX2 and a panel of [couples](crate::integer::couples).
+//! The products of a tile with AVX2 and [couples](crate::integer::couples) of quads.
 
-use super::{Tile, To};
+use super::{Couples, Places, Tile, To};
 use crate::integer::affine::Sums;
-use crate::integer::couples::{HALF_COLUMNS, HEADER, KINDS, PART, half_of};
+use crate::integer::couples::{HEADER, KINDS, OUTPUTS as HALF_COLUMNS, SUMS};
 use crate::integer::quad::COLUMNS;
 use std::arch::x86_64::*;
 
 /// A half of one of the panels of a tile.
 struct Half<'a> {
-    tile: &'a Tile<'a>,
+    taps: &'a [Places],
+    /// The first channel of a tap.
+    channel: usize,
     /// The first column, counted from that of the tile.
     column: usize,
-    /// The number of columns that the result has here, at most [`HALF_COLUMNS`].
-    columns: usize,
     records: *const u8,
 }
 
@@ -20,20 +20,22 @@ impl Tile<'_> {
     /// Computes the products with one of the panels, each plus the constant of its column.
     ///
     /// # Safety
-    /// As for [`Tile::run`]; the processor must have AVX2, and the panel must be one of couples.
-    pub(super) unsafe fn run_coupled(&self, panel: usize, constants: &[i32; COLUMNS], to: To<'_>) {
-        let count = match to {
-            To::Sums(_) => 2 * COLUMNS,
-            To::Bytes(_, count) => count,
-        };
+    /// As for [`Tile::run`]; the processor must have AVX2, and the weights must be couples of these sizes.
+    pub(super) unsafe fn run_coupled(
+        &self,
+        couples: Couples,
+        panel: usize,
+        constants: &[i32; COLUMNS],
+        to: To<'_>,
+    ) {
         for (half, constants) in constants.as_chunks::<HALF_COLUMNS>().0.iter().enumerate() {
             let column = panel * COLUMNS + half * HALF_COLUMNS;
-            let columns = count.saturating_sub(column).min(HALF_COLUMNS);
-            if columns == 0 {
-                continue;
+            if column >= couples.outputs {
+                break;
             }
-            let records = half_of(self.weights[panel].cast(), half, self.taps.len() * self.quads);
-            let half = Half { tile: self, column, columns, records };
+            let records = self.weights[panel].cast::<u8>().wrapping_add(half * couples.bytes + SUMS);
+            let taps = if couples.readable[column / HALF_COLUMNS] { self.taps } else { &[] };
+            let half = Half { taps, channel: self.channel, column, records };
             // SAFETY: as the caller promises.
             unsafe {
                 match self.windows {
@@ -61,7 +63,7 @@ impl Tile<'_> {
 #[inline]
 unsafe fn add<const R: usize, const KIND: usize>(
     mut records: *const u8,
-    count: u8,
+    count: u16,
     rows: &[*const u8; R],
     totals: &mut [__m256i; R],
 ) -> *const u8 {
@@ -113,25 +115,22 @@ impl Half<'_> {
     #[allow(clippy::needless_range_loop)]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn compute<const R: usize>(&self, constants: &[i32; HALF_COLUMNS], to: To<'_>) {
-        let Tile { taps, quads, channel, .. } = *self.tile;
         // SAFETY: as the caller promises; the constants of half a panel are a vector.
         unsafe {
             let mut totals = [_mm256_loadu_si256(constants.as_ptr().cast::<__m256i>()); R];
             let mut records = self.records;
-            for places in taps {
+            for places in self.taps {
                 let mut rows = [std::ptr::null::<u8>(); R];
                 for row in 0..R {
-                    rows[row] = places[row].wrapping_add(channel);
+                    rows[row] = places[row].wrapping_add(self.channel);
                 }
-                for _ in 0..quads.div_ceil(PART) {
-                    let counts = records.cast::<[u8; HEADER]>().read();
-                    records = records.add(HEADER);
-                    records = add::<R, 0>(records, counts[0], &rows, &mut totals);
-                    records = add::<R, 1>(records, counts[1], &rows, &mut totals);
-                    records = add::<R, 2>(records, counts[2], &rows, &mut totals);
-                    records = add::<R, 3>(records, counts[3], &rows, &mut totals);
-                    records = add::<R, 4>(records, counts[4], &rows, &mut totals);
-                }
+                let counts = records.cast::<[u16; HEADER / size_of::<u16>()]>().read_unaligned();
+                records = records.add(HEADER);
+                records = add::<R, 0>(records, counts[0], &rows, &mut totals);
+                records = add::<R, 1>(records, counts[1], &rows, &mut totals);
+                records = add::<R, 2>(records, counts[2], &rows, &mut totals);
+                records = add::<R, 3>(records, counts[3], &rows, &mut totals);
+                records = add::<R, 4>(records, counts[4], &rows, &mut totals);
             }
             match to {
                 To::Sums(to) => {
@@ -154,16 +153,10 @@ impl Half<'_> {
     unsafe fn operand(&self, (from, step): (*const f32, usize)) -> __m256 {
         // SAFETY: as the caller promises.
         unsafe {
-            if step == 0 {
-                return _mm256_set1_ps(*from);
+            match step {
+                0 => _mm256_set1_ps(*from),
+                _ => _mm256_loadu_ps(from.add(self.column)),
             }
-            let from = from.add(self.column);
-            if self.columns == HALF_COLUMNS {
-                return _mm256_loadu_ps(from);
-            }
-            let mut some = [0.0; HALF_COLUMNS];
-            std::ptr::copy_nonoverlapping(from, some.as_mut_ptr(), self.columns);
-            _mm256_loadu_ps(some.as_ptr())
         }
     }
 
@@ -197,11 +190,8 @@ impl Half<'_> {
                 ];
                 for at in 0..4 {
                     if first + at < R {
-                        let (from, to) = (rows[at].to_le_bytes(), target.wrapping_add((first + at) * apart));
-                        match self.columns {
-                            HALF_COLUMNS => to.cast::<[u8; HALF_COLUMNS]>().write(from),
-                            some => std::ptr::copy_nonoverlapping(from.as_ptr(), to, some),
-                        }
+                        let to = target.wrapping_add((first + at) * apart);
+                        to.cast::<[u8; HALF_COLUMNS]>().write(rows[at].to_le_bytes());
                     }
                 }
             }

@@ -1,7 +1,6 @@
 //! The products of a tile with AVX2: `vpmaddubsw` multiplies bytes by weights of which all pairs are light, and what was
-//! split from other pairs is multiplied after all taps; see [`quad`](crate::integer::quad). Panels of
-//! [couples](super::coupled) have a way of their own. With AVX-VNNI, `vpdpbusd` multiplies
-//! weights of which no pair was split.
+//! split from other pairs is multiplied after all taps; see [`quad`](crate::integer::quad). [Couples](super::coupled)
+//! of quads have a way of their own. With AVX-VNNI, `vpdpbusd` multiplies weights of which no pair was split.
 
 use super::{Tile, To};
 use crate::integer::affine::Sums;
@@ -26,9 +25,9 @@ impl Tile<'_> {
     pub(super) unsafe fn run_light(&self, constants: &[[i32; COLUMNS]; 2], to: To<'_>) {
         let parts = self.windows.div_ceil(ROWS);
         for (panel, constants) in constants.iter().enumerate().take(self.panels) {
-            if self.couples[panel] {
+            if let Some(couples) = self.couples {
                 // SAFETY: as the caller promises.
-                unsafe { self.run_coupled(panel, constants, to) };
+                unsafe { self.run_coupled(couples, panel, constants, to) };
                 continue;
             }
             for at in 0..parts {

@@ -417,6 +417,7 @@ pub const EQUIVALENT: &[Reason] = &[
     (
         "a convolution in groups means the same with packed weights; only the fast kernel is for one group, or for groups that fill panels",
         &[
+            "couple-conv-requantize-native: without any(equal(?g, 1), divisible(dim(?w, 0), mul(?g, 16)))",
             "pack-conv-integer-native: left 0: any groups of conv-integer",
             "pack-conv-requantize-native: without any(equal(?g, 1), divisible(dim(?w, 0), mul(?g, 16)))",
             "pack-conv-requantize-native: without any(equal(?g, 1), divisible(dim(?w, 1), 4))",
