@@ -297,7 +297,7 @@ fn sampled(def: Op, random: &mut Random) -> Option<(Attrs, Vec<TensorType>)> {
 }
 
 /// Operands and attributes of ops that random ones seldom fit, and that bring no sampler.
-const FITTING: [(&str, &str, &str); 10] = [
+const FITTING: [(&str, &str, &str); 11] = [
     ("matmul-tensor", "f16[2,16], f16[16,8]", ""),
     ("matmul-sparse", "f32[2,16], f32[16,8]", ""),
     ("conv-sparse", "f32[1,8,4,4], f32[8,8,1,1], f32[8]", ""),
@@ -308,6 +308,7 @@ const FITTING: [(&str, &str, &str); 10] = [
     ("conv-transpose-direct", "f32[1,8,4,4], f32[8,8,3,3], f32[8]", ""),
     ("conv-transpose-depthwise", "f32[1,8,4,4], f32[8,1,3,3], f32[8]", "groups: 8"),
     ("channel-sums", "f32[1,8,4,4]", "axes: [0,2,3], keepdims: 0"),
+    ("conv-requantize-coupled", "u8[1,4,3,3]@nhwc, u8[1,148], u8[], i8[], f32[], u8[]", "kernel: [1,1]"),
 ];
 
 /// Returns types and attributes that fit an op by the table.
